@@ -1,0 +1,3 @@
+//! manx: the command.
+
+fn main() {}

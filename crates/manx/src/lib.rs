@@ -1,0 +1,1 @@
+//! Locks, waiting and more for programs whose threads outnumber their CPUs.

@@ -1,0 +1,1 @@
+//! The platform interface on loom, for model checking.

@@ -1,0 +1,1 @@
+//! What the machine offers: atomics, futexes, clocks, sleep, CPUs, memory, signals. The only place with system calls.

@@ -1,0 +1,190 @@
+//! The live statistics file: a header page, then one record for each PAUSE that was looked at.
+//!
+//! The library maps the file shared and counts into it with relaxed atomic adds, so whatever kills the
+//! program loses nothing; `manx stats` maps or reads the same bytes, while it runs or afterwards. All
+//! integers are in the machine's own byte order: the file never travels.
+//!
+//! | offset | what |
+//! | --- | --- |
+//! | 0 | [`Header`], 4096 bytes |
+//! | 4096 + 256 n | [`Site`] n, for n below `Header::sites` |
+//!
+//! Invariants:
+//! 1. A file without [`MAGIC`] at its start, or with another [`FORMAT`], is not read.
+//! 2. A site is written in full before `Header::sites` counts it (release), so a reader that loads the
+//!    count (acquire) sees whole records. Counters change at any time and are read one by one.
+//! 3. Everything is zero where nothing was written; names end at the first zero byte or at their end.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// The first eight bytes of the file.
+pub const MAGIC: u64 = u64::from_ne_bytes(*b"MANXLIVE");
+/// The layout's version.
+pub const FORMAT: u32 = 1;
+/// The most sites that one file records; what is found beyond them is counted in `Header::dropped`.
+pub const CAPACITY: usize = 4096;
+/// The file's size in bytes. It is sparse: pages that hold nothing take no room.
+pub const FILE_BYTES: usize = size_of::<Header>() + CAPACITY * size_of::<Site>();
+
+/// `Header::state`: the program runs, or was ended from outside.
+pub const RUNNING: u32 = 1;
+/// `Header::state`: the program exited normally.
+pub const ENDED: u32 = 2;
+
+/// The file's first page.
+#[repr(C, align(4096))]
+pub struct Header {
+    /// [`MAGIC`]
+    pub magic: AtomicU64,
+    /// [`FORMAT`]
+    pub format: AtomicU32,
+    /// The process that wrote the file.
+    pub pid: AtomicU32,
+    /// [`RUNNING`] or [`ENDED`]
+    pub state: AtomicU32,
+    /// How many [`Site`] records follow.
+    pub sites: AtomicU32,
+    /// When the process loaded the library, nanoseconds since 1970.
+    pub started_ns: AtomicU64,
+    /// Ticks of the clock of `Site::waited_ticks` in one second.
+    pub ticks_per_second: AtomicU64,
+    /// Modules whose text was searched.
+    pub modules: AtomicU64,
+    /// Bytes of text that were searched.
+    pub text_bytes: AtomicU64,
+    /// Time that all searches and repairs took, in nanoseconds.
+    pub scan_ns: AtomicU64,
+    /// How many searches there were (at the first thread, and after libraries were opened).
+    pub scans: AtomicU64,
+    /// Sites that found no room in the file.
+    pub dropped: AtomicU64,
+    /// The program's path.
+    pub program: [u8; 512],
+}
+
+/// How a site is waited at. `Site::how`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum How {
+    /// Nothing was changed; `Site::reason` says why.
+    Left = 0,
+    /// A jump to the trampoline.
+    Jump = 1,
+    /// A breakpoint.
+    Trap = 2,
+    /// Its waits were short: it has been given back.
+    Released = 3,
+    /// Found by sampling.
+    Sampled = 4,
+    /// Its library has been closed.
+    Closed = 5,
+}
+
+impl How {
+    /// The value as stored, or `None` for a number that no version wrote.
+    pub const fn from_number(number: u32) -> Option<How> {
+        Some(match number {
+            0 => How::Left,
+            1 => How::Jump,
+            2 => How::Trap,
+            3 => How::Released,
+            4 => How::Sampled,
+            5 => How::Closed,
+            _ => return None,
+        })
+    }
+
+    /// One word for tables and JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            How::Left => "left",
+            How::Jump => "jump",
+            How::Trap => "trap",
+            How::Released => "released",
+            How::Sampled => "sampled",
+            How::Closed => "closed",
+        }
+    }
+}
+
+/// One PAUSE in the program's text, and what happened there.
+#[repr(C, align(256))]
+pub struct Site {
+    /// Its address in its module's file (the ELF virtual address).
+    pub offset: AtomicU64,
+    /// [`How`]
+    pub how: AtomicU32,
+    /// Why it was left alone: the text is in `Site::reason`; this is unused room.
+    pub reserved: AtomicU32,
+    /// Times that a thread came to wait here: a visit after the site was quiet for it.
+    pub waits: AtomicU64,
+    /// Rounds of the loop.
+    pub visits: AtomicU64,
+    /// Yields of the CPU.
+    pub yields: AtomicU64,
+    /// Sleeps.
+    pub sleeps: AtomicU64,
+    /// Time spent waiting here, all threads together, in ticks.
+    pub waited_ticks: AtomicU64,
+    /// The longest of the waits, in ticks.
+    pub longest_ticks: AtomicU64,
+    /// The module's file name, without its folder.
+    pub module: [u8; 64],
+    /// The function, and the offset in it, if the module names it.
+    pub symbol: [u8; 64],
+    /// Why it was left alone, in a few words; empty for a site that is waited at.
+    pub reason: [u8; 64],
+}
+
+const _: () = assert!(size_of::<Header>() == 4096 && size_of::<Site>() == 256);
+
+/// Reads a name that ends at its first zero byte.
+pub fn name(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len())]
+}
+
+/// The whole file, as mapped or read.
+pub struct Live<'a> {
+    header: &'a Header,
+    sites: &'a [Site],
+}
+
+impl<'a> Live<'a> {
+    /// Looks at the bytes of a live file.
+    ///
+    /// # Errors
+    /// A few words that say why these bytes are not one.
+    pub fn new(bytes: &'a [u8]) -> Result<Live<'a>, &'static str> {
+        if bytes.len() < FILE_BYTES {
+            return Err("too short for a statistics file");
+        }
+        if !bytes.as_ptr().addr().is_multiple_of(align_of::<Header>()) {
+            return Err("not at a page boundary");
+        }
+        // SAFETY: the length and alignment were just checked; both types are made of atomics and bytes,
+        // for which every bit pattern is valid and which may change under us.
+        let (header, sites) = unsafe {
+            let header = &*bytes.as_ptr().cast::<Header>();
+            let sites = bytes.as_ptr().add(size_of::<Header>()).cast::<Site>();
+            (header, core::slice::from_raw_parts(sites, CAPACITY))
+        };
+        if header.magic.load(Ordering::Acquire) != MAGIC {
+            return Err("not a statistics file of Manx");
+        }
+        if header.format.load(Ordering::Relaxed) != FORMAT {
+            return Err("written by another version of Manx");
+        }
+        Ok(Live { header, sites })
+    }
+
+    /// The header.
+    pub fn header(&self) -> &'a Header {
+        self.header
+    }
+
+    /// The sites written so far (Invariant 2).
+    pub fn sites(&self) -> &'a [Site] {
+        let count = self.header.sites.load(Ordering::Acquire) as usize;
+        &self.sites[..count.min(CAPACITY)]
+    }
+}

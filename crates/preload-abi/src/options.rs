@@ -1,0 +1,264 @@
+//! The options string: `key=value` pairs, separated by commas.
+//!
+//! ```text
+//! MANX_OPTIONS=guard=on,stats=stderr,spins=10,yields=1000
+//! ```
+//!
+//! A value may hold any byte; `%`, `,` and what is not printable ASCII are written as `%XX`. The library
+//! must never print or fail because of a bad option, so [`Options::parse`] keeps the default for whatever
+//! it cannot read and says in [`Options::rejected`] where it stopped understanding; the launcher, which
+//! may print, refuses bad options before they get here.
+
+/// How the guard against busy waiting works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Guard {
+    /// Repair busy-wait loops when the program creates its first thread.
+    #[default]
+    On,
+    /// Touch nothing.
+    Off,
+    /// As `On`, but already when the library is loaded (for programs that share memory between processes
+    /// or create threads without the C library).
+    Always,
+    /// Do not write to the program's text: sample where its threads spend CPU time, and wait on behalf of
+    /// those that spin.
+    Sample,
+}
+
+impl Guard {
+    /// The word for it in the options string.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Guard::On => "on",
+            Guard::Off => "off",
+            Guard::Always => "always",
+            Guard::Sample => "sample",
+        }
+    }
+
+    /// The guard that `word` names.
+    pub fn from_word(word: &[u8]) -> Option<Guard> {
+        [Guard::On, Guard::Off, Guard::Always, Guard::Sample].into_iter().find(|g| g.word().as_bytes() == word)
+    }
+}
+
+/// Where statistics go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Stats<'a> {
+    /// None are kept.
+    #[default]
+    Off,
+    /// A table on standard error when the program exits normally.
+    Stderr,
+    /// JSON in this file (still percent-encoded; see [`decode`]).
+    File(&'a [u8]),
+}
+
+/// What the library is asked to do. The waiting numbers are those of `wait`'s adaptive policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options<'a> {
+    /// `guard=on|off|always|sample`
+    pub guard: Guard,
+    /// `stats=stderr` or `stats=FILE`
+    pub stats: Stats<'a>,
+    /// `pid=N`: the process that the launcher became. It alone uses the names given in `stats`; other
+    /// processes append their own process id. 0: every process counts as the first.
+    pub pid: u32,
+    /// `verbose=1`: say on standard error what could not be done.
+    pub verbose: bool,
+    /// `trap=off`: never use a breakpoint where no jump fits.
+    pub trap: bool,
+    /// `spins=N`: visits of a busy-wait loop before the first yield.
+    pub spins: u32,
+    /// `yields=N`: yields before the first sleep.
+    pub yields: u32,
+    /// `step_us=N`: by how much each sleep is longer than the one before, in microseconds.
+    pub step_us: u32,
+    /// `ceiling_us=N`: the longest sleep, in microseconds.
+    pub ceiling_us: u32,
+    /// `quiet_us=N`: a thread that was away from a loop for so long starts afresh when it comes back.
+    pub quiet_us: u32,
+    /// The first key or value that was not understood.
+    pub rejected: Option<&'a [u8]>,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options {
+            guard: Guard::On,
+            stats: Stats::Off,
+            pid: 0,
+            verbose: false,
+            trap: true,
+            spins: 10,
+            yields: 1000,
+            step_us: 100,
+            ceiling_us: 1000,
+            quiet_us: 10,
+            rejected: None,
+        }
+    }
+}
+
+impl<'a> Options<'a> {
+    /// Reads an options string. Never fails: see the module's text.
+    ///
+    /// ```
+    /// use preload_abi::options::{Guard, Options};
+    /// let options = Options::parse(b"guard=always,spins=100");
+    /// assert_eq!((options.guard, options.spins, options.yields), (Guard::Always, 100, 1000));
+    /// assert_eq!(Options::parse(b"guard=maybe").rejected, Some(&b"guard=maybe"[..]));
+    /// ```
+    pub fn parse(text: &'a [u8]) -> Options<'a> {
+        let mut options = Options::default();
+        for pair in text.split(|&b| b == b',').filter(|p| !p.is_empty()) {
+            if options.set(pair).is_none() && options.rejected.is_none() {
+                options.rejected = Some(pair);
+            }
+        }
+        options
+    }
+
+    fn set(&mut self, pair: &'a [u8]) -> Option<()> {
+        let at = pair.iter().position(|&b| b == b'=')?;
+        let (key, value) = (&pair[..at], &pair[at + 1..]);
+        match key {
+            b"guard" => self.guard = Guard::from_word(value)?,
+            b"stats" if value == b"stderr" => self.stats = Stats::Stderr,
+            b"stats" if value == b"off" => self.stats = Stats::Off,
+            b"stats" if !value.is_empty() => self.stats = Stats::File(value),
+            b"pid" => self.pid = number(value)?,
+            b"verbose" => self.verbose = switch(value)?,
+            b"trap" => self.trap = switch(value)?,
+            b"spins" => self.spins = number(value)?,
+            b"yields" => self.yields = number(value)?,
+            b"step_us" => self.step_us = number(value)?,
+            b"ceiling_us" => self.ceiling_us = number(value)?,
+            b"quiet_us" => self.quiet_us = number(value)?,
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn switch(value: &[u8]) -> Option<bool> {
+    match value {
+        b"1" | b"on" => Some(true),
+        b"0" | b"off" => Some(false),
+        _ => None,
+    }
+}
+
+fn number(value: &[u8]) -> Option<u32> {
+    if value.is_empty() {
+        return None;
+    }
+    value.iter().try_fold(0u32, |n, &b| match b {
+        b'0'..=b'9' => n.checked_mul(10)?.checked_add(u32::from(b - b'0')),
+        _ => None,
+    })
+}
+
+/// Undoes the `%XX` encoding of `value` into `into` and returns the decoded bytes, or `None` if they do
+/// not fit or an escape is malformed.
+pub fn decode<'b>(value: &[u8], into: &'b mut [u8]) -> Option<&'b [u8]> {
+    let mut length = 0;
+    let mut bytes = value.iter().copied();
+    while let Some(byte) = bytes.next() {
+        let decoded = if byte == b'%' { hex(bytes.next()?)? << 4 | hex(bytes.next()?)? } else { byte };
+        *into.get_mut(length)? = decoded;
+        length += 1;
+    }
+    Some(&into[..length])
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    (digit as char).to_digit(16).map(|d| d as u8)
+}
+
+/// Writes `value` with whatever an options string cannot hold as `%XX`.
+pub fn encode(value: &[u8], out: &mut impl core::fmt::Write) -> core::fmt::Result {
+    for &byte in value {
+        match byte {
+            b'%' | b',' | 0..=b' ' | 127.. => write!(out, "%{byte:02X}")?,
+            _ => out.write_char(byte as char)?,
+        }
+    }
+    Ok(())
+}
+
+impl core::fmt::Display for Options<'_> {
+    /// The shortest string that [`Options::parse`] reads back as the same options.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let default = Options::default();
+        write!(f, "guard={}", self.guard.word())?;
+        match self.stats {
+            Stats::Off => {}
+            Stats::Stderr => f.write_str(",stats=stderr")?,
+            Stats::File(path) => {
+                f.write_str(",stats=")?;
+                f.write_str(core::str::from_utf8(path).map_err(|_| core::fmt::Error)?)?;
+            }
+        }
+        if self.verbose {
+            f.write_str(",verbose=1")?;
+        }
+        if !self.trap {
+            f.write_str(",trap=off")?;
+        }
+        for (key, value, usual) in [
+            ("pid", self.pid, default.pid),
+            ("spins", self.spins, default.spins),
+            ("yields", self.yields, default.yields),
+            ("step_us", self.step_us, default.step_us),
+            ("ceiling_us", self.ceiling_us, default.ceiling_us),
+            ("quiet_us", self.quiet_us, default.quiet_us),
+        ] {
+            if value != usual {
+                write!(f, ",{key}={value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let options = Options {
+            guard: Guard::Sample,
+            stats: Stats::File(b"/tmp/a%2Cb"),
+            pid: 7,
+            verbose: true,
+            trap: false,
+            spins: 0,
+            yields: u32::MAX,
+            ..Options::default()
+        };
+        assert_eq!(Options::parse(options.to_string().as_bytes()), options);
+        assert_eq!(Options::parse(b""), Options::default());
+    }
+
+    #[test]
+    fn bad_options_keep_the_default_and_are_named() {
+        for bad in ["spins=-1", "spins=4294967296", "spins=", "nonsense", "stats=", "trap=perhaps"] {
+            let options = Options::parse(bad.as_bytes());
+            assert_eq!(options, Options { rejected: Some(bad.as_bytes()), ..Options::default() });
+        }
+    }
+
+    #[test]
+    fn paths_survive_encoding() {
+        let path = b"/tmp/with space,comma%percent\xff";
+        let mut text = String::new();
+        encode(path, &mut text).unwrap();
+        assert!(text.is_ascii() && !text.contains([',', ' ']));
+        let mut buffer = [0; 64];
+        assert_eq!(decode(text.as_bytes(), &mut buffer), Some(&path[..]));
+        assert_eq!(decode(b"%4", &mut buffer), None);
+        assert_eq!(decode(b"abc", &mut [0; 2]), None);
+    }
+}

@@ -1,0 +1,1 @@
+//! libmanx_preload.so: adaptive waiting for programs that cannot be changed.

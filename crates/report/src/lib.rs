@@ -1,0 +1,1 @@
+//! Results in a file: schema, percentiles, targets, tables. Knows no lock.

@@ -1,0 +1,1 @@
+//! Finds busy-wait loops in machine code, and room beside them for a jump.

@@ -1,0 +1,1 @@
+//! What is run and measured: engines, the inversion experiment, wake-up delays.

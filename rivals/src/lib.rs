@@ -1,0 +1,1 @@
+//! Peers, for side-by-side runs only; outside default-members.

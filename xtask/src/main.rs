@@ -1,0 +1,3 @@
+//! The one door for developers: setup, test, demo, bench, tidy, install.
+
+fn main() {}
