@@ -1,0 +1,212 @@
+//! Files by descriptor, without the C library: for code that runs inside somebody else's program.
+
+use crate::syscall::{check, syscall1, syscall2, syscall3, syscall4};
+use core::ffi::CStr;
+
+/// An open file; closed when dropped.
+#[derive(Debug)]
+pub struct File {
+    descriptor: i32,
+}
+
+impl File {
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// The error number of `openat`.
+    pub fn open(path: &CStr) -> Result<File, i32> {
+        File::open_with(path, libc::O_RDONLY, 0)
+    }
+
+    /// Opens a file for reading and writing.
+    ///
+    /// # Errors
+    /// The error number of `openat`.
+    pub fn open_to_change(path: &CStr) -> Result<File, i32> {
+        File::open_with(path, libc::O_RDWR, 0)
+    }
+
+    /// Makes a new, empty file in the place of whatever stood there, for its owner alone; a link in its
+    /// place is not followed.
+    ///
+    /// # Errors
+    /// The error number of `openat`.
+    pub fn create(path: &CStr) -> Result<File, i32> {
+        File::open_with(path, libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_NOFOLLOW, 0o600)
+    }
+
+    fn open_with(path: &CStr, flags: i32, mode: u32) -> Result<File, i32> {
+        let flags = (flags | libc::O_CLOEXEC | libc::O_NOCTTY) as usize;
+        let folder = libc::AT_FDCWD as isize as usize;
+        // SAFETY: the path ends with a zero; a new descriptor disturbs nothing.
+        let result =
+            unsafe { syscall4(libc::SYS_openat, folder, path.as_ptr().addr(), flags, mode as usize) };
+        check(result).map(|descriptor| File { descriptor: descriptor as i32 })
+    }
+
+    /// The descriptor's number.
+    pub fn descriptor(&self) -> i32 {
+        self.descriptor
+    }
+
+    /// Reads at `offset` until `into` is full or the file ends; returns how many bytes were read.
+    ///
+    /// # Errors
+    /// The error number of `pread64`.
+    pub fn read_at(&self, into: &mut [u8], offset: u64) -> Result<usize, i32> {
+        let mut done = 0;
+        while done < into.len() {
+            let rest = &mut into[done..];
+            // SAFETY: the kernel writes at most `rest.len()` bytes to `rest`.
+            let result = unsafe {
+                syscall4(
+                    libc::SYS_pread64,
+                    self.descriptor as usize,
+                    rest.as_mut_ptr().addr(),
+                    rest.len(),
+                    offset as usize + done,
+                )
+            };
+            match check(result) {
+                Ok(0) => break,
+                Ok(bytes) => done += bytes,
+                Err(libc::EINTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes all of `bytes` at `offset`.
+    ///
+    /// # Errors
+    /// The error number of `pwrite64`, or `EIO` if the file takes no more.
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), i32> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let rest = &bytes[done..];
+            // SAFETY: the kernel reads at most `rest.len()` bytes from `rest`. What this does to the
+            // process if the file is /proc/self/mem is its caller's concern: see `write_text`.
+            let result = unsafe {
+                syscall4(
+                    libc::SYS_pwrite64,
+                    self.descriptor as usize,
+                    rest.as_ptr().addr(),
+                    rest.len(),
+                    offset as usize + done,
+                )
+            };
+            match check(result) {
+                Ok(0) => return Err(libc::EIO),
+                Ok(bytes) => done += bytes,
+                Err(libc::EINTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the file `bytes` bytes long; what is new reads as zeroes.
+    ///
+    /// # Errors
+    /// The error number of `ftruncate`.
+    pub fn set_length(&self, bytes: usize) -> Result<(), i32> {
+        // SAFETY: takes no pointer.
+        check(unsafe { syscall2(libc::SYS_ftruncate, self.descriptor as usize, bytes) }).map(drop)
+    }
+
+    /// Who owns the file (user id), and its permission and type bits.
+    ///
+    /// # Errors
+    /// The error number of `fstat`.
+    pub fn owner_and_mode(&self) -> Result<(u32, u32), i32> {
+        let mut status = core::mem::MaybeUninit::<libc::stat>::zeroed();
+        let place = status.as_mut_ptr().addr();
+        // SAFETY: the kernel's `struct stat` is the C library's on these machines; zeroes are valid.
+        let status = unsafe {
+            check(syscall2(libc::SYS_fstat, self.descriptor as usize, place))?;
+            status.assume_init()
+        };
+        Ok((status.st_uid, status.st_mode))
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is ours.
+        let _ = unsafe { syscall1(libc::SYS_close, self.descriptor as usize) };
+    }
+}
+
+/// Writes all of `bytes` to a descriptor that this process was given, such as standard error; gives up
+/// without a word at the first error.
+pub fn write_all(descriptor: i32, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        // SAFETY: the kernel reads at most `bytes.len()` bytes from `bytes`.
+        let result =
+            unsafe { syscall3(libc::SYS_write, descriptor as usize, bytes.as_ptr().addr(), bytes.len()) };
+        match check(result) {
+            Ok(0) => return,
+            Ok(written) => bytes = &bytes[written..],
+            Err(libc::EINTR) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Makes a folder for its owner alone; one that is there already is no error.
+///
+/// # Errors
+/// The error number of `mkdirat`.
+pub fn make_folder(path: &CStr) -> Result<(), i32> {
+    let folder = libc::AT_FDCWD as isize as usize;
+    // SAFETY: the path ends with a zero.
+    match check(unsafe { syscall3(libc::SYS_mkdirat, folder, path.as_ptr().addr(), 0o700) }) {
+        Ok(_) | Err(libc::EEXIST) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes a file's name.
+///
+/// # Errors
+/// The error number of `unlinkat`.
+pub fn remove(path: &CStr) -> Result<(), i32> {
+    let folder = libc::AT_FDCWD as isize as usize;
+    // SAFETY: the path ends with a zero.
+    check(unsafe { syscall3(libc::SYS_unlinkat, folder, path.as_ptr().addr(), 0) }).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(name: &str) -> std::ffi::CString {
+        let path = std::env::temp_dir().join(format!("manx-file-{}-{name}", std::process::id()));
+        std::ffi::CString::new(path.to_str().expect("utf-8")).expect("no zero")
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_the_end_is_short() {
+        let path = path("rw");
+        let file = File::create(&path).expect("created");
+        file.write_at(b"manx", 4).expect("written");
+        file.set_length(16).expect("longer");
+        let mut bytes = [1; 32];
+        assert_eq!(file.read_at(&mut bytes, 0), Ok(16));
+        assert_eq!(&bytes[..16], b"\0\0\0\0manx\0\0\0\0\0\0\0\0");
+        let (owner, mode) = file.owner_and_mode().expect("status");
+        // SAFETY: geteuid only reads.
+        assert_eq!((owner, mode & 0o777), (unsafe { libc::geteuid() }, 0o600));
+        assert_eq!(remove(&path), Ok(()));
+        assert_eq!(File::open(&path).map(drop), Err(libc::ENOENT));
+    }
+
+    #[test]
+    fn a_link_is_not_followed_when_creating() {
+        let (path, target) = (path("link"), path("target"));
+        std::os::unix::fs::symlink(target.to_str().unwrap(), path.to_str().unwrap()).expect("a link");
+        assert_eq!(File::create(&path).map(drop), Err(libc::ELOOP));
+        remove(&path).expect("removed");
+    }
+}

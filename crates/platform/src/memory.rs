@@ -1,0 +1,147 @@
+//! Memory of the process: mapping it, its rights, and changing code that other threads may run.
+
+use crate::syscall::{check, syscall1, syscall2, syscall3, syscall6};
+
+/// May be read. As `PROT_READ`.
+pub const READ: i32 = libc::PROT_READ;
+/// May be written. As `PROT_WRITE`.
+pub const WRITE: i32 = libc::PROT_WRITE;
+/// May be executed. As `PROT_EXEC`.
+pub const EXECUTE: i32 = libc::PROT_EXEC;
+
+/// The size of a page, in bytes, as far as rights are concerned (Linux on x86-64; at least that elsewhere).
+pub fn page_bytes() -> usize {
+    // SAFETY: sysconf only reads.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(4096)
+}
+
+/// Maps `bytes` bytes of zeroes, private to the process.
+///
+/// # Errors
+/// The error number of `mmap`.
+pub fn map_zeroes(bytes: usize, rights: i32) -> Result<*mut u8, i32> {
+    map(0, bytes, rights, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, usize::MAX)
+}
+
+/// Maps `bytes` bytes of zeroes exactly at `address`, unless something is there already.
+///
+/// # Errors
+/// The error number of `mmap`; `EEXIST` if the place is taken (also on kernels that take the address for
+/// a hint only).
+pub fn map_zeroes_at(address: usize, bytes: usize, rights: i32) -> Result<*mut u8, i32> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let mapped = map(address, bytes, rights, flags, usize::MAX)?;
+    if mapped.addr() == address {
+        return Ok(mapped);
+    }
+    // SAFETY: this mapping was made a moment ago and nobody knows of it.
+    let _ = unsafe { unmap(mapped, bytes) };
+    Err(libc::EEXIST)
+}
+
+/// Maps the first `bytes` bytes of an open file, shared: what is written there is in the file, whatever
+/// becomes of the process.
+///
+/// # Errors
+/// The error number of `mmap`.
+pub fn map_shared(file: &crate::file::File, bytes: usize) -> Result<*mut u8, i32> {
+    map(0, bytes, READ | WRITE, libc::MAP_SHARED, file.descriptor() as usize)
+}
+
+fn map(address: usize, bytes: usize, rights: i32, flags: i32, descriptor: usize) -> Result<*mut u8, i32> {
+    // SAFETY: a new mapping disturbs nothing: no caller passes MAP_FIXED.
+    let result =
+        unsafe { syscall6(libc::SYS_mmap, address, bytes, rights as usize, flags as usize, descriptor, 0) };
+    check(result).map(|address| address as *mut u8)
+}
+
+/// Takes a mapping away.
+///
+/// # Safety
+/// Nobody may use the `bytes` bytes at `address` any more.
+///
+/// # Errors
+/// The error number of `munmap`.
+pub unsafe fn unmap(address: *mut u8, bytes: usize) -> Result<(), i32> {
+    // SAFETY: as the caller promised.
+    check(unsafe { syscall2(libc::SYS_munmap, address.addr(), bytes) }).map(drop)
+}
+
+/// Sets the rights of the pages from `address` on.
+///
+/// # Safety
+/// The pages must keep every right that somebody relies on.
+///
+/// # Errors
+/// The error number of `mprotect`.
+pub unsafe fn protect(address: usize, bytes: usize, rights: i32) -> Result<(), i32> {
+    // SAFETY: as the caller promised.
+    check(unsafe { syscall3(libc::SYS_mprotect, address, bytes, rights as usize) }).map(drop)
+}
+
+/// Makes every thread of the process serialise its instruction stream before this returns, so that none
+/// runs code as it was before a change made earlier.
+///
+/// # Errors
+/// The error number of `membarrier`, where the kernel lacks it.
+pub fn synchronise_cores() -> Result<(), i32> {
+    const REGISTER: i32 = libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE;
+    const SYNCHRONISE: i32 = libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE;
+    // SAFETY: membarrier changes nothing that a program can see.
+    unsafe {
+        check(syscall3(libc::SYS_membarrier, REGISTER as usize, 0, 0))?;
+        check(syscall3(libc::SYS_membarrier, SYNCHRONISE as usize, 0, 0)).map(drop)
+    }
+}
+
+/// Whether the calling thread runs with a shadow stack, where a return must match its call.
+pub fn shadow_stack() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        const ARCH_SHSTK_STATUS: usize = 0x5005;
+        let mut features = 0u64;
+        let place = (&raw mut features).addr();
+        // SAFETY: the kernel writes one u64 to `features`, or fails.
+        let known = check(unsafe { syscall2(libc::SYS_arch_prctl, ARCH_SHSTK_STATUS, place) });
+        known.is_ok() && features & 1 != 0
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// Ends the process at once, without running any exit handler.
+pub fn exit_now(status: i32) -> ! {
+    loop {
+        // SAFETY: does not return.
+        unsafe { syscall1(libc::SYS_exit_group, status as usize) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_place_is_refused_and_a_free_one_given() {
+        let bytes = page_bytes();
+        let first = map_zeroes(2 * bytes, READ | WRITE).expect("memory");
+        assert_eq!(map_zeroes_at(first.addr(), bytes, READ), Err(libc::EEXIST));
+        // SAFETY: nothing lies in these pages.
+        unsafe {
+            unmap(first, 2 * bytes).expect("unmapped");
+            let again = map_zeroes_at(first.addr(), bytes, READ | WRITE).expect("the same place");
+            again.write(7);
+            protect(again.addr(), bytes, READ).expect("rights");
+            assert_eq!(again.read(), 7);
+            unmap(again, bytes).expect("unmapped");
+        }
+    }
+
+    #[test]
+    fn cores_can_be_synchronised_or_say_why_not() {
+        if let Err(error) = synchronise_cores() {
+            assert!([libc::ENOSYS, libc::EINVAL, libc::EPERM].contains(&error), "error {error}");
+        }
+    }
+}
