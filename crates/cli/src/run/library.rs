@@ -1,0 +1,82 @@
+//! Finds the preload library, and checks that it is one that this launcher can talk to.
+//!
+//! `MANX_PRELOAD` names it; otherwise it lies beside the `manx` binary (as a build leaves it) or in
+//! `../lib/manx/` (as an installation does). Its ELF file is read, never opened with `dlopen`: its
+//! constructors have no business in the launcher.
+
+use crate::failure::{BROKEN, Failure, reason};
+use object::{Object as _, ObjectSymbol as _};
+use preload_abi::{LIBRARY_NAME, VERSION_SYMBOL};
+use std::path::{Path, PathBuf};
+
+/// The environment variable that names the library.
+pub const PATH_VARIABLE: &str = "MANX_PRELOAD";
+
+/// What every version symbol starts with; its number follows.
+const VERSION_PREFIX: &str = "manx_preload_abi_";
+
+/// Finds the library and checks its version. The path is absolute.
+///
+/// # Errors
+/// If there is none, or it is of another version.
+pub fn find() -> Result<PathBuf, Failure> {
+    let path = match std::env::var_os(PATH_VARIABLE).filter(|v| !v.is_empty()) {
+        Some(named) => {
+            let named = PathBuf::from(named);
+            std::path::absolute(&named).unwrap_or(named)
+        }
+        None => beside()?,
+    };
+    check(&path)?;
+    Ok(path)
+}
+
+fn beside() -> Result<PathBuf, Failure> {
+    let binary = std::env::current_exe().map_err(|error| {
+        Failure::new(
+            BROKEN,
+            format!("cannot tell where manx itself lies: {}", reason(&error)),
+            format!("mount /proc, or set {PATH_VARIABLE} to the path of {LIBRARY_NAME}"),
+        )
+    })?;
+    let folder = binary.parent().unwrap_or(Path::new("/"));
+    let places = [folder.join(LIBRARY_NAME), folder.join("../lib/manx").join(LIBRARY_NAME)];
+    match places.iter().find(|place| place.exists()) {
+        Some(place) => Ok(place.canonicalize().unwrap_or_else(|_| place.clone())),
+        None => Err(Failure::new(
+            BROKEN,
+            format!("{LIBRARY_NAME} is neither in {} nor in ../lib/manx from there", folder.display()),
+            format!("install it with `cargo xtask install`, or set {PATH_VARIABLE} to its path"),
+        )),
+    }
+}
+
+fn check(path: &Path) -> Result<(), Failure> {
+    let broken = |what: &str| {
+        Failure::new(
+            BROKEN,
+            format!("{}: {what}", path.display()),
+            format!("install manx and {LIBRARY_NAME} together, or correct {PATH_VARIABLE}"),
+        )
+    };
+    let bytes = std::fs::read(path)
+        .map_err(|error| broken(&format!("the preload library cannot be read: {}", reason(&error))))?;
+    let file = object::File::parse(&*bytes).map_err(|_| broken("not a shared library"))?;
+    let versions: Vec<&str> = file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_definition())
+        .filter_map(|symbol| symbol.name().ok())
+        .filter(|name| name.starts_with(VERSION_PREFIX))
+        .collect();
+    if versions.contains(&VERSION_SYMBOL) {
+        return Ok(());
+    }
+    let wanted = VERSION_SYMBOL.trim_start_matches(VERSION_PREFIX);
+    match versions.first() {
+        Some(found) => Err(broken(&format!(
+            "speaks version {} of the launcher's language, this manx speaks {wanted}",
+            found.trim_start_matches(VERSION_PREFIX)
+        ))),
+        None => Err(broken("not Manx's preload library, or of a version too old to say so")),
+    }
+}

@@ -1,0 +1,47 @@
+//! SIGPIPE: ignored while Manx itself writes, given back as it was to the program that `manx run` becomes.
+//!
+//! A reader that goes away (`manx stats FILE | head`) must end Manx quietly and without an error, so Manx
+//! ignores the signal and takes `EPIPE` for success. A program must find the disposition that Manx's own
+//! parent chose, since an ignored signal stays ignored across exec.
+
+use std::io;
+
+/// The disposition that Manx was started with.
+#[derive(Clone, Copy)]
+pub struct Inherited(libc::sighandler_t);
+
+/// Ignores SIGPIPE and remembers what was there.
+pub fn ignore() -> Inherited {
+    // SAFETY: SIG_IGN is a valid disposition and runs no code of ours.
+    Inherited(unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) })
+}
+
+impl Inherited {
+    /// Puts the inherited disposition back; exec turns handlers into the default by itself.
+    pub fn restore(self) {
+        if self.0 != libc::SIG_ERR {
+            // SAFETY: the value came from `signal` in this process, where nobody installs a handler, so
+            // it is SIG_DFL or SIG_IGN.
+            unsafe { libc::signal(libc::SIGPIPE, self.0) };
+        }
+    }
+}
+
+/// Turns the news that nobody reads any more into success.
+pub fn or_unread(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_broken_pipe_is_forgiven() {
+        assert!(or_unread(Err(io::Error::from(io::ErrorKind::BrokenPipe))).is_ok());
+        assert!(or_unread(Err(io::Error::from(io::ErrorKind::StorageFull))).is_err());
+    }
+}
