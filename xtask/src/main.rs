@@ -1,3 +1,90 @@
-//! The one door for developers: setup, test, demo, bench, tidy, install.
+//! The one door for developers: `cargo xtask setup | build | test | demo | bench | tidy | man | install`.
+//!
+//! One file a subcommand; what they share is [`process`] (running a command), [`workspace`] (where things
+//! are) and [`steps`] (a list of timed steps with a verdict). The tool is built before anything else, so
+//! it has few dependencies and none on the crates it builds: it calls `cargo` and the built `manx`.
+//!
+//! Exit status: 0 done, 1 something failed (the text says what, and what to do), 2 wrong usage.
 
-fn main() {}
+mod bench;
+mod build;
+mod demo;
+mod install;
+mod man;
+mod process;
+mod setup;
+mod steps;
+mod test;
+mod tidy;
+mod workspace;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What a subcommand returns: nothing, or a sentence that says what failed and what to do.
+type Result<T = ()> = std::result::Result<T, String>;
+
+/// The one door for developers of Manx.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", disable_version_flag = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Install the Debian packages that tests and engines need, and no others
+    Setup,
+    /// Build `manx` and the library that it preloads, in release mode, side by side
+    Build,
+    /// Run all that CI runs, go on after a failure, and end with a table
+    Test(test::Options),
+    /// Show the main job: a real engine with and without `manx run`
+    Demo(demo::Options),
+    /// Build, then run `manx bench` with these arguments
+    Bench {
+        /// What `manx bench` is given: a benchmark's name and its options
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Check the style: headers, stray files, links, words, dependency arrows, the built library
+    Tidy,
+    /// Write the manual pages
+    Man {
+        /// The folder that they are written to
+        #[arg(long, value_name = "DIR", default_value = "target/man")]
+        out: PathBuf,
+    },
+    /// Build and install the command, the library and the manual pages; respects DESTDIR
+    Install {
+        /// The folder that holds bin, lib and share
+        #[arg(long, value_name = "DIR", default_value = "/usr/local")]
+        prefix: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Setup => setup::run(),
+        Command::Build => build::run(),
+        Command::Test(options) => test::run(&options),
+        Command::Demo(options) => demo::run(&options),
+        Command::Bench { arguments } => bench::run(&arguments),
+        Command::Tidy => tidy::run(),
+        Command::Man { out } => man::run(&out),
+        Command::Install { prefix } => install::run(&prefix),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            // The table of `test` and the list of `tidy` have said it already and end the output.
+            if !message.is_empty() {
+                eprintln!("xtask: {message}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}

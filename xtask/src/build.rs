@@ -1,0 +1,31 @@
+//! `cargo xtask build`: the command and the library that it preloads, side by side.
+//!
+//! The library is built in an invocation of its own, because cargo unites the features of all packages
+//! that it builds together, and what a program of others gets loaded must not grow by what the command
+//! uses. The command never depends on the library and looks for it beside itself.
+
+use std::time::Duration;
+
+use crate::Result;
+use crate::process::run as run_command;
+use crate::workspace::{Workspace, cargo, locked};
+
+const LIMIT: Duration = Duration::from_secs(20 * 60);
+
+/// Builds both in release mode.
+///
+/// # Errors
+/// If one does not build, or what was built is not where the command looks for it.
+pub fn run() -> Result {
+    for package in ["cli", "preload"] {
+        run_command(cargo().args(["build", "--release", "-p", package]).args(locked()), LIMIT)?;
+    }
+    let workspace = Workspace::load()?;
+    for file in [workspace.manx(), workspace.library()] {
+        if !file.is_file() {
+            return Err(format!("{} was not built: is `build.target` set for cargo?", file.display()));
+        }
+        println!("built {}", file.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! `cargo xtask install`: the command, the library and the manual pages below a prefix.
+//!
+//! | file | where |
+//! | --- | --- |
+//! | `manx` | `PREFIX/bin` |
+//! | `libmanx_preload.so` | `PREFIX/lib/manx`, where the command looks for it by its own path |
+//! | manual pages | `PREFIX/share/man/man1` |
+//!
+//! `DESTDIR` goes before the prefix, as packagers expect. A file is written beside its place and renamed
+//! into it, so that a program that has the old library mapped keeps it whole.
+
+use std::env;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::process::capture;
+use crate::workspace::Workspace;
+use crate::{Result, build, man};
+
+/// Builds and installs below `prefix`, and below `DESTDIR` if that is set.
+///
+/// # Errors
+/// If something does not build or a file cannot be written.
+pub fn run(prefix: &Path) -> Result {
+    build::run()?;
+    install(&below(env::var_os("DESTDIR").as_deref().map(Path::new), prefix)?)
+}
+
+/// Installs what is built into an empty folder and sees whether the installed command finds its library.
+///
+/// # Errors
+/// If it does not.
+pub fn check(folder: &Path) -> Result {
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    install(folder)?;
+    let manx = folder.join("bin/manx");
+    let version = capture(Command::new(&manx).arg("--version"))?;
+    let plan = capture(Command::new(&manx).args(["run", "--dry-run", "--", "true"]))?;
+    println!("{}\n{plan}", version.trim_end());
+    let library = folder.join("lib/manx/libmanx_preload.so");
+    if !plan.contains(&*library.to_string_lossy()) {
+        return Err(format!("{} does not find {}", manx.display(), library.display()));
+    }
+    capture(Command::new(&manx).args(["run", "--", "true"])).map(drop)
+}
+
+/// The folder that is written to for a prefix.
+fn below(destination: Option<&Path>, prefix: &Path) -> Result<PathBuf> {
+    let Some(destination) = destination.filter(|path| !path.as_os_str().is_empty()) else {
+        return Ok(prefix.into());
+    };
+    let inside = prefix.strip_prefix("/").map_err(|_| {
+        format!("with DESTDIR the prefix has to be absolute, and {} is not", prefix.display())
+    })?;
+    Ok(destination.join(inside))
+}
+
+fn install(folder: &Path) -> Result {
+    let workspace = Workspace::load()?;
+    let pages = workspace.target.join("man");
+    if pages.exists() {
+        // A page of a subcommand that is gone must not be installed.
+        fs::remove_dir_all(&pages).map_err(|error| format!("{}: {error}", pages.display()))?;
+    }
+    man::run(&pages)?;
+    put(&workspace.manx(), &folder.join("bin"), 0o755)?;
+    put(&workspace.library(), &folder.join("lib/manx"), 0o644)?;
+    let pages = fs::read_dir(&pages).map_err(|error| format!("{}: {error}", pages.display()))?;
+    for page in pages.flatten() {
+        put(&page.path(), &folder.join("share/man/man1"), 0o644)?;
+    }
+    Ok(())
+}
+
+/// Copies a file into a folder.
+fn put(file: &Path, folder: &Path, mode: u32) -> Result {
+    let name = file.file_name().unwrap_or_default();
+    let place = folder.join(name);
+    let fresh = folder.join(format!(".{}.new", name.to_string_lossy()));
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::copy(file, &fresh))
+        .and_then(|_| fs::set_permissions(&fresh, Permissions::from_mode(mode)))
+        .and_then(|()| fs::rename(&fresh, &place))
+        .map_err(|error| format!("{} could not be written: {error}", place.display()))?;
+    println!("installed {}", place.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_destination_goes_before_the_prefix() {
+        let prefix = Path::new("/usr/local");
+        assert_eq!(below(None, prefix), Ok("/usr/local".into()));
+        assert_eq!(below(Some(Path::new("")), prefix), Ok("/usr/local".into()));
+        assert_eq!(below(Some(Path::new("/tmp/stage")), prefix), Ok("/tmp/stage/usr/local".into()));
+    }
+
+    #[test]
+    fn a_relative_prefix_below_a_destination_is_refused() {
+        let error = below(Some(Path::new("/tmp/stage")), Path::new("opt")).unwrap_err();
+        assert!(error.contains("opt"), "{error}");
+    }
+
+    #[test]
+    fn a_file_is_replaced_and_gets_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tool");
+        let place = folder.path().join("prefix/bin");
+        for text in ["old", "new"] {
+            fs::write(&file, text).unwrap();
+            put(&file, &place, 0o755).unwrap();
+        }
+        assert_eq!(fs::read_to_string(place.join("tool")).unwrap(), "new");
+        assert_eq!(fs::metadata(place.join("tool")).unwrap().permissions().mode() & 0o777, 0o755);
+        assert_eq!(fs::read_dir(place).unwrap().count(), 1, "the file that is renamed is gone");
+    }
+}

@@ -1,0 +1,153 @@
+//! Running another program: shown before it starts, without standard input, and never for ever.
+//!
+//! A step that hangs would take the whole of CI's time with it, so [`run`] ends a program that passes its
+//! limit, together with everything that it started. The children stay in our own process group, so that
+//! an interrupt from the terminal reaches them as well; hence the family tree is read from `/proc`.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Result;
+
+/// How often a running program is looked at.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Runs a command to its end, with our standard output and error.
+///
+/// # Errors
+/// If it cannot be started, fails, or is still running after `limit`.
+pub fn run(command: &mut Command, limit: Duration) -> Result {
+    let shown = show(command);
+    println!("$ {shown}");
+    let status = wait(command.stdin(Stdio::null()), limit, &shown)?;
+    if status.success() { Ok(()) } else { Err(format!("`{shown}` failed: {status}")) }
+}
+
+/// Runs a command to its end and returns what it printed on standard output.
+///
+/// # Errors
+/// If it cannot be started or fails; the text has what it printed on standard error.
+pub fn capture(command: &mut Command) -> Result<String> {
+    let shown = show(command);
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("`{shown}` could not be started: {error}"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("`{shown}` failed: {}\n{}", output.status, text.trim_end()));
+    }
+    String::from_utf8(output.stdout).map_err(|_| format!("`{shown}` printed something that is not UTF-8"))
+}
+
+fn wait(command: &mut Command, limit: Duration, shown: &str) -> Result<ExitStatus> {
+    let begin = Instant::now();
+    let mut child = command.spawn().map_err(|error| format!("`{shown}` could not be started: {error}"))?;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok(status),
+            Ok(None) if begin.elapsed() < limit => thread::sleep(POLL),
+            Ok(None) => {
+                end_family(child.id());
+                // It was told to end and cannot refuse; this collects it.
+                let _ = child.wait();
+                return Err(format!("`{shown}` was still running after {} s and was ended", limit.as_secs()));
+            }
+            Err(error) => return Err(format!("`{shown}` could not be waited for: {error}")),
+        }
+    }
+}
+
+/// Ends a process and all that descend from it. The whole tree is read first: what loses its parent can
+/// no longer be found by it.
+fn end_family(process: u32) {
+    let parents = parents();
+    let mut family = vec![process];
+    let mut next = 0;
+    while let Some(&parent) = family.get(next) {
+        family.extend(parents.iter().filter(|pair| pair.1 == parent).map(|pair| pair.0));
+        next += 1;
+    }
+    let numbers = family.iter().map(u32::to_string);
+    let _ = Command::new("kill").arg("-KILL").args(numbers).stderr(Stdio::null()).status();
+}
+
+/// Every process of the machine that we may see, with its parent.
+fn parents() -> Vec<(u32, u32)> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let process = entry.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            // The name, in parentheses, may hold anything; behind it come the state and the parent.
+            let (_, rest) = stat.rsplit_once(')')?;
+            Some((process, rest.split_whitespace().nth(1)?.parse().ok()?))
+        })
+        .collect()
+}
+
+/// The command as one would type it.
+pub fn show(command: &Command) -> String {
+    let environment =
+        command.get_envs().filter_map(|(name, value)| Some(format!("{}={}", name.display(), quote(value?))));
+    let words = std::iter::once(command.get_program()).chain(command.get_args()).map(quote);
+    environment.chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn quote(word: &OsStr) -> String {
+    let text = word.to_string_lossy();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=./:,+@%".contains(&byte);
+    if !text.is_empty() && text.bytes().all(plain) {
+        return text.into_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_as_one_would_type_it() {
+        let mut command = Command::new("cargo");
+        command.args(["test", "it's", "a b", ""]).env("RUSTFLAGS", "-D warnings").env_remove("CI");
+        assert_eq!(show(&command), r"RUSTFLAGS='-D warnings' cargo test 'it'\''s' 'a b' ''");
+    }
+
+    #[test]
+    fn a_failure_names_the_command_and_its_status() {
+        let error = run(Command::new("sh").args(["-c", "exit 3"]), Duration::from_secs(60)).unwrap_err();
+        assert_eq!(error, "`sh -c 'exit 3'` failed: exit status: 3");
+    }
+
+    #[test]
+    fn what_a_failing_command_says_is_kept() {
+        let error = capture(Command::new("sh").args(["-c", "echo why >&2; exit 1"])).unwrap_err();
+        assert!(error.ends_with("exit status: 1\nwhy"), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_never_ends_is_ended_with_its_children() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("child");
+        let script = format!("sleep 1000 & echo $! > '{}'; wait", file.display());
+        let mut command = Command::new("sh");
+        let error = run(command.args(["-c", &script]), Duration::from_secs(1)).unwrap_err();
+        assert!(error.contains("still running after 1 s"), "{error}");
+        let child: u32 = fs::read_to_string(file).unwrap().trim().parse().unwrap();
+        // Dead, or dead and not yet collected by its new parent.
+        let gone = || {
+            let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            stat.is_empty() || stat.contains(") Z ") || stat.contains(") X ")
+        };
+        let begin = Instant::now();
+        while !gone() && begin.elapsed() < Duration::from_secs(60) {
+            thread::sleep(POLL);
+        }
+        assert!(gone(), "process {child} is still there");
+    }
+}

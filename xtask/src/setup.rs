@@ -1,0 +1,175 @@
+//! `cargo xtask setup`: the Debian packages that tests and engines need, and nothing else.
+//!
+//! The command and the library themselves need cargo and a C compiler for linking, no package. What is
+//! looked for is the thing itself (a program in PATH, a header), so that a machine of another kind, where
+//! somebody installed it by hand, needs nothing; only the remedy speaks of Debian. Whoever cannot install
+//! gets the list of what is missing and goes on: the steps that need it say that they are left out.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::Result;
+use crate::process::{capture, run as run_command};
+
+/// Something that tests, engines or the demo use.
+struct Need {
+    /// The program or the header that shows that it is there.
+    sign: Sign,
+    /// The Debian package that has it.
+    package: &'static str,
+    /// What it is for.
+    purpose: &'static str,
+    /// Whether the demo uses it too.
+    demo: bool,
+}
+
+enum Sign {
+    Program(&'static str),
+    Header(&'static str),
+}
+
+const fn program(name: &'static str, package: &'static str, purpose: &'static str) -> Need {
+    Need { sign: Sign::Program(name), package, purpose, demo: false }
+}
+
+const NEEDS: &[Need] = &[
+    Need { sign: Sign::Program("gcc"), package: "gcc", purpose: "builds the engines' drivers", demo: true },
+    Need {
+        sign: Sign::Header("stdlib.h"),
+        package: "libc6-dev",
+        purpose: "builds the engines' drivers",
+        demo: true,
+    },
+    Need {
+        sign: Sign::Header("wiredtiger.h"),
+        package: "libwiredtiger-dev",
+        purpose: "the real engine of the demo and of the inversion benchmark",
+        demo: true,
+    },
+    program("objdump", "binutils", "a second opinion on machine code"),
+    program("gdb", "gdb", "a program under a debugger must run unchanged"),
+    program("git", "git", "a real program that must run unchanged"),
+    program("openssl", "openssl", "a real program that must run unchanged"),
+    program("python3", "python3", "a real program with threads that must run unchanged"),
+    program("redis-server", "redis-server", "a real server that must run unchanged"),
+    program("redis-benchmark", "redis-tools", "loads redis-server"),
+    program("sqlite3", "sqlite3", "a real program that must run unchanged"),
+];
+
+/// For whom something is installed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum For {
+    /// All that the tests use.
+    Tests,
+    /// What the demo uses.
+    Demo,
+}
+
+/// Installs what is missing, or says what to install by hand.
+///
+/// # Errors
+/// None that the rest could not go on without; see [`ensure`].
+pub fn run() -> Result {
+    if let Some(missing) = ensure(For::Tests) {
+        println!("{missing}");
+    }
+    Ok(())
+}
+
+/// Installs what is missing and possible. What is still missing afterwards comes back as a sentence.
+pub fn ensure(whom: For) -> Option<String> {
+    let missing = missing(whom);
+    if missing.is_empty() {
+        println!("setup: nothing is missing");
+        return None;
+    }
+    for need in &missing {
+        println!("setup: {} is missing ({})", need.package, need.purpose);
+    }
+    if let Err(why) = install(&missing) {
+        println!("setup: {why}");
+    }
+    let missing = self::missing(whom);
+    if missing.is_empty() {
+        return None;
+    }
+    Some(format!("install by hand: apt-get install {}", packages(&missing).join(" ")))
+}
+
+fn missing(whom: For) -> Vec<&'static Need> {
+    NEEDS.iter().filter(|need| (whom == For::Tests || need.demo) && !need.sign.is_there()).collect()
+}
+
+fn packages(needs: &[&Need]) -> Vec<&'static str> {
+    let mut names: Vec<_> = needs.iter().map(|need| need.package).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn install(missing: &[&Need]) -> Result {
+    let apt = find("apt-get").ok_or("there is no apt-get here, so nothing is installed")?;
+    if capture(Command::new("id").arg("-u"))?.trim() != "0" {
+        return Err("only root may install packages, so nothing is installed".into());
+    }
+    let apt = |words: &[&str], limit| {
+        let mut command = Command::new(&apt);
+        // No question is asked, and a server that is installed is not started where that can be told.
+        command.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
+        command.args(["-q", "-o", "DPkg::Lock::Timeout=120"]).args(words);
+        run_command(&mut command, Duration::from_secs(limit))
+    };
+    // Old lists may still do, so the installation is tried even if this fails.
+    let update = apt(&["update"], 180);
+    let mut words = vec!["install", "--yes", "--no-install-recommends"];
+    words.extend(packages(missing));
+    apt(&words, 480).map_err(|why| match update {
+        Ok(()) => why,
+        Err(first) => format!("{first}; {why}"),
+    })
+}
+
+impl Sign {
+    fn is_there(&self) -> bool {
+        match self {
+            Sign::Program(name) => find(name).is_some(),
+            Sign::Header(name) => {
+                let folders = ["/usr/include", "/usr/local/include"].iter();
+                folders.map(Path::new).any(|folder| folder.join(name).is_file())
+            }
+        }
+    }
+}
+
+/// The first file of this name in PATH.
+pub fn find(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_and_headers_are_looked_for() {
+        assert!(Sign::Program("sh").is_there());
+        assert!(!Sign::Program("no-such-program-of-manx").is_there());
+        assert!(!Sign::Header("no-such-header-of-manx.h").is_there());
+    }
+
+    #[test]
+    fn a_package_is_named_once() {
+        let twice = [&NEEDS[0], &NEEDS[2], &NEEDS[0]];
+        assert_eq!(packages(&twice), ["gcc", "libwiredtiger-dev"]);
+    }
+
+    #[test]
+    fn the_demo_needs_no_more_than_the_tests() {
+        let engine = NEEDS.iter().find(|need| need.package == "libwiredtiger-dev").unwrap();
+        assert!(engine.demo);
+        assert!(missing(For::Demo).len() <= missing(For::Tests).len());
+    }
+}

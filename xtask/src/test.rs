@@ -1,0 +1,181 @@
+//! `cargo xtask test`: all that CI runs, as a list of timed steps.
+//!
+//! A step that fails does not stop the others; the table at the end has every verdict, and the last line
+//! the sums. A step that cannot run here is skipped with its reason, never silently. `--full` runs the
+//! long proofs unabridged: model checking without a bound on preemptions, and many more random cases.
+//! Tests of other crates learn of it by `MANX_FULL=1`.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::bench::manx_bench;
+use crate::process::{capture, run as run_command};
+use crate::setup::{self, For};
+use crate::steps::{Steps, Verdict};
+use crate::workspace::{Workspace, cargo, locked};
+use crate::{Result, build, install, tidy};
+
+/// CI gives an hour; what is not begun by then would not end in it.
+const ALL: Duration = Duration::from_secs(50 * 60);
+/// Long proofs end when they end.
+const ALL_FULL: Duration = Duration::from_secs(24 * 3600);
+/// One step, so that one that hangs leaves time for the others.
+const STEP: Duration = Duration::from_secs(15 * 60);
+/// A benchmark with `--quick` takes 45 s at most; a busy machine gets some more.
+const QUICK: Duration = Duration::from_secs(180);
+
+/// The benchmarks that run as smoke checks.
+const BENCHES: [&str; 3] = ["wait", "guard", "inversion"];
+/// The packages whose tests run under ThreadSanitizer: those that share memory between threads by
+/// themselves. Their tests for it synchronise by our atomics and by joining only, because the standard
+/// library is not instrumented.
+const SANITIZED: [&str; 2] = ["platform", "manx"];
+/// The packages that are checked for the other architecture, as far as they can be without a C compiler
+/// for it.
+const PORTABLE: [&str; 5] = ["platform", "manx", "spinloop", "preload-abi", "preload"];
+
+const HOST: &str = "x86_64-unknown-linux-gnu";
+const OTHER: &str = "aarch64-unknown-linux-gnu";
+
+/// What to test, and how long.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Run the long proofs in full
+    #[arg(long)]
+    full: bool,
+    /// Name the steps and do nothing
+    #[arg(long)]
+    list: bool,
+    /// Only these steps; without any, all
+    #[arg(value_name = "STEP")]
+    only: Vec<String>,
+}
+
+/// A step: its name, and what it does.
+type Step<'w> = (String, Work<'w>);
+type Work<'w> = Box<dyn FnOnce() -> Verdict + 'w>;
+
+/// Runs the steps.
+///
+/// # Errors
+/// If a step failed, or one is named that does not exist.
+pub fn run(options: &Options) -> Result {
+    let workspace = Workspace::load()?;
+    let mut todo = all(&workspace, options.full);
+    let names: Vec<String> = todo.iter().map(|step| step.0.clone()).collect();
+    if let Some(unknown) = options.only.iter().find(|name| !names.contains(name)) {
+        return Err(format!("there is no step `{unknown}`; `cargo xtask test --list` names them"));
+    }
+    if options.list {
+        println!("{}", names.join("\n"));
+        return Ok(());
+    }
+    if !options.only.is_empty() {
+        todo.retain(|step| options.only.contains(&step.0));
+    }
+    let mut steps = Steps::new(if options.full { ALL_FULL } else { ALL });
+    for (name, work) in todo {
+        steps.step(&name, work);
+    }
+    steps.finish()
+}
+
+fn all<'w>(workspace: &'w Workspace, full: bool) -> Vec<Step<'w>> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut add = |name: &str, work: Work<'w>| steps.push((name.into(), work));
+    let limit = if full { ALL_FULL } else { STEP };
+
+    add("setup", Box::new(set_up));
+    add("fmt", Box::new(|| cargo_step(&["fmt", "--all", "--check"], &[])));
+    add("build", Box::new(|| build::run().into()));
+    add("tidy", Box::new(|| tidy::run().into()));
+    add("clippy", Box::new(clippy));
+    for package in &workspace.packages {
+        add(&format!("test-{}", package.name), Box::new(move || test(&package.name, full, limit)));
+    }
+    add("doc", Box::new(doc));
+    add("tsan", Box::new(|| sanitize(&workspace.target)));
+    add("aarch64", Box::new(other_architecture));
+    add("install", Box::new(|| install::check(&workspace.target.join("install-check")).into()));
+    for name in BENCHES {
+        add(&format!("bench-{name}"), Box::new(move || smoke(name)));
+    }
+    steps
+}
+
+fn set_up() -> Verdict {
+    match setup::ensure(For::Tests) {
+        None => Verdict::Passed,
+        Some(missing) => Verdict::Skipped(missing),
+    }
+}
+
+/// Runs cargo with these words and this environment.
+fn cargo_step(words: &[&str], environment: &[(&str, &str)]) -> Verdict {
+    run_command(cargo().args(words).envs(environment.iter().copied()), STEP).into()
+}
+
+fn clippy() -> Verdict {
+    let words = [&["clippy", "--workspace", "--all-targets"], locked(), &["--", "-D", "warnings"]];
+    cargo_step(&words.concat(), &[])
+}
+
+fn doc() -> Verdict {
+    let words = [&["doc", "--workspace", "--no-deps"], locked()];
+    cargo_step(&words.concat(), &[("RUSTDOCFLAGS", "-D warnings")])
+}
+
+/// The tests of one package. The twins' are model checking, which only ends in a sensible time with
+/// optimisation, and in CI with at most two preemptions an execution.
+fn test(package: &str, full: bool, limit: Duration) -> Verdict {
+    let mut command = cargo();
+    command.args(["test", "-p", package]).args(locked());
+    if package.ends_with("-loom") {
+        command.arg("--release");
+        if !full {
+            command.env("LOOM_MAX_PREEMPTIONS", "2");
+        }
+    }
+    if full {
+        command.env("MANX_FULL", "1").env("PROPTEST_CASES", "20000");
+    }
+    run_command(&mut command, limit).into()
+}
+
+fn sanitize(target: &Path) -> Verdict {
+    if !installed(HOST) || !cfg!(target_arch = "x86_64") {
+        return Verdict::Skipped(format!("ThreadSanitizer is tried on {HOST} only"));
+    }
+    let mut command = cargo();
+    // The flags are unstable ones of the same compiler; no other toolchain is asked for.
+    command.env("RUSTC_BOOTSTRAP", "1");
+    command.env("RUSTFLAGS", "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer");
+    command.env("TSAN_OPTIONS", "halt_on_error=1");
+    command.args(["test", "--target", HOST, "--lib", "--tests"]).args(locked());
+    command.arg("--target-dir").arg(target.join("tsan"));
+    SANITIZED.iter().for_each(|package| {
+        command.args(["-p", package]);
+    });
+    run_command(&mut command, STEP).into()
+}
+
+fn other_architecture() -> Verdict {
+    if !installed(OTHER) {
+        return Verdict::Skipped(format!("its standard library is not here (rustup target add {OTHER})"));
+    }
+    let mut words = vec!["check", "--target", OTHER];
+    PORTABLE.iter().for_each(|package| words.extend(["-p", package]));
+    words.extend(locked());
+    cargo_step(&words, &[])
+}
+
+/// Whether the toolchain has the standard library of a target.
+fn installed(target: &str) -> bool {
+    let folder = capture(Command::new("rustc").args(["--print", "target-libdir", "--target", target]));
+    folder.is_ok_and(|folder| Path::new(folder.trim()).is_dir())
+}
+
+fn smoke(name: &str) -> Verdict {
+    manx_bench(&[name.into(), "--quick".into()], QUICK).into()
+}

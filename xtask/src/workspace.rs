@@ -1,0 +1,118 @@
+//! Where things are: the root, the target folder, the packages and their arrows.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::Result;
+use crate::process::capture;
+
+/// What `cargo metadata` says about the workspace.
+pub struct Workspace {
+    /// Where cargo puts what it builds.
+    pub target: PathBuf,
+    /// The members, in the order of their names.
+    pub packages: Vec<Package>,
+}
+
+/// A member of the workspace.
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its Cargo.toml.
+    pub manifest: PathBuf,
+    /// The members that it depends on, development included; each once, in the order of their names.
+    pub needs: Vec<String>,
+}
+
+impl Workspace {
+    /// Asks cargo.
+    ///
+    /// # Errors
+    /// If cargo fails, or answers in a form that is not known.
+    pub fn load() -> Result<Workspace> {
+        let mut command = cargo();
+        command.args(["metadata", "--no-deps", "--format-version", "1"]);
+        let answer: Value = serde_json::from_str(&capture(&mut command)?)
+            .map_err(|error| format!("`cargo metadata` did not answer in JSON: {error}"))?;
+        parse(&answer).ok_or_else(|| "`cargo metadata` answered in a form that is not known here".into())
+    }
+
+    /// The folder of release builds.
+    pub fn release(&self) -> PathBuf {
+        self.target.join("release")
+    }
+
+    /// The built command.
+    pub fn manx(&self) -> PathBuf {
+        self.release().join("manx")
+    }
+
+    /// The built library.
+    pub fn library(&self) -> PathBuf {
+        self.release().join("libmanx_preload.so")
+    }
+}
+
+/// The folder of the workspace's Cargo.toml, known when this tool is compiled.
+pub fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}
+
+/// A cargo to run in the workspace's root: the one that runs us, if one does. In CI it may not change
+/// Cargo.lock.
+pub fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// The option that forbids to change Cargo.lock, where nobody would commit the change.
+pub fn locked() -> &'static [&'static str] {
+    if env::var_os("CI").is_some() { &["--locked"] } else { &[] }
+}
+
+fn parse(answer: &Value) -> Option<Workspace> {
+    let packages = answer["packages"].as_array()?;
+    let names: Vec<&str> = packages.iter().map(|package| package["name"].as_str()).collect::<Option<_>>()?;
+    let mut members = packages.iter().map(|package| member(package, &names)).collect::<Option<Vec<_>>>()?;
+    members.sort_by(|a, b| a.name.cmp(&b.name));
+    Some(Workspace {
+        target: answer["target_directory"].as_str()?.into(),
+        packages: members,
+    })
+}
+
+fn member(package: &Value, names: &[&str]) -> Option<Package> {
+    let needs = package["dependencies"].as_array()?.iter();
+    let mut needs: Vec<String> = needs
+        .filter(|need| need["path"].is_string())
+        .filter_map(|need| need["name"].as_str())
+        .filter(|name| names.contains(name))
+        .map(String::from)
+        .collect();
+    needs.sort();
+    needs.dedup();
+    Some(Package {
+        name: package["name"].as_str()?.into(),
+        manifest: package["manifest_path"].as_str()?.into(),
+        needs,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_workspace_is_found() {
+        let workspace = Workspace::load().unwrap();
+        let xtask = workspace.packages.iter().find(|package| package.name == "xtask").unwrap();
+        assert_eq!(xtask.needs, Vec::<String>::new());
+        let manx = workspace.packages.iter().find(|package| package.name == "manx").unwrap();
+        assert_eq!(manx.needs, ["platform"]);
+    }
+}
