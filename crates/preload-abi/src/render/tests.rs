@@ -1,0 +1,217 @@
+//! Tests of the table and the JSON, on live files built in memory.
+
+use super::*;
+use crate::live::{FILE_BYTES, FORMAT, Header, MAGIC, RUNNING};
+
+/// A live file's bytes, which start at a page boundary as a mapping does.
+struct Image {
+    room: Vec<u8>,
+    start: usize,
+}
+
+impl Image {
+    fn new(program: &[u8], ticks_per_second: u64) -> Image {
+        let room = vec![0; FILE_BYTES + align_of::<Header>()];
+        let start = room.as_ptr().align_offset(align_of::<Header>());
+        let mut image = Image { room, start };
+        image.put(core::mem::offset_of!(Header, magic), &MAGIC.to_ne_bytes());
+        image.put(core::mem::offset_of!(Header, format), &FORMAT.to_ne_bytes());
+        image.put(core::mem::offset_of!(Header, program), program);
+        let live = image.live();
+        let header = live.header();
+        header.pid.store(42, Ordering::Relaxed);
+        header.state.store(RUNNING, Ordering::Relaxed);
+        header.started_ns.store(1_700_000_000_123_456_789, Ordering::Relaxed);
+        header.ticks_per_second.store(ticks_per_second, Ordering::Relaxed);
+        header.modules.store(3, Ordering::Relaxed);
+        header.text_bytes.store(5 << 20, Ordering::Relaxed);
+        header.scans.store(1, Ordering::Relaxed);
+        header.scan_ns.store(12_345_678, Ordering::Relaxed);
+        image
+    }
+
+    fn live(&self) -> Live<'_> {
+        Live::new(&self.room[self.start..]).expect("a live file")
+    }
+
+    fn put(&mut self, offset: usize, bytes: &[u8]) {
+        self.room[self.start + offset..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn add(&mut self, how: How, module: &[u8], symbol: &[u8], reason: &[u8], counters: [u64; 6]) {
+        let index = self.live().sites().len();
+        let base = size_of::<Header>() + size_of_val(self.live().sites());
+        for (offset, text) in [
+            (core::mem::offset_of!(Site, module), module),
+            (core::mem::offset_of!(Site, symbol), symbol),
+            (core::mem::offset_of!(Site, reason), reason),
+        ] {
+            self.put(base + offset, text);
+        }
+        self.live().header().sites.fetch_add(1, Ordering::Release);
+        let live = self.live();
+        let site = &live.sites()[index];
+        site.how.store(how as u32, Ordering::Relaxed);
+        site.offset.store(0x1000 + index as u64, Ordering::Relaxed);
+        let fields =
+            [&site.waits, &site.visits, &site.yields, &site.sleeps, &site.waited_ticks, &site.longest_ticks];
+        for (field, value) in fields.into_iter().zip(counters) {
+            field.store(value, Ordering::Relaxed);
+        }
+    }
+
+    fn table(&self) -> String {
+        let mut text = String::new();
+        table(&self.live(), &mut text).expect("writing to a String");
+        text
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let mut text = String::new();
+        json(&self.live(), &mut text).expect("writing to a String");
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))
+    }
+}
+
+fn sample() -> Image {
+    let mut image = Image::new(b"/usr/bin/server", 2_000_000_000);
+    image.add(How::Trap, b"libb.so", b"", b"", [1, 20, 3, 0, 4_000, 4_000]);
+    image.add(How::Left, b"libgomp.so.1", b"do_spin+0x1c", b"a counter ends it", [0; 6]);
+    image.add(
+        How::Jump,
+        b"libwiredtiger.so",
+        b"snapshot+0x94",
+        b"",
+        [900, 81234, 5000, 77, 9_000_000_000, 1 << 21],
+    );
+    image
+}
+
+#[test]
+fn the_table_is_aligned_and_sorted_by_time_waited() {
+    assert_eq!(
+        sample().table(),
+        "\
+manx: /usr/bin/server (process 42, running, or ended from outside)
+searched 5.00 MiB of 3 modules in 12.3 ms, 1 search
+
+MODULE            SITE           HOW   WAITS  VISITS  YIELDS  SLEEPS   WAITED  LONGEST
+libwiredtiger.so  snapshot+0x94  jump    900   81234    5000      77   4.50 s  1.04 ms
+libb.so           0x1000         trap      1      20       3       0  2.00 us  2.00 us
+
+left alone:
+libgomp.so.1  do_spin+0x1c  a counter ends it
+"
+    );
+}
+
+#[test]
+fn an_empty_file_says_so() {
+    let image = Image::new(b"true", 1);
+    image.live().header().state.store(ENDED, Ordering::Relaxed);
+    assert_eq!(
+        image.table(),
+        "manx: true (process 42, ended)\nsearched 5.00 MiB of 3 modules in 12.3 ms, 1 search\n\n\
+         no busy-wait loop was found\n"
+    );
+    let json = image.json();
+    assert_eq!(json["state"], "ended");
+    assert_eq!(json["sites"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn the_json_carries_everything_in_the_same_order() {
+    let json = sample().json();
+    assert_eq!((json["schema"].as_str(), json["version"].as_u64()), (Some(JSON_SCHEMA), Some(1)));
+    assert_eq!(json["program"], "/usr/bin/server");
+    assert_eq!(json["pid"], 42);
+    assert_eq!(json["state"], "running");
+    assert_eq!(json["started_unix_ms"], 1_700_000_000_123_u64);
+    assert_eq!(json["scan_ns"], 12_345_678);
+    assert_eq!(
+        json["sites"][0],
+        serde_json::json!({
+            "module": "libwiredtiger.so", "symbol": "snapshot+0x94", "offset": 0x1002, "how": "jump",
+            "reason": null, "waits": 900, "visits": 81234, "yields": 5000, "sleeps": 77,
+            "waited_ns": 4_500_000_000_u64, "longest_ns": 1 << 20,
+        })
+    );
+    assert_eq!(json["sites"][1]["symbol"], serde_json::Value::Null);
+    assert_eq!(json["sites"][2]["reason"], "a counter ends it");
+}
+
+#[test]
+fn names_cannot_break_out() {
+    let mut image = Image::new(b"/tmp/\"a\\b\"\x1b[2J\xff", 1);
+    image.add(How::Jump, b"lib\n\x7f.so", b"f\t\"+0x1", b"", [1; 6]);
+    let json = image.json();
+    assert_eq!(json["program"], "/tmp/\"a\\b\"\x1b[2J\u{fffd}");
+    assert_eq!(json["sites"][0]["module"], "lib\n\x7f.so");
+    assert_eq!(json["sites"][0]["symbol"], "f\t\"+0x1");
+    let table = image.table();
+    assert!(
+        table.contains("/tmp/\"a\\b\"\\u{1b}[2J\u{fffd}") && table.contains("lib\\u{a}\\u{7f}.so"),
+        "{table}"
+    );
+    assert!(table.lines().count() == 5 && table.chars().all(|c| c == '\n' || !c.is_control()));
+}
+
+#[test]
+fn names_that_fill_their_field_are_whole() {
+    let mut image = Image::new(&[b'p'; 512], 1);
+    image.add(How::Jump, &[b'm'; 64], &[b's'; 64], b"", [1; 6]);
+    let json = image.json();
+    assert_eq!(json["program"].as_str().map(str::len), Some(512));
+    assert_eq!(json["sites"][0]["module"].as_str(), Some("m".repeat(64).as_str()));
+    assert_eq!(json["sites"][0]["symbol"].as_str(), Some("s".repeat(64).as_str()));
+}
+
+#[test]
+fn an_unknown_rate_is_not_shown_as_no_time() {
+    let mut image = Image::new(b"p", 0);
+    image.add(How::Released, b"m", b"s", b"", [1, 1, 1, 1, 500, 500]);
+    assert_eq!(image.json()["sites"][0]["waited_ns"], serde_json::Value::Null);
+    assert!(image.table().ends_with("?        ?\n"), "{}", image.table());
+}
+
+#[test]
+fn a_number_that_no_version_wrote_and_a_full_file_are_told() {
+    let mut image = Image::new(b"p", 1);
+    image.add(How::Closed, b"m", b"s", b"", [0; 6]);
+    image.live().sites()[0].how.store(77, Ordering::Relaxed);
+    image.live().header().dropped.store(1, Ordering::Relaxed);
+    assert_eq!(image.json()["sites"][0]["how"], "unknown");
+    assert_eq!(image.json()["sites_dropped"], 1);
+    assert!(image.table().ends_with("and 1 more site: the file was full\n"));
+}
+
+#[test]
+fn every_site_of_a_full_file_is_shown_once_even_if_all_are_equal() {
+    let mut image = Image::new(b"p", 1);
+    image.live().header().sites.store(CAPACITY as u32, Ordering::Relaxed);
+    image.put(size_of::<Header>() + core::mem::offset_of!(Site, module), b"m");
+    assert_eq!(Falling::new(&image.live()).count(), CAPACITY);
+    for (index, site) in image.live().sites().iter().enumerate() {
+        site.waited_ticks.store((index as u64).wrapping_mul(2_654_435_761) % 1000, Ordering::Relaxed);
+    }
+    let times: Vec<u64> =
+        Falling::new(&image.live()).map(|site| site.waited_ticks.load(Ordering::Relaxed)).collect();
+    assert!(times.len() == CAPACITY && times.is_sorted_by(|a, b| a >= b));
+}
+
+#[test]
+fn durations_and_sizes_have_three_figures() {
+    for (ns, text) in [
+        (0, "0 ns"),
+        (999, "999 ns"),
+        (1_000, "1.00 us"),
+        (12_345, "12.3 us"),
+        (999_999, "999 us"),
+        (1_000_000_000, "1.00 s"),
+        (u64::MAX, "18446744073 s"),
+    ] {
+        assert_eq!(Duration(Some(ns)).to_string(), text);
+    }
+    assert_eq!(Bytes(1023).to_string(), "1023 bytes");
+    assert_eq!(Bytes(100 << 20).to_string(), "100 MiB");
+}
