@@ -80,10 +80,7 @@ fn parse(answer: &Value) -> Option<Workspace> {
     let names: Vec<&str> = packages.iter().map(|package| package["name"].as_str()).collect::<Option<_>>()?;
     let mut members = packages.iter().map(|package| member(package, &names)).collect::<Option<Vec<_>>>()?;
     members.sort_by(|a, b| a.name.cmp(&b.name));
-    Some(Workspace {
-        target: answer["target_directory"].as_str()?.into(),
-        packages: members,
-    })
+    Some(Workspace { target: answer["target_directory"].as_str()?.into(), packages: members })
 }
 
 fn member(package: &Value, names: &[&str]) -> Option<Package> {

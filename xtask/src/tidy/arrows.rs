@@ -1,0 +1,127 @@
+//! The dependency arrows of ARCHITECTURE.md are those that cargo knows, no more and no fewer.
+//!
+//! The page has one table with a row for each package: its name, and the packages of this workspace that
+//! it depends on, each in code quotes. What the page says and what is built cannot drift apart.
+
+use super::finding::Finding;
+use super::tree::{File, Tree};
+use crate::workspace::{Package, root};
+
+/// The page with the table.
+const PAGE: &str = "ARCHITECTURE.md";
+/// The heading above the table.
+const HEADING: &str = "## Arrows";
+
+/// A row of the table.
+struct Row {
+    line: usize,
+    package: String,
+    needs: Vec<String>,
+}
+
+/// Compares the page with the packages.
+pub fn check(tree: &Tree, packages: &[Package]) -> Vec<Finding> {
+    let Some(page) = tree.file(PAGE) else {
+        return vec![Finding::new(PAGE, 0, "the page is not there", "write it")];
+    };
+    let rows = rows(page);
+    let mut findings = Vec::new();
+    for package in packages {
+        match rows.iter().find(|row| row.package == package.name) {
+            Some(row) => findings.extend(compare(row, package, tree)),
+            None => {
+                let what = format!("`{}` has no row below {HEADING}", package.name);
+                findings.push(Finding::new(PAGE, 0, what, "add one with the packages that it depends on"));
+            }
+        }
+    }
+    for row in rows.iter().filter(|row| !packages.iter().any(|package| package.name == row.package)) {
+        let what = format!("`{}` is no package of the workspace", row.package);
+        findings.push(Finding::new(PAGE, row.line, what, "remove the row"));
+    }
+    findings
+}
+
+fn compare(row: &Row, package: &Package, tree: &Tree) -> Vec<Finding> {
+    let name = &package.name;
+    let mut findings = Vec::new();
+    for need in package.needs.iter().filter(|need| !row.needs.contains(need)) {
+        let manifest = package.manifest.strip_prefix(root()).unwrap_or(&package.manifest).to_string_lossy();
+        let declares = |line: &str| {
+            line.trim_start().starts_with(need.as_str()) || line.contains(&format!("\"{need}\""))
+        };
+        let file = tree.file(&manifest);
+        let line =
+            file.and_then(|file| file.lines().find(|(_, line)| declares(line))).map_or(0, |found| found.0);
+        let what = format!("`{name}` depends on `{need}`, an arrow that {PAGE} does not have");
+        findings.push(Finding::new(&manifest, line, what, "do without it, or argue for it on that page"));
+    }
+    for need in row.needs.iter().filter(|need| !package.needs.contains(need)) {
+        let what = format!("`{name}` does not depend on `{need}`");
+        findings.push(Finding::new(PAGE, row.line, what, "correct the row"));
+    }
+    findings
+}
+
+/// The rows of the table below the heading, without its head.
+fn rows(page: &File) -> Vec<Row> {
+    let below = page.lines().skip_while(|(_, line)| *line != HEADING).skip(1);
+    below
+        .take_while(|(_, line)| !line.starts_with("## "))
+        .filter_map(|(line, text)| {
+            let mut cells = text.strip_prefix('|')?.split('|');
+            let package = quoted(cells.next()?).next()?;
+            Some(Row { line, package, needs: quoted(cells.next()?).collect() })
+        })
+        .collect()
+}
+
+fn quoted(cell: &str) -> impl Iterator<Item = String> {
+    cell.split('`').skip(1).step_by(2).map(String::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::made_up;
+    use super::*;
+
+    const TABLE: &str = "# Title\n## Arrows\n| package | depends on | why |\n| --- | --- | --- |\n\
+                         | `a` | | none, like `b` |\n| `b` | `a` | |\n## Next\n| `c` | `a` |\n";
+
+    fn package(name: &str, needs: &[&str]) -> Package {
+        let needs = needs.iter().map(|need| String::from(*need)).collect();
+        Package { name: name.into(), manifest: root().join(format!("crates/{name}/Cargo.toml")), needs }
+    }
+
+    fn found(packages: &[Package]) -> Vec<String> {
+        let manifest =
+            made_up("crates/a/Cargo.toml", "[package]\nname = \"a\"\n[dependencies]\nb.workspace = true\n");
+        let tree = Tree::of(vec![made_up(PAGE, TABLE), manifest]);
+        check(&tree, packages).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_true_table_passes() {
+        assert_eq!(found(&[package("a", &[]), package("b", &["a"])]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_arrow_that_is_not_on_the_page_is_found_where_it_is_declared() {
+        let found = found(&[package("a", &["b"]), package("b", &["a"])]);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("crates/a/Cargo.toml:4: `a` depends on `b`"), "{found:?}");
+    }
+
+    #[test]
+    fn an_arrow_that_is_not_in_cargo_is_found_on_the_page() {
+        let found = found(&[package("a", &[]), package("b", &[])]);
+        assert_eq!(found, ["ARCHITECTURE.md:6: `b` does not depend on `a`: correct the row"]);
+    }
+
+    #[test]
+    fn packages_without_a_row_and_rows_without_a_package_are_found() {
+        let found = found(&[package("a", &[]), package("c", &[])]);
+        assert!(found.iter().any(|text| text.contains("`c` has no row")), "{found:?}");
+        assert!(found.iter().any(|text| text.contains(":6: `b` is no package")), "{found:?}");
+    }
+}

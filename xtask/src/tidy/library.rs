@@ -1,0 +1,205 @@
+//! What the built library asks of a program that it is loaded into, read from its ELF file.
+//!
+//! 1. It needs no symbol of the C library newer than [`NEWEST`], so that it loads on old distributions.
+//! 2. It exports no name that is not listed in [`EXPORTS`], because each name takes the place of the same
+//!    name in the program; and each name that is listed, or the list is not true.
+//! 3. Its SONAME is its file name, so that the loader knows it however it was found.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use object::elf::{DT_SONAME, FileHeader64, SHN_UNDEF, STB_LOCAL};
+use object::read::elf::{Dyn as _, FileHeader as _, SectionHeader as _, Sym as _};
+use object::{Endianness, read};
+
+use super::finding::Finding;
+use super::tree::Tree;
+
+/// The newest version of the C library that may be needed.
+const NEWEST: (u32, u32) = (2, 31);
+/// The names that may be exported: one a line; what follows `#` is a comment.
+const EXPORTS: &str = "crates/preload/exports.txt";
+/// The library's name.
+const NAME: &str = "libmanx_preload.so";
+
+/// What came of it.
+pub enum Answer {
+    /// The library was there, and this was found.
+    Looked(Vec<Finding>),
+    /// It was not, for this reason.
+    NotLooked(String),
+}
+
+/// What the library's ELF file says about it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Facts {
+    soname: Option<String>,
+    exports: BTreeSet<String>,
+    /// Versions of the C library, as `GLIBC_2.2.5`.
+    versions: BTreeSet<String>,
+}
+
+/// Looks at the library, if it has been built.
+pub fn check(library: &Path, tree: &Tree) -> Answer {
+    let Ok(bytes) = fs::read(library) else {
+        return Answer::NotLooked(format!("{} is not built (cargo xtask build)", library.display()));
+    };
+    let Some(list) = tree.file(EXPORTS) else {
+        return Answer::NotLooked(format!("{EXPORTS}, the names that may be exported, is not there"));
+    };
+    let allowed = list.lines().map(|(_, line)| line.split('#').next().unwrap_or_default().trim());
+    let allowed: BTreeSet<&str> = allowed.filter(|name| !name.is_empty()).collect();
+    Answer::Looked(match facts(&bytes) {
+        Ok(facts) => judge(&facts, &allowed),
+        Err(error) => vec![Finding::new(NAME, 0, format!("cannot be read: {error}"), "build it again")],
+    })
+}
+
+fn judge(facts: &Facts, allowed: &BTreeSet<&str>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if facts.soname.as_deref() != Some(NAME) {
+        let what = format!("its SONAME is {}", facts.soname.as_deref().unwrap_or("missing"));
+        findings.push(Finding::new(NAME, 0, what, format!("let the package's build.rs set {NAME}")));
+    }
+    for version in facts.versions.iter().filter(|version| is_newer(version)) {
+        let (major, minor) = NEWEST;
+        let what = format!("needs {version}, newer than GLIBC_{major}.{minor}");
+        findings.push(Finding::new(
+            NAME,
+            0,
+            what,
+            "`objdump -T` names the symbol: fetch it by dlsym, or do without",
+        ));
+    }
+    for name in facts.exports.iter().filter(|name| !allowed.contains(name.as_str())) {
+        let what = format!("exports `{name}`");
+        findings.push(Finding::new(NAME, 0, what, format!("hide it, or list it in {EXPORTS}")));
+    }
+    for name in allowed.iter().filter(|name| !facts.exports.contains(**name)) {
+        let what = format!("lists `{name}`, which the library does not export");
+        findings.push(Finding::new(EXPORTS, 0, what, "export it, or strike it out"));
+    }
+    findings
+}
+
+/// Whether a version is one of the C library's and newer than may be; one that cannot be read is.
+fn is_newer(version: &str) -> bool {
+    let Some(numbers) = version.strip_prefix("GLIBC_") else { return false };
+    let mut numbers = numbers.split('.').map(|number| number.parse::<u32>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(major), Some(minor)) => (major, minor) > NEWEST,
+        _ => true,
+    }
+}
+
+fn facts(bytes: &[u8]) -> read::Result<Facts> {
+    let header = FileHeader64::<Endianness>::parse(bytes)?;
+    let endian = header.endian()?;
+    let sections = header.sections(endian, bytes)?;
+    let mut facts = Facts::default();
+    let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+
+    let symbols = sections.symbols(endian, bytes, object::elf::SHT_DYNSYM)?;
+    for symbol in symbols.iter() {
+        if symbol.st_shndx(endian) != SHN_UNDEF && symbol.st_bind() != STB_LOCAL {
+            facts.exports.insert(text(symbol.name(endian, symbols.strings())?));
+        }
+    }
+    if let Some((mut libraries, link)) = sections.gnu_verneed(endian, bytes)? {
+        let strings = sections.strings(endian, bytes, link)?;
+        while let Some((_, mut versions)) = libraries.next()? {
+            while let Some(version) = versions.next()? {
+                facts.versions.insert(text(version.name(endian, strings)?));
+            }
+        }
+    }
+    for section in sections.iter() {
+        let Some((entries, link)) = section.dynamic(endian, bytes)? else { continue };
+        let strings = sections.strings(endian, bytes, link)?;
+        for entry in entries.iter().filter(|entry| entry.tag(endian) == DT_SONAME) {
+            facts.soname = Some(text(entry.string(endian, strings)?));
+        }
+    }
+    Ok(facts)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::process::capture;
+
+    const SOURCE: &str = r#"
+        #include <stdio.h>
+        int manx_listed(void) { return puts("listed"); }
+        int manx_other(void) { return 1; }
+        static int manx_hidden(void) { return 2; }
+        int (*manx_pointer)(void) = manx_hidden;
+    "#;
+
+    fn built(soname: &str) -> Facts {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.c"), SOURCE).unwrap();
+        let mut gcc = Command::new("cc");
+        gcc.current_dir(folder.path()).args([
+            "-shared",
+            "-fPIC",
+            "-nostartfiles",
+            "-o",
+            "a.so",
+            "a.c",
+            soname,
+        ]);
+        capture(&mut gcc).unwrap();
+        facts(&fs::read(folder.path().join("a.so")).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn names_versions_and_soname_are_read() {
+        let facts = built("-Wl,-soname,libmanx_preload.so");
+        assert_eq!(facts.soname.as_deref(), Some(NAME));
+        assert!(facts.exports.contains("manx_listed") && facts.exports.contains("manx_pointer"));
+        assert!(!facts.exports.contains("manx_hidden") && !facts.exports.contains("puts"));
+        assert!(facts.versions.iter().any(|version| version.starts_with("GLIBC_2.")), "{facts:?}");
+    }
+
+    #[test]
+    fn what_is_not_listed_and_what_is_listed_in_vain_is_found() {
+        let facts = built("-Wl,-soname,libmanx_preload.so");
+        let allowed = BTreeSet::from(["manx_listed", "manx_pointer", "manx_gone"]);
+        let found: Vec<String> = judge(&facts, &allowed).iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("exports `manx_other`"), "{found:?}");
+        assert!(found[1].contains("lists `manx_gone`"), "{found:?}");
+    }
+
+    #[test]
+    fn a_wrong_soname_is_found() {
+        let facts = built("-Wl,-soname,liba.so.1");
+        let allowed = BTreeSet::from(["manx_listed", "manx_pointer", "manx_other"]);
+        assert!(judge(&facts, &allowed)[0].what.contains("liba.so.1"));
+    }
+
+    #[test]
+    fn newer_versions_are_told_from_older_ones() {
+        for (version, newer) in [
+            ("GLIBC_2.2.5", false),
+            ("GLIBC_2.31", false),
+            ("GLIBC_2.32", true),
+            ("GLIBC_2.4", false),
+            ("GLIBC_3.0", true),
+            ("GLIBC_PRIVATE", true),
+            ("GCC_3.0", false),
+        ] {
+            assert_eq!(is_newer(version), newer, "{version}");
+        }
+    }
+
+    #[test]
+    fn a_library_that_is_not_built_is_left_out_with_a_reason() {
+        let answer = check(Path::new("/no/such/library.so"), &Tree::of(Vec::new()));
+        assert!(matches!(answer, Answer::NotLooked(why) if why.contains("cargo xtask build")));
+    }
+}

@@ -1,0 +1,104 @@
+//! No stray files: every file has a folder where its kind is expected.
+
+use super::finding::Finding;
+use super::tree::File;
+
+/// The files of the root and of hidden folders, each by its name.
+const NAMED: [&str; 14] = [
+    ".cargo/config.toml",
+    ".ci/run",
+    ".gitattributes",
+    ".gitignore",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "README.md",
+    "clippy.toml",
+    "crates/preload/exports.txt",
+    "rustfmt.toml",
+];
+
+/// Folders and the kinds of files that may lie in or anywhere below them. `*` stands for one folder.
+const KINDS: [(&str, &[&str]); 9] = [
+    ("crates/*/src", &["rs", "toml", "md"]),
+    ("crates/*/tests", &["rs", "c", "h", "md", "toml", "trycmd", "stdout", "stderr", "txt", "py", "sh"]),
+    ("crates/*/benches", &["rs"]),
+    ("crates/*/examples", &["rs"]),
+    ("crates/workload/engines", &["c", "h", "md"]),
+    ("crates/capi/include", &["h", "hpp"]),
+    ("docs", &["md", "svg", "png"]),
+    ("xtask", &["rs"]),
+    ("rivals", &["rs", "md"]),
+];
+
+/// What a package has at its top.
+const PACKAGE: [&str; 4] = ["Cargo.toml", "README.md", "build.rs", "targets.toml"];
+/// Where packages are.
+const PACKAGES: [&str; 4] = ["crates/*", "xtask", "xtask/man", "rivals"];
+
+/// Finds a file that is not expected where it lies.
+pub fn check(file: &File) -> Vec<Finding> {
+    let (folder, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
+    let package = PACKAGE.contains(&name) && PACKAGES.iter().any(|place| below(folder, place) == Some(0));
+    let kind = |(place, kinds): &(&str, &[&str])| {
+        below(folder, place).is_some() && kinds.contains(&file.extension())
+    };
+    if NAMED.contains(&&*file.path) || package || KINDS.iter().any(kind) {
+        return Vec::new();
+    }
+    let remedy = "move or remove it, or add its kind to the lists of xtask/src/tidy/places.rs";
+    vec![Finding::new(&file.path, 0, "a stray file", remedy)]
+}
+
+/// How many folders deep `folder` lies below `place`, if it does.
+fn below(folder: &str, place: &str) -> Option<usize> {
+    let (folder, place): (Vec<_>, Vec<_>) = (folder.split('/').collect(), place.split('/').collect());
+    let fits = place.iter().zip(&folder).all(|(wanted, got)| *wanted == "*" || wanted == got);
+    if fits { folder.len().checked_sub(place.len()) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::made_up;
+    use super::*;
+
+    fn stray(path: &str) -> bool {
+        !check(&made_up(path, "")).is_empty()
+    }
+
+    #[test]
+    fn what_belongs_somewhere_is_fine() {
+        for path in [
+            "Cargo.toml",
+            ".ci/run",
+            "crates/manx/Cargo.toml",
+            "crates/manx/src/wait/park.rs",
+            "crates/cli/tests/cmd/help.trycmd",
+            "crates/workload/engines/histogram.h",
+            "xtask/src/tidy/places.rs",
+            "xtask/man/src/main.rs",
+            "rivals/README.md",
+        ] {
+            assert!(!stray(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_belongs_nowhere_is_found() {
+        for path in [
+            "notes.txt",
+            "core",
+            "crates/notes.md",
+            "crates/manx/notes.txt",
+            "crates/manx/src/wait/park.rs.orig",
+            "crates/manx/src/a.out",
+            "other/src/lib.rs",
+            "docs/results.json",
+        ] {
+            assert!(stray(path), "{path}");
+        }
+    }
+}
