@@ -1,0 +1,172 @@
+//! WiredTiger under a YCSB-like load: every operation is a transaction with snapshot isolation.
+//!
+//!     cc -O2 -pthread wiredtiger.c -lwiredtiger -lm
+//!
+//! An ordinary client of the library's public interface, for 3.2 and for 11.3: one connection, a session
+//! and a cursor a thread. The database lies in `--home`, a folder that exists; what it writes there is the
+//! caller's to remove. By default there is no log and no checkpoint while it runs, and the cache is large
+//! enough for the records, so that what is measured is the engine's transactions and not the disk.
+
+#include "records.h"
+
+#include <wiredtiger.h>
+
+static const char *option_home = NULL, *option_config = "";
+static uint64_t option_cache_mb = 1024;
+
+static const struct option_spec options[] = {
+    RECORD_OPTIONS,
+    {"home", OPTION_TEXT, &option_home, 0, 0, NULL, "an empty folder for the database (required)"},
+    {"cache-mb", OPTION_COUNT, &option_cache_mb, 1, 1 << 24, NULL, "size of the cache in MiB (1024)"},
+    {"config", OPTION_TEXT, &option_config, 0, 0, NULL, "more of wiredtiger_open's configuration"},
+    {0},
+};
+
+struct client {
+    WT_SESSION *session;
+    WT_CURSOR *cursor;
+    char *value;
+    struct operation operation;
+};
+
+static const char TABLE[] = "table:records";
+static WT_CONNECTION *connection;
+
+static void must(int error, const char *what) {
+    if (error)
+        fail(1, "%s: %s", what, wiredtiger_strerror(error));
+}
+
+static const char *version(void) {
+    return wiredtiger_version(NULL, NULL, NULL);
+}
+
+static void value_fill(char *value, uint64_t key) {
+    for (uint64_t i = 0; i < option_value_bytes; i++)
+        value[i] = (char)('a' + (key + i) % 26);
+}
+
+static void open_engine(unsigned threads) {
+    if (!option_home)
+        fail(2, "--home is missing: an empty folder for the database");
+    records_init();
+    char config[4096];
+    // The dirty limits leave room for the updates of a run: eviction that writes would measure the disk.
+    int length = snprintf(config, sizeof config,
+                          "create,cache_size=%lluMB,session_max=%u,eviction_dirty_target=80,"
+                          "eviction_dirty_trigger=95,%s%s",
+                          (unsigned long long)option_cache_mb, threads + 32,
+#if WIREDTIGER_VERSION_MAJOR >= 10
+                          "eviction_updates_target=80,eviction_updates_trigger=95,",
+#else
+                          "",
+#endif
+                          option_config);
+    if (length < 0 || (size_t)length >= sizeof config)
+        fail(2, "--config: longer than %zu bytes", sizeof config);
+    must(wiredtiger_open(option_home, NULL, config, &connection), option_home);
+    WT_SESSION *session;
+    WT_CURSOR *cursor;
+    must(connection->open_session(connection, NULL, NULL, &session), "open a session");
+    must(session->create(session, TABLE, "key_format=Q,value_format=u"), "create the table");
+    must(session->open_cursor(session, TABLE, NULL, "bulk", &cursor), "open a cursor for loading");
+    char *value = allocate(1, option_value_bytes);
+    for (uint64_t key = 1; key <= option_records; key++) {
+        WT_ITEM item = {.data = value, .size = option_value_bytes};
+        value_fill(value, key);
+        cursor->set_key(cursor, key);
+        cursor->set_value(cursor, &item);
+        must(cursor->insert(cursor), "load a record");
+    }
+    free(value);
+    must(cursor->close(cursor), "end the loading");
+    must(session->close(session, NULL), "close the session");
+}
+
+static void *open_session(struct worker *worker) {
+    struct client *client = allocate(1, sizeof *client);
+    must(connection->open_session(connection, NULL, "isolation=snapshot", &client->session), "open a session");
+    must(client->session->open_cursor(client->session, TABLE, NULL, "overwrite=true", &client->cursor),
+         "open a cursor");
+    client->value = allocate(1, option_value_bytes);
+    value_fill(client->value, worker->index);
+    return client;
+}
+
+/// Everything between begin and commit.
+static int within(struct client *client) {
+    WT_CURSOR *cursor = client->cursor;
+    WT_ITEM item;
+    if (client->operation.read) {
+        cursor->set_key(cursor, client->operation.key[0]);
+        int error = cursor->search(cursor);
+        if (error)
+            return error;
+        error = cursor->get_value(cursor, &item);
+        if (error)
+            return error;
+        // As a server does that must send it.
+        memcpy(client->value, item.data, item.size < option_value_bytes ? item.size : option_value_bytes);
+        return 0;
+    }
+    for (unsigned i = 0; i < client->operation.keys; i++) {
+        item = (WT_ITEM){.data = client->value, .size = option_value_bytes};
+        cursor->set_key(cursor, client->operation.key[i]);
+        cursor->set_value(cursor, &item);
+        int error = cursor->update(cursor);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+static int transaction(struct client *client) {
+    WT_SESSION *session = client->session;
+    int error = session->begin_transaction(session, "isolation=snapshot");
+    if (error)
+        return error;
+    error = within(client);
+    int reset = client->cursor->reset(client->cursor);
+    if (error == 0 && reset == 0)
+        return session->commit_transaction(session, NULL);
+    session->rollback_transaction(session, NULL);
+    return error ? error : reset;
+}
+
+static enum outcome operate(struct worker *worker) {
+    struct client *client = worker->session;
+    operation_draw(&client->operation, &worker->random);
+    client->value[0]++;
+    int error;
+    unsigned times = 0;
+    while ((error = transaction(client)) == WT_ROLLBACK && conflict_wait(worker, ++times))
+        ;
+    if (error == 0)
+        return DONE;
+    note_error("%s", wiredtiger_strerror(error));
+    return FAILED;
+}
+
+static void end_session(struct worker *worker) {
+    struct client *client = worker->session;
+    client->session->close(client->session, NULL);
+}
+
+static void close_engine(void) {
+    must(connection->close(connection, "leak_memory=true"), "close the database");
+}
+
+int main(int argc, char **argv) {
+    const struct engine wiredtiger = {
+        .name = "wiredtiger",
+        .summary = "WiredTiger under a YCSB-like load; the result is one JSON object on standard output.",
+        .options = options,
+        .version = version,
+        .open = open_engine,
+        .session = open_session,
+        .operate = operate,
+        .end = end_session,
+        .close = close_engine,
+    };
+    return engine_main(argc, argv, &wiredtiger);
+}
