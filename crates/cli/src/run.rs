@@ -1,26 +1,40 @@
-//! `manx run`: becomes the program, with the preload library in front of it.
+//! `manx run`: becomes the program, with the preload library in it.
 //!
-//! Order of what happens, and of what is complained about first: the options are put together
-//! ([`settings`]), the program is found and looked at ([`program`]), the library is found and looked at
-//! ([`library`]), the environment is composed ([`environment`]), and the process executes the program
-//! ([`exec`]). Nothing is forked and nothing stays behind, so signals, exit status, terminal and standard
-//! streams are the program's own.
+//! Order of what happens, and of what is complained about first: the settings are put together
+//! ([`settings`]), the program is found and followed to what really runs ([`program`]), what would keep the
+//! library out is looked for ([`obstacle`]), the library is found ([`library`]), the environment is
+//! composed ([`environment`]), and the process executes the program ([`exec`]). Nothing is forked and
+//! nothing stays behind, so signals, exit status, terminal and standard streams are the program's own.
 
+pub mod config;
+pub mod duration;
+pub mod elf;
 pub mod environment;
 pub mod exec;
 pub mod library;
+pub mod obstacle;
 pub mod program;
+pub mod script;
+pub mod search;
 pub mod settings;
 
 use crate::failure::Failure;
 use crate::sigpipe::Inherited;
-use std::ffi::OsString;
+use preload_abi::SWITCH_VARIABLE;
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// The arguments of `manx run`.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = config::DOCUMENTATION)]
 pub struct Args {
     #[command(flatten)]
     flags: settings::Flags,
+
+    /// Show what would be done, and do not run the program
+    #[arg(long)]
+    dry_run: bool,
 
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM [ARGS]")]
@@ -33,9 +47,56 @@ pub struct Args {
 /// Whatever keeps the program from being run, with its exit code.
 pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     let settings = settings::Settings::gather(&args.flags)?;
-    let program = program::find(&args.command[0])?;
-    let library = library::find()?;
-    let changes = environment::compose(&settings, &library)?;
+    let program = program::Program::find(&args.command[0])?;
+    let plan = Plan::make(&settings, &program)?;
+    if let Plan::Unchanged(Why::Obstacle(obstacle)) = &plan
+        && !settings.quiet
+    {
+        eprintln!("manx: warning: {} {obstacle}: it runs unchanged", program.image().display());
+    }
+    let changes = match &plan {
+        Plan::Unchanged(_) => &[][..],
+        Plan::Preload { changes, .. } => changes,
+    };
     inherited.restore();
-    Err(exec::exec(&program, &args.command, &changes))
+    Err(exec::exec(program.file(), &args.command, changes))
+}
+
+/// What is to be done to the program.
+#[derive(Debug)]
+enum Plan {
+    /// Nothing.
+    Unchanged(Why),
+    /// The library is preloaded by these changes to the environment.
+    Preload { library: std::path::PathBuf, changes: Vec<(&'static str, OsString)> },
+}
+
+/// Why nothing is done to a program.
+#[derive(Debug)]
+enum Why {
+    /// `MANX=off`.
+    SwitchedOff,
+    /// It cannot be done.
+    Obstacle(obstacle::Obstacle),
+}
+
+impl Plan {
+    fn make(settings: &settings::Settings, program: &program::Program) -> Result<Plan, Failure> {
+        if std::env::var_os(SWITCH_VARIABLE).as_deref() == Some(OsStr::new("off")) {
+            return Ok(Plan::Unchanged(Why::SwitchedOff));
+        }
+        if let Some(obstacle) = obstacle::find(program) {
+            return Ok(Plan::Unchanged(Why::Obstacle(obstacle)));
+        }
+        let library = library::find()?;
+        let changes = environment::compose(settings, program, &library)?;
+        Ok(Plan::Preload { library, changes })
+    }
+}
+
+/// Whether this process may do `mode` (an access(2) mode) with `path`.
+fn access(path: &Path, mode: libc::c_int) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: the path is NUL-terminated; the call only reads it.
+    unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), mode, libc::AT_EACCESS) == 0 }
 }

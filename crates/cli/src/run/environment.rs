@@ -2,8 +2,12 @@
 //!
 //! Manx's library goes behind the libraries that are preloaded already. What interposes a function passes
 //! it on to the next library in order, while ours goes straight to the C library: in front, it would cut
-//! the others off. AddressSanitizer's runtime, which must be the very first, stays first this way too.
+//! the others off.
+//!
+//! A sanitizer's runtime refuses to work if anything is preloaded before it: if the program needs one as a
+//! library, it is preloaded too, as the very first.
 
+use super::program::Program;
 use super::settings::Settings;
 use crate::failure::{BROKEN, Failure};
 use preload_abi::{LIBRARY_NAME, OPTIONS_VARIABLE};
@@ -18,7 +22,11 @@ pub const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 ///
 /// # Errors
 /// If the library's path cannot stand in `LD_PRELOAD`.
-pub fn compose(settings: &Settings, library: &Path) -> Result<Vec<(&'static str, OsString)>, Failure> {
+pub fn compose(
+    settings: &Settings,
+    program: &Program,
+    library: &Path,
+) -> Result<Vec<(&'static str, OsString)>, Failure> {
     if library.as_os_str().as_bytes().iter().any(|b| b" :".contains(b)) {
         return Err(Failure::new(
             BROKEN,
@@ -27,19 +35,37 @@ pub fn compose(settings: &Settings, library: &Path) -> Result<Vec<(&'static str,
         ));
     }
     let existing = std::env::var_os(PRELOAD_VARIABLE).unwrap_or_default();
+    let needed = program.elf.iter().flat_map(|elf| &elf.needed);
+    let sanitizer = needed.map(String::as_str).find(|name| is_sanitizer(name));
     Ok(vec![
-        (PRELOAD_VARIABLE, preload(&existing, library)),
+        (PRELOAD_VARIABLE, preload(&existing, sanitizer, library)),
         (OPTIONS_VARIABLE, settings.to_options(std::process::id()).into()),
     ])
 }
 
-/// `existing` with `library` behind it, and no other library of Manx's.
-fn preload(existing: &OsStr, library: &Path) -> OsString {
-    let ours = |entry: &[u8]| Path::new(OsStr::from_bytes(entry)).file_name() == Some(LIBRARY_NAME.as_ref());
-    let mut entries: Vec<&[u8]> =
-        existing.as_bytes().split(|b| b" :".contains(b)).filter(|e| !e.is_empty() && !ours(e)).collect();
-    entries.push(library.as_os_str().as_bytes());
+/// `existing` with `library` behind it, no other library of Manx's, and `sanitizer` in front.
+fn preload(existing: &OsStr, sanitizer: Option<&str>, library: &Path) -> OsString {
+    let file_name = |entry: &[u8]| Path::new(OsStr::from_bytes(entry)).file_name().map(OsStr::to_owned);
+    let dropped = [Some(LIBRARY_NAME), sanitizer];
+    let kept = existing.as_bytes().split(|b| b" :".contains(b)).filter(|entry| {
+        let name = file_name(entry);
+        !entry.is_empty()
+            && !dropped.iter().any(|d| d.is_some_and(|d| name.as_deref() == Some(OsStr::new(d))))
+    });
+    let entries: Vec<&[u8]> = sanitizer
+        .map(str::as_bytes)
+        .into_iter()
+        .chain(kept)
+        .chain([library.as_os_str().as_bytes()])
+        .collect();
     OsString::from_vec(entries.join(&b':'))
+}
+
+/// Whether a library is the runtime of a sanitizer, as GCC or Clang name them.
+fn is_sanitizer(name: &str) -> bool {
+    let of_gcc = ["libasan.so", "libhwasan.so", "liblsan.so", "libtsan.so"];
+    let of_clang = ["libclang_rt.asan", "libclang_rt.hwasan", "libclang_rt.lsan", "libclang_rt.tsan"];
+    of_gcc.iter().chain(&of_clang).any(|start| name.starts_with(start))
 }
 
 #[cfg(test)]
@@ -49,10 +75,19 @@ mod tests {
     #[test]
     fn ours_goes_behind_what_is_preloaded_already_and_stands_once() {
         let library = Path::new("/lib/libmanx_preload.so");
-        let with = |existing: &str| preload(OsStr::new(existing), library);
+        let with = |existing: &str| preload(OsStr::new(existing), None, library);
         assert_eq!(with(""), "/lib/libmanx_preload.so");
         assert_eq!(with("libasan.so.8 /a.so"), "libasan.so.8:/a.so:/lib/libmanx_preload.so");
         assert_eq!(with("/old/libmanx_preload.so:/a.so"), "/a.so:/lib/libmanx_preload.so");
         assert_eq!(with(":/lib/libmanx_preload.so: "), "/lib/libmanx_preload.so");
+    }
+
+    #[test]
+    fn a_sanitizer_comes_first_and_stands_once() {
+        let with = |existing: &str| preload(OsStr::new(existing), Some("libasan.so.8"), Path::new("/m.so"));
+        assert_eq!(with(""), "libasan.so.8:/m.so");
+        assert_eq!(with("/a.so:/usr/lib/libasan.so.8"), "libasan.so.8:/a.so:/m.so");
+        assert!(is_sanitizer("libclang_rt.asan-x86_64.so") && is_sanitizer("libtsan.so.2"));
+        assert!(!is_sanitizer("libasan_helper.so") && !is_sanitizer("libubsan.so.1"));
     }
 }

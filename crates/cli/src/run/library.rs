@@ -59,9 +59,10 @@ fn check(path: &Path) -> Result<(), Failure> {
             format!("install manx and {LIBRARY_NAME} together, or correct {PATH_VARIABLE}"),
         )
     };
-    let bytes = std::fs::read(path)
+    let file = std::fs::File::open(path)
         .map_err(|error| broken(&format!("the preload library cannot be read: {}", reason(&error))))?;
-    let file = object::File::parse(&*bytes).map_err(|_| broken("not a shared library"))?;
+    let bytes = object::ReadCache::new(file);
+    let file = object::File::parse(&bytes).map_err(|_| broken("not a shared library"))?;
     let versions: Vec<&str> = file
         .dynamic_symbols()
         .filter(|symbol| symbol.is_definition())

@@ -1,82 +1,99 @@
-//! Finds the program as `execvp` would, and says what is wrong with it in words.
+//! What will really run: the program's file, the interpreters that its `#!` lines name, and the ELF file
+//! at the end of that chain, which is the one that the preload library will be in.
 
-use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, reason};
-use std::ffi::{CString, OsStr};
-use std::os::unix::ffi::OsStrExt as _;
+use super::elf::Elf;
+use super::script::Interpreter;
+use super::search;
+use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Where programs are sought when there is no `PATH`, as in the C library.
-const DEFAULT_PATH: &str = "/bin:/usr/bin";
+/// How many scripts may interpret one another (`BINPRM_MAX_RECURSION` of the kernel).
+const SCRIPTS_MAX: usize = 5;
 
-/// Finds the file that `name` stands for: itself if it holds a slash, else the first executable file of
-/// that name in the folders of `PATH`.
-///
-/// # Errors
-/// With code 127 if there is none, 126 if there is one that cannot be executed.
-pub fn find(name: &OsStr) -> Result<PathBuf, Failure> {
-    if name.is_empty() {
-        return Err(Failure::new(NOT_FOUND, "the program's name is empty", "name a program to run"));
-    }
-    if name.as_bytes().contains(&b'/') {
-        let path = PathBuf::from(name);
-        check(&path)?;
-        return Ok(path);
-    }
-    let folders = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
-    let mut refused = None;
-    for folder in std::env::split_paths(&folders) {
-        // An empty element of PATH is the current folder.
-        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { &folder };
-        let candidate = folder.join(name);
-        match check(&candidate) {
-            Ok(()) => return Ok(candidate),
-            Err(failure) if failure.code == NOT_EXECUTABLE => {
-                refused.get_or_insert(failure);
+/// A program, followed to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The files in the order in which they lead to one another: first the one that is executed, last the
+    /// one that runs in the end.
+    pub chain: Vec<PathBuf>,
+    /// What the last of them says about itself; `None` if it is no ELF file or cannot be read.
+    pub elf: Option<Elf>,
+}
+
+impl Program {
+    /// Finds the program that `name` stands for and follows it.
+    ///
+    /// # Errors
+    /// With code 127 or 126 if it, or an interpreter that it needs, is missing or cannot be executed.
+    pub fn find(name: &OsStr) -> Result<Program, Failure> {
+        let mut chain = vec![search::find(name)?];
+        while let Some(next) = following(&chain[chain.len() - 1])? {
+            if chain.len() > SCRIPTS_MAX {
+                return Err(Failure::new(
+                    NOT_EXECUTABLE,
+                    format!("{}: too many scripts that interpret one another", chain[0].display()),
+                    "see whether a `#!` line names its own script",
+                ));
             }
-            Err(_) => {}
+            chain.extend(next);
+        }
+        // What cannot be read can perhaps be executed: the kernel will say.
+        let elf = Elf::read(&chain[chain.len() - 1]).unwrap_or(None);
+        let program = Program { chain, elf };
+        program.check_loader()?;
+        Ok(program)
+    }
+
+    /// The file that is executed.
+    pub fn file(&self) -> &Path {
+        &self.chain[0]
+    }
+
+    /// The file that runs in the end.
+    pub fn image(&self) -> &Path {
+        &self.chain[self.chain.len() - 1]
+    }
+
+    fn check_loader(&self) -> Result<(), Failure> {
+        match self.elf.as_ref().and_then(|elf| elf.loader.as_ref()) {
+            Some(loader) if !loader.exists() => Err(Failure::new(
+                NOT_FOUND,
+                format!("{}: its loader {} is not installed", self.image().display(), loader.display()),
+                "the program was made for another distribution or C library: install that, or a build for this one",
+            )),
+            _ => Ok(()),
         }
     }
-    Err(refused.unwrap_or_else(|| {
-        Failure::new(
-            NOT_FOUND,
-            format!("{}: no such program in the folders of PATH", name.display()),
-            "check the spelling, or give the program's path",
-        )
-    }))
 }
 
-/// Checks that `path` is a file that may be executed.
-fn check(path: &Path) -> Result<(), Failure> {
-    let shown = path.display();
-    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
-            Failure::new(NOT_FOUND, format!("{shown}: no such program"), "check the path")
+/// The files that `path` leads to, if it is a script: its interpreter, and what `env` finds.
+fn following(path: &Path) -> Result<Option<Vec<PathBuf>>, Failure> {
+    // A file that may be executed but not read is no script, or the interpreter will complain.
+    let Ok(Some(interpreter)) = Interpreter::read(path) else { return Ok(None) };
+    let (script, named) = (path.display(), interpreter.path.display());
+    match search::check(&interpreter.path) {
+        Ok(()) => {}
+        Err(_) if interpreter.path.as_os_str().as_encoded_bytes().ends_with(b"\r") => {
+            return Err(Failure::new(
+                NOT_FOUND,
+                format!(
+                    "{script}: its first line ends in a carriage return, which no interpreter's name does"
+                ),
+                "save the script with the line ends of Unix",
+            ));
         }
-        _ => Failure::new(
-            NOT_EXECUTABLE,
-            format!("{shown}: cannot be looked at: {}", reason(&error)),
-            "check the rights on the folders that lead to it",
-        ),
-    })?;
-    if metadata.is_dir() {
-        return Err(Failure::new(
-            NOT_EXECUTABLE,
-            format!("{shown}: is a folder, not a program"),
-            "name the program in it",
-        ));
+        Err(failure) => {
+            let why = if failure.code == NOT_FOUND { "does not exist" } else { "cannot be executed" };
+            return Err(Failure::new(
+                failure.code,
+                format!("{script}: its first line names the interpreter {named}, which {why}"),
+                "install the interpreter, or correct the line",
+            ));
+        }
     }
-    if !executable(path) {
-        return Err(Failure::new(
-            NOT_EXECUTABLE,
-            format!("{shown}: you may not execute it"),
-            format!("if it is a program, make it executable: chmod +x {shown}"),
-        ));
-    }
-    Ok(())
-}
-
-fn executable(path: &Path) -> bool {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: the path is NUL-terminated; the call only reads it.
-    unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::X_OK, libc::AT_EACCESS) == 0 }
+    let mut found = vec![interpreter.path.clone()];
+    // If env will not find it either, env says so itself.
+    found.extend(interpreter.through_env().and_then(|name| search::find(name).ok()));
+    Ok(Some(found))
 }

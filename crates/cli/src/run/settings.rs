@@ -1,28 +1,68 @@
-//! What the program is to be run with, put together from where it may be said.
+//! What the program is to be run with, put together from the places where it may be said.
 //!
-//! Nearest to the user wins: the flags, then `MANX_OPTIONS`, then the defaults.
+//! The nearest to the command wins: its flags, then the file that `--config` names, then `MANX_OPTIONS`
+//! (which an outer `manx run` or a container may have set), then the defaults.
 
+use super::config;
+use super::duration::parse_us;
 use crate::failure::{Failure, USAGE};
 use preload_abi::OPTIONS_VARIABLE;
 use preload_abi::options::{self, Guard, Options, Stats};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// The flags of `manx run`.
+/// The flags of `manx run` that say how the program is to be run.
 #[derive(Debug, clap::Args)]
 pub struct Flags {
-    /// How to guard against busy waiting
+    /// How to guard against busy waiting [default: on]
     #[arg(long, value_name = "HOW")]
     guard: Option<GuardWord>,
 
-    /// Count what the guard does: a table on standard error at the end, or JSON in FILE
+    /// Count what the guard does: a table on standard error when the program exits, or JSON in FILE
+    ///
+    /// While the program runs, `manx stats` shows the same; nothing is lost if it is killed. Processes that
+    /// it starts append their process id to FILE. `stderr` and `off` are not file names here: write ./off.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "stderr")]
     stats: Option<OsString>,
+
+    /// Read settings from this TOML file
+    ///
+    /// See SETTINGS IN A FILE below. A flag of the command line wins over the file.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Rounds of a busy-wait loop before its thread first yields the CPU [default: 10]
+    #[arg(long, value_name = "N", help_heading = "Waiting")]
+    spins: Option<u32>,
+
+    /// Yields before the first sleep [default: 1000]
+    #[arg(long, value_name = "N", help_heading = "Waiting")]
+    yields: Option<u32>,
+
+    /// By how much each sleep is longer than the one before [default: 100us]
+    #[arg(long, value_name = "TIME", value_parser = parse_us, help_heading = "Waiting")]
+    sleep_step: Option<u32>,
+
+    /// The longest sleep [default: 1ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_us, help_heading = "Waiting")]
+    sleep_max: Option<u32>,
+
+    /// A thread that was away from a loop for so long starts afresh when it is back [default: 10us]
+    #[arg(long, value_name = "TIME", value_parser = parse_us, help_heading = "Waiting")]
+    fresh_after: Option<u32>,
+
+    /// Never use a breakpoint where no jump fits
+    #[arg(long)]
+    no_trap: bool,
 
     /// Let the library say on standard error what it could not do
     #[arg(short, long)]
     verbose: bool,
+
+    /// Do not warn when the program has to run unchanged
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 /// A guard, as the command line spells it.
@@ -34,7 +74,7 @@ enum GuardWord {
     Off,
     /// Repair them as soon as the program is loaded
     Always,
-    /// Leave the program's text alone: sample where threads spend CPU time instead
+    /// Leave the program's text alone: sample where threads spend CPU time, and wait for those that spin
     Sample,
 }
 
@@ -51,18 +91,69 @@ impl From<GuardWord> for Guard {
 
 /// Where statistics go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Destination {
+pub enum Destination {
+    /// None are kept.
     Nowhere,
+    /// A table on standard error.
     Stderr,
+    /// JSON in the file of this absolute path.
     File(PathBuf),
 }
 
 impl Destination {
-    fn from_word(word: &OsStr) -> Destination {
+    /// The destination that `word` names: `off`, `stderr`, or a file.
+    pub fn from_word(word: &OsStr) -> Destination {
         match word.as_bytes() {
             b"off" => Destination::Nowhere,
             b"stderr" => Destination::Stderr,
-            _ => Destination::File(std::path::absolute(word).unwrap_or_else(|_| word.into())),
+            _ => Destination::File(absolute(word.into())),
+        }
+    }
+}
+
+/// The path as it stands for processes that work in other folders.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}
+
+/// What one place says; `None` where it says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layer {
+    /// `--guard`
+    pub guard: Option<Guard>,
+    /// `--stats`
+    pub stats: Option<Destination>,
+    /// `--spins`
+    pub spins: Option<u32>,
+    /// `--yields`
+    pub yields: Option<u32>,
+    /// `--sleep-step`, in microseconds
+    pub sleep_step_us: Option<u32>,
+    /// `--sleep-max`, in microseconds
+    pub sleep_max_us: Option<u32>,
+    /// `--fresh-after`, in microseconds
+    pub fresh_after_us: Option<u32>,
+    /// Not `--no-trap`
+    pub trap: Option<bool>,
+    /// `--verbose`
+    pub verbose: Option<bool>,
+    /// `--quiet`
+    pub quiet: Option<bool>,
+}
+
+impl From<&Flags> for Layer {
+    fn from(flags: &Flags) -> Layer {
+        Layer {
+            guard: flags.guard.map(Guard::from),
+            stats: flags.stats.as_deref().map(Destination::from_word),
+            spins: flags.spins,
+            yields: flags.yields,
+            sleep_step_us: flags.sleep_step,
+            sleep_max_us: flags.sleep_max,
+            fresh_after_us: flags.fresh_after,
+            trap: flags.no_trap.then_some(false),
+            verbose: flags.verbose.then_some(true),
+            quiet: flags.quiet.then_some(true),
         }
     }
 }
@@ -73,23 +164,26 @@ pub struct Settings {
     /// Everything but where statistics go, whose path does not live as long.
     options: Options<'static>,
     stats: Destination,
+    /// No warning is to be given.
+    pub quiet: bool,
 }
 
 impl Settings {
     /// Puts the settings together.
     ///
     /// # Errors
-    /// With code 2 if `MANX_OPTIONS` cannot be understood.
+    /// With code 2 if `MANX_OPTIONS` or the configuration file cannot be understood, or statistics cannot
+    /// go where they should.
     pub fn gather(flags: &Flags) -> Result<Settings, Failure> {
-        let mut settings =
-            Settings::from_environment(std::env::var_os(OPTIONS_VARIABLE).unwrap_or_default().as_bytes())?;
-        if let Some(guard) = flags.guard {
-            settings.options.guard = guard.into();
+        let environment = std::env::var_os(OPTIONS_VARIABLE).unwrap_or_default();
+        let mut settings = Settings::from_environment(environment.as_bytes())?;
+        if let Some(file) = &flags.config {
+            settings.overlay(config::read(file)?);
         }
-        if let Some(word) = &flags.stats {
-            settings.stats = Destination::from_word(word);
+        settings.overlay(flags.into());
+        if let Destination::File(path) = &settings.stats {
+            check_destination(path)?;
         }
-        settings.options.verbose |= flags.verbose;
         Ok(settings)
     }
 
@@ -99,7 +193,7 @@ impl Settings {
             Failure::new(
                 USAGE,
                 format!("{OPTIONS_VARIABLE}: `{}` is not understood", String::from_utf8_lossy(what)),
-                "correct it, or unset the variable",
+                "correct it, or unset the variable and use the flags: see `manx run --help`",
             )
         };
         if let Some(rejected) = read.rejected {
@@ -111,15 +205,44 @@ impl Settings {
             Stats::File(encoded) => {
                 let mut buffer = vec![0; encoded.len()];
                 let path = options::decode(encoded, &mut buffer).ok_or_else(|| not_understood(encoded))?;
-                let path = PathBuf::from(OsString::from_vec(path.to_vec()));
-                Destination::File(std::path::absolute(&path).unwrap_or(path))
+                Destination::File(absolute(OsString::from_vec(path.to_vec()).into()))
             }
         };
-        let options = Options { stats: Stats::Off, rejected: None, ..read };
-        Ok(Settings { options: detach(options), stats })
+        let Options { guard, pid, verbose, trap, spins, yields, step_us, ceiling_us, quiet_us, .. } = read;
+        let stated = Options {
+            guard,
+            pid,
+            verbose,
+            trap,
+            spins,
+            yields,
+            step_us,
+            ceiling_us,
+            quiet_us,
+            ..Options::default()
+        };
+        Ok(Settings { options: stated, stats, quiet: false })
     }
 
-    /// The value of `MANX_OPTIONS` for the process `pid`.
+    fn overlay(&mut self, layer: Layer) {
+        fn put<T>(field: &mut T, said: Option<T>) {
+            if let Some(value) = said {
+                *field = value;
+            }
+        }
+        put(&mut self.options.guard, layer.guard);
+        put(&mut self.stats, layer.stats);
+        put(&mut self.options.spins, layer.spins);
+        put(&mut self.options.yields, layer.yields);
+        put(&mut self.options.step_us, layer.sleep_step_us);
+        put(&mut self.options.ceiling_us, layer.sleep_max_us);
+        put(&mut self.options.quiet_us, layer.fresh_after_us);
+        put(&mut self.options.trap, layer.trap);
+        put(&mut self.options.verbose, layer.verbose);
+        put(&mut self.quiet, layer.quiet);
+    }
+
+    /// The value of `MANX_OPTIONS` for the process `pid`; 0 leaves the process out.
     pub fn to_options(&self, pid: u32) -> String {
         let mut encoded = String::new();
         let stats = match &self.stats {
@@ -132,22 +255,77 @@ impl Settings {
         };
         Options { pid, stats, ..self.options }.to_string()
     }
+
+    /// How the guard is to work.
+    pub fn guard(&self) -> Guard {
+        self.options.guard
+    }
+
+    /// Whether breakpoints may be used.
+    pub fn trap(&self) -> bool {
+        self.options.trap
+    }
 }
 
-/// The same options without the borrowed parts.
-fn detach(options: Options<'_>) -> Options<'static> {
-    let Options { guard, pid, verbose, trap, spins, yields, step_us, ceiling_us, quiet_us, .. } = options;
-    Options {
-        guard,
-        stats: Stats::Off,
-        pid,
-        verbose,
-        trap,
-        spins,
-        yields,
-        step_us,
-        ceiling_us,
-        quiet_us,
-        rejected: None,
+/// Refuses a file for statistics that could not be written when the program ends, since it is too late then.
+fn check_destination(path: &Path) -> Result<(), Failure> {
+    let refuse = |what: String, help: &str| Err(Failure::new(USAGE, format!("--stats: {what}"), help));
+    if path.is_dir() {
+        return refuse(format!("{} is a folder", path.display()), "name a file in it");
+    }
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    if !folder.is_dir() {
+        return refuse(format!("{}: there is no such folder", folder.display()), "create it first");
+    }
+    if !super::access(folder, libc::W_OK | libc::X_OK) {
+        return refuse(format!("{}: you may not write there", folder.display()), "name a file elsewhere");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(text: &str) -> Settings {
+        Settings::from_environment(text.as_bytes()).expect(text)
+    }
+
+    #[test]
+    fn a_layer_changes_only_what_it_says() {
+        let mut settings = from("guard=always,spins=3,yields=4,stats=stderr");
+        settings.overlay(Layer { spins: Some(7), sleep_max_us: Some(2000), ..Layer::default() });
+        assert_eq!(settings.to_options(9), "guard=always,stats=stderr,pid=9,spins=7,ceiling_us=2000");
+        settings.overlay(Layer { stats: Some(Destination::Nowhere), trap: Some(false), ..Layer::default() });
+        assert_eq!(settings.to_options(0), "guard=always,trap=off,spins=7,ceiling_us=2000");
+    }
+
+    #[test]
+    fn what_was_said_twice_is_the_same() {
+        for text in ["guard=on", "guard=sample,stats=/tmp/a%2Cb%20c,verbose=1", "guard=off,quiet_us=5"] {
+            assert_eq!(from(text).to_options(0), text);
+        }
+    }
+
+    #[test]
+    fn an_outer_process_number_does_not_stay() {
+        assert_eq!(from("pid=77").to_options(5), "guard=on,pid=5");
+    }
+
+    #[test]
+    fn bad_options_in_the_environment_are_refused() {
+        for bad in ["gaurd=on", "spins=many", "stats=/tmp/%zz"] {
+            let failure = Settings::from_environment(bad.as_bytes()).expect_err(bad);
+            assert_eq!(failure.code, USAGE);
+            assert!(failure.what.starts_with("MANX_OPTIONS: `"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn words_and_files_are_told_apart() {
+        assert_eq!(Destination::from_word("off".as_ref()), Destination::Nowhere);
+        assert_eq!(Destination::from_word("stderr".as_ref()), Destination::Stderr);
+        let here = std::env::current_dir().expect("a current folder");
+        assert_eq!(Destination::from_word("./off".as_ref()), Destination::File(here.join("off")));
     }
 }

@@ -1,0 +1,233 @@
+//! Settings in a TOML file: what is long, or the same every time.
+//!
+//! The keys are the flags' names; see [`DOCUMENTATION`]. Whatever is wrong is told with its line and
+//! column, what is allowed there, and for a misspelt key the nearest one.
+
+use super::duration::parse_us;
+use super::settings::{Destination, Layer};
+use crate::failure::{Failure, USAGE, reason};
+use preload_abi::options::Guard;
+use std::ops::Range;
+use std::path::Path;
+use toml::de::{DeTable, DeValue};
+
+/// The section of `--help` and the man page on the file.
+pub const DOCUMENTATION: &str = r#"Settings in a file:
+  --config names a TOML file with any of these keys, shown with their defaults; `stats` has none:
+
+    guard = "on"            # "on", "off", "always" or "sample"
+    stats = "counts.json"   # a file, "stderr", or "off"; relative to the current folder
+    trap = true             # false: never use a breakpoint where no jump fits
+    verbose = false
+    quiet = false
+
+    [wait]
+    spins = 10
+    yields = 1000
+    sleep-step = "100us"
+    sleep-max = "1ms"
+    fresh-after = "10us"
+
+  Flags win over the file, and the file wins over MANX_OPTIONS."#;
+
+const KEYS: [&str; 6] = ["guard", "stats", "trap", "verbose", "quiet", "wait"];
+const WAIT_KEYS: [&str; 5] = ["spins", "yields", "sleep-step", "sleep-max", "fresh-after"];
+
+/// Reads the settings in `file`.
+///
+/// # Errors
+/// With code 2 if it cannot be read or understood.
+pub fn read(file: &Path) -> Result<Layer, Failure> {
+    let bytes = std::fs::read(file).map_err(|error| {
+        Failure::new(
+            USAGE,
+            format!("--config: {}: {}", file.display(), reason(&error)),
+            "name a TOML file that you may read",
+        )
+    })?;
+    let text = match str::from_utf8(&bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+            let end = valid.len();
+            return Err(Document { file, text: &valid }.fault(end..end, "not UTF-8", "TOML files are UTF-8"));
+        }
+    };
+    Document { file, text }.parse()
+}
+
+struct Document<'a> {
+    file: &'a Path,
+    text: &'a str,
+}
+
+impl Document<'_> {
+    fn parse(&self) -> Result<Layer, Failure> {
+        let table = DeTable::parse(self.text).map_err(|error| {
+            let span = error.span().unwrap_or(0..0);
+            self.fault(span, error.message(), "correct the file: see https://toml.io for the syntax")
+        })?;
+        let mut layer = Layer::default();
+        for (key, value) in table.get_ref() {
+            let span = value.span();
+            match key.get_ref().as_ref() {
+                "guard" => layer.guard = Some(self.guard(value.get_ref(), span)?),
+                "stats" => layer.stats = Some(self.stats(value.get_ref(), span)?),
+                "trap" => layer.trap = Some(self.switch(value.get_ref(), span)?),
+                "verbose" => layer.verbose = Some(self.switch(value.get_ref(), span)?),
+                "quiet" => layer.quiet = Some(self.switch(value.get_ref(), span)?),
+                "wait" => self.wait(value.get_ref(), span, &mut layer)?,
+                unknown => return Err(self.unknown_key(unknown, key.span(), &KEYS, "")),
+            }
+        }
+        Ok(layer)
+    }
+
+    fn wait(&self, value: &DeValue<'_>, span: Range<usize>, layer: &mut Layer) -> Result<(), Failure> {
+        let DeValue::Table(table) = value else {
+            return Err(self.fault(span, "`wait` is not a table", "write [wait], and its keys below"));
+        };
+        for (key, value) in table {
+            let span = value.span();
+            match key.get_ref().as_ref() {
+                "spins" => layer.spins = Some(self.count(value.get_ref(), span)?),
+                "yields" => layer.yields = Some(self.count(value.get_ref(), span)?),
+                "sleep-step" => layer.sleep_step_us = Some(self.duration(value.get_ref(), span)?),
+                "sleep-max" => layer.sleep_max_us = Some(self.duration(value.get_ref(), span)?),
+                "fresh-after" => layer.fresh_after_us = Some(self.duration(value.get_ref(), span)?),
+                unknown => return Err(self.unknown_key(unknown, key.span(), &WAIT_KEYS, " in [wait]")),
+            }
+        }
+        Ok(())
+    }
+
+    fn guard(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Guard, Failure> {
+        let word = value.as_str().and_then(|word| Guard::from_word(word.as_bytes()));
+        word.ok_or_else(|| {
+            self.fault(
+                span,
+                "not a way to guard",
+                r#"allowed are "on", "off", "always" and "sample", in quotation marks"#,
+            )
+        })
+    }
+
+    fn stats(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Destination, Failure> {
+        match value.as_str() {
+            Some(word) if !word.is_empty() => Ok(Destination::from_word(word.as_ref())),
+            _ => Err(self.fault(
+                span,
+                "not a destination for statistics",
+                r#"allowed are a file's path, "stderr" and "off", in quotation marks"#,
+            )),
+        }
+    }
+
+    fn switch(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<bool, Failure> {
+        value.as_bool().ok_or_else(|| {
+            self.fault(span, "neither true nor false", "allowed are true and false, without quotation marks")
+        })
+    }
+
+    fn count(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<u32, Failure> {
+        let number = value.as_integer().and_then(|n| u32::from_str_radix(n.as_str(), n.radix()).ok());
+        number.ok_or_else(|| {
+            self.fault(span, "not a count", format!("allowed are whole numbers from 0 to {}", u32::MAX))
+        })
+    }
+
+    fn duration(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<u32, Failure> {
+        let help = r#"allowed are a number and its unit in quotation marks, as "100us" or "1ms""#;
+        match value.as_str().map(parse_us) {
+            Some(Ok(us)) => Ok(us),
+            Some(Err(why)) => Err(self.fault(span, format!("not a duration: {why}"), help)),
+            None => Err(self.fault(span, "not a duration", help)),
+        }
+    }
+
+    fn unknown_key(&self, key: &str, span: Range<usize>, known: &[&str], place: &str) -> Failure {
+        let mut help = format!("the keys{place} are {}", known.join(", "));
+        let likeness = |candidate: &&&str| (strsim::jaro_winkler(key, candidate) * 1e6) as u64;
+        if let Some(nearest) = known.iter().max_by_key(likeness).filter(|n| likeness(n) > 700_000) {
+            help.insert_str(0, &format!("the nearest key is `{nearest}`\n"));
+        } else if WAIT_KEYS.contains(&key) {
+            help.insert_str(0, &format!("`{key}` belongs below [wait]\n"));
+        }
+        self.fault(span, format!("there is no key `{key}`{place}"), help)
+    }
+
+    fn fault(&self, span: Range<usize>, what: impl AsRef<str>, help: impl Into<String>) -> Failure {
+        let before = &self.text[..self.text.floor_char_boundary(span.start)];
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+        Failure::new(USAGE, format!("{}:{line}:{column}: {}", self.file.display(), what.as_ref()), help)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Layer, Failure> {
+        Document { file: Path::new("m.toml"), text }.parse()
+    }
+
+    #[test]
+    fn the_documented_file_is_the_defaults() {
+        let example: String = DOCUMENTATION
+            .lines()
+            .filter(|l| l.starts_with("    "))
+            .fold(String::new(), |all, l| all + l + "\n");
+        let layer = parse(&example).expect("the documented file");
+        let default = preload_abi::options::Options::default();
+        let here = std::env::current_dir().expect("a current folder");
+        assert_eq!(
+            layer,
+            Layer {
+                guard: Some(default.guard),
+                stats: Some(Destination::File(here.join("counts.json"))),
+                spins: Some(default.spins),
+                yields: Some(default.yields),
+                sleep_step_us: Some(default.step_us),
+                sleep_max_us: Some(default.ceiling_us),
+                fresh_after_us: Some(default.quiet_us),
+                trap: Some(default.trap),
+                verbose: Some(default.verbose),
+                quiet: Some(false),
+            }
+        );
+        assert!(KEYS.iter().chain(&WAIT_KEYS).all(|key| example.contains(key)));
+        assert_eq!(parse("").expect("an empty file"), Layer::default());
+    }
+
+    #[test]
+    fn faults_have_a_place_and_a_way_out() {
+        for (text, place, what, help) in [
+            ("gaurd = \"on\"", "1:1", "no key `gaurd`", "nearest key is `guard`"),
+            ("spins = 3", "1:1", "no key `spins`", "belongs below [wait]"),
+            (
+                "[wait]\n  sleep_max = \"1ms\"",
+                "2:3",
+                "no key `sleep_max` in [wait]",
+                "nearest key is `sleep-max`",
+            ),
+            ("zebra = 1", "1:1", "no key `zebra`", "the keys are guard, stats"),
+            ("\nguard = on", "2:9", "", "toml.io"),
+            ("guard = \"maybe\"", "1:9", "not a way", "\"sample\""),
+            ("guard = true", "1:9", "not a way", "\"sample\""),
+            ("stats = \"\"", "1:9", "not a destination", "\"stderr\""),
+            ("trap = 1", "1:8", "neither true nor false", "true and false"),
+            ("wait = 3", "1:8", "not a table", "[wait]"),
+            ("wait.spins = -1", "1:14", "not a count", "4294967295"),
+            ("wait.yields = \"5\"", "1:15", "not a count", "4294967295"),
+            ("# é\nwait.sleep-step = 100", "2:19", "not a duration", "\"100us\""),
+            ("wait.sleep-step = \"100\"", "1:19", "unit is missing", "\"100us\""),
+            ("guard = \"on\"\nguard = \"off\"", "2:1", "duplicate key", "toml.io"),
+        ] {
+            let failure = parse(text).expect_err(text);
+            assert_eq!(failure.code, USAGE);
+            assert!(failure.what.starts_with(&format!("m.toml:{place}: ")), "{text}: {failure}");
+            assert!(failure.what.contains(what) && failure.help.contains(help), "{text}: {failure}");
+        }
+    }
+}
