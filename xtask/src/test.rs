@@ -5,6 +5,8 @@
 //! long proofs unabridged: model checking without a bound on preemptions, and many more random cases.
 //! Tests of other crates learn of it by `MANX_FULL=1`.
 
+mod sanitizer;
+
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -27,15 +29,10 @@ const QUICK: Duration = Duration::from_secs(180);
 
 /// The benchmarks that run as smoke checks.
 const BENCHES: [&str; 3] = ["wait", "guard", "inversion"];
-/// The packages whose tests run under ThreadSanitizer: those that share memory between threads by
-/// themselves. Their tests for it synchronise by our atomics and by joining only, because the standard
-/// library is not instrumented.
-const SANITIZED: [&str; 2] = ["platform", "manx"];
 /// The packages that are checked for the other architecture, as far as they can be without a C compiler
 /// for it.
 const PORTABLE: [&str; 5] = ["platform", "manx", "spinloop", "preload-abi", "preload"];
 
-const HOST: &str = "x86_64-unknown-linux-gnu";
 const OTHER: &str = "aarch64-unknown-linux-gnu";
 
 /// What to test, and how long.
@@ -95,7 +92,7 @@ fn all<'w>(workspace: &'w Workspace, full: bool) -> Vec<Step<'w>> {
         add(&format!("test-{}", package.name), Box::new(move || test(&package.name, full, limit)));
     }
     add("doc", Box::new(doc));
-    add("tsan", Box::new(|| sanitize(&workspace.target)));
+    add("tsan", Box::new(|| sanitizer::run(workspace, STEP)));
     add("aarch64", Box::new(other_architecture));
     add("install", Box::new(|| install::check(&workspace.target.join("install-check")).into()));
     for name in BENCHES {
@@ -141,23 +138,6 @@ fn test(package: &str, full: bool, limit: Duration) -> Verdict {
         command.env("MANX_FULL", "1").env("PROPTEST_CASES", "20000");
     }
     run_command(&mut command, limit).into()
-}
-
-fn sanitize(target: &Path) -> Verdict {
-    if !installed(HOST) || !cfg!(target_arch = "x86_64") {
-        return Verdict::Skipped(format!("ThreadSanitizer is tried on {HOST} only"));
-    }
-    let mut command = cargo();
-    // The flags are unstable ones of the same compiler; no other toolchain is asked for.
-    command.env("RUSTC_BOOTSTRAP", "1");
-    command.env("RUSTFLAGS", "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer");
-    command.env("TSAN_OPTIONS", "halt_on_error=1");
-    command.args(["test", "--target", HOST, "--lib", "--tests"]).args(locked());
-    command.arg("--target-dir").arg(target.join("tsan"));
-    SANITIZED.iter().for_each(|package| {
-        command.args(["-p", package]);
-    });
-    run_command(&mut command, STEP).into()
 }
 
 fn other_architecture() -> Verdict {

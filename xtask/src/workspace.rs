@@ -25,6 +25,8 @@ pub struct Package {
     pub manifest: PathBuf,
     /// The members that it depends on, development included; each once, in the order of their names.
     pub needs: Vec<String>,
+    /// The names of its integration tests.
+    pub tests: Vec<String>,
 }
 
 impl Workspace {
@@ -93,10 +95,14 @@ fn member(package: &Value, names: &[&str]) -> Option<Package> {
         .collect();
     needs.sort();
     needs.dedup();
+    let targets = package["targets"].as_array()?.iter();
+    let tests =
+        targets.filter(|target| target["kind"][0] == "test").filter_map(|target| target["name"].as_str());
     Some(Package {
         name: package["name"].as_str()?.into(),
         manifest: package["manifest_path"].as_str()?.into(),
         needs,
+        tests: tests.map(String::from).collect(),
     })
 }
 
@@ -111,5 +117,7 @@ mod tests {
         assert_eq!(xtask.needs, Vec::<String>::new());
         let manx = workspace.packages.iter().find(|package| package.name == "manx").unwrap();
         assert_eq!(manx.needs, ["platform"]);
+        let twin = workspace.packages.iter().find(|package| package.name == "manx-loom").unwrap();
+        assert!(twin.tests.contains(&"wait".into()), "{:?}", twin.tests);
     }
 }

@@ -90,7 +90,8 @@ mod tests {
 
     fn package(name: &str, needs: &[&str]) -> Package {
         let needs = needs.iter().map(|need| String::from(*need)).collect();
-        Package { name: name.into(), manifest: root().join(format!("crates/{name}/Cargo.toml")), needs }
+        let manifest = root().join(format!("crates/{name}/Cargo.toml"));
+        Package { name: name.into(), manifest, needs, tests: Vec::new() }
     }
 
     fn found(packages: &[Package]) -> Vec<String> {
