@@ -6,11 +6,13 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Result;
+use crate::workspace::root;
 
 /// How often a running program is looked at.
 const POLL: Duration = Duration::from_millis(20);
@@ -94,12 +96,17 @@ fn parents() -> Vec<(u32, u32)> {
 pub fn show(command: &Command) -> String {
     let environment =
         command.get_envs().filter_map(|(name, value)| Some(format!("{}={}", name.display(), quote(value?))));
-    let words = std::iter::once(command.get_program()).chain(command.get_args()).map(quote);
+    let program = Path::new(command.get_program());
+    // The path of the cargo that runs us is of no interest to whoever wants to type it.
+    let program = if program.ends_with("cargo") { Path::new("cargo") } else { program };
+    let words = std::iter::once(program.as_os_str()).chain(command.get_args()).map(quote);
     environment.chain(words).collect::<Vec<_>>().join(" ")
 }
 
+/// One word of it. Paths below the root are given from there, which is where commands run.
 fn quote(word: &OsStr) -> String {
-    let text = word.to_string_lossy();
+    let inside = Path::new(word).strip_prefix(root()).ok().filter(|path| !path.as_os_str().is_empty());
+    let text = inside.map_or(word, Path::as_os_str).to_string_lossy();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=./:,+@%".contains(&byte);
     if !text.is_empty() && text.bytes().all(plain) {
         return text.into_owned();
@@ -116,6 +123,13 @@ mod tests {
         let mut command = Command::new("cargo");
         command.args(["test", "it's", "a b", ""]).env("RUSTFLAGS", "-D warnings").env_remove("CI");
         assert_eq!(show(&command), r"RUSTFLAGS='-D warnings' cargo test 'it'\''s' 'a b' ''");
+    }
+
+    #[test]
+    fn paths_are_given_from_the_root() {
+        let command = Command::new(root().join("target/release/manx"));
+        assert_eq!(show(&command), "target/release/manx");
+        assert_eq!(show(&Command::new("/opt/rust/bin/cargo")), "cargo");
     }
 
     #[test]

@@ -114,7 +114,8 @@ fn cargo_step(words: &[&str], environment: &[(&str, &str)]) -> Verdict {
 }
 
 fn clippy() -> Verdict {
-    let words = [&["clippy", "--workspace", "--all-targets"], locked(), &["--", "-D", "warnings"]];
+    let words =
+        [&["clippy", "--workspace", "--all-targets", "--keep-going"], locked(), &["--", "-D", "warnings"]];
     cargo_step(&words.concat(), &[])
 }
 
@@ -127,7 +128,7 @@ fn doc() -> Verdict {
 /// optimisation, and in CI with at most two preemptions an execution.
 fn test(package: &str, full: bool, limit: Duration) -> Verdict {
     let mut command = cargo();
-    command.args(["test", "-p", package]).args(locked());
+    command.args(["test", "--no-fail-fast", "-p", package]).args(locked());
     if package.ends_with("-loom") {
         command.arg("--release");
         if !full {
