@@ -7,6 +7,7 @@ pub mod bench;
 pub mod failure;
 pub mod run;
 mod sigpipe;
+pub mod stats;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
@@ -34,6 +35,8 @@ struct Cli {
 enum Action {
     /// Run a program with its busy waiting cured
     Run(run::Args),
+    /// Show what the guard did in a program that runs or ran with statistics
+    Stats(stats::Args),
     /// Run one of Manx's experiments on this machine
     Bench(bench::Args),
 }
@@ -49,6 +52,7 @@ pub fn main() -> ! {
     let outcome = std::panic::catch_unwind(|| match Cli::try_parse() {
         Ok(cli) => match cli.action {
             Action::Run(args) => run::run(&args, inherited),
+            Action::Stats(args) => stats::run(&args),
             Action::Bench(args) => bench::run(&args),
         },
         Err(error) => {

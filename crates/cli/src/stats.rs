@@ -1,0 +1,93 @@
+//! `manx stats`: what the guard did, live and afterwards.
+//!
+//! Where the counts are found is in [`source`], how they get into memory in [`image`]; the table and the
+//! JSON are those that the preload library itself writes ([`preload_abi::render`]).
+
+pub mod image;
+pub mod source;
+
+use crate::failure::{Failure, NO_STATISTICS, reason};
+use crate::sigpipe::or_unread;
+use preload_abi::{live, render};
+use source::Source;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How often `--watch` looks.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+/// Sends a terminal's cursor home and clears what is there.
+const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
+
+/// The arguments of `manx stats`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A process id, or a file that statistics were written to
+    ///
+    /// A file is what `manx run --stats=FILE` was given: FILE once the program has ended, FILE.live while it
+    /// runs or after it was killed. With `--stats` alone, the counts of a process stay in PID.live in the
+    /// folder manx-stats-UID of TMPDIR. A file whose name is a number is written ./NUMBER.
+    #[arg(value_name = "PID|FILE")]
+    target: OsString,
+
+    /// Write JSON instead of a table
+    #[arg(long)]
+    json: bool,
+
+    /// Show the counts again every second until the program ends
+    #[arg(long)]
+    watch: bool,
+}
+
+/// Shows the statistics.
+///
+/// # Errors
+/// With code 1 if there are none to show.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    let source = Source::find(&args.target)?;
+    let clear = args.watch && io::stdout().is_terminal();
+    loop {
+        let image = source.read()?;
+        let live = image.live().map_err(|why| source.fault(why))?;
+        let mut text = String::from(if clear { CLEAR } else { "" });
+        let written =
+            if args.json { render::json(&live, &mut text) } else { render::table(&live, &mut text) };
+        written.expect("writing to a String");
+        match print(&text) {
+            Ok(Heard::Yes) => {}
+            Ok(Heard::No) => return Ok(0),
+            Err(error) => {
+                return Err(Failure::new(
+                    NO_STATISTICS,
+                    format!("standard output cannot be written: {}", reason(&error)),
+                    "see where it goes",
+                ));
+            }
+        }
+        let header = live.header();
+        let ended = header.state.load(Ordering::Acquire) == live::ENDED
+            || !source.is_alive(header.pid.load(Ordering::Relaxed));
+        if !args.watch || ended {
+            return Ok(0);
+        }
+        std::thread::sleep(WATCH_INTERVAL);
+        if !clear && !args.json && matches!(print("\n"), Ok(Heard::No)) {
+            return Ok(0);
+        }
+    }
+}
+
+/// Whether somebody reads.
+enum Heard {
+    Yes,
+    No,
+}
+
+fn print(text: &str) -> io::Result<Heard> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(Heard::Yes),
+        error => or_unread(error).map(|()| Heard::No),
+    }
+}

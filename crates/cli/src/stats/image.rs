@@ -1,0 +1,260 @@
+//! The bytes of a live file in memory, read from such a file or built from the JSON that a program left.
+//!
+//! Both ways lead to the same bytes, so one definition renders both.
+
+use preload_abi::live::{self, CAPACITY, FILE_BYTES, FORMAT, Header, How, Live, MAGIC, Site};
+use preload_abi::render::{JSON_SCHEMA, JSON_VERSION};
+use serde::Deserialize;
+use std::io::{self, Read};
+use std::mem::offset_of;
+
+/// The clock of an image that is built from JSON, whose times are in nanoseconds.
+const TICKS_PER_SECOND: u64 = 1_000_000_000;
+
+/// A live file's bytes, which start at a page boundary as a mapping does.
+pub struct Image {
+    room: Vec<u8>,
+    start: usize,
+}
+
+impl Image {
+    fn empty() -> Image {
+        let room = vec![0; FILE_BYTES + align_of::<Header>()];
+        let start = room.as_ptr().align_offset(align_of::<Header>());
+        Image { room, start }
+    }
+
+    /// Whether `start`, the first bytes of a file, are those of a live file.
+    pub fn is_live(start: &[u8]) -> bool {
+        start.starts_with(&MAGIC.to_ne_bytes())
+    }
+
+    /// Reads a live file from its start; `None` if it is too short to be whole.
+    ///
+    /// # Errors
+    /// Those of `file`.
+    pub fn read(mut file: impl Read) -> io::Result<Option<Image>> {
+        let mut image = Image::empty();
+        let start = image.start;
+        match file.read_exact(&mut image.room[start..start + FILE_BYTES]) {
+            Ok(()) => Ok(Some(image)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Builds the image that `text`, JSON, describes.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn from_json(text: &[u8]) -> Result<Image, String> {
+        let label: Label = serde_json::from_slice(text).map_err(|_| "not a statistics file of Manx")?;
+        if label.schema != JSON_SCHEMA {
+            return Err("not a statistics file of Manx".to_owned());
+        }
+        if label.version != JSON_VERSION {
+            return Err(format!(
+                "written by another version of Manx: its schema is {}, this manx reads {JSON_VERSION}",
+                label.version
+            ));
+        }
+        let recorded: Recorded =
+            serde_json::from_slice(text).map_err(|error| format!("a damaged statistics file: {error}"))?;
+        if recorded.sites.len() > CAPACITY {
+            return Err(format!("a damaged statistics file: more than {CAPACITY} sites"));
+        }
+        Ok(recorded.image())
+    }
+
+    /// The image as what it is.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn live(&self) -> Result<Live<'_>, &'static str> {
+        Live::new(&self.room[self.start..self.start + FILE_BYTES])
+    }
+
+    fn put(&mut self, offset: usize, bytes: &[u8]) {
+        self.room[self.start + offset..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Puts `text` into a field of `room` bytes, whole characters only.
+    fn put_name(&mut self, offset: usize, room: usize, text: &str) {
+        self.put(offset, &text.as_bytes()[..text.floor_char_boundary(room)]);
+    }
+}
+
+/// What any version of the JSON begins with.
+#[derive(Deserialize)]
+struct Label {
+    schema: String,
+    version: u32,
+}
+
+/// The JSON of [`preload_abi::render::json`].
+#[derive(Deserialize)]
+struct Recorded {
+    program: String,
+    pid: u32,
+    state: String,
+    started_unix_ms: u64,
+    modules: u64,
+    text_bytes: u64,
+    scans: u64,
+    scan_ns: u64,
+    sites_dropped: u64,
+    sites: Vec<RecordedSite>,
+}
+
+#[derive(Deserialize)]
+struct RecordedSite {
+    module: String,
+    symbol: Option<String>,
+    offset: u64,
+    how: String,
+    reason: Option<String>,
+    waits: u64,
+    visits: u64,
+    yields: u64,
+    sleeps: u64,
+    waited_ns: Option<u64>,
+    longest_ns: Option<u64>,
+}
+
+impl Recorded {
+    fn image(&self) -> Image {
+        let mut image = Image::empty();
+        let state = if self.state == "ended" { live::ENDED } else { live::RUNNING };
+        // One clock for all: a file whose times are not known has none in any site.
+        let timed = self.sites.iter().all(|site| site.waited_ns.is_some());
+        for (offset, value) in [
+            (offset_of!(Header, format), FORMAT),
+            (offset_of!(Header, pid), self.pid),
+            (offset_of!(Header, state), state),
+            (offset_of!(Header, sites), self.sites.len() as u32),
+        ] {
+            image.put(offset, &value.to_ne_bytes());
+        }
+        for (offset, value) in [
+            (offset_of!(Header, magic), MAGIC),
+            (offset_of!(Header, started_ns), self.started_unix_ms.saturating_mul(1_000_000)),
+            (offset_of!(Header, ticks_per_second), if timed { TICKS_PER_SECOND } else { 0 }),
+            (offset_of!(Header, modules), self.modules),
+            (offset_of!(Header, text_bytes), self.text_bytes),
+            (offset_of!(Header, scan_ns), self.scan_ns),
+            (offset_of!(Header, scans), self.scans),
+            (offset_of!(Header, dropped), self.sites_dropped),
+        ] {
+            image.put(offset, &value.to_ne_bytes());
+        }
+        image.put_name(offset_of!(Header, program), 512, &self.program);
+        for (index, site) in self.sites.iter().enumerate() {
+            site.put(&mut image, size_of::<Header>() + index * size_of::<Site>());
+        }
+        image
+    }
+}
+
+impl RecordedSite {
+    fn put(&self, image: &mut Image, base: usize) {
+        let how = (0..).map_while(How::from_number).find(|how| how.word() == self.how);
+        // A word of a later version stays what it is here, too: unknown.
+        let how = how.map_or(u32::MAX, |how| how as u32);
+        image.put(base + offset_of!(Site, how), &how.to_ne_bytes());
+        for (offset, value) in [
+            (offset_of!(Site, offset), self.offset),
+            (offset_of!(Site, waits), self.waits),
+            (offset_of!(Site, visits), self.visits),
+            (offset_of!(Site, yields), self.yields),
+            (offset_of!(Site, sleeps), self.sleeps),
+            (offset_of!(Site, waited_ticks), self.waited_ns.unwrap_or(0)),
+            (offset_of!(Site, longest_ticks), self.longest_ns.unwrap_or(0)),
+        ] {
+            image.put(base + offset, &value.to_ne_bytes());
+        }
+        for (offset, text) in [
+            (offset_of!(Site, module), Some(&self.module)),
+            (offset_of!(Site, symbol), self.symbol.as_ref()),
+            (offset_of!(Site, reason), self.reason.as_ref()),
+        ] {
+            image.put_name(base + offset, 64, text.map_or("", String::as_str));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use preload_abi::render;
+    use serde_json::{Value, json};
+
+    fn recorded() -> Value {
+        json!({
+            "schema": "manx-stats", "version": 1, "program": "/bin/server", "pid": 42, "state": "ended",
+            "started_unix_ms": 1_700_000_000_123_u64, "modules": 3, "text_bytes": 5_000_000, "scans": 1,
+            "scan_ns": 12_345_678, "sites_dropped": 2,
+            "sites": [
+                {"module": "liba.so", "symbol": "spin+0x1", "offset": 4096, "how": "jump", "reason": null,
+                 "waits": 1, "visits": 2, "yields": 3, "sleeps": 4, "waited_ns": 500, "longest_ns": 60},
+                {"module": "libb.so", "symbol": null, "offset": 77, "how": "left", "reason": "too far",
+                 "waits": 0, "visits": 0, "yields": 0, "sleeps": 0, "waited_ns": 0, "longest_ns": 0},
+            ],
+        })
+    }
+
+    fn back(value: &Value) -> Value {
+        let image = Image::from_json(value.to_string().as_bytes()).expect("an image");
+        let mut text = String::new();
+        render::json(&image.live().expect("a live file"), &mut text).expect("writing to a String");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    #[test]
+    fn json_survives_the_way_through_an_image() {
+        let value = recorded();
+        assert_eq!(back(&value), value);
+    }
+
+    #[test]
+    fn times_that_are_not_known_stay_so() {
+        let mut value = recorded();
+        for site in value["sites"].as_array_mut().expect("sites") {
+            site["waited_ns"] = Value::Null;
+            site["longest_ns"] = Value::Null;
+        }
+        assert_eq!(back(&value), value);
+    }
+
+    #[test]
+    fn what_is_too_long_or_new_does_no_harm() {
+        let mut value = recorded();
+        value["program"] = "ü".repeat(400).into();
+        value["sites"][0]["module"] = format!("a{}", "ü".repeat(60)).into();
+        value["sites"][0]["how"] = "magic".into();
+        value["sites"][0]["added_later"] = 1.into();
+        let back = back(&value);
+        assert_eq!(back["program"], "ü".repeat(256));
+        assert_eq!(back["sites"][0]["module"], format!("a{}", "ü".repeat(31)));
+        assert_eq!(back["sites"][0]["how"], "unknown");
+    }
+
+    #[test]
+    fn other_json_is_refused() {
+        let refuse = |text: &str| Image::from_json(text.as_bytes()).err().expect(text);
+        for text in ["", "[]", "{\"schema\": \"x\", \"version\": 1}", "{\"schema\":", "\u{0}"] {
+            assert_eq!(refuse(text), "not a statistics file of Manx");
+        }
+        assert!(refuse("{\"schema\": \"manx-stats\", \"version\": 9}").contains("its schema is 9"));
+        assert!(refuse("{\"schema\": \"manx-stats\", \"version\": 1}").contains("damaged"));
+        let mut value = recorded();
+        value["sites"] = vec![value["sites"][0].clone(); CAPACITY + 1].into();
+        assert!(refuse(&value.to_string()).contains("more than 4096"));
+    }
+
+    #[test]
+    fn short_files_are_not_whole() {
+        assert!(Image::read(&[0; 100][..]).expect("readable").is_none());
+        let image = Image::read(io::repeat(0).take(FILE_BYTES as u64)).expect("readable").expect("whole");
+        assert!(image.live().is_err());
+    }
+}

@@ -1,0 +1,303 @@
+//! Where the counts of a process or of a run are.
+//!
+//! | started with | while it runs, or if it was killed | after a normal exit |
+//! | --- | --- | --- |
+//! | `--stats=FILE` | `FILE.live` | `FILE`, JSON; `FILE.live` is gone |
+//! | `--stats` | `PID.live` in the folder [`folder`] | the same |
+//!
+//! So of `FILE` and `FILE.live`, the latter is always the newer. A process that runs maps its live file,
+//! and `/proc/PID/maps` says where that is; it is opened through `/proc/PID/root`, as the process itself sees
+//! it, for it may live in a container.
+
+use super::image::Image;
+use crate::failure::{Failure, NO_STATISTICS, reason};
+use preload_abi::LIBRARY_NAME;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+/// What a live file's name ends in.
+const LIVE: &str = ".live";
+/// No statistics in JSON are larger: 4096 sites of less than a kilobyte each.
+const JSON_BYTES_MAX: u64 = 16 << 20;
+
+/// The folder of the live files of processes that were given no file.
+pub fn folder() -> PathBuf {
+    let temporary = std::env::var_os("TMPDIR").filter(|t| !t.is_empty()).unwrap_or_else(|| "/tmp".into());
+    // SAFETY: a query that takes nothing and cannot fail.
+    let user = unsafe { libc::getuid() };
+    Path::new(&temporary).join(format!("manx-stats-{user}"))
+}
+
+/// Where counts are read from.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The file that was found: a live file, or JSON.
+    path: PathBuf,
+    /// The process that was asked for.
+    pid: Option<u32>,
+}
+
+impl Source {
+    /// Finds the counts of `target`, a process id or a file.
+    ///
+    /// # Errors
+    /// With code 1 if there are none.
+    pub fn find(target: &OsStr) -> Result<Source, Failure> {
+        match target.to_str().filter(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())) {
+            Some(digits) => match digits.parse() {
+                Ok(pid) => Source::of_process(pid),
+                Err(_) => Err(no_process(digits)),
+            },
+            None => Ok(Source::of_file(target)),
+        }
+    }
+
+    fn of_process(pid: u32) -> Result<Source, Failure> {
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        if !process.exists() {
+            let path = folder().join(format!("{pid}{LIVE}"));
+            return if path.exists() {
+                Ok(Source { path, pid: Some(pid) })
+            } else {
+                Err(no_process(&pid.to_string()))
+            };
+        }
+        let maps = std::fs::read(process.join("maps")).map_err(|error| {
+            Failure::new(
+                NO_STATISTICS,
+                format!("process {pid}: its memory map cannot be read: {}", reason(&error)),
+                "run manx stats as the user who runs the process, or as root",
+            )
+        })?;
+        match mapped_live_files(&maps).map(|file| within(&process, &file)).find(|path| is_live(path)) {
+            Some(path) => Ok(Source { path, pid: Some(pid) }),
+            None => {
+                let under_manx = contains(&maps, LIBRARY_NAME.as_bytes());
+                let what =
+                    if under_manx { "runs under Manx without statistics" } else { "does not run under Manx" };
+                Err(Failure::new(
+                    NO_STATISTICS,
+                    format!("process {pid} {what}"),
+                    "start the program with `manx run --stats -- PROGRAM`",
+                ))
+            }
+        }
+    }
+
+    fn of_file(target: &OsStr) -> Source {
+        let mut live = target.to_owned();
+        live.push(LIVE);
+        let live = PathBuf::from(live);
+        Source { path: if live.exists() { live } else { target.into() }, pid: None }
+    }
+
+    /// Reads the counts as they are now.
+    ///
+    /// # Errors
+    /// With code 1 if they cannot be read, or are none.
+    pub fn read(&self) -> Result<Image, Failure> {
+        match read(&self.path) {
+            // The program may have ended meanwhile: its live file has become JSON without the suffix.
+            Err(ReadError::System(error)) if error.kind() == io::ErrorKind::NotFound => {
+                let ended = self.path.as_os_str().as_bytes().strip_suffix(LIVE.as_bytes());
+                match ended.map(|path| read(Path::new(OsStr::from_bytes(path)))) {
+                    Some(Ok(image)) => Ok(image),
+                    _ => Err(self.fault(ReadError::System(error))),
+                }
+            }
+            other => other.map_err(|error| self.fault(error)),
+        }
+    }
+
+    /// Whether the process still runs: the one asked for, or else the one that the file names.
+    pub fn is_alive(&self, pid: u32) -> bool {
+        Path::new(&format!("/proc/{}", self.pid.unwrap_or(pid))).exists()
+    }
+
+    /// The failure that `why` is, for this source.
+    pub fn fault(&self, why: impl Into<ReadError>) -> Failure {
+        let (what, help) = match why.into() {
+            ReadError::System(error) => match error.kind() {
+                io::ErrorKind::NotFound => {
+                    ("no such file".to_owned(), "name what `manx run --stats=FILE` was given")
+                }
+                io::ErrorKind::PermissionDenied => {
+                    (reason(&error), "run manx stats as the user who ran the program, or as root")
+                }
+                _ => (reason(&error), "name what `manx run --stats=FILE` was given"),
+            },
+            ReadError::Contents(why) => (why, "name what `manx run --stats=FILE` was given"),
+        };
+        Failure::new(NO_STATISTICS, format!("{}: {what}", self.path.display()), help)
+    }
+}
+
+/// Why a file could not be read.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The system refused.
+    System(io::Error),
+    /// It holds something else.
+    Contents(String),
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> ReadError {
+        ReadError::System(error)
+    }
+}
+
+impl From<String> for ReadError {
+    fn from(why: String) -> ReadError {
+        ReadError::Contents(why)
+    }
+}
+
+impl From<&str> for ReadError {
+    fn from(why: &str) -> ReadError {
+        ReadError::Contents(why.to_owned())
+    }
+}
+
+fn read(path: &Path) -> Result<Image, ReadError> {
+    // Looked at before it is opened: opening a pipe would wait for a writer.
+    let metadata = std::fs::metadata(path)?;
+    if metadata.is_dir() {
+        return Err("a folder, not a statistics file".into());
+    }
+    if !metadata.is_file() {
+        return Err("not a statistics file of Manx".into());
+    }
+    let mut file = File::open(path)?;
+    let mut start = Vec::new();
+    file.by_ref().take(8).read_to_end(&mut start)?;
+    file.rewind()?;
+    if Image::is_live(&start) {
+        return Image::read(file)?.ok_or_else(|| "a statistics file that was cut short".into());
+    }
+    let mut text = Vec::new();
+    file.take(JSON_BYTES_MAX).read_to_end(&mut text)?;
+    Ok(Image::from_json(&text)?)
+}
+
+fn is_live(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(8).read_to_end(&mut start));
+    read.is_ok() && Image::is_live(&start)
+}
+
+fn no_process(pid: &str) -> Failure {
+    Failure::new(
+        NO_STATISTICS,
+        format!("there is no process {pid}, and {} holds no counts of one", folder().display()),
+        "if it was started with --stats=FILE, name FILE",
+    )
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+/// A file that a process maps.
+#[derive(Debug, PartialEq, Eq)]
+struct Mapped {
+    /// The addresses, as the names in `/proc/PID/map_files` are written.
+    range: String,
+    path: PathBuf,
+    deleted: bool,
+}
+
+/// The live files among the mappings of a process.
+fn mapped_live_files(maps: &[u8]) -> impl Iterator<Item = Mapped> {
+    const DELETED: &[u8] = b" (deleted)";
+    maps.split(|&b| b == b'\n').filter_map(|line| {
+        let path = &line[line.iter().position(|&b| b == b'/')?..];
+        let (path, deleted) = match path.strip_suffix(DELETED) {
+            Some(path) => (path, true),
+            None => (path, false),
+        };
+        if !path.ends_with(LIVE.as_bytes()) {
+            return None;
+        }
+        let range = str::from_utf8(line.split(|&b| b == b' ').next()?).ok()?.to_owned();
+        Some(Mapped { range, path: unescape(path).into(), deleted })
+    })
+}
+
+/// The kernel writes a line break in a path as `\012`.
+fn unescape(path: &[u8]) -> OsString {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(&byte) = rest.first() {
+        let (byte, length) = if rest.starts_with(b"\\012") { (b'\n', 4) } else { (byte, 1) };
+        bytes.push(byte);
+        rest = &rest[length..];
+    }
+    OsString::from_vec(bytes)
+}
+
+/// The path at which a file that `process` maps can be opened.
+fn within(process: &Path, mapped: &Mapped) -> PathBuf {
+    if mapped.deleted {
+        return process.join("map_files").join(&mapped.range);
+    }
+    let inside = mapped.path.strip_prefix("/").unwrap_or(&mapped.path);
+    let through_root = process.join("root").join(inside);
+    // Another user's root cannot be entered, but the file itself may be readable.
+    if through_root.exists() { through_root } else { mapped.path.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn live_files_are_found_among_mappings() {
+        let maps = b"7f00-7f01 r-xp 00000000 08:01 12   /lib/x.so\n\
+            7f0000000000-7f0000100000 rw-s 00000000 08:01 13     /tmp/my counts.json.live\n\
+            7f02-7f03 rw-s 00000000 08:01 14     /tmp/a\\012b.live (deleted)\n\
+            7f04-7f05 rw-p 00000000 00:00 0      [stack]\n7f06-7f07 rw-p 00000000 00:00 0 \n";
+        let found: Vec<Mapped> = mapped_live_files(maps).collect();
+        let expected = [
+            ("7f0000000000-7f0000100000", "/tmp/my counts.json.live", false),
+            ("7f02-7f03", "/tmp/a\nb.live", true),
+        ];
+        let expected = expected.map(|(range, path, deleted)| Mapped {
+            range: range.to_owned(),
+            path: path.into(),
+            deleted,
+        });
+        assert_eq!(found, expected);
+        assert_eq!(within(Path::new("/proc/7"), &found[1]), Path::new("/proc/7/map_files/7f02-7f03"));
+    }
+
+    #[test]
+    fn the_live_file_is_the_newer_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("counts.json");
+        std::fs::write(&file, "{}").expect("written");
+        assert_eq!(Source::of_file(file.as_os_str()).path, file);
+        let live = folder.path().join("counts.json.live");
+        std::fs::write(&live, "").expect("written");
+        assert_eq!(Source::of_file(file.as_os_str()).path, live);
+        assert_eq!(Source::of_file(live.as_os_str()).path, live);
+    }
+
+    #[test]
+    fn a_live_file_that_became_json_is_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("counts.json");
+        std::fs::write(&file, "{\"schema\": \"manx-stats\", \"version\": 9}").expect("written");
+        let source = Source { path: folder.path().join("counts.json.live"), pid: None };
+        // The file is there but unreadable, so the vanished live file is what is told.
+        assert!(source.read().err().expect("no counts").what.contains("no such file"));
+        let json = "{\"schema\":\"manx-stats\",\"version\":1,\"program\":\"p\",\"pid\":1,\"state\":\"ended\",\
+            \"started_unix_ms\":0,\"modules\":0,\"text_bytes\":0,\"scans\":0,\"scan_ns\":0,\
+            \"sites_dropped\":0,\"sites\":[]}";
+        std::fs::write(&file, json).expect("written");
+        assert!(source.read().is_ok());
+    }
+}
