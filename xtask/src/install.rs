@@ -38,14 +38,15 @@ pub fn check(folder: &Path) -> Result {
     }
     install(folder)?;
     let manx = folder.join("bin/manx");
-    let version = capture(Command::new(&manx).arg("--version"))?;
-    let plan = capture(Command::new(&manx).args(["run", "--dry-run", "--", "true"]))?;
+    let run = |words: &[&str]| capture(Command::new(&manx).env_remove("MANX_PRELOAD").args(words));
+    let version = run(&["--version"])?;
+    let plan = run(&["run", "--dry-run", "--", "true"])?;
     println!("{}\n{plan}", version.trim_end());
     let library = folder.join("lib/manx/libmanx_preload.so");
     if !plan.contains(&*library.to_string_lossy()) {
         return Err(format!("{} does not find {}", manx.display(), library.display()));
     }
-    capture(Command::new(&manx).args(["run", "--", "true"])).map(drop)
+    run(&["run", "--", "true"]).map(drop)
 }
 
 /// The folder that is written to for a prefix.
