@@ -1,0 +1,61 @@
+//! Encodings of jumps, and the route from a PAUSE to a landing.
+//!
+//! PAUSE is two bytes, which is exactly a `jmp rel8` (`EB`): a reach of 128 bytes. A landing is the five
+//! bytes of a `jmp rel32` (`E9`), which reaches anything within 2 GiB.
+
+/// The most short jumps between the one in the place of PAUSE and the landing.
+pub const MAX_HOPS: usize = 4;
+
+/// The bytes of a `jmp rel8` at `from` to `to`, if it reaches.
+///
+/// ```
+/// assert_eq!(spinloop::short_jump(0x1000, 0x1000), Some([0xeb, 0xfe]));
+/// assert_eq!(spinloop::short_jump(0x1000, 0x1082), None);
+/// ```
+pub fn short_jump(from: u64, to: u64) -> Option<[u8; 2]> {
+    let relative = to.wrapping_sub(from.wrapping_add(2)) as i64;
+    Some([0xeb, i8::try_from(relative).ok()? as u8])
+}
+
+/// The bytes of a `jmp rel32` at `from` to `to`, if it reaches.
+///
+/// ```
+/// assert_eq!(spinloop::near_jump(0x1000, 0x1005), Some([0xe9, 0, 0, 0, 0]));
+/// assert_eq!(spinloop::near_jump(0x1000, 0x1_0000_0000), None);
+/// ```
+pub fn near_jump(from: u64, to: u64) -> Option<[u8; 5]> {
+    let relative = to.wrapping_sub(from.wrapping_add(5)) as i64;
+    let [a, b, c, d] = i32::try_from(relative).ok()?.to_le_bytes();
+    Some([0xe9, a, b, c, d])
+}
+
+/// A chain of short jumps from a PAUSE to room for a `jmp rel32`.
+///
+/// Write it from its end: the landing first, then the hops from the last to the first, the PAUSE at last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    pub(crate) hops: [u64; MAX_HOPS],
+    pub(crate) hop_count: usize,
+    /// The address of the five bytes.
+    pub landing: u64,
+}
+
+impl Route {
+    /// The addresses of the short jumps between the PAUSE and the landing, in the order of execution; each
+    /// has two bytes.
+    pub fn hops(&self) -> &[u64] {
+        self.hops.get(..self.hop_count).unwrap_or(&[])
+    }
+
+    /// Every short jump as `(from, to)`, in the order of execution: from `pause` over the hops to the landing.
+    pub fn short_jumps(
+        &self,
+        pause: u64,
+    ) -> impl DoubleEndedIterator<Item = (u64, u64)> + ExactSizeIterator + '_ {
+        (0..self.hop_count + 1).map(move |n| {
+            let from = if n == 0 { pause } else { self.hops[n - 1] };
+            let to = self.hops().get(n).copied().unwrap_or(self.landing);
+            (from, to)
+        })
+    }
+}
