@@ -7,23 +7,27 @@
 //! nothing stays behind, so signals, exit status, terminal and standard streams are the program's own.
 
 pub mod config;
+pub mod dry;
 pub mod duration;
 pub mod elf;
 pub mod environment;
 pub mod exec;
+pub mod libraries;
 pub mod library;
+pub mod loops;
 pub mod obstacle;
 pub mod program;
 pub mod script;
 pub mod search;
 pub mod settings;
 
-use crate::failure::Failure;
-use crate::sigpipe::Inherited;
+use crate::failure::{BROKEN, Failure, reason};
+use crate::sigpipe::{Inherited, or_unread};
 use preload_abi::SWITCH_VARIABLE;
 use std::ffi::{CString, OsStr, OsString};
+use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The arguments of `manx run`.
 #[derive(Debug, clap::Args)]
@@ -49,6 +53,9 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     let settings = settings::Settings::gather(&args.flags)?;
     let program = program::Program::find(&args.command[0])?;
     let plan = Plan::make(&settings, &program)?;
+    if args.dry_run {
+        return print(&dry::describe(&plan, &settings, &program));
+    }
     if let Plan::Unchanged(Why::Obstacle(obstacle)) = &plan
         && !settings.quiet
     {
@@ -62,13 +69,25 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     Err(exec::exec(program.file(), &args.command, changes))
 }
 
+/// Writes what was asked for to standard output.
+fn print(text: &str) -> Result<u8, Failure> {
+    match or_unread(io::stdout().lock().write_all(text.as_bytes())) {
+        Ok(()) => Ok(0),
+        Err(error) => Err(Failure::new(
+            BROKEN,
+            format!("standard output cannot be written: {}", reason(&error)),
+            "see where it goes",
+        )),
+    }
+}
+
 /// What is to be done to the program.
 #[derive(Debug)]
 enum Plan {
     /// Nothing.
     Unchanged(Why),
     /// The library is preloaded by these changes to the environment.
-    Preload { library: std::path::PathBuf, changes: Vec<(&'static str, OsString)> },
+    Preload { library: PathBuf, changes: Vec<(&'static str, OsString)> },
 }
 
 /// Why nothing is done to a program.

@@ -24,3 +24,27 @@ pub const SWITCH_VARIABLE: &str = "MANX";
 
 /// The file name of the preload library.
 pub const LIBRARY_NAME: &str = "libmanx_preload.so";
+
+/// Whether the busy waiting of a library of this file name is left alone: that of the C library and the
+/// loader is bounded, and the guard would wait inside the calls that it makes itself.
+///
+/// ```
+/// assert!(preload_abi::is_left_alone(b"libc.so.6") && preload_abi::is_left_alone(b"ld-linux-x86-64.so.2"));
+/// assert!(!preload_abi::is_left_alone(b"libcrypto.so.3"));
+/// ```
+pub fn is_left_alone(file_name: &[u8]) -> bool {
+    const PREFIXES: [&[u8]; 11] = [
+        b"ld-linux",
+        b"ld-2.",
+        b"libc.so",
+        b"libc-2.",
+        b"libpthread",
+        b"librt.so",
+        b"librt-2.",
+        b"libdl",
+        b"libm.so",
+        b"libm-2.",
+        b"linux-vdso",
+    ];
+    PREFIXES.iter().any(|prefix| file_name.starts_with(prefix))
+}

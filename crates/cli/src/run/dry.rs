@@ -1,0 +1,49 @@
+//! `--dry-run`: what would be done, on standard output, and nothing else happens.
+
+use super::libraries;
+use super::program::Program;
+use super::settings::Settings;
+use super::{Plan, Why};
+use preload_abi::SWITCH_VARIABLE;
+use std::fmt::Write as _;
+
+/// What would be done, as text.
+pub(super) fn describe(plan: &Plan, settings: &Settings, program: &Program) -> String {
+    let mut text = String::new();
+    write(plan, settings, program, &mut text).expect("writing to a String");
+    text
+}
+
+fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) -> std::fmt::Result {
+    writeln!(out, "program      {}", program.image().display())?;
+    let (_, before) = program.chain.split_last().expect("a chain holds at least the program");
+    for script in before {
+        writeln!(out, "  through    {}", script.display())?;
+    }
+    if let Some(loader) = program.elf.as_ref().and_then(|elf| elf.loader.as_ref()) {
+        writeln!(out, "loader       {}", loader.display())?;
+    }
+    let changes = match plan {
+        Plan::Unchanged(Why::SwitchedOff) => {
+            return writeln!(out, "runs unchanged: {SWITCH_VARIABLE}=off is set");
+        }
+        Plan::Unchanged(Why::Obstacle(obstacle)) => {
+            return writeln!(out, "runs unchanged: it {obstacle}");
+        }
+        Plan::Preload { library, changes } => {
+            writeln!(out, "library      {}", library.display())?;
+            changes
+        }
+    };
+    for (index, (name, value)) in changes.iter().enumerate() {
+        let head = if index == 0 { "environment" } else { "" };
+        writeln!(out, "{head:11}  {name}={}", value.display())?;
+    }
+    if let Some(elf) = &program.elf {
+        let preloaded = std::env::var_os(super::environment::PRELOAD_VARIABLE).unwrap_or_default();
+        let found = libraries::find(program.image(), elf, &preloaded);
+        writeln!(out)?;
+        super::loops::describe(&found, settings, out)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! The busy-wait loops in a program's files, and what the guard would do about each.
+//!
+//! The same analysis as the preload library's, on files instead of mapped memory.
+
+use super::libraries::Libraries;
+use super::settings::Settings;
+use object::elf::{self, FileHeader64};
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::{Endianness, Object as _, ObjectSymbol as _, SymbolKind};
+use preload_abi::options::Guard;
+use preload_abi::{LIBRARY_NAME, is_left_alone};
+use spinloop::{Finder, Finding, Machine, Module, Segments};
+use std::fmt::Write;
+use std::ops::Range;
+
+/// Whose instructions are searched.
+const HOST: Machine = if cfg!(target_arch = "aarch64") { Machine::Aarch64 } else { Machine::X86_64 };
+/// How many functions may start between a function's start and an address in it: aliases and inner labels.
+const NESTED_MAX: usize = 16;
+
+/// One PAUSE, as a line of the table.
+#[derive(Debug, PartialEq, Eq)]
+struct Line {
+    module: String,
+    site: String,
+    fate: String,
+}
+
+/// Writes what the guard would do about the loops in `libraries`.
+pub fn describe(libraries: &Libraries, settings: &Settings, out: &mut impl Write) -> std::fmt::Result {
+    if settings.guard() == Guard::Off {
+        return writeln!(out, "no loop is repaired: the guard is off");
+    }
+    let (mut lines, mut files, mut bytes) = (Vec::new(), 0, 0);
+    let mut unread = Vec::new();
+    for file in &libraries.files {
+        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
+        if is_left_alone(name.as_bytes()) || name == LIBRARY_NAME {
+            continue;
+        }
+        match std::fs::read(file).ok().and_then(|data| search(&name, &data, settings, &mut lines)) {
+            Some(searched) => {
+                files += 1;
+                bytes += searched;
+            }
+            None => unread.push(file.display().to_string()),
+        }
+    }
+    let loops = lines.len();
+    writeln!(
+        out,
+        "{loops} busy-wait {} in {files} {}, {:.1} MB of text; libraries that are opened later are searched then",
+        if loops == 1 { "candidate" } else { "candidates" },
+        if files == 1 { "file" } else { "files" },
+        bytes as f64 / 1e6,
+    )?;
+    let width = |of: fn(&Line) -> &str, head: &str| {
+        lines.iter().map(|line| of(line).chars().count()).chain([head.len()]).max().unwrap_or(0)
+    };
+    let (modules, sites) = (width(|l| &l.module, "MODULE"), width(|l| &l.site, "SITE"));
+    if loops > 0 {
+        writeln!(out, "{:modules$}  {:sites$}  WHAT WOULD BE DONE", "MODULE", "SITE")?;
+    }
+    for Line { module, site, fate } in &lines {
+        writeln!(out, "{module:modules$}  {site:sites$}  {fate}")?;
+    }
+    for name in &libraries.missing {
+        writeln!(out, "not searched: {name} was not found")?;
+    }
+    for file in &unread {
+        writeln!(out, "not searched: {file} cannot be read as a library")?;
+    }
+    Ok(())
+}
+
+/// Searches one file and returns the size of its text; `None` if it cannot be understood.
+fn search(name: &str, data: &[u8], settings: &Settings, lines: &mut Vec<Line>) -> Option<usize> {
+    let header = FileHeader64::<Endianness>::parse(data).ok()?;
+    let endian = header.endian().ok()?;
+    let (mut segments, mut text, mut unwind) = (Vec::new(), Vec::new(), None);
+    for segment in header.program_headers(endian, data).ok()? {
+        let address = segment.p_vaddr(endian);
+        match segment.p_type(endian) {
+            elf::PT_LOAD => {
+                let bytes = segment.data(endian, data).ok()?;
+                segments.push((address, bytes));
+                if segment.p_flags(endian).contains(elf::PF_X) {
+                    text.push(address..address.checked_add(bytes.len() as u64)?);
+                }
+            }
+            elf::PT_GNU_EH_FRAME => unwind = Some(address),
+            _ => {}
+        }
+    }
+    let symbols = Symbols::read(data);
+    let image = Segments(&segments);
+    let raw_signals = segments.iter().any(|(_, bytes)| spinloop::resembles_raw_signal_syscall(bytes));
+    let mut finder = Finder::new(Module::new(HOST, &image, &text, unwind));
+    let bytes_of = |range: &Range<u64>| {
+        segments.iter().find(|(start, _)| *start == range.start).map_or(&[][..], |(_, bytes)| bytes)
+    };
+    for range in &text {
+        for offset in spinloop::candidates(bytes_of(range)) {
+            let pause = range.start + offset as u64;
+            let fate = match finder.analyse(pause) {
+                Finding::NotAnInstruction => continue,
+                Finding::Leave(reason) => format!("left alone: {}", reason.words()),
+                Finding::Wait(_) => match (settings.guard(), finder.route(pause)) {
+                    (Guard::Sample, _) => "waited for when sampled".to_owned(),
+                    (_, Some(_)) => "repaired by a jump".to_owned(),
+                    (_, None) if !settings.trap() => {
+                        "left alone: no jump fits, and --no-trap is set".to_owned()
+                    }
+                    (_, None) if raw_signals => {
+                        "left alone: no jump fits, and the file changes signals behind the C library"
+                            .to_owned()
+                    }
+                    (_, None) => "repaired by a breakpoint".to_owned(),
+                },
+            };
+            lines.push(Line { module: name.to_owned(), site: symbols.name(pause), fate });
+        }
+    }
+    Some(text.iter().map(|range| (range.end - range.start) as usize).sum())
+}
+
+/// The functions that a file names.
+struct Symbols {
+    /// Address, size and name, by address.
+    functions: Vec<(u64, u64, String)>,
+}
+
+impl Symbols {
+    fn read(data: &[u8]) -> Symbols {
+        let mut functions = Vec::new();
+        if let Ok(file) = object::File::parse(data) {
+            for symbol in file.symbols().chain(file.dynamic_symbols()) {
+                if symbol.kind() == SymbolKind::Text
+                    && symbol.is_definition()
+                    && let Ok(name) = symbol.name()
+                {
+                    functions.push((symbol.address(), symbol.size(), name.to_owned()));
+                }
+            }
+        }
+        functions.sort();
+        Symbols { functions }
+    }
+
+    /// The function that holds `address` and the offset in it, or the address.
+    fn name(&self, address: u64) -> String {
+        let next = self.functions.partition_point(|(start, ..)| *start <= address);
+        let mut near = self.functions[..next].iter().rev().take(NESTED_MAX);
+        match near.find(|(start, size, _)| address - start < *size) {
+            Some((start, _, name)) => format!("{name}+{:#x}", address - start),
+            None => format!("{address:#x}"),
+        }
+    }
+}
