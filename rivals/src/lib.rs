@@ -1,1 +1,9 @@
-//! Peers, for side-by-side runs only; outside default-members.
+//! Peers, side by side with ours.
+//!
+//! A subject has two parts: a list of who competes, each used as its own documentation shows it
+//! ([`waiting`]), and an experiment that treats all alike and runs them interleaved ([`handover`]). The
+//! binary prints the tables.
+
+pub mod handover;
+mod machine;
+pub mod waiting;

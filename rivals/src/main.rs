@@ -1,0 +1,75 @@
+//! Prints how the peers compare in waiting: a table for each placement of the two threads.
+//!
+//! What is compared is interleaved: a repeat measures everybody once, in turn, before the next repeat begins,
+//! and the table shows medians over the repeats.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use rivals::handover::{Outcome, Place, measure, median};
+use rivals::waiting::PEERS;
+
+/// How long the waker works.
+const WORKS: [(Duration, &str); 5] = [
+    (Duration::from_nanos(100), "100 ns"),
+    (Duration::from_micros(1), "1 µs"),
+    (Duration::from_micros(10), "10 µs"),
+    (Duration::from_micros(100), "100 µs"),
+    (Duration::from_millis(1), "1 ms"),
+];
+
+/// Compares ways to wait for a flag: others' and ours.
+#[derive(Parser)]
+#[command(name = "rivals")]
+struct Options {
+    /// Few rounds and one repeat, for a first look
+    #[arg(long)]
+    quick: bool,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let (repeats, rounds) = if options.quick { (1, 20) } else { (5, 100) };
+    for (place, title) in
+        [(Place::Apart, "each thread on a CPU of its own"), (Place::Together, "both threads on one CPU")]
+    {
+        println!("{title} (medians of {repeats} interleaved repeats of {rounds} waits)\n");
+        let head = ["delay µs", "longest µs", "CPU burnt", "stretch"];
+        println!(
+            "{:8} {:22} {:>12} {:>12} {:>10} {:>10}",
+            "wait", "peer", head[0], head[1], head[2], head[3]
+        );
+        for (work, name) in WORKS {
+            if let Err(why) = compare(place, work, name, repeats, rounds) {
+                println!("{name:8} left out: {why}");
+            }
+        }
+        println!();
+    }
+    println!(
+        "delay: from the raising of the flag to its being noticed, median. longest: the longest handover,"
+    );
+    println!(
+        "from the beginning of the waker's work. CPU burnt: part of one CPU that the waiter used while it"
+    );
+    println!("waited. stretch: all handovers together as a multiple of the work in them.");
+    ExitCode::SUCCESS
+}
+
+fn compare(place: Place, work: Duration, name: &str, repeats: usize, rounds: usize) -> Result<(), String> {
+    let mut outcomes: Vec<Vec<Outcome>> = vec![Vec::new(); PEERS.len()];
+    for _ in 0..repeats {
+        for (peer, outcomes) in PEERS.iter().zip(&mut outcomes) {
+            outcomes.push(measure(*peer, work, place, rounds)?);
+        }
+    }
+    for (peer, outcomes) in PEERS.iter().zip(&outcomes) {
+        let of = |value: fn(&Outcome) -> f64| median(outcomes.iter().map(value));
+        let delay = of(|outcome| outcome.delay.as_secs_f64() * 1e6);
+        let longest = of(|outcome| outcome.longest.as_secs_f64() * 1e6);
+        let (burnt, stretch) = (of(|outcome| outcome.burnt), of(|outcome| outcome.stretch));
+        println!("{name:8} {:22} {delay:12.2} {longest:12.1} {burnt:10.2} {stretch:10.1}", peer.name);
+    }
+    Ok(())
+}
