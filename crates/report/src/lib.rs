@@ -1,1 +1,25 @@
 //! Results in a file: schema, percentiles, targets, tables. Knows no lock.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`histogram`] | latencies kept whole; a percentile never comes without the maximum |
+//! | [`statistics`] | the median of repeats, and the spread of a version against itself |
+//! | [`target`] | figures to reach, kept in one file, and the verdict on a measured one |
+//! | [`table`] | columns that align |
+//! | [`plot`] | percentiles over time, in characters |
+//! | [`figure`] | numbers for people: three digits, durations, rates |
+//! | [`result`] | the file that a bench leaves behind |
+
+pub mod figure;
+pub mod histogram;
+pub mod plot;
+pub mod result;
+pub mod statistics;
+pub mod table;
+pub mod target;
+
+pub use histogram::{Counts, Histogram, Summary, Tail};
+pub use result::{Machine, Report, Run};
+pub use statistics::{Spread, median};
+pub use table::{Column, Table};
+pub use target::{Target, Verdict};
