@@ -160,3 +160,41 @@ fn installed(target: &str) -> bool {
 fn smoke(name: &str) -> Verdict {
     manx_bench(&[name.into(), "--quick".into()], QUICK).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Vec<String> {
+        let workspace = Workspace::load().unwrap();
+        all(&workspace, false).into_iter().map(|step| step.0).collect()
+    }
+
+    #[test]
+    fn every_package_is_tested_and_every_step_has_a_name_of_its_own() {
+        let mut names = names();
+        for package in Workspace::load().unwrap().packages {
+            assert!(names.contains(&format!("test-{}", package.name)), "{}", package.name);
+        }
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn what_is_built_comes_before_what_looks_at_it() {
+        let names = names();
+        let place = |name: &str| names.iter().position(|other| other == name).unwrap();
+        for name in ["tidy", "install", "bench-inversion"] {
+            assert!(place("build") < place(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_step_that_does_not_exist_is_refused_before_anything_runs() {
+        let options = Options { full: false, list: false, only: vec!["fmt".into(), "nonsense".into()] };
+        let error = run(&options).unwrap_err();
+        assert!(error.contains("`nonsense`") && error.contains("--list"), "{error}");
+    }
+}
