@@ -5,6 +5,7 @@
 //! long proofs unabridged: model checking without a bound on preemptions, and many more random cases.
 //! Tests of other crates learn of it by `MANX_FULL=1`.
 
+mod readme;
 mod sanitizer;
 
 use std::path::Path;
@@ -95,6 +96,7 @@ fn all<'w>(workspace: &'w Workspace, full: bool) -> Vec<Step<'w>> {
     add("tsan", Box::new(|| sanitizer::run(workspace, STEP)));
     add("aarch64", Box::new(other_architecture));
     add("install", Box::new(|| install::check(&workspace.target.join("install-check")).into()));
+    add("readme", Box::new(|| readme::check(workspace).into()));
     for name in BENCHES {
         add(&format!("bench-{name}"), Box::new(move || smoke(name)));
     }
