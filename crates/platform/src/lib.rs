@@ -1,6 +1,38 @@
 //! What the machine offers: atomics, futexes, clocks, sleep, CPUs, memory, signals. The only place with system calls.
+//!
+//! Algorithms say `use platform::…` and nothing else about the machine, so that the same source also
+//! compiles on a twin of this package (`platform-loom`, a model checker). The twin has the modules
+//! [`atomic`], [`cell`], [`futex`], [`clock`], [`cpu`], [`thread`] and the macros; [`file`], [`memory`],
+//! [`signal`] and [`syscall`] are for code that only makes sense on the real machine.
+//!
+//! What differs between the machines, and how source is written that suits both:
+//!
+//! | difference | what to write |
+//! | --- | --- |
+//! | a twin's atomics have no `const fn new` | [`const_fn!`] around constructors, [`global!`] around statics |
+//! | spinning hides lost wake-ups from a model checker | [`spin_bound`] around every number of spins |
+//! | layout and `const` tables exist here only | [`os_only!`] around them |
+//! | thread-locals die with an execution there | [`thread_local!`] |
 
+pub mod atomic;
+pub mod cell;
+pub mod clock;
+pub mod cpu;
 pub mod file;
+pub mod futex;
+mod macros;
 pub mod memory;
 pub mod signal;
 pub mod syscall;
+pub mod thread;
+
+/// How often a loop may spin that would like to spin `wanted` times: as often as it likes. On a twin it
+/// is 0, because there a spin proves nothing and hides what happens after it.
+///
+/// ```
+/// assert_eq!(platform::spin_bound(10), 10);
+/// ```
+#[inline(always)]
+pub const fn spin_bound(wanted: u32) -> u32 {
+    wanted
+}

@@ -1,0 +1,140 @@
+//! CPUs: the hint for spin loops, which CPU this is, and how many may be used.
+//!
+//! Which CPU a thread runs on is asked often and changes at any time, so the answer is a hint. Since
+//! Linux 4.18 the kernel writes it into each thread's restartable-sequence area, and since version 2.35
+//! the GNU C library says where that is. Its two symbols are looked up at run time: a direct reference
+//! would keep the program from starting on older systems. Where they are missing, `sched_getcpu` answers.
+
+use crate::atomic::{AtomicI64, Ordering};
+use crate::syscall::{check, syscall3};
+
+/// Tells the CPU that this is a spin loop: it saves power, and leaves the core to its sibling.
+#[inline(always)]
+pub fn pause() {
+    core::hint::spin_loop();
+}
+
+/// The most CPUs that [`count`] can count.
+pub const COUNT_MAX: usize = 8192;
+
+/// How many CPUs the calling thread may run on (its affinity). At least 1.
+///
+/// ```
+/// assert!(platform::cpu::count() >= 1);
+/// ```
+pub fn count() -> usize {
+    let mut mask = [0u64; COUNT_MAX / 64];
+    // SAFETY: 0 stands for the calling thread; the kernel writes at most the mask's size.
+    let result =
+        unsafe { syscall3(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr().addr()) };
+    if check(result).is_err() {
+        return 1;
+    }
+    mask.iter().map(|word| word.count_ones() as usize).sum::<usize>().max(1)
+}
+
+/// Where a thread's restartable-sequence area lies, counted from its thread pointer: [`NOT_ASKED`],
+/// [`NOWHERE`] or an offset.
+static AREA: AtomicI64 = AtomicI64::new(NOT_ASKED);
+const NOT_ASKED: i64 = i64::MIN;
+const NOWHERE: i64 = i64::MAX;
+/// `offsetof(struct rseq, cpu_id)`; the field is the kernel's stable interface.
+const CPU_ID: usize = 4;
+
+/// The CPU that the calling thread runs on, or ran on a moment ago.
+///
+/// ```
+/// let cpu = platform::cpu::current();
+/// assert!(cpu < platform::cpu::COUNT_MAX);
+/// ```
+#[inline]
+pub fn current() -> usize {
+    // Relaxed: the value is all there is to see, and everybody finds the same one.
+    let area = match AREA.load(Ordering::Relaxed) {
+        NOT_ASKED => find_area(),
+        known => known,
+    };
+    if area != NOWHERE {
+        let place = thread_pointer().wrapping_add_signed(area as isize).wrapping_add(CPU_ID);
+        // SAFETY: the C library says that each thread's area, as the kernel keeps it, lies there. It is
+        // written by the kernel at any time, hence volatile.
+        let cpu = unsafe { (place as *const i32).read_volatile() };
+        // Negative where the kernel refused to keep this thread's area.
+        if let Ok(cpu) = usize::try_from(cpu) {
+            return cpu;
+        }
+    }
+    // SAFETY: only reads.
+    usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
+}
+
+#[cold]
+fn find_area() -> i64 {
+    // SAFETY: both symbols, where they exist, are constants of the C library: a ptrdiff_t and an
+    // unsigned int.
+    let area = unsafe {
+        let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast::<isize>();
+        let size = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()).cast::<u32>();
+        // A size of 0: the administrator turned it off (glibc.pthread.rseq=0), or the kernel lacks it.
+        if offset.is_null() || size.is_null() || *size == 0 { NOWHERE } else { *offset as i64 }
+    };
+    AREA.store(area, Ordering::Relaxed);
+    area
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn thread_pointer() -> usize {
+    let pointer: usize;
+    // SAFETY: the x86-64 ABI keeps the thread pointer at fs:0.
+    unsafe {
+        core::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly))
+    };
+    pointer
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+fn thread_pointer() -> usize {
+    let pointer: usize;
+    // SAFETY: the AArch64 ABI keeps the thread pointer in this register, which anybody may read.
+    unsafe {
+        core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem, preserves_flags))
+    };
+    pointer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_current_cpu_is_the_one_that_the_thread_is_bound_to() {
+        std::thread::spawn(|| {
+            // SAFETY: zeroes are an empty set; affinity calls get sets of the right size.
+            unsafe {
+                let mut allowed: libc::cpu_set_t = core::mem::zeroed();
+                assert_eq!(libc::sched_getaffinity(0, size_of_val(&allowed), &mut allowed), 0);
+                let cpus = (0..libc::CPU_SETSIZE as usize).filter(|&cpu| libc::CPU_ISSET(cpu, &allowed));
+                for cpu in cpus {
+                    let mut one: libc::cpu_set_t = core::mem::zeroed();
+                    libc::CPU_SET(cpu, &mut one);
+                    assert_eq!(libc::sched_setaffinity(0, size_of_val(&one), &one), 0);
+                    assert_eq!(current(), cpu);
+                    assert_eq!(count(), 1);
+                }
+            }
+        })
+        .join()
+        .expect("each CPU in turn");
+    }
+
+    #[test]
+    fn the_area_is_found_where_the_c_library_has_one() {
+        // SAFETY: only looks.
+        let known = unsafe { !libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).is_null() };
+        let area = find_area();
+        assert!(known || area == NOWHERE);
+        assert_ne!(area, NOT_ASKED);
+    }
+}

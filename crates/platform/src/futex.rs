@@ -1,0 +1,139 @@
+//! Waiting in the kernel for a word to change.
+//!
+//! [`wait`] goes to sleep only if the word still has the value that the caller saw, and the kernel
+//! compares and falls asleep in one step as far as [`wake`] can tell: whoever changes the word first and
+//! then wakes, misses nobody. All futexes here are private to the process.
+//!
+//! Timeouts are rounded up by the thread's timer slack (50 µs unless set), exactly as sleeps are: short
+//! waits are better spun.
+
+use crate::atomic::AtomicU32;
+use crate::syscall::{check, syscall3, syscall4, syscall6};
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Somebody woke this thread (or the kernel did for no reason, which it may).
+    Woken,
+    /// The time was up.
+    TimedOut,
+    /// The word had another value to begin with.
+    Changed,
+    /// A signal handler ran.
+    Interrupted,
+}
+
+const WAIT: usize = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
+const WAIT_UNTIL: usize = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG) as usize;
+const WAKE: usize = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
+
+/// Sleeps while `word` is `expected`, until woken.
+///
+/// ```
+/// use platform::{atomic::AtomicU32, futex};
+///
+/// assert_eq!(futex::wait(&AtomicU32::new(1), 0), futex::Outcome::Changed);
+/// ```
+pub fn wait(word: &AtomicU32, expected: u32) -> Outcome {
+    // SAFETY: the kernel reads the word, which lives as long as its reference; no timeout.
+    outcome(unsafe { syscall4(libc::SYS_futex, word.as_ptr().addr(), WAIT, expected as usize, 0) })
+}
+
+/// Sleeps while `word` is `expected`, until woken, for at most `timeout_ns`.
+///
+/// ```
+/// use platform::{atomic::AtomicU32, futex};
+///
+/// assert_eq!(futex::wait_for(&AtomicU32::new(0), 0, 1_000), futex::Outcome::TimedOut);
+/// ```
+pub fn wait_for(word: &AtomicU32, expected: u32, timeout_ns: u64) -> Outcome {
+    let timeout = crate::clock::timespec(timeout_ns);
+    let (word, timeout) = (word.as_ptr().addr(), (&raw const timeout).addr());
+    // SAFETY: the kernel reads the word and the timeout, which live until the call returns.
+    outcome(unsafe { syscall4(libc::SYS_futex, word, WAIT, expected as usize, timeout) })
+}
+
+/// Sleeps while `word` is `expected`, until woken, and until [`crate::clock::now_ns`] reaches
+/// `deadline_ns`.
+///
+/// ```
+/// use platform::{atomic::AtomicU32, clock, futex};
+///
+/// let deadline_ns = clock::now_ns() + 1_000;
+/// assert_eq!(futex::wait_until(&AtomicU32::new(0), 0, deadline_ns), futex::Outcome::TimedOut);
+/// assert!(clock::now_ns() >= deadline_ns);
+/// ```
+pub fn wait_until(word: &AtomicU32, expected: u32, deadline_ns: u64) -> Outcome {
+    let deadline = crate::clock::timespec(deadline_ns);
+    let (word, deadline) = (word.as_ptr().addr(), (&raw const deadline).addr());
+    let any = libc::FUTEX_BITSET_MATCH_ANY as u32 as usize;
+    // SAFETY: the kernel reads the word and the deadline, which live until the call returns.
+    outcome(unsafe { syscall6(libc::SYS_futex, word, WAIT_UNTIL, expected as usize, deadline, 0, any) })
+}
+
+/// Wakes at most `count` of the threads that wait at `word`; returns how many it woke.
+pub fn wake(word: &AtomicU32, count: u32) -> usize {
+    let count = count.min(i32::MAX as u32) as usize;
+    // SAFETY: the kernel uses the address as a name only.
+    check(unsafe { syscall3(libc::SYS_futex, word.as_ptr().addr(), WAKE, count) }).unwrap_or(0)
+}
+
+/// Wakes all threads that wait at `word`; returns how many it woke.
+pub fn wake_all(word: &AtomicU32) -> usize {
+    wake(word, u32::MAX)
+}
+
+fn outcome(result: isize) -> Outcome {
+    match check(result) {
+        Err(libc::ETIMEDOUT) => Outcome::TimedOut,
+        Err(libc::EAGAIN) => Outcome::Changed,
+        Err(libc::EINTR) => Outcome::Interrupted,
+        _ => Outcome::Woken,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::atomic::Ordering;
+
+    #[test]
+    fn who_changes_the_word_and_wakes_misses_nobody() {
+        static WORD: AtomicU32 = AtomicU32::new(0);
+        const ROUNDS: u32 = 2_000;
+        let waiter = std::thread::spawn(|| {
+            for round in 0..ROUNDS {
+                while WORD.load(Ordering::Acquire) <= round {
+                    wait(&WORD, round);
+                }
+            }
+        });
+        for _ in 0..ROUNDS {
+            WORD.fetch_add(1, Ordering::Release);
+            wake_all(&WORD);
+        }
+        waiter.join().expect("the waiter saw every change");
+    }
+
+    #[test]
+    fn a_wake_counts_who_it_woke() {
+        static WORD: AtomicU32 = AtomicU32::new(0);
+        assert_eq!(wake_all(&WORD), 0);
+        let waiters: Vec<_> =
+            (0..3).map(|_| std::thread::spawn(|| while wait(&WORD, 0) != Outcome::Woken {})).collect();
+        let mut woken = wake(&WORD, 1);
+        assert!(woken <= 1);
+        while woken < 3 {
+            woken += wake_all(&WORD);
+        }
+        for waiter in waiters {
+            waiter.join().expect("woken");
+        }
+        assert_eq!(woken, 3);
+    }
+
+    #[test]
+    fn a_deadline_in_the_past_is_over() {
+        assert_eq!(wait_until(&AtomicU32::new(0), 0, 0), Outcome::TimedOut);
+    }
+}

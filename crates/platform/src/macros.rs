@@ -1,0 +1,76 @@
+//! Macros that let one source compile on the machine and on its twins.
+
+/// Declares a function that is `const` here, and an ordinary one on twins, whose atomics cannot be made
+/// at compile time.
+///
+/// ```
+/// use platform::atomic::AtomicU32;
+///
+/// struct Ticket(AtomicU32);
+/// impl Ticket {
+///     platform::const_fn! {
+///         /// The first ticket.
+///         pub const fn new() -> Self {
+///             Ticket(AtomicU32::new(0))
+///         }
+///     }
+/// }
+/// static NEXT: Ticket = Ticket::new();
+/// # assert_eq!(NEXT.0.load(platform::atomic::Ordering::Relaxed), 0);
+/// ```
+#[macro_export]
+macro_rules! const_fn {
+    ($(#[$attribute:meta])* $visibility:vis const fn $($rest:tt)*) => {
+        $(#[$attribute])* $visibility const fn $($rest)*
+    };
+}
+
+/// Items that exist on the machine only: assertions about layout, constants with atomics in them.
+///
+/// ```
+/// platform::os_only! {
+///     const _: () = assert!(size_of::<platform::atomic::AtomicU32>() == 4);
+/// }
+/// ```
+#[macro_export]
+macro_rules! os_only {
+    ($($item:item)*) => { $($item)* };
+}
+
+/// Declares a static. On twins it begins anew with each execution.
+///
+/// ```
+/// use platform::atomic::{AtomicBool, Ordering};
+///
+/// platform::global! {
+///     static STOPPED: AtomicBool = AtomicBool::new(false);
+/// }
+/// STOPPED.store(true, Ordering::Relaxed);
+/// # assert!(STOPPED.load(Ordering::Relaxed));
+/// ```
+#[macro_export]
+macro_rules! global {
+    ($($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $value:expr;)*) => {
+        $($(#[$attribute])* $visibility static $name: $type = $value;)*
+    };
+}
+
+/// Declares a variable of each thread, with a value known at compile time; used by `.with(|it| …)`.
+///
+/// ```
+/// use std::cell::Cell;
+///
+/// platform::thread_local! {
+///     static VISITS: Cell<u32> = Cell::new(0);
+/// }
+/// VISITS.with(|visits| visits.set(visits.get() + 1));
+/// # assert_eq!(VISITS.with(Cell::get), 1);
+/// ```
+#[macro_export]
+macro_rules! thread_local {
+    ($($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $value:expr;)*) => {
+        ::std::thread_local! {
+            $($(#[$attribute])* $visibility static $name: $type = const { $value };)*
+        }
+    };
+}
