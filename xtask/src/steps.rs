@@ -57,6 +57,10 @@ impl Steps {
             ))
         };
         let row = Row { name: name.into(), verdict, took: begin.elapsed() };
+        if let Verdict::Failed(why) = &row.verdict {
+            // The line has the beginning only.
+            println!("{why}");
+        }
         println!("== {}", row.line(0));
         self.rows.push(row);
     }
