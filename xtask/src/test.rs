@@ -85,7 +85,7 @@ fn all<'w>(workspace: &'w Workspace, full: bool) -> Vec<Step<'w>> {
     let limit = if full { ALL_FULL } else { STEP };
 
     add("setup", Box::new(set_up));
-    add("fmt", Box::new(|| cargo_step(&["fmt", "--all", "--check"], &[])));
+    add("fmt", Box::new(format));
     add("build", Box::new(|| build::run().into()));
     add("tidy", Box::new(|| tidy::run().into()));
     add("clippy", Box::new(clippy));
@@ -115,7 +115,20 @@ fn cargo_step(words: &[&str], environment: &[(&str, &str)]) -> Verdict {
     run_command(cargo().args(words).envs(environment.iter().copied()), STEP).into()
 }
 
+/// Why a part of the toolchain that not every installation has cannot be used, if it cannot.
+fn lacks(subcommand: &str, component: &str) -> Option<Verdict> {
+    let answer = capture(cargo().args([subcommand, "--version"]));
+    answer.err().map(|_| Verdict::Skipped(format!("rustup component add {component}")))
+}
+
+fn format() -> Verdict {
+    lacks("fmt", "rustfmt").unwrap_or_else(|| cargo_step(&["fmt", "--all", "--check"], &[]))
+}
+
 fn clippy() -> Verdict {
+    if let Some(skipped) = lacks("clippy", "clippy") {
+        return skipped;
+    }
     let words =
         [&["clippy", "--workspace", "--all-targets", "--keep-going"], locked(), &["--", "-D", "warnings"]];
     cargo_step(&words.concat(), &[])
