@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 
 /// The arguments of `manx run`.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = config::DOCUMENTATION)]
+#[command(override_usage = "manx run [OPTIONS] [--] PROGRAM [ARGS]...", after_long_help = config::DOCUMENTATION)]
 pub struct Args {
     #[command(flatten)]
     flags: settings::Flags,
@@ -40,8 +40,8 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
 
-    /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM [ARGS]")]
+    /// The program, and behind it its own arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 

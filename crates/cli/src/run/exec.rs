@@ -57,6 +57,11 @@ fn explain(file: &Path, error: &io::Error) -> Failure {
             format!("{file}: the program, or the interpreter that it names, is gone"),
             "it was there a moment ago: see who removes it",
         ),
+        Some(libc::ELOOP) => Failure::new(
+            NOT_EXECUTABLE,
+            format!("{file}: too many scripts that interpret one another"),
+            "see whether a `#!` line names its own script",
+        ),
         Some(libc::E2BIG) => Failure::new(
             NOT_EXECUTABLE,
             format!("{file}: the arguments and the environment are too long"),

@@ -28,16 +28,16 @@ pub struct Flags {
 
     /// Read settings from this TOML file
     ///
-    /// See SETTINGS IN A FILE below. A flag of the command line wins over the file.
+    /// See "Settings in a file" below. A flag of the command line wins over the file.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
     /// Rounds of a busy-wait loop before its thread first yields the CPU [default: 10]
-    #[arg(long, value_name = "N", help_heading = "Waiting")]
+    #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Waiting")]
     spins: Option<u32>,
 
     /// Yields before the first sleep [default: 1000]
-    #[arg(long, value_name = "N", help_heading = "Waiting")]
+    #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Waiting")]
     yields: Option<u32>,
 
     /// By how much each sleep is longer than the one before [default: 100us]
@@ -63,6 +63,11 @@ pub struct Flags {
     /// Do not warn when the program has to run unchanged
     #[arg(short, long)]
     quiet: bool,
+}
+
+/// Reads a count.
+fn parse_count(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("write a whole number from 0 to {}", u32::MAX))
 }
 
 /// A guard, as the command line spells it.

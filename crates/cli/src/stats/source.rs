@@ -75,14 +75,15 @@ impl Source {
         match mapped_live_files(&maps).map(|file| within(&process, &file)).find(|path| is_live(path)) {
             Some(path) => Ok(Source { path, pid: Some(pid) }),
             None => {
-                let under_manx = contains(&maps, LIBRARY_NAME.as_bytes());
-                let what =
-                    if under_manx { "runs under Manx without statistics" } else { "does not run under Manx" };
-                Err(Failure::new(
-                    NO_STATISTICS,
-                    format!("process {pid} {what}"),
-                    "start the program with `manx run --stats -- PROGRAM`",
-                ))
+                let (what, help) = if contains(&maps, LIBRARY_NAME.as_bytes()) {
+                    (
+                        "runs under Manx, but has no statistics",
+                        "start it with `manx run --stats`; they begin when it creates its first thread",
+                    )
+                } else {
+                    ("does not run under Manx", "start the program with `manx run --stats -- PROGRAM`")
+                };
+                Err(Failure::new(NO_STATISTICS, format!("process {pid} {what}"), help))
             }
         }
     }
@@ -121,9 +122,10 @@ impl Source {
     pub fn fault(&self, why: impl Into<ReadError>) -> Failure {
         let (what, help) = match why.into() {
             ReadError::System(error) => match error.kind() {
-                io::ErrorKind::NotFound => {
-                    ("no such file".to_owned(), "name what `manx run --stats=FILE` was given")
-                }
+                io::ErrorKind::NotFound => (
+                    "no such file".to_owned(),
+                    "name what `manx run --stats=FILE` was given; a program without threads leaves none",
+                ),
                 io::ErrorKind::PermissionDenied => {
                     (reason(&error), "run manx stats as the user who ran the program, or as root")
                 }
