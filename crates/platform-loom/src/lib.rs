@@ -1,1 +1,33 @@
 //! The platform interface on loom, for model checking.
+//!
+//! The same modules, functions and macros as `platform` has for algorithms, so that one source compiles
+//! on both; what only makes sense on the real machine (memory, signals, files) is not here. Everything
+//! below works inside a loom model only.
+//!
+//! | on the machine | here |
+//! | --- | --- |
+//! | atomics, cells, thread-locals, threads | loom's |
+//! | a futex | a queue of a loom mutex and condition variables, one for each address ([`futex`]) |
+//! | a pause, a yield, a sleep | loom's yield: others go first |
+//! | time | a counter that moves when it is read or slept on ([`clock`]) |
+//! | a timeout | has passed at once |
+//! | a static | is made anew in each execution ([`global!`]) |
+//! | spinning | never: [`spin_bound`] |
+
+pub mod atomic;
+pub mod cell;
+pub mod clock;
+pub mod cpu;
+pub mod futex;
+mod macros;
+pub mod thread;
+
+#[doc(hidden)]
+pub use loom;
+
+/// How often a loop may spin that would like to spin `_wanted` times: not at all. A thread that spins
+/// sees what it waits for in the end, whether or not it would have been woken.
+#[inline(always)]
+pub const fn spin_bound(_wanted: u32) -> u32 {
+    0
+}

@@ -37,7 +37,7 @@ macro_rules! os_only {
     ($($item:item)*) => { $($item)* };
 }
 
-/// Declares a static. On twins it begins anew with each execution.
+/// Declares a static, private to its module. On twins it begins anew with each execution.
 ///
 /// ```
 /// use platform::atomic::{AtomicBool, Ordering};
@@ -50,8 +50,8 @@ macro_rules! os_only {
 /// ```
 #[macro_export]
 macro_rules! global {
-    ($($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $value:expr;)*) => {
-        $($(#[$attribute])* $visibility static $name: $type = $value;)*
+    ($($(#[$attribute:meta])* static $name:ident: $type:ty = $value:expr;)*) => {
+        $($(#[$attribute])* static $name: $type = $value;)*
     };
 }
 
