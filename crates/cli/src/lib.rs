@@ -15,10 +15,10 @@ use failure::Failure;
 /// Exit codes, for `--help` and the man page.
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    success; with `manx run`, what follows is the program's own exit status
+  0    success; `manx run` ends with the program's own exit status
   1    `manx stats`: there are no statistics to show
-  2    the command line, MANX_OPTIONS or the configuration file is wrong
-  125  Manx cannot do its work: its preload library is missing or of another version
+  2    the command line or the settings are wrong
+  125  the preload library is missing or of another version
   126  the program was found but cannot be executed
   127  the program was not found";
 

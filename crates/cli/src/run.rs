@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 
 /// The arguments of `manx run`.
 #[derive(Debug, clap::Args)]
-#[command(override_usage = "manx run [OPTIONS] [--] PROGRAM [ARGS]...", after_long_help = config::DOCUMENTATION)]
+#[command(override_usage = "manx run [OPTIONS] [--] PROGRAM [ARGS]...", after_long_help = more_help())]
 pub struct Args {
     #[command(flatten)]
     flags: settings::Flags,
@@ -43,6 +43,17 @@ pub struct Args {
     /// The program, and behind it its own arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
+}
+
+/// The sections of `--help` and the man page behind the options.
+fn more_help() -> String {
+    const ENVIRONMENT: &str = "\
+Environment:
+  MANX=off      run the program unchanged
+  MANX_OPTIONS  settings from outside, also without `manx run`
+  MANX_PRELOAD  the path of libmanx_preload.so, if it lies neither
+                beside manx nor in ../lib/manx from there";
+    format!("{}\n\n{ENVIRONMENT}\n\n{}", config::DOCUMENTATION, crate::EXIT_CODES)
 }
 
 /// Becomes the program.

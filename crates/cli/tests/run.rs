@@ -210,6 +210,11 @@ fn programs_are_found_as_a_shell_finds_them() {
     assert_eq!(stdout(&run), "here too\n");
     let only_refused = sandbox.path("first");
     fails(sandbox.manx().env("PATH", only_refused).args(["run", "tool"]), 126, &["first/tool: you may not"]);
+    fails(sandbox.manx().args(["run", "./first/tool"]), 126, &["chmod +x ./first/tool"]);
+    // A folder is not what anybody means.
+    std::fs::create_dir(sandbox.path("first/folder")).expect("made");
+    let first = sandbox.path("first");
+    fails(sandbox.manx().env("PATH", first).args(["run", "folder"]), 127, &["folder: no such program"]);
     fails(sandbox.manx().env_remove("PATH").args(["run", "tool"]), 127, &["tool: no such program"]);
 }
 

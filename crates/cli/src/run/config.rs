@@ -13,11 +13,11 @@ use toml::de::{DeTable, DeValue};
 
 /// The section of `--help` and the man page on the file.
 pub const DOCUMENTATION: &str = r#"Settings in a file:
-  --config names a TOML file with any of these keys, shown with their defaults; `stats` has none:
+  --config names a TOML file with any of these keys:
 
-    guard = "on"            # "on", "off", "always" or "sample"
-    stats = "counts.json"   # a file, "stderr", or "off"; relative to the current folder
-    trap = true             # false: never use a breakpoint where no jump fits
+    guard = "on"           # "on", "off", "always" or "sample"
+    stats = "counts.json"  # a file, "stderr", or "off"
+    trap = true            # false: as --no-trap
     verbose = false
     quiet = false
 
@@ -28,7 +28,9 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
     sleep-max = "1ms"
     fresh-after = "10us"
 
-  Flags win over the file, and the file wins over MANX_OPTIONS."#;
+  Except for `stats`, which is off, these are the defaults. A path is
+  relative to the current folder. Flags win over the file, and the
+  file wins over MANX_OPTIONS."#;
 
 const KEYS: [&str; 6] = ["guard", "stats", "trap", "verbose", "quiet", "wait"];
 const WAIT_KEYS: [&str; 5] = ["spins", "yields", "sleep-step", "sleep-max", "fresh-after"];

@@ -3,6 +3,7 @@
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, reason};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Where programs are sought when there is no `PATH`, as in the C library.
@@ -30,7 +31,8 @@ pub fn find(name: &OsStr) -> Result<PathBuf, Failure> {
         let candidate = folder.join(name);
         match check(&candidate) {
             Ok(()) => return Ok(candidate),
-            Err(failure) if failure.code == NOT_EXECUTABLE => {
+            // A folder of that name is passed over, as a shell does.
+            Err(failure) if failure.code == NOT_EXECUTABLE && !candidate.is_dir() => {
                 refused.get_or_insert(failure);
             }
             Err(_) => {}
@@ -69,11 +71,12 @@ pub fn check(path: &Path) -> Result<(), Failure> {
         ));
     }
     if !super::access(path, libc::X_OK) {
-        return Err(Failure::new(
-            NOT_EXECUTABLE,
-            format!("{shown}: you may not execute it"),
-            format!("if it is a program, make it executable: chmod +x {shown}"),
-        ));
+        let help = if metadata.permissions().mode() & 0o111 == 0 {
+            format!("if it is a program, make it executable: chmod +x {shown}")
+        } else {
+            "it is marked executable, but not for you, or its file system is mounted noexec".to_owned()
+        };
+        return Err(Failure::new(NOT_EXECUTABLE, format!("{shown}: you may not execute it"), help));
     }
     Ok(())
 }
