@@ -1,1 +1,23 @@
-//! What is run and measured: engines, the inversion experiment, wake-up delays.
+//! What is run and measured: engines, the inversion experiment, what the guard costs, wake-up delays.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`engine`] | ordinary C programs, compiled on demand, and what they print |
+//! | [`harness`] | variants in turn, round after round; what was measured is kept |
+//! | [`child`], [`interrupt`] | a measured program in a session of its own, and Ctrl-C |
+//! | [`inversion`] | the experiment of Andreoli and Cucinotta, figures 2 to 4 |
+//! | [`guard`] | what the guard costs programs that need no repair |
+//!
+//! `README.md` beside this crate says how to read the results.
+
+pub mod child;
+pub mod engine;
+pub mod error;
+pub mod guard;
+pub mod harness;
+pub mod interrupt;
+pub mod inversion;
+pub mod machine;
+mod verdict;
+
+pub use error::Error;

@@ -1,0 +1,195 @@
+//! Running a measured program: alone in a session and an autogroup, within a time limit, all output kept.
+//!
+//! The kernel groups tasks by session for scheduling (autogroup), and niceness weighs only within a group.
+//! A program that is measured therefore gets a session, and with it a group, of its own: its boosted
+//! threads compete with its other threads and with nobody else's.
+
+use crate::error::Error;
+use crate::interrupt;
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How often the program is asked whether it has ended.
+const POLL: Duration = Duration::from_millis(20);
+/// Of standard error, as much as this is kept.
+const STDERR_BYTES: usize = 64 * 1024;
+
+/// What a program that succeeded left behind.
+#[derive(Debug)]
+pub struct Finished {
+    /// Its standard output
+    pub stdout: String,
+    /// The end of its standard error
+    pub stderr: String,
+}
+
+/// Whether measured programs get an autogroup of their own, and if not, why not.
+pub fn autogroup() -> Result<(), String> {
+    match std::fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled") {
+        Ok(text) if text.trim() == "1" => Ok(()),
+        Ok(_) => Err("autogroups are switched off (kernel.sched_autogroup_enabled = 0)".into()),
+        Err(_) => Err("this kernel has no autogroups".into()),
+    }
+}
+
+/// Runs `command` to its end.
+///
+/// # Errors
+/// If it cannot be started, fails, takes longer than `limit`, or the user interrupts.
+pub fn run(mut command: Command, limit: Duration) -> Result<Finished, Error> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    own_session(&mut command);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| {
+        Error::request(format!("{name}: {error}"), "the program that is to be measured cannot be started")
+    })?;
+    let leader = child.id() as i32;
+    let registered = interrupt::Registered::new(leader);
+    let stdout = child.stdout.take().map(collect);
+    let stderr = child.stderr.take().map(collect);
+
+    let deadline = Instant::now() + limit;
+    let mut late = false;
+    while !has_ended(leader) {
+        if !late && Instant::now() > deadline {
+            late = true;
+            // SAFETY: kill has no memory effects; the leader has not been reaped, so the group is ours.
+            unsafe { libc::kill(-leader, libc::SIGKILL) };
+        }
+        std::thread::sleep(POLL);
+    }
+    drop(registered);
+    let status = child.wait().map_err(|error| Error::request(format!("{name}: {error}"), ""))?;
+    let text = |reader: Option<std::thread::JoinHandle<Vec<u8>>>| {
+        let bytes = reader.and_then(|reader| reader.join().ok()).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let (stdout, mut stderr) = (text(stdout), text(stderr));
+    if stderr.len() > STDERR_BYTES {
+        let from = stderr.ceil_char_boundary(stderr.len() - STDERR_BYTES);
+        stderr = stderr.split_off(from);
+    }
+    if interrupt::requested() {
+        return Err(Error::Interrupted);
+    }
+    if late {
+        let what = format!("{name}: did not end within {} s", limit.as_secs());
+        return Err(Error::Failed { what, stderr });
+    }
+    if !status.success() {
+        return Err(Error::Failed { what: format!("{name}: {}", ending(status)), stderr });
+    }
+    Ok(Finished { stdout, stderr })
+}
+
+/// A new session and process group, dying with this process, in an autogroup of usual weight.
+fn own_session(command: &mut Command) {
+    let hook = || {
+        // SAFETY: between fork and exec only these async-signal-safe calls, on constants and locals.
+        unsafe {
+            if libc::setsid() < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            let file = libc::open(c"/proc/self/autogroup".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+            if file >= 0 {
+                libc::write(file, b"0".as_ptr().cast(), 1);
+                libc::close(file);
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the hook allocates nothing and takes no lock.
+    unsafe { command.pre_exec(hook) };
+}
+
+/// True once the process can be reaped; it is not reaped yet, so its number is still its own.
+fn has_ended(pid: i32) -> bool {
+    // SAFETY: `info` is a plain output structure for which all zeroes are valid.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        match libc::waitid(libc::P_PID, pid as libc::id_t, &mut info, options) {
+            0 => info.si_pid() == pid,
+            _ => std::io::Error::last_os_error().raw_os_error() != Some(libc::EINTR),
+        }
+    }
+}
+
+fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // A read error ends the output; the exit status tells the rest.
+        let _ = from.read_to_end(&mut bytes);
+        bytes
+    })
+}
+
+fn ending(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("ended with status {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "ended".into(),
+    }
+}
+
+/// Whether this process may lower niceness below 0 (root, or CAP_SYS_NICE).
+pub fn may_boost() -> bool {
+    // In a thread of its own, which takes the changed niceness with it.
+    let tried = std::thread::spawn(|| {
+        // SAFETY: neither call has memory effects; the thread id names this very thread.
+        unsafe {
+            libc::setpriority(libc::PRIO_PROCESS, libc::syscall(libc::SYS_gettid) as libc::id_t, -20) == 0
+        }
+    });
+    tried.join().unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn output_is_kept() {
+        let finished = run(shell("echo out; echo err >&2"), LIMIT).unwrap();
+        assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("out\n", "err\n"));
+    }
+
+    #[test]
+    fn a_failure_comes_with_its_words() {
+        let error = run(shell("echo broken >&2; exit 3"), LIMIT).unwrap_err();
+        let Error::Failed { what, stderr } = error else { panic!("{error:?}") };
+        assert_eq!((what.as_str(), stderr.as_str()), ("sh: ended with status 3", "broken\n"));
+        let error = run(shell("kill -9 $$"), LIMIT).unwrap_err();
+        assert!(error.to_string().contains("signal 9"), "{error}");
+    }
+
+    #[test]
+    fn what_takes_too_long_is_ended_with_its_children() {
+        let error = run(shell("sleep 1000 & sleep 1000"), Duration::from_millis(100)).unwrap_err();
+        assert!(error.to_string().contains("did not end within"), "{error}");
+    }
+
+    #[test]
+    fn it_has_a_session_of_its_own() {
+        let finished = run(shell("cut -d' ' -f1,6 /proc/self/stat; echo $$"), LIMIT).unwrap();
+        let numbers: Vec<&str> = finished.stdout.split_whitespace().collect();
+        assert_eq!(numbers[1], numbers[2], "session is not the shell's: {numbers:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_started_is_named() {
+        let error = run(Command::new("/no/such/program"), LIMIT).unwrap_err();
+        assert!(error.to_string().contains("/no/such/program"), "{error}");
+    }
+}

@@ -1,0 +1,137 @@
+//! The measured programs: ordinary C programs in `engines/`, with no Manx inside.
+
+pub mod choice;
+pub mod compiler;
+pub mod library;
+pub mod output;
+
+pub use choice::{Choice, Engines, Kind};
+pub use compiler::Compiler;
+pub use library::Library;
+pub use output::Output;
+
+use crate::child;
+use crate::error::Error;
+use crate::harness::Sample;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// A program that was compiled, and what it is always told.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its file
+    pub path: PathBuf,
+    /// Arguments before those of a run
+    pub arguments: Vec<OsString>,
+    /// It needs `--home`, a folder for its files
+    pub home: bool,
+}
+
+impl Program {
+    /// A program that needs nothing.
+    pub fn new(path: PathBuf) -> Program {
+        Program { path, arguments: Vec::new(), home: false }
+    }
+}
+
+/// How a program is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start<'a> {
+    /// By itself
+    AsIs,
+    /// Under `manx run`; the path is that of `manx`
+    Guarded(&'a Path),
+}
+
+/// What a run of an engine is told.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Session threads
+    pub threads: usize,
+    /// Measured time, in seconds
+    pub seconds: f64,
+    /// Seconds before it
+    pub warm_up: f64,
+    /// Mean think time in microseconds; 0: closed loop
+    pub think_us: f64,
+    /// The CPUs, as a list
+    pub cpus: String,
+    /// Threads with niceness -20
+    pub boost: usize,
+    /// Seconds of the measured time between which they have it; from the start to the end without
+    pub window: Option<(f64, f64)>,
+    /// Of keys and think times
+    pub seed: u64,
+    /// Further options
+    pub more: Vec<String>,
+}
+
+impl Load {
+    /// The command line for it.
+    pub fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec![
+            format!("--threads={}", self.threads),
+            format!("--seconds={}", self.seconds),
+            format!("--warm-up={}", self.warm_up),
+            format!("--think-us={}", self.think_us),
+            format!("--cpus={}", self.cpus),
+            format!("--seed={}", self.seed),
+        ];
+        if self.boost > 0 {
+            arguments.push(format!("--boost={}", self.boost));
+            if let Some((from, to)) = self.window {
+                arguments.extend([format!("--boost-from={from}"), format!("--boost-to={to}")]);
+            }
+        }
+        arguments.extend(self.more.iter().cloned());
+        arguments
+    }
+
+    /// About how long a run takes, loading included.
+    pub fn expected(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds + self.warm_up + 1.0)
+    }
+}
+
+/// The command that starts `program`.
+pub fn command(program: &Path, start: Start) -> Command {
+    match start {
+        Start::AsIs => Command::new(program),
+        Start::Guarded(manx) => {
+            let mut command = Command::new(manx);
+            command.args(["run", "--"]).arg(program);
+            command
+        }
+    }
+}
+
+/// Runs an engine once. Its database, if it has one, lies in a temporary folder and is gone afterwards.
+///
+/// # Errors
+/// If it fails, prints what does not add up, or counts errors.
+pub fn run(program: &Program, start: Start, load: &Load) -> Result<Sample, Error> {
+    let mut command = command(&program.path, start);
+    command.args(&program.arguments).args(load.arguments());
+    let home = if program.home {
+        let folder = tempfile::Builder::new().prefix("manx-bench-").tempdir().map_err(|error| {
+            Error::request(
+                format!("{}: {error}", std::env::temp_dir().display()),
+                "databases are kept there while they are measured; TMPDIR names another folder",
+            )
+        })?;
+        command.arg("--home").arg(folder.path());
+        Some(folder)
+    } else {
+        None
+    };
+    // A stalled engine takes far longer than it was asked to; one that hangs must end all the same.
+    let limit = load.expected() * 5 + Duration::from_secs(60);
+    let finished = child::run(command, limit)?;
+    drop(home);
+    Output::sample(&finished.stdout).map_err(|reason| Error::Failed {
+        what: format!("{}: {reason}", program.path.display()),
+        stderr: finished.stderr,
+    })
+}

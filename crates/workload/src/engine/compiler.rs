@@ -1,0 +1,208 @@
+//! Turning the engines' C sources into programs, on demand, with the machine's C compiler.
+//!
+//! The sources are part of this crate. A program is kept in the user's cache, in a folder named by a hash of
+//! everything that went into it, so that a second run starts at once and a changed source or library is
+//! compiled anew. It is written under another name and renamed, so that two runs at a time do no harm.
+
+use crate::error::Error;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The sources, by file name.
+const SOURCES: [(&str, &str); 12] = [
+    ("options.h", include_str!("../../engines/options.h")),
+    ("histogram.h", include_str!("../../engines/histogram.h")),
+    ("random.h", include_str!("../../engines/random.h")),
+    ("engine.h", include_str!("../../engines/engine.h")),
+    ("records.h", include_str!("../../engines/records.h")),
+    ("wiredtiger.c", include_str!("../../engines/wiredtiger.c")),
+    ("snapshot.c", include_str!("../../engines/snapshot.c")),
+    ("bounded.c", include_str!("../../engines/bounded.c")),
+    ("plain.c", include_str!("../../engines/plain.c")),
+    ("spinlock.c", include_str!("../../engines/spinlock.c")),
+    ("threads.c", include_str!("../../engines/threads.c")),
+    ("startup.c", include_str!("../../engines/startup.c")),
+];
+
+/// A C compiler and where its programs are kept.
+#[derive(Clone, Debug)]
+pub struct Compiler {
+    command: OsString,
+    cache: PathBuf,
+}
+
+impl Compiler {
+    /// `$CC`, or `cc`; programs go to `$XDG_CACHE_HOME/manx/engines`.
+    ///
+    /// # Errors
+    /// If there is no folder for the programs.
+    pub fn from_environment() -> Result<Compiler, Error> {
+        let command = std::env::var_os("CC").filter(|cc| !cc.is_empty()).unwrap_or_else(|| "cc".into());
+        Ok(Compiler { command, cache: cache()?.join("manx/engines") })
+    }
+
+    /// A given compiler and a given folder.
+    pub fn new(command: impl Into<OsString>, cache: impl Into<PathBuf>) -> Compiler {
+        Compiler { command: command.into(), cache: cache.into() }
+    }
+
+    /// The program that `name`.c makes with further `arguments`; `salt` is hashed too (a library's state).
+    ///
+    /// # Errors
+    /// If there is no compiler, or it refuses; [`Error::Missing`] with its words.
+    ///
+    /// # Panics
+    /// If there is no such source.
+    pub fn program(&self, name: &str, arguments: &[OsString], salt: &str) -> Result<PathBuf, Error> {
+        let source = format!("{name}.c");
+        assert!(SOURCES.iter().any(|(file, _)| *file == source), "there is no {source}");
+        let folder = self.cache.join(self.hash(&source, arguments, salt));
+        let program = folder.join(name);
+        if program.exists() && starts(&program).is_ok() {
+            return Ok(program);
+        }
+        self.compile(&source, name, arguments, &folder)?;
+        starts(&program).map_err(|words| {
+            Error::missing(
+                format!("{}: was compiled but does not start: {}", program.display(), words.trim()),
+                "the library must lie beside its name as its DT_SONAME says (libwiredtiger.so.11.3.1, for example)",
+            )
+        })?;
+        Ok(program)
+    }
+
+    fn compile(&self, source: &str, name: &str, arguments: &[OsString], folder: &Path) -> Result<(), Error> {
+        let unwritable = |error: std::io::Error| {
+            Error::request(
+                format!("{}: {error}", folder.display()),
+                "programs are compiled there; XDG_CACHE_HOME names another folder",
+            )
+        };
+        fs::create_dir_all(folder).map_err(unwritable)?;
+        let scratch = tempfile::tempdir_in(folder).map_err(unwritable)?;
+        for (file, text) in SOURCES {
+            fs::write(scratch.path().join(file), text).map_err(unwritable)?;
+        }
+        let mut command = Command::new(&self.command);
+        command.current_dir(scratch.path()).env("LC_ALL", "C");
+        command
+            .args(["-std=gnu11", "-O2", "-pthread", source, "-o", name])
+            .args(arguments)
+            .args(["-lm", "-ldl"]);
+        let output = command.output().map_err(|error| {
+            Error::missing(
+                format!("{}: {error}", self.command.to_string_lossy()),
+                "the engines are compiled on this machine: install a C compiler (Debian: apt-get install gcc libc6-dev), or name one in CC",
+            )
+        })?;
+        if !output.status.success() {
+            let words = String::from_utf8_lossy(&output.stderr).into_owned();
+            return Err(Error::missing(
+                format!("{source}: cannot be compiled\n{}", words.trim_end()),
+                help(&words),
+            ));
+        }
+        fs::rename(scratch.path().join(name), folder.join(name)).map_err(unwritable)
+    }
+
+    fn hash(&self, source: &str, arguments: &[OsString], salt: &str) -> String {
+        let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+        for (file, text) in SOURCES.iter().filter(|(file, _)| file.ends_with(".h") || *file == source) {
+            hash.add(file.as_bytes());
+            hash.add(text.as_bytes());
+        }
+        hash.add(self.command.as_encoded_bytes());
+        arguments.iter().for_each(|argument| hash.add(argument.as_encoded_bytes()));
+        hash.add(salt.as_bytes());
+        format!("{:016x}", hash.0)
+    }
+}
+
+/// What to install, as the compiler's words tell.
+fn help(words: &str) -> &'static str {
+    if words.contains("wiredtiger") {
+        "WiredTiger's header and library are missing (Debian: apt-get install libwiredtiger-dev), or name a library with --library, or choose --engine snapshot, which needs none"
+    } else {
+        "the C library's headers may be missing (Debian: apt-get install libc6-dev)"
+    }
+}
+
+/// Asks a program for its help, which shows whether the loader finds its libraries.
+fn starts(program: &Path) -> Result<(), String> {
+    match Command::new(program).arg("--help").output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The user's cache; without a home, a folder in the place for temporary files that is the user's own.
+fn cache() -> Result<PathBuf, Error> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    if let Some(folder) = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache"))) {
+        return Ok(folder);
+    }
+    // SAFETY: geteuid cannot fail and touches no memory.
+    let user = unsafe { libc::geteuid() };
+    let folder = std::env::temp_dir().join(format!("manx-{user}"));
+    let made = fs::DirBuilder::new().mode(0o700).create(&folder);
+    match fs::symlink_metadata(&folder) {
+        Ok(found) if found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0 => Ok(folder),
+        _ => Err(Error::request(
+            format!("{}: {}", folder.display(), made.err().map_or("not yours".into(), |e| e.to_string())),
+            "set XDG_CACHE_HOME to a folder for compiled engines",
+        )),
+    }
+}
+
+/// FNV-1a; names a folder, nothing more.
+struct Fnv(u64);
+
+impl Fnv {
+    fn add(&mut self, bytes: &[u8]) {
+        // The length keeps "ab" + "c" apart from "a" + "bc".
+        for byte in bytes.len().to_le_bytes().iter().chain(bytes) {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_compiler_says_what_to_install() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Compiler::new("/no/such/cc", folder.path()).program("plain", &[], "").unwrap_err();
+        assert!(matches!(error, Error::Missing { .. }));
+        let text = error.to_string();
+        assert!(text.contains("/no/such/cc") && text.contains("install gcc"), "{text}");
+    }
+
+    #[test]
+    fn a_missing_library_names_its_package() {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = ["-DX", "-nostdinc"].map(OsString::from);
+        let error = Compiler::new("cc", folder.path()).program("plain", &arguments, "").unwrap_err();
+        assert!(error.to_string().contains("libc6-dev"), "{error}");
+        assert!(help("fatal error: wiredtiger.h: No such file").contains("libwiredtiger-dev"));
+        assert!(help("ld: cannot find -lwiredtiger").contains("libwiredtiger-dev"));
+    }
+
+    #[test]
+    fn what_was_compiled_is_found_again_and_a_change_is_compiled_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiler = Compiler::new("cc", folder.path());
+        let first = compiler.program("threads", &[], "").unwrap();
+        let made = fs::metadata(&first).unwrap().modified().unwrap();
+        let again = compiler.program("threads", &[], "").unwrap();
+        assert_eq!((&again, fs::metadata(&again).unwrap().modified().unwrap()), (&first, made));
+        assert_ne!(compiler.program("threads", &[], "other").unwrap(), first);
+        // Nothing but the program stays.
+        assert_eq!(fs::read_dir(first.parent().unwrap()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,145 @@
+//! What an engine prints: one JSON object, checked before it is believed.
+
+use crate::harness::Sample;
+use report::{Counts, Histogram};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The format that is understood.
+const FORMAT: u32 = 1;
+
+/// An engine's result.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Output {
+    /// [`FORMAT`]
+    format: u32,
+    /// The engine's name
+    pub engine: String,
+    /// What was measured, in its own words
+    pub version: String,
+    /// Operations that were begun in a second of the measured time
+    pub throughput_per_s: f64,
+    /// Operations that failed
+    pub errors: u64,
+    /// Repetitions after a write conflict
+    pub conflicts: u64,
+    /// The first failure's words
+    pub first_error: String,
+    /// The slowest thread's operations over the mean of all threads
+    pub slowest_of_mean: f64,
+    /// The slowest thread's operations over the fastest one's
+    pub slowest_of_fastest: f64,
+    /// Each thread
+    pub threads: Vec<Thread>,
+    /// Latencies of all operations
+    pub all: Counts,
+    /// Those of threads of usual niceness
+    pub normal: Counts,
+    /// Those of boosted threads
+    pub boosted: Counts,
+    /// By the second in which they began
+    pub seconds: Vec<Second>,
+}
+
+/// One thread's part.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Thread {
+    /// One of the boosted ones
+    pub boosted: bool,
+    /// Operations it ended
+    pub operations: u64,
+}
+
+/// One second's latencies.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Second {
+    /// Of threads of usual niceness
+    pub normal: Counts,
+    /// Of boosted threads
+    pub boosted: Counts,
+}
+
+impl Second {
+    /// Of all threads.
+    ///
+    /// # Errors
+    /// If the counts do not add up.
+    pub fn all(&self) -> Result<Histogram, String> {
+        let mut all = Histogram::try_from(&self.normal)?;
+        all.merge(&Histogram::try_from(&self.boosted)?);
+        Ok(all)
+    }
+}
+
+impl Output {
+    /// Reads what an engine printed.
+    ///
+    /// # Errors
+    /// If it is not an engine's result, or does not add up.
+    pub fn parse(text: &str) -> Result<Output, String> {
+        let output: Output = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if output.format != FORMAT {
+            return Err(format!("format {} instead of {FORMAT}", output.format));
+        }
+        output.check()?;
+        Ok(output)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for counts in [&self.all, &self.normal, &self.boosted] {
+            Histogram::try_from(counts)?;
+        }
+        let threads: u64 = self.threads.iter().map(|thread| thread.operations).sum();
+        let seconds: u64 = self.seconds.iter().map(|second| second.normal.count + second.boosted.count).sum();
+        let classes = self.normal.count + self.boosted.count;
+        if [threads, seconds, classes].iter().any(|&count| count != self.all.count) {
+            return Err(format!(
+                "{} operations in all, but {threads} of threads, {seconds} of seconds and {classes} of classes",
+                self.all.count
+            ));
+        }
+        Ok(())
+    }
+
+    /// The figures of a run, and its whole text.
+    ///
+    /// # Errors
+    /// If the counts do not add up, or the engine counted errors.
+    pub fn sample(text: &str) -> Result<Sample, String> {
+        let output = Output::parse(text)?;
+        if output.errors > 0 {
+            return Err(format!(
+                "{} operations failed, the first with: {}",
+                output.errors, output.first_error
+            ));
+        }
+        if output.all.count == 0 {
+            return Err("no operation ended".into());
+        }
+        let mut sample = Sample::of([
+            ("throughput_per_s", output.throughput_per_s),
+            ("slowest_of_mean", output.slowest_of_mean),
+            ("slowest_of_fastest", output.slowest_of_fastest),
+            ("conflicts", output.conflicts as f64),
+        ]);
+        for (class, counts) in [("", &output.all), ("normal_", &output.normal), ("boosted_", &output.boosted)]
+        {
+            let summary = Histogram::try_from(counts)?.summary();
+            if summary.count == 0 {
+                continue;
+            }
+            for (name, value) in [
+                ("mean_ns", summary.mean_ns),
+                ("p50_ns", summary.p50_ns as f64),
+                ("p99_ns", summary.p99_ns as f64),
+                ("p999_ns", summary.p999_ns as f64),
+                ("max_ns", summary.max_ns as f64),
+            ] {
+                sample.values.insert(format!("{class}{name}"), value);
+            }
+        }
+        sample.output =
+            Some(RawValue::from_string(text.trim().to_owned()).map_err(|error| error.to_string())?);
+        Ok(sample)
+    }
+}

@@ -1,0 +1,74 @@
+//! What `manx run` adds to the start of a program that does nothing: `true`.
+
+use super::{AGAIN, AS_IS, GUARDED, Setup, VARIANTS};
+use crate::error::Error;
+use crate::harness::{Bench, Sample};
+use crate::verdict::middle;
+use report::figure::three_digits;
+use report::{Report, Table};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The case's name.
+pub const CASE: &str = "`true`, from its start to its end";
+/// So many pairs at least.
+const PAIRS: usize = 20;
+
+/// Starts `true` and waits for its end, in turn with `manx run true`.
+///
+/// # Errors
+/// If either cannot be started or fails.
+pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
+    let command = |guarded: bool| {
+        if !guarded {
+            return Command::new("true");
+        }
+        let mut command = Command::new(&setup.manx);
+        command.args(["run", "--", "true"]);
+        command
+    };
+    for guarded in [false, true] {
+        time(command(guarded))?; // so that no version pays for the first read of its files
+    }
+    bench.compare(CASE, &VARIANTS, setup.repeats.max(PAIRS), Duration::from_millis(10), |variant, _| {
+        let wall_ns = time(command(VARIANTS[variant] == GUARDED))?;
+        Ok(Sample::of([("wall_ns", wall_ns)]))
+    })
+}
+
+fn time(mut command: Command) -> Result<f64, Error> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let begun = Instant::now();
+    let output = command.spawn().and_then(|child| child.wait_with_output());
+    let wall_ns = begun.elapsed().as_nanos() as f64;
+    match output {
+        Ok(output) if output.status.success() => Ok(wall_ns),
+        Ok(output) => Err(Error::Failed {
+            what: format!("{name}: {}", output.status),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }),
+        Err(error) => Err(Error::request(format!("{name}: {error}"), "it must be in PATH")),
+    }
+}
+
+/// The medians' difference.
+pub fn added_ms(report: &Report) -> f64 {
+    (middle(report, CASE, GUARDED, "wall_ns") - middle(report, CASE, AS_IS, "wall_ns")) / 1e6
+}
+
+/// Median and maximum.
+pub fn table(report: &mut Report) {
+    let mut table = Table::new(CASE, &["variant", "runs []", "median [ms]", "max [ms]"]);
+    for variant in [AS_IS, AGAIN, GUARDED] {
+        let walls = report.values(CASE, variant, "wall_ns");
+        if !walls.is_empty() {
+            let max = walls.iter().copied().fold(0.0, f64::max);
+            let figures = [middle(report, CASE, variant, "wall_ns"), max].map(|ns| three_digits(ns / 1e6));
+            table.row([variant.to_owned(), walls.len().to_string()].into_iter().chain(figures));
+        }
+    }
+    if !table.rows.is_empty() {
+        report.tables.push(table);
+    }
+}

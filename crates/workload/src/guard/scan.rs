@@ -1,0 +1,145 @@
+//! What the search for busy-wait loops costs a program with much text, by the guard's own clock.
+//!
+//! The program opens the largest libraries of this machine and starts one thread, which makes the guard
+//! search them all. The statistics say how many bytes of text that were, and how long it took.
+
+use super::{GUARDED, Setup};
+use crate::child;
+use crate::error::Error;
+use crate::harness::{Bench, Sample};
+use crate::verdict::middle;
+use report::figure::three_digits;
+use report::{Report, Table};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// The case's name.
+const CASE: &str = "a program with much text and one thread";
+/// As many bytes of libraries at most.
+const LIBRARY_BYTES: u64 = 200 << 20;
+const ROUNDS: usize = 5;
+
+/// What is read of the guard's statistics.
+#[derive(Deserialize)]
+struct Statistics {
+    text_bytes: f64,
+    scan_ns: f64,
+    modules: f64,
+}
+
+/// Runs the program under the guard.
+///
+/// # Errors
+/// If it fails, or leaves no statistics behind.
+pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
+    let program = setup.compiler.program("startup", &[], "")?;
+    let libraries = libraries();
+    if libraries.is_empty() {
+        bench.note("the search is not measured: no libraries in /usr/lib");
+        return Ok(());
+    }
+    let folder = tempfile::tempdir().map_err(|error| {
+        Error::request(format!("{}: {error}", std::env::temp_dir().display()), "TMPDIR names another folder")
+    })?;
+    bench.compare(CASE, &[GUARDED], ROUNDS, Duration::from_secs(1), |_, round| {
+        let file = folder.path().join(format!("statistics-{round}.json"));
+        let mut command = Command::new(&setup.manx);
+        command
+            .arg("run")
+            .arg(format!("--stats={}", file.display()))
+            .arg("--")
+            .arg(&program)
+            .args(&libraries);
+        let finished = child::run(command, Duration::from_secs(60))?;
+        let failed = |reason: String| Error::Failed {
+            what: format!("{}: {reason}", file.display()),
+            stderr: finished.stderr.clone(),
+        };
+        let text = std::fs::read_to_string(&file).map_err(|error| failed(error.to_string()))?;
+        let found: Statistics = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+        Ok(Sample::of([
+            ("text_bytes", found.text_bytes),
+            ("scan_ns", found.scan_ns),
+            ("modules", found.modules),
+        ]))
+    })
+}
+
+/// The largest libraries of this machine, one of each name.
+fn libraries() -> Vec<PathBuf> {
+    let triple = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    let folder = [Path::new(&triple), Path::new("/usr/lib64"), Path::new("/usr/lib")]
+        .into_iter()
+        .find(|folder| folder.join("libstdc++.so.6").exists() || folder.join("libcrypto.so.3").exists());
+    let entries = folder.and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+    let mut found: Vec<(u64, PathBuf)> = entries
+        .map(|entry| entry.path())
+        .filter(|path| usable(&path.file_name().unwrap_or_default().to_string_lossy()))
+        .filter_map(|path| Some((path.canonicalize().ok()?.metadata().ok()?.len(), path)))
+        .collect();
+    found.sort_by(|a, b| b.cmp(a));
+    let (mut total, mut names, mut chosen) = (0, Vec::new(), Vec::new());
+    for (bytes, path) in found {
+        let name = stem(&path);
+        if total + bytes <= LIBRARY_BYTES && !names.contains(&name) {
+            total += bytes;
+            names.push(name);
+            chosen.push(path);
+        }
+        if chosen.len() == 12 {
+            break;
+        }
+    }
+    chosen
+}
+
+/// A sanitizer must not be opened late, and Manx does not search itself.
+fn usable(name: &str) -> bool {
+    name.starts_with("lib") && name.contains(".so") && !name.contains("san.so") && !name.contains("manx")
+}
+
+/// The name without its version: two versions of a library in one process disturb each other.
+fn stem(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.chars().take_while(|c| !c.is_ascii_digit() && *c != '.' && *c != '-').collect()
+}
+
+/// Time for each ten million bytes of text, in milliseconds.
+pub fn ms_per_10_mb(report: &Report) -> f64 {
+    let (bytes, ns) = (middle(report, CASE, GUARDED, "text_bytes"), middle(report, CASE, GUARDED, "scan_ns"));
+    ns / 1e6 / (bytes / 1e7)
+}
+
+/// What was searched, and how fast.
+pub fn table(report: &mut Report) {
+    let mut table = Table::new(
+        "The search for busy-wait loops",
+        &["case", "runs []", "modules []", "text [MB]", "search [ms]", "for each 10 MB [ms]"],
+    );
+    let runs = report.values(CASE, GUARDED, "scan_ns").len();
+    if runs > 0 {
+        let of = |name: &str| middle(report, CASE, GUARDED, name);
+        table.row([
+            CASE.to_owned(),
+            runs.to_string(),
+            three_digits(of("modules")),
+            three_digits(of("text_bytes") / 1e6),
+            three_digits(of("scan_ns") / 1e6),
+            three_digits(ms_per_10_mb(report)),
+        ]);
+        report.tables.push(table);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_library_of_a_name_and_no_sanitizer() {
+        assert_eq!(stem(Path::new("/usr/lib/libLLVM-15.so.1")), stem(Path::new("libLLVM-14.so.1")));
+        assert!(!usable("libasan.so.8.0.0") && !usable("libmanx_preload.so") && usable("libz.so.1"));
+    }
+}

@@ -1,0 +1,48 @@
+//! Throughput of two threads on two CPUs, where there is nothing to repair.
+//!
+//! Many short runs in turn resolve more than a few long ones: what disturbs a shared machine lasts for
+//! seconds and then falls on all versions alike.
+
+use super::{GUARDED, Setup, VARIANTS};
+use crate::engine::{self, Load, Program, Start};
+use crate::error::Error;
+use crate::harness::Bench;
+use crate::inversion::figures::summary;
+use report::Report;
+
+/// The target that each case serves, and its name.
+pub const CASES: [(&str, &str); 4] = [
+    ("pair-throughput", "the engine, 2 threads, no think time"),
+    ("bounded-throughput", "delay loops and bounded spins, 2 threads"),
+    ("plain-throughput", "no busy wait, 2 threads"),
+    ("spinlock-throughput", "a spinlock held for 0 to 600 ns, 2 threads"),
+];
+
+/// Runs each program as it is, again, and under the guard.
+///
+/// # Errors
+/// The first error of a run.
+pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
+    let small = |name| Ok(Program::new(setup.compiler.program(name, &[], "")?));
+    let programs = [setup.engines.as_is.clone(), small("bounded")?, small("plain")?, small("spinlock")?];
+    for ((_, case), program) in CASES.iter().zip(&programs) {
+        let (seconds, warm_up) = if setup.quick { (0.3, 0.1) } else { (1.5, 0.2) };
+        let cpus = setup.cpus.clone();
+        let more = if program.home { vec!["--records=20000".to_owned()] } else { Vec::new() };
+        let load =
+            Load { threads: 2, seconds, warm_up, think_us: 0.0, cpus, boost: 0, window: None, seed: 1, more };
+        bench.compare(case, &VARIANTS, setup.repeats, load.expected(), |variant, round| {
+            let guarded = VARIANTS[variant] == GUARDED;
+            let start = if guarded { Start::Guarded(&setup.manx) } else { Start::AsIs };
+            engine::run(program, start, &Load { seed: round as u64 + 1, ..load.clone() })
+        })?;
+    }
+    Ok(())
+}
+
+/// One table for all.
+pub fn tables(report: &mut Report) {
+    let cases = CASES.map(|(_, case)| case);
+    let table = summary(report, "Two threads on two CPUs, where there is nothing to repair", &cases);
+    report.tables.extend(table);
+}

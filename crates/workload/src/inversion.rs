@@ -1,0 +1,209 @@
+//! The experiment of Andreoli and Cucinotta, "Inducing Huge Tail Latency on a MongoDB deployment", section
+//! III, on this machine: what threads of high priority do to an engine whose snapshots busy-wait.
+//!
+//! | case | compares | of the paper |
+//! | --- | --- | --- |
+//! | [`HEADLINE`] | as it is, under `manx run`, and fixed, 4 of 40 threads boosted | figure 4 at 40 threads |
+//! | [`BOOST`] | 20 threads, boosted or not, guarded and as it is | the 2168 % and 7 % of section III |
+//! | [`PAIR`] | 2 threads, nothing to repair | (costs nothing where nothing is wrong) |
+//! | sweep | 8, 20, 40, 80 threads, boosted or not | figure 4 |
+//! | [`TIMELINE`] | second by second, boosted in the middle third | figures 2b and 3b |
+//!
+//! The paper has 112 cores, of which it uses 10; here all threads share 2 CPUs, and the think time stands
+//! for the network between client and server. Its figures 2a and 3a, a machine with a core for each thread,
+//! have their counterpart in [`PAIR`].
+
+pub mod figures;
+pub mod timeline;
+
+use crate::child;
+use crate::engine::{self, Engines, Load, Program, Start};
+use crate::error::Error;
+use crate::harness::Bench;
+use crate::verdict;
+use report::{Report, Spread};
+use std::path::PathBuf;
+
+/// Forty threads of which four are boosted.
+pub const HEADLINE: &str = "40 threads, think 300 µs, 4 boosted";
+/// Twenty threads, boosted and not.
+pub const BOOST: &str = "20 threads, think 300 µs, boosted and not";
+/// Two threads on two CPUs.
+pub const PAIR: &str = "2 threads, no think time";
+/// Second by second.
+pub const TIMELINE: &str = "40 threads, think 300 µs, 4 boosted in the middle third";
+/// The thread counts of figure 4.
+pub const SWEEP: [usize; 4] = [8, 20, 40, 80];
+
+/// The program as it is.
+pub const AS_IS: &str = "as it is";
+/// The same once more.
+pub const AGAIN: &str = "as it is, again";
+/// Under the guard.
+pub const GUARDED: &str = "manx run";
+/// The same once more.
+pub const GUARDED_AGAIN: &str = "manx run, again";
+/// With its source repaired.
+pub const FIXED: &str = "fixed";
+/// The three with four boosted threads.
+pub const BOOSTED: [&str; 3] = ["as it is, boosted", "manx run, boosted", "fixed, boosted"];
+
+/// How many threads are boosted, as in the paper.
+const BOOST_THREADS: usize = 4;
+const THINK_US: f64 = 300.0;
+
+/// What the experiment needs to know.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The programs
+    pub engines: Engines,
+    /// `manx` itself
+    pub manx: PathBuf,
+    /// Rounds of the headline cases
+    pub repeats: usize,
+    /// A smoke check
+    pub quick: bool,
+    /// The CPUs to run on, as a list
+    pub cpus: String,
+}
+
+/// Which program, started how, with how many boosted threads.
+struct Variant<'a> {
+    name: &'static str,
+    program: &'a Program,
+    start: Start<'a>,
+    boost: usize,
+}
+
+impl Setup {
+    fn variant(&self, name: &'static str, boost: usize) -> Option<Variant<'_>> {
+        let (program, start) = if name.starts_with(AS_IS) {
+            (&self.engines.as_is, Start::AsIs)
+        } else if name.starts_with(GUARDED) {
+            (&self.engines.as_is, Start::Guarded(&self.manx))
+        } else {
+            (self.engines.fixed.as_ref()?, Start::AsIs)
+        };
+        Some(Variant { name, program, start, boost })
+    }
+
+    fn load(&self, threads: usize, think_us: f64) -> Load {
+        let (seconds, warm_up) = if self.quick { (1.0, 0.2) } else { (5.0, 1.0) };
+        let cpus = self.cpus.clone();
+        let mut load =
+            Load { threads, seconds, warm_up, think_us, cpus, boost: 0, window: None, seed: 1, more: vec![] };
+        if self.quick {
+            self.engines.shrink(&mut load);
+        }
+        load
+    }
+}
+
+/// Runs all cases; what they found is in `bench.report`.
+///
+/// # Errors
+/// The first error of a run.
+pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
+    setup.engines.notes.iter().for_each(|note| bench.note(note.as_str()));
+    bench.note(format!("CPUs {}, a closed loop with service latencies", setup.cpus));
+    let boost = boost_threads(bench);
+    let rounds = setup.repeats;
+
+    let names: Vec<(&'static str, usize)> =
+        [AS_IS, AGAIN, GUARDED, FIXED].into_iter().map(|name| (name, boost)).collect();
+    case(setup, bench, HEADLINE, setup.load(40, THINK_US), &names, rounds)?;
+    let mut names = vec![(GUARDED, 0), (GUARDED_AGAIN, 0), (BOOSTED[1], boost)];
+    if !setup.quick {
+        names.extend([(AS_IS, 0), (BOOSTED[0], boost)]);
+    }
+    case(setup, bench, BOOST, setup.load(20, THINK_US), &names, rounds)?;
+    case(setup, bench, PAIR, setup.load(2, 0.0), &[(AS_IS, 0), (AGAIN, 0), (GUARDED, 0)], rounds)?;
+    timeline::measure(setup, bench, boost)?;
+    if !setup.quick {
+        for threads in SWEEP {
+            let names = [
+                (AS_IS, 0),
+                (GUARDED, 0),
+                (FIXED, 0),
+                (BOOSTED[0], boost),
+                (BOOSTED[1], boost),
+                (BOOSTED[2], boost),
+            ];
+            case(
+                setup,
+                bench,
+                &sweep_case(threads),
+                setup.load(threads, THINK_US),
+                &names,
+                rounds.div_ceil(5),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// A sweep's case.
+fn sweep_case(threads: usize) -> String {
+    format!("{threads} threads")
+}
+
+fn boost_threads(bench: &mut Bench) -> usize {
+    if let Err(why) = child::autogroup() {
+        bench.note(format!("measured programs have no scheduling group of their own: {why}; niceness then also weighs against other programs"));
+    }
+    if child::may_boost() {
+        return BOOST_THREADS;
+    }
+    bench.note(
+        "no thread is boosted: niceness below 0 needs root or CAP_SYS_NICE (try: sudo manx bench inversion)",
+    );
+    0
+}
+
+fn case(
+    setup: &Setup,
+    bench: &mut Bench,
+    name: &str,
+    load: Load,
+    variants: &[(&'static str, usize)],
+    rounds: usize,
+) -> Result<(), Error> {
+    // Without the boost, the boosted variants would repeat the others.
+    let wanted = |&&(name, boost): &&(&str, usize)| boost > 0 || !BOOSTED.contains(&name);
+    let variants: Vec<Variant> =
+        variants.iter().filter(wanted).filter_map(|&(name, boost)| setup.variant(name, boost)).collect();
+    let names: Vec<&str> = variants.iter().map(|variant| variant.name).collect();
+    bench.compare(name, &names, rounds, load.expected(), |at, round| {
+        let variant = &variants[at];
+        // The same seed for all variants of a round, another one for each round.
+        let load = Load { boost: variant.boost, seed: round as u64 + 1, ..load.clone() };
+        engine::run(variant.program, variant.start, &load)
+    })
+}
+
+/// Draws tables and pictures from the runs, and judges the targets.
+pub fn conclude(report: &mut Report) {
+    let boosted = !report.notes.iter().any(|note| note.starts_with("no thread is boosted"));
+    figures::tables(report);
+    timeline::draw(report);
+    let tail = verdict::against_itself(report, HEADLINE, AS_IS, AGAIN, "p999_ns");
+    let worst = verdict::against_itself(report, HEADLINE, AS_IS, AGAIN, "max_ns");
+    let rate = verdict::against_itself(report, HEADLINE, AS_IS, AGAIN, "throughput_per_s");
+    let calm = verdict::against_itself(report, BOOST, GUARDED, GUARDED_AGAIN, "p999_ns");
+    let pair = verdict::against_itself(report, PAIR, AS_IS, AGAIN, "throughput_per_s");
+    type Measured = (&'static str, &'static str, &'static str, &'static str, Option<Spread>);
+    verdict::judge(report, |target, report| {
+        let (case, over, under, value, spread): Measured = match target.id.as_str() {
+            "inversion-p999" => (HEADLINE, GUARDED, AS_IS, "p999_ns", tail.clone()),
+            "inversion-max" => (HEADLINE, GUARDED, AS_IS, "max_ns", worst.clone()),
+            "inversion-throughput" => (HEADLINE, GUARDED, AS_IS, "throughput_per_s", rate.clone()),
+            "boost-p999" => (BOOST, BOOSTED[1], GUARDED, "p999_ns", calm.clone()),
+            "pair-throughput" => (PAIR, GUARDED, AS_IS, "throughput_per_s", pair.clone()),
+            other => return Err(format!("this version does not know how to measure '{other}'")),
+        };
+        if !boosted && case != PAIR {
+            return Err("needs root or CAP_SYS_NICE".into());
+        }
+        Ok((verdict::ratio(report, case, over, under, value), spread))
+    });
+}

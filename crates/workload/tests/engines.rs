@@ -1,0 +1,187 @@
+//! The engines as programs: they compile, run, and print what adds up; bad options are refused with a reason.
+
+use std::path::PathBuf;
+use std::process::{Command, Output as Ended};
+use workload::Error;
+use workload::engine::{self, Choice, Compiler, Engines, Kind, Load, Output, Program, Start, library};
+use workload::machine;
+
+/// Programs are compiled below the build folder, once for all tests.
+fn compiler() -> Compiler {
+    Compiler::new("cc", PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("engines"))
+}
+
+fn program(name: &str) -> PathBuf {
+    compiler().program(name, &[], "").unwrap()
+}
+
+fn load(threads: usize, more: &[&str]) -> Load {
+    Load {
+        threads,
+        seconds: 1.2,
+        warm_up: 0.1,
+        think_us: 100.0,
+        cpus: machine::cpu_list(2),
+        boost: 0,
+        window: None,
+        seed: 7,
+        more: more.iter().map(|option| (*option).to_owned()).collect(),
+    }
+}
+
+/// Runs it and reads the result, which checks that histograms, seconds, classes and threads add up.
+fn measured(program: &Program, load: &Load) -> Output {
+    let sample = engine::run(program, Start::AsIs, load).unwrap();
+    let output = Output::parse(sample.output.unwrap().get()).unwrap();
+    assert_eq!(sample.values["max_ns"], output.all.max_ns as f64);
+    assert_eq!(output.threads.len(), load.threads);
+    assert_eq!(output.seconds.len(), load.seconds.ceil() as usize);
+    assert!(
+        output.seconds.iter().all(|second| second.normal.count + second.boosted.count > 0),
+        "an empty second"
+    );
+    assert!(output.all.min_ns > 0 && output.all.min_ns <= output.all.max_ns);
+    output
+}
+
+#[test]
+fn the_built_in_engine_adds_up_with_reads_and_with_conflicts() {
+    let program = Program::new(program("snapshot"));
+    let options = ["--records=50", "--value-bytes=64", "--keys=zipfian", "--read-share=0.5", "--updates=3"];
+    let output = measured(&program, &load(4, &options));
+    assert_eq!((output.engine.as_str(), output.errors), ("snapshot", 0));
+    assert!(output.conflicts > 0, "50 popular records and no conflict");
+    assert_eq!(output.boosted.count, 0);
+    let fixed = Program { arguments: vec!["--fixed".into()], ..program };
+    assert!(measured(&fixed, &load(4, &options)).version.contains("adaptive"));
+}
+
+#[test]
+fn boosted_threads_are_counted_apart() {
+    // Niceness 0 changes nothing, so no privilege is needed; the classes are told apart all the same.
+    let program = Program::new(program("snapshot"));
+    let mut load = load(4, &["--records=100", "--nice=0"]);
+    load.boost = 1;
+    let output = measured(&program, &load);
+    assert_eq!(output.threads.iter().filter(|thread| thread.boosted).count(), 1);
+    let boosted: u64 =
+        output.threads.iter().filter(|thread| thread.boosted).map(|thread| thread.operations).sum();
+    assert!(boosted > 0);
+    assert_eq!(output.boosted.count, boosted);
+    assert_eq!(output.normal.count + output.boosted.count, output.all.count);
+}
+
+#[test]
+fn wiredtiger_adds_up_where_it_is_installed() {
+    let path = match library::wiredtiger(&compiler(), None) {
+        Ok(path) => path,
+        Err(Error::Missing { what, help }) => {
+            assert!(help.contains("libwiredtiger-dev"), "{help}");
+            eprintln!("not installed: {what}");
+            return;
+        }
+        Err(other) => panic!("{other}"),
+    };
+    let program = Program { home: true, ..Program::new(path) };
+    let options = ["--records=500", "--value-bytes=100", "--read-share=0.3", "--updates=2", "--cache-mb=50"];
+    let output = measured(&program, &load(3, &options));
+    assert!(output.version.contains("WiredTiger"), "{}", output.version);
+    assert_eq!(output.errors, 0);
+}
+
+#[test]
+fn programs_that_need_no_repair_run() {
+    for name in ["bounded", "plain", "spinlock"] {
+        assert_eq!(measured(&Program::new(program(name)), &load(2, &[])).engine, name);
+    }
+}
+
+#[test]
+fn memory_grows_with_the_threads() {
+    let bytes = |threads: &str| {
+        let ended = Command::new(program("threads")).args(["--threads", threads]).output().unwrap();
+        assert!(ended.status.success());
+        let sizes: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+        assert_eq!(sizes["threads"].to_string(), threads);
+        sizes["private_bytes"].as_f64().unwrap()
+    };
+    let (few, many) = (bytes("1"), bytes("101"));
+    assert!(many >= few + 100.0 * 4096.0, "a hundred stacks in {} bytes", many - few);
+}
+
+#[test]
+fn libraries_that_cannot_be_opened_are_counted() {
+    let ended = Command::new(program("startup")).args(["/no/such/library.so"]).output().unwrap();
+    let result: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!((result["opened"].as_u64(), result["skipped"].as_u64()), (Some(0), Some(1)));
+}
+
+#[test]
+fn bad_options_are_refused_with_a_reason() {
+    let refused = |arguments: &[&str]| {
+        let Ended { status, stdout, stderr } =
+            Command::new(program("snapshot")).args(arguments).output().unwrap();
+        assert_eq!((status.code(), stdout.len()), (Some(2), 0), "{arguments:?}");
+        String::from_utf8(stderr).unwrap()
+    };
+    for (arguments, reason) in [
+        (&["--threads", "0"][..], "'0' is not a whole number from 1 to 4096"),
+        (&["--threads", "-1"], "is not a whole number"),
+        (&["--threads", "4x"], "is not a whole number"),
+        (&["--seconds", "nan"], "is not a number from"),
+        (&["--think-us"], "a value is missing"),
+        (&["--keys", "normal"], "not one of uniform|zipfian"),
+        (&["--cpus", "1-0"], "not a list of CPUs"),
+        (&["--cpus", "0,"], "not a list of CPUs"),
+        (&["--boost", "9", "--threads", "8"], "only 8 threads"),
+        (&["--boost-from", "1"], "--boost-to is missing"),
+        (&["--boost-from", "2", "--boost-to", "1"], "not between"),
+        (&["--records", "2", "--updates", "3"], "only 2 records"),
+        (&["--fixed=yes"], "takes no value"),
+        (&["--thread", "1"], "no such option"),
+        (&["8"], "not an option"),
+    ] {
+        let words = refused(arguments);
+        assert!(words.contains(reason), "{arguments:?}: {words}");
+    }
+}
+
+#[test]
+fn a_library_cannot_be_named_for_the_built_in_engine() {
+    let choice = Choice { kind: Some(Kind::Snapshot), library: Some("x.so".into()), ..Choice::default() };
+    let error = Engines::prepare(&choice, &compiler()).unwrap_err();
+    assert!(matches!(error, Error::Request { .. }), "{error}");
+    let choice = Choice { kind: Some(Kind::Snapshot), ..Choice::default() };
+    let engines = Engines::prepare(&choice, &compiler()).unwrap();
+    assert!(engines.fixed.is_some() && engines.notes[0].contains("built-in"));
+}
+
+#[test]
+fn without_the_library_the_built_in_engine_is_measured_and_says_so() {
+    // A compiler that knows no WiredTiger, whatever this machine has installed.
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("cc");
+    let text = "#!/bin/sh\ncase \"$*\" in *wiredtiger*) echo 'wiredtiger.h: No such file' >&2; exit 1;; esac\nexec cc \"$@\"\n";
+    std::fs::write(&script, text).unwrap();
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let compiler = Compiler::new(&script, folder.path().join("cache"));
+    let engines = Engines::prepare(&Choice::default(), &compiler).unwrap();
+    assert_eq!(engines.kind, Kind::Snapshot);
+    assert!(engines.notes[0].contains("libwiredtiger-dev"), "{:?}", engines.notes);
+    let asked = Choice { kind: Some(Kind::WiredTiger), ..Choice::default() };
+    assert!(matches!(Engines::prepare(&asked, &compiler), Err(Error::Missing { .. })));
+}
+
+#[test]
+fn an_output_that_does_not_add_up_is_not_believed() {
+    let sample = engine::run(&Program::new(program("plain")), Start::AsIs, &load(1, &[])).unwrap();
+    let text = sample.output.unwrap().get().to_owned();
+    let thread = text.find("\"operations\":").unwrap();
+    let wrong = format!("{}\"operations\":1{}", &text[..thread], &text[thread + "\"operations\":".len()..]);
+    assert!(Output::parse(&wrong).unwrap_err().contains("operations in all"));
+    assert!(
+        Output::parse(&text.replacen("\"format\":1", "\"format\":9", 1)).unwrap_err().contains("format 9")
+    );
+    assert!(Output::parse("").is_err());
+}
