@@ -8,6 +8,7 @@ use std::hint::spin_loop;
 use std::thread::yield_now;
 
 use crossbeam_utils::Backoff;
+use manx::wait::{Adaptive, Policy as _};
 use parking_lot_core::SpinWait;
 
 /// Somebody who waits.
@@ -20,11 +21,12 @@ pub struct Peer {
 }
 
 /// Everybody, in the order of the tables.
-pub const PEERS: [Peer; 4] = [
+pub const PEERS: [Peer; 5] = [
     Peer { name: "spin (PAUSE)", until: spin },
     Peer { name: "yield", until: yields },
     Peer { name: "crossbeam Backoff", until: crossbeam },
     Peer { name: "parking_lot SpinWait", until: parking_lot },
+    Peer { name: "manx Adaptive", until: adaptive },
 ];
 
 fn spin(ready: &dyn Fn() -> bool) {
@@ -53,6 +55,10 @@ fn parking_lot(ready: &dyn Fn() -> bool) {
             yield_now();
         }
     }
+}
+
+fn adaptive(ready: &dyn Fn() -> bool) {
+    Adaptive::DEFAULT.until(ready);
 }
 
 #[cfg(test)]
