@@ -70,7 +70,9 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     if let Plan::Unchanged(Why::Obstacle(obstacle)) = &plan
         && !settings.quiet
     {
-        eprintln!("manx: warning: {} {obstacle}: it runs unchanged", program.image().display());
+        // If nobody hears the warning, the program runs all the same.
+        let image = program.image().display();
+        let _ = writeln!(io::stderr(), "manx: warning: {image} {obstacle}: it runs unchanged");
     }
     let changes = match &plan {
         Plan::Unchanged(_) => &[][..],

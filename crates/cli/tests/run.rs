@@ -274,3 +274,15 @@ fn a_reader_that_goes_away_is_no_error() {
     let run = child.wait_with_output().expect("output");
     assert_eq!((run.status.code(), stderr(&run).as_str()), (Some(0), ""));
 }
+
+#[test]
+fn a_warning_that_nobody_hears_stops_nothing() {
+    let sandbox = Sandbox::new();
+    let program = sandbox
+        .compile("bare", "void _start(void) { for (;;) __builtin_trap(); }", &["-static", "-nostdlib"])
+        .expect("a C compiler");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let status = sandbox.manx().arg("run").arg(program).stderr(writer).status().expect("manx");
+    assert!([libc::SIGILL, libc::SIGTRAP].contains(&status.signal().expect("a signal")), "{status:?}");
+}

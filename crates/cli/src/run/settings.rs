@@ -169,6 +169,9 @@ pub struct Settings {
     /// Everything but where statistics go, whose path does not live as long.
     options: Options<'static>,
     stats: Destination,
+    /// The process that an outer `manx run` became, if its file for statistics is still the one: that
+    /// process alone writes to the file itself. Otherwise 0.
+    outer: u32,
     /// No warning is to be given.
     pub quiet: bool,
 }
@@ -226,7 +229,8 @@ impl Settings {
             quiet_us,
             ..Options::default()
         };
-        Ok(Settings { options: stated, stats, quiet: false })
+        let outer = if matches!(stats, Destination::File(_)) { pid } else { 0 };
+        Ok(Settings { options: stated, stats, outer, quiet: false })
     }
 
     fn overlay(&mut self, layer: Layer) {
@@ -236,7 +240,9 @@ impl Settings {
             }
         }
         put(&mut self.options.guard, layer.guard);
-        put(&mut self.stats, layer.stats);
+        if let Some(stats) = layer.stats {
+            (self.stats, self.outer) = (stats, 0);
+        }
         put(&mut self.options.spins, layer.spins);
         put(&mut self.options.yields, layer.yields);
         put(&mut self.options.step_us, layer.sleep_step_us);
@@ -247,7 +253,7 @@ impl Settings {
         put(&mut self.quiet, layer.quiet);
     }
 
-    /// The value of `MANX_OPTIONS` for the process `pid`; 0 leaves the process out.
+    /// The value of `MANX_OPTIONS` for the process `pid`.
     pub fn to_options(&self, pid: u32) -> String {
         let mut encoded = String::new();
         let stats = match &self.stats {
@@ -258,6 +264,7 @@ impl Settings {
                 Stats::File(encoded.as_bytes())
             }
         };
+        let pid = if self.outer == 0 { pid } else { self.outer };
         Options { pid, stats, ..self.options }.to_string()
     }
 
@@ -274,18 +281,23 @@ impl Settings {
 
 /// Refuses a file for statistics that could not be written when the program ends, since it is too late then.
 fn check_destination(path: &Path) -> Result<(), Failure> {
-    let refuse = |what: String, help: &str| Err(Failure::new(USAGE, format!("--stats: {what}"), help));
-    if path.is_dir() {
-        return refuse(format!("{} is a folder", path.display()), "name a file in it");
-    }
+    let refuse = |why: &str, help: &str| {
+        Err(Failure::new(USAGE, format!("statistics cannot go to {}: {why}", path.display()), help))
+    };
     let folder = path.parent().unwrap_or(Path::new("/"));
-    if !folder.is_dir() {
-        return refuse(format!("{}: there is no such folder", folder.display()), "create it first");
+    if path.is_dir() {
+        refuse("it is a folder", "name a file in it")
+    } else if path.exists() && !path.is_file() {
+        refuse("it is no regular file", "name one; `--stats` alone writes to standard error")
+    } else if !folder.is_dir() {
+        refuse("there is no such folder", "create the folder first")
+    } else if !super::access(folder, libc::W_OK | libc::X_OK) {
+        refuse("you may not write to its folder", "name a file elsewhere")
+    } else if path.exists() && !super::access(path, libc::W_OK) {
+        refuse("you may not write to it", "name another file")
+    } else {
+        Ok(())
     }
-    if !super::access(folder, libc::W_OK | libc::X_OK) {
-        return refuse(format!("{}: you may not write there", folder.display()), "name a file elsewhere");
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -316,8 +328,13 @@ mod tests {
     }
 
     #[test]
-    fn an_outer_process_number_does_not_stay() {
+    fn an_outer_process_number_stays_with_its_file_only() {
         assert_eq!(from("pid=77").to_options(5), "guard=on,pid=5");
+        // Unless its file for statistics does, which two processes must not both write.
+        let mut nested = from("stats=/tmp/a,pid=77");
+        assert_eq!(nested.to_options(5), "guard=on,stats=/tmp/a,pid=77");
+        nested.overlay(Layer { stats: Some(Destination::File("/tmp/b".into())), ..Layer::default() });
+        assert_eq!(nested.to_options(5), "guard=on,stats=/tmp/b,pid=5");
     }
 
     #[test]
