@@ -1,5 +1,6 @@
 //! What is said of a PAUSE.
 
+use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
@@ -23,6 +24,8 @@ pub struct Loop {
     pub latch: u64,
     /// The bytes of all blocks of the loop.
     pub bytes: u32,
+    /// Where these blocks lie, in ascending order; parts that touch are one. See [`crate::copy`].
+    pub parts: Vec<Range<u64>>,
     /// The part of the function that holds the PAUSE.
     pub function: Range<u64>,
 }

@@ -1,0 +1,236 @@
+//! A copy of a busy-wait loop in which every round, every way in and every way out is known.
+//!
+//! Leading the PAUSE somewhere tells that a thread spins. It does not tell when it stops: a thread that
+//! comes back to the same PAUSE a moment later may still wait for the same thing, or may have got it, done
+//! its work and begun to wait again (two threads that take turns do so thousands of times in a
+//! millisecond, and letting the second one sleep because "it has waited for so long" slows it down a
+//! thousandfold). Time between visits cannot tell the two apart. So the loop goes on in a copy:
+//!
+//! ```text
+//! loop:  ...                     entry:   left = true            (no wait goes on: the next visit begins one)
+//!        PAUSE ──────────────────────┐    jmp pause'
+//!        ...                         └──> entry
+//!        jcc loop                copy:    ...
+//!        behind                  pause':  step over the red zone, push, jmp to the trampoline; comes back here
+//!                                         ...
+//!                                         jcc copy
+//!                                exit:    left = true
+//!                                         jmp behind
+//! ```
+//!
+//! Instructions are copied whole, with their operands relative to the instruction pointer and their jumps
+//! re-encoded; the original stays as it was, so jumps into its middle still work and other ways through it
+//! simply are not in the copy. What the copy adds are stores of a constant to one word of the thread's own
+//! storage, which change neither registers nor flags.
+//!
+//! The bytes, from the address that the caller gives:
+//!
+//! | what | bytes |
+//! | --- | --- |
+//! | the trampoline's address, the site's | 16 |
+//! | for each PAUSE: the address behind it in the original, and in the copy | 16 |
+//! | entry, copy, exits | the rest |
+
+use crate::image::Image;
+use alloc::vec::Vec;
+use core::ops::Range;
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock,
+    MemoryOperand, Register,
+};
+
+/// The largest copy, in bytes.
+pub const COPY_BYTES_MAX: usize = 4096;
+
+/// What a copy refers to.
+#[derive(Clone, Copy, Debug)]
+pub struct Hooks {
+    /// The trampoline's address. It is jumped to, with 128 bytes stepped over on the stack and then three
+    /// words pushed: the address behind the PAUSE in the original, the address to return to, the site.
+    pub trampoline: u64,
+    /// What the trampoline is told about the site.
+    pub site: u64,
+    /// The distance from the thread pointer (`fs`) to the word that is set to zero when no wait goes on.
+    pub waiting: i32,
+}
+
+/// A copied loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copy {
+    /// The bytes, for the address that was given.
+    pub bytes: Vec<u8>,
+    /// The address to lead the PAUSE to.
+    pub entry: u64,
+    /// The address that a thread in the middle of the PAUSE at the entry goes on from: behind it.
+    pub resume: u64,
+}
+
+/// Addresses of what the copy adds: no instruction of a program stands there.
+const ADDED: u64 = 0xffff_e000_0000_0000;
+
+/// Copies the loop with these `parts` (ascending, not touching, free of calls) and the PAUSE at `pause`, to
+/// run at the address `at`, a multiple of 8.
+///
+/// `None` if the loop does not decode into whole instructions, or its copy would be too long or too far.
+pub fn copy(image: &dyn Image, parts: &[Range<u64>], pause: u64, at: u64, hooks: &Hooks) -> Option<Copy> {
+    let mut builder = Builder::default();
+    let original = decode(image, parts)?;
+    let is_copied = |address: u64| original.binary_search_by_key(&address, Instruction::ip).is_ok();
+    if !is_copied(pause) {
+        return None;
+    }
+    let pauses = original.iter().filter(|instruction| instruction.code() == Code::Pause).count();
+    let pool = 16 + 16 * pauses;
+
+    // Entry: no wait goes on.
+    let first = builder.mark(hooks)?;
+    builder.jump(pause)?;
+    let mut seen = 0;
+    for (n, instruction) in original.iter().enumerate() {
+        let mut instruction = *instruction;
+        if instruction.code() == Code::Pause {
+            builder.visit(instruction.ip(), at, at + 16 + 16 * seen)?;
+            seen += 1;
+        } else {
+            let target = instruction.near_branch_target();
+            if instruction.flow_control() != FlowControl::Next && target != 0 && !is_copied(target) {
+                let exit = builder.exit_to(target);
+                instruction.set_near_branch64(exit);
+            }
+            builder.instructions.push(instruction);
+        }
+        let goes_on = !matches!(
+            instruction.flow_control(),
+            FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return
+        );
+        let next = instruction.next_ip();
+        if goes_on && original.get(n + 1).is_none_or(|following| following.ip() != next) {
+            let to = if is_copied(next) { next } else { builder.exit_to(next) };
+            builder.jump(to)?;
+        }
+    }
+    builder.finish(hooks)?;
+
+    let block = InstructionBlock::new(&builder.instructions, at + pool as u64);
+    let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
+    let encoded = BlockEncoder::encode(64, block, options).ok()?;
+    if pool + encoded.code_buffer.len() > COPY_BYTES_MAX {
+        return None;
+    }
+    let place = |address: u64| {
+        let index = builder.instructions.iter().position(|instruction| instruction.ip() == address)?;
+        let offset = *encoded.new_instruction_offsets.get(index)?;
+        (offset != u32::MAX).then(|| at + pool as u64 + u64::from(offset))
+    };
+    let mut words = Vec::from([hooks.trampoline, hooks.site]);
+    let mut resume = None;
+    for (address, behind) in &builder.visits {
+        words.extend([address + 2, place(*behind)?]);
+        if *address == pause {
+            resume = place(*behind);
+        }
+    }
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.extend_from_slice(&encoded.code_buffer);
+    Some(Copy { bytes, entry: place(first)?, resume: resume? })
+}
+
+/// The instructions of the parts, in order.
+fn decode(image: &dyn Image, parts: &[Range<u64>]) -> Option<Vec<Instruction>> {
+    let mut all = Vec::new();
+    for part in parts {
+        let length = usize::try_from(part.end.checked_sub(part.start)?).ok()?;
+        let bytes = image.at(part.start).get(..length)?;
+        let mut decoder = Decoder::with_ip(64, bytes, part.start, DecoderOptions::NONE);
+        while decoder.can_decode() {
+            let instruction = decoder.decode();
+            let fits = instruction.code() != Code::INVALID && instruction.next_ip() <= part.end;
+            let stays = !matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall | FlowControl::Interrupt);
+            if !fits || !stays || all.len() >= COPY_BYTES_MAX {
+                return None;
+            }
+            all.push(instruction);
+        }
+    }
+    Some(all)
+}
+
+#[derive(Default)]
+struct Builder {
+    instructions: Vec<Instruction>,
+    /// How many addresses have been invented.
+    added: u64,
+    /// Of each exit: its invented address and where it leads.
+    exits: Vec<(u64, u64)>,
+    /// Of each PAUSE: its address in the original, and the invented one behind its visit.
+    visits: Vec<(u64, u64)>,
+}
+
+impl Builder {
+    fn invent(&mut self) -> u64 {
+        self.added += 1;
+        ADDED + self.added * 16
+    }
+
+    fn push(&mut self, mut instruction: Instruction) -> u64 {
+        let address = self.invent();
+        instruction.set_ip(address);
+        self.instructions.push(instruction);
+        address
+    }
+
+    /// `mov qword ptr fs:[waiting], 0`
+    fn mark(&mut self, hooks: &Hooks) -> Option<u64> {
+        let word = MemoryOperand::new(
+            Register::None,
+            Register::None,
+            1,
+            i64::from(hooks.waiting),
+            8,
+            false,
+            Register::FS,
+        );
+        Some(self.push(Instruction::with2(Code::Mov_rm64_imm32, word, 0).ok()?))
+    }
+
+    fn jump(&mut self, to: u64) -> Option<u64> {
+        Some(self.push(Instruction::with_branch(Code::Jmp_rel32_64, to).ok()?))
+    }
+
+    /// What stands in the place of a PAUSE. `pool` holds the trampoline and the site, `own` the addresses
+    /// behind the PAUSE.
+    fn visit(&mut self, address: u64, pool: u64, own: u64) -> Option<()> {
+        let word = |at: u64| MemoryOperand::with_base_displ(Register::RIP, at as i64);
+        let over = MemoryOperand::with_base_displ(Register::RSP, -128);
+        let mut step = Instruction::with2(Code::Lea_r64_m, Register::RSP, over).ok()?;
+        step.set_ip(address);
+        self.instructions.push(step);
+        self.push(Instruction::with1(Code::Push_rm64, word(own)).ok()?);
+        self.push(Instruction::with1(Code::Push_rm64, word(own + 8)).ok()?);
+        self.push(Instruction::with1(Code::Push_rm64, word(pool + 8)).ok()?);
+        self.push(Instruction::with1(Code::Jmp_rm64, word(pool)).ok()?);
+        let behind = self.push(Instruction::with(Code::Nopd));
+        self.visits.push((address, behind));
+        Some(())
+    }
+
+    /// Where to jump to leave the copy for `target`.
+    fn exit_to(&mut self, target: u64) -> u64 {
+        if let Some((exit, _)) = self.exits.iter().find(|(_, to)| *to == target) {
+            return *exit;
+        }
+        let exit = self.invent();
+        self.exits.push((exit, target));
+        exit
+    }
+
+    /// Writes the exits.
+    fn finish(&mut self, hooks: &Hooks) -> Option<()> {
+        for (exit, target) in core::mem::take(&mut self.exits) {
+            self.mark(hooks)?;
+            self.instructions.last_mut()?.set_ip(exit);
+            self.jump(target)?;
+        }
+        Some(())
+    }
+}

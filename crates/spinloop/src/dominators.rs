@@ -1,0 +1,99 @@
+//! Dominators: which blocks every way to a block leads through.
+//!
+//! The iterative algorithm of Cooper, Harvey and Kennedy ("A Simple, Fast Dominance Algorithm"): blocks in
+//! reverse postorder, each one's immediate dominator the nearest common ancestor of its predecessors', until
+//! nothing changes. Blocks that nobody is seen to precede (the entry, landing pads of exceptions, targets of
+//! jump tables) hang below one virtual root.
+
+use crate::graph::Graph;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The dominator tree.
+#[derive(Debug)]
+pub(crate) struct Dominators {
+    /// The position of each block in reverse postorder, counted from 1; 0 is the virtual root.
+    order: Vec<u32>,
+    /// The immediate dominator of each position, as a position.
+    above: Vec<u32>,
+}
+
+impl Dominators {
+    pub(crate) fn new(graph: &Graph) -> Dominators {
+        let count = graph.blocks.len();
+        let mut postorder = Vec::with_capacity(count);
+        let mut roots = vec![false; count];
+        let mut seen = vec![false; count];
+        let mut stack: Vec<(u32, usize)> = Vec::new();
+        let without_predecessor = (0..count as u32).filter(|&block| graph.predecessors(block).is_empty());
+        // The first block is the entry; the last pass picks up cycles that nobody enters.
+        for root in [0].into_iter().chain(without_predecessor).chain(0..count as u32) {
+            if seen.get(root as usize) != Some(&false) {
+                continue;
+            }
+            roots[root as usize] = true;
+            seen[root as usize] = true;
+            stack.push((root, 0));
+            while let Some(&mut (block, ref mut edge)) = stack.last_mut() {
+                *edge += 1;
+                match graph.blocks[block as usize].successors().nth(*edge - 1) {
+                    Some(next) if !seen[next as usize] => {
+                        seen[next as usize] = true;
+                        stack.push((next, 0));
+                    }
+                    Some(_) => {}
+                    None => {
+                        postorder.push(block);
+                        stack.pop();
+                    }
+                }
+            }
+        }
+
+        let mut order = vec![0u32; count];
+        for (n, &block) in (1u32..).zip(postorder.iter().rev()) {
+            order[block as usize] = n;
+        }
+        const UNKNOWN: u32 = u32::MAX;
+        let mut above = vec![UNKNOWN; count + 1];
+        above[0] = 0;
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for &block in postorder.iter().rev() {
+                let mut nearest = if roots[block as usize] { 0 } else { UNKNOWN };
+                for &before in graph.predecessors(block) {
+                    let mut other = order[before as usize];
+                    if above[other as usize] == UNKNOWN {
+                        continue;
+                    }
+                    if nearest == UNKNOWN {
+                        nearest = other;
+                    }
+                    while nearest != other {
+                        // Dominators come earlier: the later of the two cannot be the common one.
+                        if nearest > other {
+                            nearest = above[nearest as usize];
+                        } else {
+                            other = above[other as usize];
+                        }
+                    }
+                }
+                let place = &mut above[order[block as usize] as usize];
+                changed |= *place != nearest;
+                *place = nearest;
+            }
+        }
+        Dominators { order, above }
+    }
+
+    /// Whether every way to `block` leads through `dominator`.
+    pub(crate) fn dominates(&self, dominator: u32, block: u32) -> bool {
+        let high = self.order[dominator as usize];
+        let mut at = self.order[block as usize];
+        while at > high {
+            at = self.above[at as usize];
+        }
+        at == high
+    }
+}

@@ -1,0 +1,238 @@
+//! What the exits of a loop depend on: memory that another thread may write, or a counter.
+//!
+//! From each conditional jump out of the region the values it depends on are followed backwards, within one
+//! round and around the loop: from the flags to the instructions that set them, from these to the registers
+//! and local variables whose *values* they use, and so on. Addresses are not followed: `while (slots[i].busy)`
+//! depends on memory, not on `i`. Where several definitions meet, the jumps that choose between them are
+//! followed too, because unoptimised code turns `while (a && b)` into a variable that is 0 or 1.
+//!
+//! What is found decides, in this order:
+//!
+//! 1. A *recurrence*, a value computed by arithmetic from its own value of the round before, decides an exit:
+//!    the loop ends by itself ([`Reason::Counted`]). This holds whatever else the exit depends on, so
+//!    `for (i = 0; i < shared->spins; i++)` counts, and it errs on the side of leaving alone. Linear counters,
+//!    doubled delays, pointers that run to an end, and counters in variables are all recurrences.
+//! 2. The time decides an exit ([`Reason::Timed`]).
+//! 3. There is no exit ([`Reason::NoExit`]).
+//! 4. No exit depends on memory ([`Reason::NoLoad`]).
+//! 5. Otherwise the loop waits for another thread.
+//!
+//! Memory is whatever a round reads and does not itself write. A local variable that the loop only reads
+//! counts: with nothing else to end the loop, another thread holds its address (a queue lock's node on the
+//! waiter's stack). What the loop does write is a variable: its value is followed to the writes. An atomic
+//! read-modify-write always counts as memory.
+
+use crate::Machine;
+use crate::effect::{Effect, Place, Registers, effect};
+use crate::graph::{Edge, Graph};
+use crate::image::Image;
+use crate::instruction::{Flow, Instruction};
+use crate::rounds::Region;
+use crate::verdict::Reason;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+/// What a value is kept in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Location {
+    Register(Registers),
+    Variable(Place),
+}
+
+/// Whether the region's exits make it a wait for another thread.
+pub(crate) fn judge(
+    machine: Machine,
+    image: &dyn Image,
+    instructions: &[Instruction],
+    graph: &Graph,
+    region: &Region,
+) -> Result<(), Reason> {
+    let flow = Flows::new(machine, image, instructions, graph, region);
+    let (mut exits, mut timed, mut memory) = (false, false, false);
+    for &block in &region.blocks {
+        let edges = &graph.blocks[block as usize].edges;
+        let last = graph.blocks[block as usize].instructions.end - 1;
+        let leaves = edges.iter().any(|&edge| edge != Edge::None && !region.holds(edge));
+        if !leaves || !matches!(instructions[last as usize].flow, Flow::Branch(_)) {
+            continue;
+        }
+        exits = true;
+        let slice = flow.slice(last);
+        if slice.recurs() {
+            return Err(Reason::Counted);
+        }
+        timed |= slice.timed;
+        memory |= slice.memory;
+    }
+    match (exits, timed, memory) {
+        (true, false, true) => Ok(()),
+        (true, true, _) => Err(Reason::Timed),
+        (false, ..) => Err(Reason::NoExit),
+        (true, false, false) => Err(Reason::NoLoad),
+    }
+}
+
+/// Data flow in a region.
+struct Flows<'a> {
+    graph: &'a Graph,
+    region: &'a Region,
+    effects: BTreeMap<u32, Effect>,
+    /// All registers that the region writes.
+    writes: Registers,
+}
+
+/// Everything that a jump depends on.
+#[derive(Default)]
+struct Slice {
+    /// The instructions, each with those that define what it uses.
+    uses: BTreeMap<u32, Vec<u32>>,
+    /// Those of them that compute as counters do.
+    arithmetic: Vec<u32>,
+    timed: bool,
+    memory: bool,
+}
+
+impl Slice {
+    /// Whether an instruction of the slice computes a value from that value's own past.
+    fn recurs(&self) -> bool {
+        self.arithmetic.iter().any(|&start| {
+            let mut seen = BTreeSet::new();
+            let mut open = self.uses.get(&start).cloned().unwrap_or_default();
+            while let Some(at) = open.pop() {
+                if at == start {
+                    return true;
+                }
+                if seen.insert(at) {
+                    open.extend(self.uses.get(&at).into_iter().flatten());
+                }
+            }
+            false
+        })
+    }
+}
+
+impl<'a> Flows<'a> {
+    fn new(
+        machine: Machine,
+        image: &dyn Image,
+        instructions: &[Instruction],
+        graph: &'a Graph,
+        region: &'a Region,
+    ) -> Self {
+        let mut effects = BTreeMap::new();
+        let mut writes = Registers::NONE;
+        for n in region.blocks.iter().flat_map(|&block| graph.blocks[block as usize].instructions.clone()) {
+            let instruction = &instructions[n as usize];
+            let bytes = image.at(instruction.address);
+            let bytes = bytes.get(..usize::from(instruction.length)).unwrap_or(bytes);
+            let effect = effect(machine, bytes, instruction.address);
+            writes |= effect.writes;
+            effects.insert(n, effect);
+        }
+        Flows { graph, region, effects, writes }
+    }
+
+    /// Follows everything that the jump `n` depends on.
+    fn slice(&self, n: u32) -> Slice {
+        let mut slice = Slice::default();
+        let mut open = Vec::from([n]);
+        while let Some(user) = open.pop() {
+            let Some(effect) = self.effects.get(&user) else { continue };
+            if slice.uses.contains_key(&user) {
+                continue;
+            }
+            slice.timed |= effect.clock;
+            if effect.arithmetic {
+                slice.arithmetic.push(user);
+            }
+            let mut uses = Vec::new();
+            let mut use_of = |location| {
+                let (definitions, from_outside) = self.definitions(user, location);
+                if definitions.len() + usize::from(from_outside) > 1 {
+                    open.extend(self.choices(user, &definitions));
+                }
+                open.extend_from_slice(&definitions);
+                uses.extend(definitions);
+            };
+            effect.reads.each().map(Location::Register).for_each(&mut use_of);
+            for place in &effect.loads {
+                let variable = !effect.atomic && self.stored(place);
+                if variable {
+                    use_of(Location::Variable(*place));
+                }
+                // Another thread may write to any variable but a function's own.
+                slice.memory |= !(variable && place.local);
+            }
+            slice.uses.insert(user, uses);
+        }
+        slice
+    }
+
+    /// Whether the region itself writes to `place`, as a variable.
+    fn stored(&self, place: &Place) -> bool {
+        let moves = self.writes.intersects(place.registers);
+        !moves && self.effects.values().any(|effect| !effect.atomic && effect.stores.contains(place))
+    }
+
+    fn defines(&self, n: u32, location: Location) -> bool {
+        self.effects.get(&n).is_some_and(|effect| match location {
+            Location::Register(register) => effect.writes.intersects(register),
+            Location::Variable(place) => !effect.atomic && effect.stores.contains(&place),
+        })
+    }
+
+    /// The instructions whose value of `location` reaches `user`, and whether one from before the loop does.
+    fn definitions(&self, user: u32, location: Location) -> (Vec<u32>, bool) {
+        let mut found = Vec::new();
+        let mut from_outside = false;
+        let Some(block) = self.graph.block_of(user as usize) else { return (found, false) };
+        let mut seen = BTreeSet::new();
+        let mut open = Vec::from([(block, self.graph.blocks[block as usize].instructions.start..user)]);
+        while let Some((block, range)) = open.pop() {
+            if let Some(n) = range.rev().find(|&n| self.defines(n, location)) {
+                found.push(n);
+                continue;
+            }
+            for &before in self.graph.predecessors(block) {
+                if !self.region.contains(before) {
+                    from_outside = true;
+                } else if seen.insert(before) {
+                    open.push((before, self.graph.blocks[before as usize].instructions.clone()));
+                }
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        (found, from_outside)
+    }
+
+    /// The jumps inside the region that choose which of `definitions` reaches `user`: one of them lies on one
+    /// of the jump's ways and not on the other, as far as `user` or the jump itself.
+    fn choices(&self, user: u32, definitions: &[u32]) -> Vec<u32> {
+        let Some(join) = self.graph.block_of(user as usize) else { return Vec::new() };
+        let homes: Vec<u32> =
+            definitions.iter().filter_map(|&definition| self.graph.block_of(definition as usize)).collect();
+        let forks = self.region.blocks.iter().filter(|&&block| {
+            let block_edges = self.graph.blocks[block as usize].edges;
+            let [Edge::To(one), Edge::To(other)] = block_edges else { return false };
+            if one == other || !block_edges.iter().all(|&edge| self.region.holds(edge)) {
+                return false;
+            }
+            let (one, other) = (self.before_join(one, block, join), self.before_join(other, block, join));
+            homes.iter().any(|home| one.contains(home) != other.contains(home))
+        });
+        forks.map(|&block| self.graph.blocks[block as usize].instructions.end - 1).collect()
+    }
+
+    /// The blocks of the region that are reached from `start` before `join` or `fork` is.
+    fn before_join(&self, start: u32, fork: u32, join: u32) -> BTreeSet<u32> {
+        let mut seen = BTreeSet::new();
+        let mut open = Vec::from([start]);
+        while let Some(block) = open.pop() {
+            if block != fork && block != join && self.region.contains(block) && seen.insert(block) {
+                open.extend(self.graph.blocks[block as usize].successors());
+            }
+        }
+        seen
+    }
+}

@@ -1,0 +1,100 @@
+//! Which addresses a part of a function refers to, as far as code can tell.
+//!
+//! Dead bytes must not be anybody's target. Almost every label that a compiler sets at a place that is aligned
+//! stands behind the padding; but an empty block before an aligned loop leaves a label in front of it, and
+//! then the padding is code. So whatever may be such a label is collected here, rather too much than too
+//! little: jumps and calls, addresses relative to the instruction, constants, and the entries of jump tables.
+//!
+//! A jump table is found by its address: an indirect jump's table is referred to by the same function, as
+//! 32-bit distances from the table's start or as 64-bit addresses. Where an indirect jump stands and no table
+//! is found, [`References::unknown`] says so.
+
+use crate::function::Source;
+use crate::x86;
+use alloc::vec::Vec;
+use core::ops::Range;
+use iced_x86::{FlowControl, Mnemonic, OpKind};
+
+/// More than any `switch` of a program written by people.
+const TABLE_ENTRIES_MAX: usize = 4096;
+
+/// What a part refers to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct References {
+    /// Addresses in code, ascending.
+    pub(crate) code: Vec<u64>,
+    /// Those among them that are jumped to.
+    pub(crate) jumps: Vec<u64>,
+    /// There is an indirect jump whose targets are not known.
+    pub(crate) unknown: bool,
+}
+
+impl References {
+    /// Collects them; none if `part` does not decode.
+    pub(crate) fn new(source: &Source<'_>, part: &Range<u64>) -> Option<References> {
+        let mut references = References::default();
+        let mut data = Vec::new();
+        let mut indirect = false;
+        for instruction in x86::decoder(source.bytes(part)?, part.start) {
+            x86::flow(&instruction)?;
+            if x86::near(&instruction) {
+                references.code.push(instruction.near_branch_target());
+                if !matches!(instruction.flow_control(), FlowControl::Call) {
+                    references.jumps.push(instruction.near_branch_target());
+                }
+                continue;
+            }
+            let memory = (0..instruction.op_count()).any(|n| instruction.op_kind(n) == OpKind::Memory);
+            // A jump through a slot relative to the instruction, as to an imported function, is a tail call.
+            indirect |= instruction.flow_control() == FlowControl::IndirectBranch
+                && !(memory && instruction.is_ip_rel_memory_operand());
+            if memory && instruction.mnemonic() != Mnemonic::Nop {
+                data.push(instruction.memory_displacement64());
+            }
+            for n in 0..instruction.op_count() {
+                if let Ok(constant) = instruction.try_immediate(n) {
+                    data.push(constant);
+                }
+            }
+        }
+        data.sort_unstable();
+        data.dedup();
+        references.code.extend(data.iter().copied().filter(|&address| source.text.contains(address)));
+        if indirect {
+            let before = references.jumps.len();
+            for (n, &table) in data.iter().enumerate() {
+                let end = data.get(n + 1).copied().unwrap_or(u64::MAX);
+                if !source.text.contains(table) {
+                    references.table(source, table, end - table);
+                }
+            }
+            references.unknown = references.jumps.len() == before;
+        }
+        let jumps = references.jumps.iter().copied();
+        references.code.extend(jumps);
+        for list in [&mut references.code, &mut references.jumps] {
+            list.sort_unstable();
+            list.dedup();
+        }
+        Some(references)
+    }
+
+    /// Takes in the entries of a jump table at `table`, if there is one, of `size` bytes at most.
+    fn table(&mut self, source: &Source<'_>, table: u64, size: u64) {
+        let bytes = source.image.at(table);
+        let bytes = &bytes[..bytes.len().min(usize::try_from(size).unwrap_or(usize::MAX))];
+        let (near, _) = bytes.as_chunks::<4>();
+        let near = near.iter().map(|&entry| table.wrapping_add_signed(i64::from(i32::from_le_bytes(entry))));
+        let (far, _) = bytes.as_chunks::<8>();
+        let far = far.iter().map(|&entry| u64::from_le_bytes(entry));
+        let code = |&target: &u64| source.text.contains(target);
+        self.jumps.extend(near.take_while(code).take(TABLE_ENTRIES_MAX));
+        self.jumps.extend(far.take_while(code).take(TABLE_ENTRIES_MAX));
+    }
+
+    /// Whether something in `range` is referred to.
+    pub(crate) fn touch(&self, range: &Range<u64>) -> bool {
+        let at = self.code.partition_point(|&address| address < range.start);
+        self.code.get(at).is_some_and(|&address| address < range.end)
+    }
+}

@@ -1,0 +1,162 @@
+//! The loop that a PAUSE waits in.
+//!
+//! The innermost loop counts: a delay loop inside a spin is a delay loop. Loops are natural loops, one for each
+//! back edge, the smallest first (`for (;;) { if (idle) { pause; continue; } work }` is a short loop and a
+//! long one with the same head). In an innermost loop, only *short rounds* matter: ways from the PAUSE back to
+//! itself that make no call and take at most [`ROUND_BYTES_MAX`] bytes of code. A round that calls is not
+//! busy waiting at full speed, it yields, parks or works; a loop of long rounds does something else than wait.
+//! The blocks of all short rounds form the *region*, and the edges out of it are its exits: to the code behind
+//! the loop, but also to the yield after the thousandth round.
+//!
+//! Jumps whose targets are not known can hide an edge, so that a loop is taken for smaller than it is. That
+//! costs a wrong verdict, which costs time, never correctness: at a PAUSE any delay is allowed.
+
+use crate::dominators::Dominators;
+use crate::graph::{Edge, Graph};
+use crate::verdict::Reason;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+/// The longest round of a busy-wait loop. The longest known, in storage engines, have less than 100 bytes;
+/// unoptimised code takes about five times as much.
+pub(crate) const ROUND_BYTES_MAX: u32 = 512;
+/// A natural loop is not followed further than this.
+const LOOP_BYTES_MAX: u32 = 1 << 16;
+
+/// The blocks of the short rounds through a PAUSE.
+#[derive(Debug)]
+pub(crate) struct Region {
+    /// In ascending order.
+    pub(crate) blocks: Vec<u32>,
+    /// The loop's first block.
+    pub(crate) head: u32,
+    /// The block whose jump closes the loop.
+    pub(crate) latch: u32,
+}
+
+impl Region {
+    pub(crate) fn contains(&self, block: u32) -> bool {
+        self.blocks.binary_search(&block).is_ok()
+    }
+
+    /// Whether `edge` stays in the region.
+    pub(crate) fn holds(&self, edge: Edge) -> bool {
+        matches!(edge, Edge::To(block) if self.contains(block))
+    }
+}
+
+/// The short rounds through the block `pause` in the innermost loop that has any.
+pub(crate) fn region(graph: &Graph, dominators: &Dominators, pause: u32) -> Result<Region, Reason> {
+    let mut loops = natural_loops(graph, dominators, pause);
+    loops.sort_by_key(|one| one.bytes);
+    for one in &loops {
+        let inside = |block| one.blocks.contains(&block);
+        if let Some(blocks) = short_rounds(graph, pause, inside) {
+            return Ok(Region { blocks, head: one.head, latch: one.latch });
+        }
+    }
+    // Loops that are entered in the middle have no back edge: then all rounds through PAUSE are one loop.
+    let irreducible = loops.is_empty().then(|| short_rounds(graph, pause, |_| true)).flatten();
+    if let Some(blocks) = irreducible {
+        let latch = graph.predecessors(pause).iter().copied().find(|before| blocks.contains(before));
+        return Ok(Region { blocks, head: pause, latch: latch.unwrap_or(pause) });
+    }
+    let returns = |calls| reach(graph, pause, u32::MAX, calls, |_| true, Graph::forward).1.is_some();
+    Err(match (returns(true), returns(false)) {
+        (false, _) => Reason::NotInALoop,
+        (true, false) => Reason::Calls,
+        (true, true) => Reason::TooLong,
+    })
+}
+
+struct NaturalLoop {
+    head: u32,
+    latch: u32,
+    blocks: BTreeSet<u32>,
+    bytes: u32,
+}
+
+/// The natural loops that hold the block `pause`: of each edge back to a block that dominates its start, all
+/// blocks from which the start can be reached without passing the head.
+fn natural_loops(graph: &Graph, dominators: &Dominators, pause: u32) -> Vec<NaturalLoop> {
+    let mut loops = Vec::new();
+    for (latch, block) in (0u32..).zip(&graph.blocks) {
+        for head in block.successors() {
+            if !dominators.dominates(head, pause) || !dominators.dominates(head, latch) {
+                continue;
+            }
+            let mut blocks = BTreeSet::from([head]);
+            let mut bytes = graph.blocks[head as usize].bytes;
+            let mut open = Vec::from([latch]);
+            while let Some(block) = open.pop() {
+                if bytes <= LOOP_BYTES_MAX && blocks.insert(block) {
+                    bytes = bytes.saturating_add(graph.blocks[block as usize].bytes);
+                    open.extend_from_slice(graph.predecessors(block));
+                }
+            }
+            if bytes <= LOOP_BYTES_MAX && blocks.contains(&pause) {
+                loops.push(NaturalLoop { head, latch, blocks, bytes });
+            }
+        }
+    }
+    loops
+}
+
+/// The blocks that lie on a short round through `pause` inside a loop, in ascending order.
+fn short_rounds(graph: &Graph, pause: u32, inside: impl Fn(u32) -> bool) -> Option<Vec<u32>> {
+    let (from, round) = reach(graph, pause, ROUND_BYTES_MAX, false, &inside, Graph::forward);
+    round.filter(|&bytes| bytes <= ROUND_BYTES_MAX)?;
+    let (back, _) = reach(graph, pause, ROUND_BYTES_MAX, false, &inside, Graph::backward);
+    let short = from.iter().filter_map(|(&block, &there)| {
+        let here = graph.blocks[block as usize].bytes;
+        let round = there.saturating_add(*back.get(&block)?).saturating_sub(here);
+        // Both distances count PAUSE's block as well as this one.
+        let round = if block == pause { there } else { round - graph.blocks[pause as usize].bytes };
+        (round <= ROUND_BYTES_MAX).then_some(block)
+    });
+    Some(short.collect())
+}
+
+/// How many bytes the shortest way takes from a block to each that it reaches, both counted; and the shortest
+/// way back to itself, counted once.
+fn reach<'g, N: Iterator<Item = u32>>(
+    graph: &'g Graph,
+    start: u32,
+    bytes_max: u32,
+    calls: bool,
+    inside: impl Fn(u32) -> bool,
+    next: impl Fn(&'g Graph, u32, bool) -> N,
+) -> (BTreeMap<u32, u32>, Option<u32>) {
+    let mut nearest = BTreeMap::new();
+    let mut round: Option<u32> = None;
+    let mut open = BTreeSet::from([(graph.blocks[start as usize].bytes, start)]);
+    while let Some((bytes, block)) = open.pop_first() {
+        if nearest.contains_key(&block) {
+            continue;
+        }
+        nearest.insert(block, bytes);
+        for other in next(graph, block, calls) {
+            let total = bytes.saturating_add(graph.blocks[other as usize].bytes);
+            if other == start {
+                round = Some(round.map_or(bytes, |least| least.min(bytes)));
+            } else if total <= bytes_max && inside(other) && !nearest.contains_key(&other) {
+                open.insert((total, other));
+            }
+        }
+    }
+    (nearest, round)
+}
+
+impl Graph {
+    /// The blocks behind one; those behind a call only with `calls`.
+    fn forward(&self, block: u32, calls: bool) -> impl Iterator<Item = u32> {
+        let block = &self.blocks[block as usize];
+        block.successors().filter(move |_| calls || !block.after_call)
+    }
+
+    /// The blocks before one; those that call only with `calls`.
+    fn backward(&self, block: u32, calls: bool) -> impl Iterator<Item = u32> {
+        let before = self.predecessors(block).iter().copied();
+        before.filter(move |&block| calls || !self.blocks[block as usize].after_call)
+    }
+}

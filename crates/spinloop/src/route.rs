@@ -1,0 +1,102 @@
+//! The way from a PAUSE to room for a `jmp rel32`.
+//!
+//! PAUSE is two bytes, exactly a `jmp rel8`, which reaches 128 bytes to either side. If five dead bytes are in
+//! reach, that is the route. Otherwise two dead bytes are room for another short jump, which reaches further:
+//! a breadth-first search over the dead runs finds the way with the fewest such hops. In each run only two
+//! places matter for a hop, the lowest and the highest that the jump before it reaches.
+//!
+//! 1. Reserved bytes are dead ([`crate::dead`]) and belong to one route only: neither routes nor the pieces of
+//!    one overlap.
+
+use crate::jump::{MAX_HOPS, Route};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+const SHORT_BYTES: u64 = 2;
+const NEAR_BYTES: u64 = 5;
+
+/// How far from a PAUSE a route can lead: all jumps at their longest, and the landing.
+pub(crate) const REACH: u64 = (MAX_HOPS as u64 + 1) * (127 + SHORT_BYTES) + NEAR_BYTES;
+
+/// Where the short jump at `from` can lead.
+fn reach(from: u64) -> Range<u64> {
+    let behind = from.saturating_add(SHORT_BYTES);
+    behind.saturating_sub(128)..behind.saturating_add(128)
+}
+
+/// Finds a route over `runs`, dead runs in ascending order, avoiding and extending `taken`.
+pub(crate) fn find(pause: u64, runs: &[Range<u64>], taken: &mut Vec<Range<u64>>) -> Option<Route> {
+    let free = subtract(runs, taken);
+    let mut open = Vec::from([Route { hops: [0; MAX_HOPS], hop_count: 0, landing: pause }]);
+    let mut next = Vec::new();
+    for _ in 0..=MAX_HOPS {
+        // `landing` is where each unfinished route has got to.
+        for route in &open {
+            if let Some(landing) =
+                places(&free, route.landing, NEAR_BYTES).find(|&at| clear(route, pause, at, NEAR_BYTES))
+            {
+                let found = Route { landing, ..step(route, pause) };
+                taken.extend(found.hops().iter().map(|&hop| hop..hop + SHORT_BYTES));
+                taken.push(landing..landing + NEAR_BYTES);
+                return Some(found);
+            }
+        }
+        for route in &open {
+            for at in places(&free, route.landing, SHORT_BYTES) {
+                let met = next.iter().chain(&open).any(|other: &Route| other.landing == at);
+                if !met && clear(route, pause, at, SHORT_BYTES) {
+                    next.push(Route { landing: at, ..step(route, pause) });
+                }
+            }
+        }
+        core::mem::swap(&mut open, &mut next);
+        next.clear();
+        open.retain(|route| route.hop_count < MAX_HOPS);
+    }
+    None
+}
+
+/// The route with the place that it has got to as one more hop, unless that is the PAUSE.
+fn step(route: &Route, pause: u64) -> Route {
+    let mut next = *route;
+    if route.landing != pause && next.hop_count < MAX_HOPS {
+        next.hops[next.hop_count] = route.landing;
+        next.hop_count += 1;
+    }
+    next
+}
+
+/// Whether `bytes` bytes at `at` are apart from what the route takes already.
+fn clear(route: &Route, pause: u64, at: u64, bytes: u64) -> bool {
+    let pieces = route.hops().iter().chain([&route.landing, &pause]);
+    pieces.into_iter().all(|&piece| at + bytes <= piece || piece + SHORT_BYTES <= at)
+}
+
+/// Where `bytes` free bytes can be jumped to from `from`: the nearest and the farthest place in each run.
+fn places(free: &[Range<u64>], from: u64, bytes: u64) -> impl Iterator<Item = u64> + '_ {
+    let reach = reach(from);
+    free.iter().flat_map(move |run| {
+        let low = run.start.max(reach.start);
+        let high = run.end.saturating_sub(bytes).min(reach.end - 1);
+        let (first, second) = (low, high);
+        let both = (low <= high).then_some([first, second]);
+        both.into_iter()
+            .flatten()
+            .enumerate()
+            .filter(move |&(n, _)| n == 0 || first != second)
+            .map(|(_, at)| at)
+    })
+}
+
+/// What of `runs` is not `taken`.
+fn subtract(runs: &[Range<u64>], taken: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut free = runs.to_vec();
+    for gone in taken {
+        free = free
+            .into_iter()
+            .flat_map(|run| [run.start..run.end.min(gone.start), run.start.max(gone.end)..run.end])
+            .filter(|run| run.start < run.end)
+            .collect();
+    }
+    free
+}

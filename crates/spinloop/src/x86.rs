@@ -1,0 +1,234 @@
+//! Instructions of x86-64, as the rest of the crate sees them.
+//!
+//! A real decoder does the work; this file only sorts its answers. Three of them need care:
+//!
+//! - a register that forms an address is "read", but the result does not depend on its value in the sense
+//!   that matters here: `while (slots[i].busy)` depends on memory, not on `i`;
+//! - `cmpxchg` reads the new value without its results depending on it, or every loop that increments
+//!   by compare-and-swap would seem to count;
+//! - `xor r, r` and its like read nothing.
+
+use crate::effect::{Effect, Place, Registers};
+use crate::instruction::{Flow, Instruction};
+use alloc::vec::Vec;
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+    RflagsBits,
+};
+
+/// A decoder for code at `address`.
+pub(crate) fn decoder(bytes: &[u8], address: u64) -> Decoder<'_> {
+    Decoder::with_ip(64, bytes, address, DecoderOptions::NONE)
+}
+
+/// The flow of an instruction; none if it is not one.
+pub(crate) fn flow(instruction: &iced_x86::Instruction) -> Option<Flow> {
+    if instruction.is_invalid() {
+        return None;
+    }
+    Some(match instruction.flow_control() {
+        FlowControl::Next if instruction.mnemonic() == Mnemonic::Hlt => Flow::Stop,
+        FlowControl::Next => Flow::Next,
+        FlowControl::UnconditionalBranch if near(instruction) => Flow::Jump(instruction.near_branch_target()),
+        FlowControl::UnconditionalBranch | FlowControl::IndirectBranch => Flow::Indirect,
+        FlowControl::ConditionalBranch => Flow::Branch(instruction.near_branch_target()),
+        FlowControl::Return | FlowControl::Exception => Flow::Stop,
+        FlowControl::Call | FlowControl::IndirectCall | FlowControl::Interrupt => Flow::Call,
+        FlowControl::XbeginXabortXend if near(instruction) => Flow::Branch(instruction.near_branch_target()),
+        FlowControl::XbeginXabortXend => Flow::Next,
+    })
+}
+
+/// Whether the instruction names a place to go to.
+pub(crate) fn near(instruction: &iced_x86::Instruction) -> bool {
+    matches!(instruction.op0_kind(), OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64)
+}
+
+/// See [`crate::instruction::decode`].
+pub(crate) fn decode(bytes: &[u8], address: u64) -> Option<Vec<Instruction>> {
+    let mut decoder = decoder(bytes, address);
+    let mut instructions = Vec::with_capacity(bytes.len() / 4 + 1);
+    let mut instruction = iced_x86::Instruction::default();
+    while decoder.can_decode() {
+        decoder.decode_out(&mut instruction);
+        instructions.push(Instruction {
+            address: instruction.ip(),
+            length: instruction.len() as u8,
+            spin: instruction.code() == Code::Pause && instruction.len() == 2,
+            flow: flow(&instruction)?,
+        });
+    }
+    Some(instructions)
+}
+
+/// See [`crate::effect::effect`].
+pub(crate) fn effect(bytes: &[u8], address: u64) -> Effect {
+    let instruction = decoder(bytes, address).decode();
+    let mut effect = Effect::default();
+    if instruction.is_invalid() || instruction.code() == Code::Pause {
+        return effect;
+    }
+    let mut factory = InstructionInfoFactory::new();
+    let info = factory.info(&instruction);
+    for used in info.used_registers() {
+        let register = bit(used.register());
+        let (reads, writes) = access(used.access());
+        if reads {
+            effect.reads |= register;
+        }
+        if writes {
+            effect.writes |= register;
+        }
+    }
+    let mut forms_address = Registers::NONE;
+    for used in info.used_memory() {
+        let (reads, writes) = access(used.access());
+        if !reads && !writes {
+            continue;
+        }
+        forms_address |= bit(used.base()) | bit(used.index());
+        let place = place(used);
+        if reads {
+            effect.loads.push(place);
+        }
+        if writes {
+            effect.stores.push(place);
+        }
+    }
+    let mut by_value = Registers::NONE;
+    for n in 0..instruction.op_count() {
+        if instruction.op_kind(n) == OpKind::Register && access(info.op_access(n)).0 {
+            by_value |= bit(instruction.op_register(n));
+        }
+    }
+    let accumulator = bit(Register::RAX) | bit(Register::RDX);
+    match instruction.mnemonic() {
+        Mnemonic::Mul | Mnemonic::Imul | Mnemonic::Div | Mnemonic::Idiv => {
+            by_value |= effect.reads & accumulator
+        }
+        Mnemonic::Cmpxchg | Mnemonic::Cmpxchg8b | Mnemonic::Cmpxchg16b => {
+            effect.reads = effect.reads & accumulator;
+            if instruction.mnemonic() == Mnemonic::Cmpxchg {
+                effect.reads = bit(Register::RAX);
+            }
+            by_value = effect.reads;
+        }
+        _ => {}
+    }
+    effect.reads = effect.reads & (!forms_address | by_value);
+    effect.reads |= flags(instruction.rflags_read());
+    effect.writes |= flags(instruction.rflags_modified());
+    effect.arithmetic = arithmetic(instruction.mnemonic());
+    effect.clock = matches!(instruction.mnemonic(), Mnemonic::Rdtsc | Mnemonic::Rdtscp | Mnemonic::Rdpru);
+    let exchange = instruction.mnemonic() == Mnemonic::Xchg && !effect.loads.is_empty();
+    effect.atomic = (instruction.has_lock_prefix() || exchange) && !effect.loads.is_empty();
+    if exchange {
+        // The register's new value comes from memory alone.
+        effect.reads = Registers::NONE;
+    }
+    if clears(&instruction) {
+        effect.reads = effect.reads & (Registers::CARRY | Registers::FLAGS);
+    }
+    effect
+}
+
+/// `xor r, r`, `sub r, r` and `sbb r, r`: the result does not depend on the register.
+fn clears(instruction: &iced_x86::Instruction) -> bool {
+    matches!(
+        instruction.mnemonic(),
+        Mnemonic::Xor | Mnemonic::Sub | Mnemonic::Sbb | Mnemonic::Pxor | Mnemonic::Xorps | Mnemonic::Xorpd
+    ) && instruction.op0_kind() == OpKind::Register
+        && instruction.op1_kind() == OpKind::Register
+        && instruction.op0_register() == instruction.op1_register()
+}
+
+fn arithmetic(mnemonic: Mnemonic) -> bool {
+    matches!(
+        mnemonic,
+        Mnemonic::Add
+            | Mnemonic::Sub
+            | Mnemonic::Inc
+            | Mnemonic::Dec
+            | Mnemonic::Adc
+            | Mnemonic::Sbb
+            | Mnemonic::Neg
+            | Mnemonic::Lea
+            | Mnemonic::Mul
+            | Mnemonic::Imul
+            | Mnemonic::Div
+            | Mnemonic::Idiv
+            | Mnemonic::Shl
+            | Mnemonic::Sal
+            | Mnemonic::Shr
+            | Mnemonic::Sar
+            | Mnemonic::Shlx
+            | Mnemonic::Shrx
+            | Mnemonic::Sarx
+            | Mnemonic::Rol
+            | Mnemonic::Ror
+            | Mnemonic::Loop
+            | Mnemonic::Loope
+            | Mnemonic::Loopne
+            | Mnemonic::Addsd
+            | Mnemonic::Addss
+            | Mnemonic::Subsd
+            | Mnemonic::Subss
+            | Mnemonic::Mulsd
+            | Mnemonic::Mulss
+            | Mnemonic::Paddd
+            | Mnemonic::Paddq
+    )
+}
+
+/// Whether an access reads, and whether it writes. What is written only sometimes keeps its old value
+/// otherwise, so its new value depends on the old one.
+fn access(access: OpAccess) -> (bool, bool) {
+    match access {
+        OpAccess::None | OpAccess::NoMemAccess => (false, false),
+        OpAccess::Read | OpAccess::CondRead => (true, false),
+        OpAccess::Write => (false, true),
+        OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite => (true, true),
+    }
+}
+
+fn flags(bits: u32) -> Registers {
+    let mut flags = Registers::NONE;
+    if bits & RflagsBits::CF != 0 {
+        flags |= Registers::CARRY;
+    }
+    if bits & !RflagsBits::CF != 0 {
+        flags |= Registers::FLAGS;
+    }
+    flags
+}
+
+/// A register's bit. Parts of a register count as the whole: compilers do not rely on the other part.
+fn bit(register: Register) -> Registers {
+    let full = register.full_register();
+    let number = full.number() as u32;
+    match full {
+        Register::None | Register::RSP | Register::RIP | Register::EIP => Registers::NONE,
+        _ if full.is_gpr64() => Registers::one(number),
+        _ if full.is_zmm() => Registers::one(16 + number),
+        _ if full.is_k() => Registers::one(48 + number),
+        _ if full.is_mm() => Registers::one(56 + number),
+        _ if full.is_st() => Registers::one(64 + number),
+        _ if full.is_segment_register() => Registers::NONE,
+        _ => Registers::one(72),
+    }
+}
+
+fn place(memory: &iced_x86::UsedMemory) -> Place {
+    let (base, index) = (memory.base().full_register(), memory.index().full_register());
+    let segment = match memory.segment() {
+        Register::FS => 1,
+        Register::GS => 2,
+        _ => 0,
+    };
+    Place {
+        registers: bit(base) | bit(index),
+        form: (base as u64) << 32 | (index as u64) << 16 | u64::from(memory.scale()) << 8 | segment,
+        displacement: memory.displacement(),
+        local: index == Register::None && (matches!(base, Register::RSP | Register::RBP)),
+    }
+}
