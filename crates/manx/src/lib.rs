@@ -1,1 +1,11 @@
 //! Locks, waiting and more for programs whose threads outnumber their CPUs.
+//!
+//! When there are more threads than CPUs, a thread that could run often waits for one that cannot,
+//! because the waiter has its CPU. Each room of this crate deals with one face of that:
+//!
+//! - [`wait`]: how a loop waits for something that another thread does.
+//!
+//! The source says nothing about the machine but `use platform::…`, so a model checker runs these very
+//! lines (the package `manx-loom`).
+
+pub mod wait;

@@ -1,0 +1,161 @@
+//! The adaptive policy: spin a little, yield for a while, then sleep in growing steps up to a ceiling.
+//!
+//! The repair that Andreoli and Cucinotta propose for unsafe busy waiting in a storage engine ("Unsafe
+//! Busy Waiting in NoSQL: a case study on MongoDB/WiredTiger", section II-B), and that the engine uses
+//! elsewhere under the name of spin back-off. Short waits end while spinning, as fast as ever. If the one
+//! waited for is ready on this very CPU, a yield lets it run. If neither helped, the wait is long or the
+//! machine is full, and sleeping costs little compared with what is lost already; the ceiling bounds how
+//! late the end is noticed.
+//!
+//! | rounds, from 0 | action |
+//! | --- | --- |
+//! | the first `spins` | spin |
+//! | the next `yields` | yield |
+//! | the k-th after these, from 1 | sleep for `k * step_ns`, at most `ceiling_ns` |
+//!
+//! Two things shorten the way to sleep. Spinning ends at once when the process is short of CPUs
+//! ([`short_of_cpus`]); and under a real-time class, where yields let no ordinary thread run, sleep comes
+//! right after spinning.
+
+use super::{Action, Backoff, Policy, Waiter, short_of_cpus};
+use platform::thread;
+
+/// Spins, then yields, then sleeps.
+///
+/// ```
+/// use manx::wait::{Action, Adaptive, Policy};
+///
+/// const PATIENT: Adaptive = Adaptive::DEFAULT.spins(0).yields(50).ceiling_ns(5_000_000);
+/// assert_eq!(PATIENT.action(49), Action::Yield);
+/// assert_eq!(PATIENT.action(50), Action::Sleep { ns: 100_000 });
+/// assert_eq!(PATIENT.action(1_000), Action::Sleep { ns: 5_000_000 });
+/// assert_eq!(PATIENT.until(|| true).rounds(), 0);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adaptive {
+    /// Rounds of spinning.
+    pub spins: u32,
+    /// Rounds of yielding, after those.
+    pub yields: u32,
+    /// How much longer each sleep is than the one before, and how long the first one is, in nanoseconds.
+    pub step_ns: u64,
+    /// How long a sleep is at most, in nanoseconds.
+    pub ceiling_ns: u64,
+}
+
+impl Default for Adaptive {
+    fn default() -> Self {
+        Adaptive::DEFAULT
+    }
+}
+
+impl Adaptive {
+    /// WiredTiger's numbers: 10 spins, 1000 yields, sleeps of +100 µs up to 1 ms.
+    pub const DEFAULT: Adaptive =
+        Adaptive { spins: 10, yields: 1000, step_ns: 100_000, ceiling_ns: 1_000_000 };
+
+    /// The same policy with so many rounds of spinning.
+    pub const fn spins(self, spins: u32) -> Self {
+        Adaptive { spins, ..self }
+    }
+
+    /// The same policy with so many rounds of yielding. 0 for a thread of a real-time class.
+    pub const fn yields(self, yields: u32) -> Self {
+        Adaptive { yields, ..self }
+    }
+
+    /// The same policy with sleeps that grow by so many nanoseconds.
+    pub const fn step_ns(self, step_ns: u64) -> Self {
+        Adaptive { step_ns, ..self }
+    }
+
+    /// The same policy with sleeps of at most so many nanoseconds.
+    pub const fn ceiling_ns(self, ceiling_ns: u64) -> Self {
+        Adaptive { ceiling_ns, ..self }
+    }
+
+    /// What to do in round `round` of a wait, counted from 0.
+    ///
+    /// The whole policy is in this function, for those who keep the round themselves (a waiter in
+    /// somebody else's loop). It cannot panic, allocates nothing and overflows nowhere: a counter that
+    /// stays at `u32::MAX` goes on sleeping (or doing whatever lasts that long). It never parks.
+    ///
+    /// ```
+    /// use manx::wait::{Action, Adaptive};
+    ///
+    /// let action = |round| Adaptive::DEFAULT.action(round);
+    /// assert_eq!([action(0), action(9)], [Action::Spin; 2]);
+    /// assert_eq!([action(10), action(1009)], [Action::Yield; 2]);
+    /// assert_eq!(action(1010), Action::Sleep { ns: 100_000 });
+    /// assert_eq!(action(1019), Action::Sleep { ns: 1_000_000 });
+    /// assert_eq!(action(u32::MAX), Action::Sleep { ns: 1_000_000 });
+    /// ```
+    #[inline]
+    pub const fn action(&self, round: u32) -> Action {
+        if round < self.spins {
+            return Action::Spin;
+        }
+        let round = round.wrapping_sub(self.spins);
+        if round < self.yields {
+            return Action::Yield;
+        }
+        let sleep = round.wrapping_sub(self.yields) as u64 + 1;
+        let ns = self.step_ns.saturating_mul(sleep);
+        Action::Sleep { ns: if ns < self.ceiling_ns { ns } else { self.ceiling_ns } }
+    }
+
+    /// Begins a wait.
+    #[inline]
+    pub const fn start(&self) -> Backoff<AdaptiveWaiter> {
+        let spins = platform::spin_bound(self.spins);
+        let policy = Adaptive { spins, ..*self };
+        Backoff::new(AdaptiveWaiter { policy, round: 0, class_known: false })
+    }
+}
+
+impl Policy for Adaptive {
+    type Waiter<'a> = AdaptiveWaiter;
+
+    #[inline]
+    fn start(&self) -> Backoff<AdaptiveWaiter> {
+        Adaptive::start(self)
+    }
+}
+
+/// A thread that waits by [`Adaptive`].
+#[derive(Clone, Copy, Debug)]
+pub struct AdaptiveWaiter {
+    /// The policy, as far as it suits this thread: see `class_known`.
+    policy: Adaptive,
+    round: u32,
+    /// The thread's scheduling class was asked for, and `policy.yields` is 0 if it is a real-time class.
+    /// Once a wait, before its first yield.
+    class_known: bool,
+}
+
+impl Waiter for AdaptiveWaiter {
+    #[inline]
+    fn round(&mut self, limit_ns: u64) -> Action {
+        if self.round < self.policy.spins && short_of_cpus() {
+            self.round = self.policy.spins;
+        }
+        let mut action = self.policy.action(self.round);
+        if matches!(action, Action::Yield) && !self.class_known {
+            action = self.first_yield();
+        }
+        action.perform(limit_ns);
+        self.round = self.round.saturating_add(1);
+        action
+    }
+}
+
+impl AdaptiveWaiter {
+    #[cold]
+    fn first_yield(&mut self) -> Action {
+        self.class_known = true;
+        if thread::scheduling_class().yields_only_to_equals() {
+            self.policy.yields = 0;
+        }
+        self.policy.action(self.round)
+    }
+}

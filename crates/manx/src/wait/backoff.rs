@@ -1,0 +1,150 @@
+//! One wait, from its first round to its end; and what a policy must bring to be waited by.
+//!
+//! A policy is shared and outlives its waits ([`Policy`]). A wait is private to a thread and short
+//! ([`Waiter`], inside a [`Backoff`]). The engine here counts and measures, and does not know which policy
+//! it runs.
+//!
+//! Invariants:
+//! 1. Nothing happens before the first [`Backoff::wait`]: a wait whose condition is already true costs
+//!    nothing, and has counted nothing.
+//! 2. Every round ends by itself, or by the signal that its policy promises. So the caller always looks
+//!    again.
+
+use super::{Action, Counts, Meter, Timed, Times, Untimed};
+use platform::clock;
+
+/// One thread's part in one wait.
+pub trait Waiter {
+    /// Waits for one round of at most about `limit_ns` nanoseconds, and says what it did.
+    fn round(&mut self, limit_ns: u64) -> Action;
+}
+
+/// A way to wait.
+pub trait Policy {
+    /// What a wait by this policy keeps.
+    type Waiter<'a>: Waiter
+    where
+        Self: 'a;
+
+    /// Begins a wait.
+    fn start(&self) -> Backoff<Self::Waiter<'_>>;
+
+    /// Waits until `ready` returns true; it is asked at least once.
+    ///
+    /// ```
+    /// use manx::wait::{Policy, Yield};
+    ///
+    /// let mut looks = 0;
+    /// let counts = Yield.until(|| { looks += 1; looks == 5 });
+    /// assert_eq!(counts.rounds(), 4);
+    /// ```
+    #[inline]
+    fn until(&self, mut ready: impl FnMut() -> bool) -> Counts {
+        let mut backoff = self.start();
+        while !ready() {
+            backoff.wait();
+        }
+        backoff.counts()
+    }
+
+    /// Waits until `ready` returns true, or for about `limit_ns` nanoseconds; returns whether it was.
+    /// It is asked at least once, and once more after the time is up.
+    ///
+    /// ```
+    /// use manx::wait::{Adaptive, Policy};
+    ///
+    /// assert!(Adaptive::DEFAULT.until_for(0, || true));
+    /// assert!(!Adaptive::DEFAULT.until_for(200_000, || false));
+    /// ```
+    #[inline]
+    fn until_for(&self, limit_ns: u64, mut ready: impl FnMut() -> bool) -> bool {
+        if ready() {
+            return true;
+        }
+        let deadline_ns = clock::now_ns().saturating_add(limit_ns);
+        let mut backoff = self.start();
+        loop {
+            let now_ns = clock::now_ns();
+            if now_ns >= deadline_ns {
+                return ready();
+            }
+            backoff.wait_at_most(deadline_ns - now_ns);
+            if ready() {
+                return true;
+            }
+        }
+    }
+}
+
+/// A wait in progress: call [`Backoff::wait`] whenever it is not yet time.
+///
+/// ```
+/// use manx::wait::Spin;
+///
+/// let mut looks = 0;
+/// let mut backoff = Spin.start();
+/// while { looks += 1; looks < 10 } {
+///     backoff.wait();
+/// }
+/// assert_eq!(backoff.counts().spins, 9);
+/// ```
+#[derive(Debug)]
+#[must_use = "a wait happens only in `wait`"]
+pub struct Backoff<W, M = Untimed> {
+    waiter: W,
+    counts: Counts,
+    meter: M,
+}
+
+impl<W: Waiter> Backoff<W> {
+    /// A wait by this waiter. Policies call it.
+    #[inline]
+    pub const fn new(waiter: W) -> Self {
+        Backoff { waiter, counts: Counts { spins: 0, yields: 0, sleeps: 0, parks: 0 }, meter: Untimed }
+    }
+
+    /// The same wait, measured: [`Backoff::times`].
+    ///
+    /// ```
+    /// use manx::wait::FixedSleep;
+    ///
+    /// let mut backoff = FixedSleep::new(100_000).start().timed();
+    /// backoff.wait();
+    /// assert!(backoff.times().sleeping_ns >= 100_000);
+    /// ```
+    #[inline]
+    pub fn timed(self) -> Backoff<W, Timed> {
+        Backoff { waiter: self.waiter, counts: self.counts, meter: Timed::default() }
+    }
+}
+
+impl<W: Waiter, M: Meter> Backoff<W, M> {
+    /// Waits for one round, then look again.
+    #[inline]
+    pub fn wait(&mut self) {
+        self.wait_at_most(u64::MAX);
+    }
+
+    /// Waits for one round of at most about `limit_ns` nanoseconds: a sleep ends no sooner than the
+    /// thread's timer slack (50 µs) allows.
+    #[inline]
+    pub fn wait_at_most(&mut self, limit_ns: u64) {
+        let began = self.meter.began();
+        let action = self.waiter.round(limit_ns);
+        self.meter.ended(began, action);
+        self.counts.add(action);
+    }
+
+    /// How often this wait did what, so far.
+    #[inline]
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+}
+
+impl<W: Waiter> Backoff<W, Timed> {
+    /// For how long this wait did what, so far.
+    pub const fn times(&self) -> Times {
+        self.meter.times()
+    }
+}

@@ -1,0 +1,282 @@
+//! The mutable policy: a few waiters spin and the others park; how many may spin learns from what happens.
+//!
+//! The idea of Marotta and others' mutable locks (see [`super::window`]), as a way to wait for anything.
+//! A sleeper is slow to come, by some 50 µs, and a spinner burns a CPU. So a small window of waiters spins
+//! and takes what the signals bring, and sleepers are woken *ahead of time*, to take the place of a
+//! spinner that is about to be served, not to be served themselves. If sleepers come late nevertheless,
+//! the window grows; if spinners spin in vain, it shrinks.
+//!
+//! ```text
+//!             room in the window                 spun in vain
+//!   arrives ─────────────────────► spins ─────────────────────────► parks ◄─┐
+//!      └───────── no room ──────────────────────────────────────────►  │    │ woken, not yet time, no room
+//!                                    ▲                                  ├────┘
+//!                                    └── woken, not yet time, room ─────┘
+//! ```
+//!
+//! `coming` counts the sleepers that were woken and have not looked yet. One signal wakes as many as the
+//! window has room for, beside the one that is served: `window + 1 - spinners - coming`. If that is none,
+//! there is somebody spinning or coming, who will look.
+//!
+//! Invariants:
+//! 1. The spinners in the window are exactly the waiters in [`Phase::Spinning`] (Invariant 1 of
+//!    `window`): each leaves when its phase ends, also by being dropped.
+//! 2. `coming` is the number of wake-ups granted, less those that arrived: a signaller adds what it is
+//!    about to grant and takes back what the kernel did not grant; each woken waiter takes its own back.
+//!    It is negative for a moment while a grant races with a signaller's correction.
+//! 3. A signal that wakes nobody although somebody is parked saw a spinner or somebody coming. That one's
+//!    next look is after the signal (both leave these states with a read-modify-write and a sequentially
+//!    consistent fence before they look), so it sees the condition; and if it leaves without using it, it
+//!    signals again.
+//! 4. Everything else about lost wake-ups is [`Event`]'s.
+
+use super::window::{WORTH_NS, Window};
+use super::{Action, Backoff, Event, Parker, Policy, Waiter, short_of_cpus};
+use platform::atomic::{AtomicI32, AtomicU64, Ordering, fence};
+use platform::{clock, cpu};
+
+/// Something that may happen, and those who wait for it: some spinning, the others parked.
+///
+/// ```
+/// use manx::wait::Mutable;
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// // A small lock: its waiters wait for the same condition, and use it up.
+/// static TAKEN: AtomicBool = AtomicBool::new(false);
+/// static FREED: Mutable = Mutable::new();
+///
+/// fn lock() {
+///     let mut backoff = FREED.start();
+///     while TAKEN.swap(true, Ordering::Acquire) {
+///         backoff.wait();
+///     }
+/// }
+/// fn unlock() {
+///     TAKEN.store(false, Ordering::Release);
+///     FREED.signal_one();
+/// }
+/// # let threads: Vec<_> = (0..2).map(|_| std::thread::spawn(|| for _ in 0..100 { lock(); unlock() })).collect();
+/// # for thread in threads { thread.join().unwrap(); }
+/// # assert_eq!(FREED.spinners(), 0);
+/// ```
+#[derive(Debug)]
+pub struct Mutable {
+    event: Event,
+    coming: AtomicI32,
+    window: Window,
+    /// When the last signal woke somebody, and how long after the one before.
+    signalled_ns: AtomicU64,
+    gap_ns: AtomicU64,
+}
+
+platform::os_only! {
+    impl Default for Mutable {
+        fn default() -> Self {
+            Mutable::new()
+        }
+    }
+}
+
+impl Mutable {
+    platform::const_fn! {
+        /// Nobody waits yet; one may spin.
+        pub const fn new() -> Self {
+            Mutable {
+                event: Event::new(),
+                coming: AtomicI32::new(0),
+                window: Window::new(),
+                signalled_ns: AtomicU64::new(0),
+                gap_ns: AtomicU64::new(u64::MAX),
+            }
+        }
+    }
+
+    /// Begins a wait.
+    #[inline]
+    pub const fn start(&self) -> Backoff<MutableWaiter<'_>> {
+        let parker = Parker::new(&self.event, 0);
+        let phase = Phase::Arrived;
+        Backoff::new(MutableWaiter { mutable: self, phase, parker, began_ns: 0, may_give_up: false })
+    }
+
+    /// Tells all who wait to look again. Call it after the condition has become true.
+    #[inline]
+    pub fn signal_all(&self) {
+        if self.event.anybody_parked() {
+            self.grant(u32::MAX);
+        }
+    }
+
+    /// Tells one of those who wait to look again, and readies others to follow: for conditions that one
+    /// waiter uses up, such as a free lock. All who wait must wait for the same condition then.
+    #[inline]
+    pub fn signal_one(&self) {
+        if self.event.anybody_parked() {
+            self.signal_one_slow();
+        }
+    }
+
+    /// How many may spin at once.
+    pub fn window(&self) -> u32 {
+        self.window.size()
+    }
+
+    /// How many spin at this moment.
+    pub fn spinners(&self) -> u32 {
+        self.window.spinners()
+    }
+
+    /// How many are parked or about to be, at this moment.
+    pub fn parked(&self) -> u32 {
+        self.event.parked()
+    }
+
+    #[cold]
+    fn signal_one_slow(&self) {
+        // Both loads are behind the fence in `anybody_parked`: Invariant 3.
+        let coming = self.coming.load(Ordering::Relaxed).max(0).unsigned_abs();
+        let looking = self.spinners().saturating_add(coming);
+        let wanted = self.window().saturating_add(1).saturating_sub(looking);
+        if wanted > 0 {
+            self.grant(wanted);
+        }
+    }
+
+    /// Wakes up to `wanted` (Invariant 2).
+    fn grant(&self, wanted: u32) {
+        let now_ns = clock::now_ns();
+        let before_ns = self.signalled_ns.swap(now_ns, Ordering::Relaxed);
+        self.gap_ns.store(now_ns.saturating_sub(before_ns), Ordering::Relaxed);
+        let expected = wanted.min(self.parked()).min(i32::MAX as u32) as i32;
+        self.coming.fetch_add(expected, Ordering::Relaxed);
+        let woken = self.event.wake(wanted) as i32;
+        if woken != expected {
+            self.coming.fetch_add(woken - expected, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Policy for Mutable {
+    type Waiter<'a> = MutableWaiter<'a>;
+
+    #[inline]
+    fn start(&self) -> Backoff<MutableWaiter<'_>> {
+        Mutable::start(self)
+    }
+}
+
+/// What a waiter does. See the diagram in the module's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Arrived,
+    Spinning { until_ns: u64 },
+    Parking,
+}
+
+/// A thread that waits by [`Mutable`].
+#[derive(Debug)]
+pub struct MutableWaiter<'a> {
+    mutable: &'a Mutable,
+    phase: Phase,
+    parker: Parker<'a>,
+    began_ns: u64,
+    may_give_up: bool,
+}
+
+impl MutableWaiter<'_> {
+    /// Spins if there is room, otherwise registers to be woken.
+    #[cold]
+    fn settle(&mut self, now_ns: u64) {
+        let spin_ns = if platform::spin_bound(1) == 0 { 0 } else { WORTH_NS };
+        if !short_of_cpus() && self.mutable.window.enter() {
+            self.parker.unregister();
+            self.phase = Phase::Spinning { until_ns: now_ns.saturating_add(spin_ns) };
+        } else {
+            self.phase = Phase::Parking;
+        }
+    }
+
+    fn stop_spinning(&mut self) {
+        self.phase = Phase::Parking;
+        self.mutable.window.leave();
+        // Invariant 3: what a signaller wrote that still saw this spinner is seen by the next look.
+        fence(Ordering::SeqCst);
+    }
+
+    fn park(&mut self, limit_ns: u64) -> Action {
+        let action = self.parker.round(limit_ns);
+        if self.parker.was_woken() {
+            self.mutable.coming.fetch_sub(1, Ordering::Relaxed);
+            // Invariant 3, as above.
+            fence(Ordering::SeqCst);
+        }
+        action
+    }
+}
+
+impl Waiter for MutableWaiter<'_> {
+    #[inline]
+    fn round(&mut self, limit_ns: u64) -> Action {
+        self.may_give_up |= limit_ns != u64::MAX;
+        match self.phase {
+            Phase::Arrived => {
+                self.began_ns = clock::now_ns();
+                self.settle(self.began_ns);
+                Action::Spin
+            }
+            Phase::Spinning { until_ns } => {
+                if short_of_cpus() {
+                    self.stop_spinning();
+                } else if clock::now_ns() >= until_ns {
+                    self.stop_spinning();
+                    self.mutable.window.spinner_failed();
+                } else {
+                    cpu::pause();
+                }
+                Action::Spin
+            }
+            Phase::Parking => {
+                if self.parker.was_woken() {
+                    // It was woken to spin, looked, and must wait on.
+                    self.settle(clock::now_ns());
+                    if self.phase != Phase::Parking {
+                        return Action::Spin;
+                    }
+                }
+                self.park(limit_ns)
+            }
+        }
+    }
+}
+
+impl Drop for MutableWaiter<'_> {
+    fn drop(&mut self) {
+        let leaving = self.may_give_up || std::thread::panicking();
+        match self.phase {
+            Phase::Arrived => {}
+            Phase::Spinning { .. } => {
+                self.stop_spinning();
+                self.mutable.window.waited_well();
+                if leaving {
+                    // Invariant 3: a signaller may have relied on this spinner.
+                    self.mutable.signal_one();
+                }
+            }
+            Phase::Parking if self.parker.was_woken() => {
+                // How long this thread would have had to spin for what the last signal brought.
+                let waited_ns = clock::now_ns().saturating_sub(self.began_ns);
+                if waited_ns.min(self.mutable.gap_ns.load(Ordering::Relaxed)) < WORTH_NS {
+                    self.mutable.window.sleeper_was_late();
+                } else {
+                    self.mutable.window.waited_well();
+                }
+                if leaving {
+                    // Invariant 4 of `event`, and our Invariant 3; the parker hands on nothing then.
+                    self.parker.unregister();
+                    self.mutable.signal_one();
+                }
+            }
+            Phase::Parking => self.mutable.window.waited_well(),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The spinning policy: look, pause, look again, for ever.
+//!
+//! The unsafe original of Andreoli and Cucinotta's study: unbeatable while every waiter and the one
+//! waited for have a CPU each, and worse than anything else when they do not, because the waiter keeps the
+//! other from running until the kernel takes its CPU away. It is here to be compared with, and for
+//! those who know that they are alone on their CPUs. It takes no notice of a shortage of CPUs.
+
+use super::{Action, Backoff, Policy, Waiter};
+
+/// Spins. See the module's text for why not to.
+///
+/// ```
+/// use manx::wait::{Policy, Spin};
+///
+/// assert_eq!(Spin.until(|| true).spins, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spin;
+
+/// A thread that waits by [`Spin`].
+#[derive(Clone, Copy, Debug)]
+pub struct Spinner(());
+
+impl Spin {
+    /// Begins a wait.
+    #[inline]
+    pub const fn start(&self) -> Backoff<Spinner> {
+        Backoff::new(Spinner(()))
+    }
+}
+
+impl Policy for Spin {
+    type Waiter<'a> = Spinner;
+
+    #[inline]
+    fn start(&self) -> Backoff<Spinner> {
+        Spin::start(self)
+    }
+}
+
+impl Waiter for Spinner {
+    #[inline]
+    fn round(&mut self, limit_ns: u64) -> Action {
+        Action::Spin.perform(limit_ns);
+        Action::Spin
+    }
+}
