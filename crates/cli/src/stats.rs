@@ -22,6 +22,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 
 /// The arguments of `manx stats`.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = crate::EXIT_CODES)]
 pub struct Args {
     /// A process id, or a file that statistics were written to
     ///
