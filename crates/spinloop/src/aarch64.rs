@@ -17,6 +17,8 @@ use alloc::vec::Vec;
 pub const YIELD: u32 = 0xd503_203f;
 /// `isb sy`.
 pub const ISB: u32 = 0xd503_3fdf;
+/// `nop`.
+const NOP: u32 = 0xd503_201f;
 /// `brk #0x6d78`.
 pub const BREAKPOINT: u32 = brk(0x6d78);
 
@@ -63,7 +65,8 @@ pub(crate) fn decode(bytes: &[u8], address: u64) -> Option<Vec<Instruction>> {
     let instructions = (0u64..).zip(words).map(|(n, word)| {
         let word = u32::from_le_bytes(*word);
         let address = address.wrapping_add(n * 4);
-        Instruction { address, length: 4, spin: matches!(word, YIELD | ISB), flow: flow(word, address) }
+        let (spin, idle) = (matches!(word, YIELD | ISB), word == NOP);
+        Instruction { address, length: 4, spin, idle, flow: flow(word, address) }
     });
     Some(instructions.collect())
 }

@@ -35,8 +35,8 @@ use crate::image::Image;
 use alloc::vec::Vec;
 use core::ops::Range;
 use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock,
-    MemoryOperand, Register,
+    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
+    InstructionBlock, MemoryOperand, Register,
 };
 
 /// The largest copy, in bytes.
@@ -145,7 +145,10 @@ fn decode(image: &dyn Image, parts: &[Range<u64>]) -> Option<Vec<Instruction>> {
         while decoder.can_decode() {
             let instruction = decoder.decode();
             let fits = instruction.code() != Code::INVALID && instruction.next_ip() <= part.end;
-            let stays = !matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall | FlowControl::Interrupt);
+            let stays = !matches!(
+                instruction.flow_control(),
+                FlowControl::Call | FlowControl::IndirectCall | FlowControl::Interrupt
+            );
             if !fits || !stays || all.len() >= COPY_BYTES_MAX {
                 return None;
             }

@@ -97,3 +97,42 @@ impl Dominators {
         at == high
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Block, Edge};
+
+    fn graph(edges: &[&[u32]]) -> Graph {
+        let blocks = (0u32..).zip(edges).map(|(n, next)| {
+            let edge = |n| next.get(n).map_or(Edge::None, |&block| Edge::To(block));
+            Block { instructions: n..n + 1, bytes: 1, edges: [edge(0), edge(1)], after_call: false }
+        });
+        Graph::from_blocks(blocks.collect())
+    }
+
+    #[test]
+    fn a_loop_entered_at_its_test() {
+        // 0 -> 2; 1 (pause) -> 2; 2 -> 3 | 4; 3 -> 1
+        let graph = graph(&[&[2], &[2], &[3, 4], &[1], &[]]);
+        let dominators = Dominators::new(&graph);
+        let all = |block| (0..5).filter(|&by| dominators.dominates(by, block)).collect::<Vec<_>>();
+        assert_eq!(all(0), [0]);
+        assert_eq!(all(2), [0, 2]);
+        assert_eq!(all(3), [0, 2, 3]);
+        assert_eq!(all(1), [0, 1, 2, 3]);
+        assert_eq!(all(4), [0, 2, 4]);
+    }
+
+    #[test]
+    fn loops_that_nobody_enters_and_loops_with_two_entries() {
+        // 0 -> 1 | 2; 1 -> 2; 2 -> 1: neither dominates the other. 3 -> 4 -> 3: not reachable.
+        let graph = graph(&[&[1, 2], &[2], &[1], &[4], &[3]]);
+        let dominators = Dominators::new(&graph);
+        assert!(!dominators.dominates(1, 2));
+        assert!(!dominators.dominates(2, 1));
+        assert!(dominators.dominates(0, 1));
+        assert!(dominators.dominates(3, 4));
+        assert!(!dominators.dominates(0, 4));
+    }
+}

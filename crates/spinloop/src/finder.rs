@@ -112,6 +112,7 @@ impl<'a> Finder<'a> {
         let pause =
             index_of(instructions, address).and_then(|n| graph.block_of(n)).ok_or(Reason::Undecodable)?;
         let region = rounds::region(graph, &function.dominators, pause)?;
+
         exits::judge(source.machine, source.image, instructions, graph, &region)?;
         let block = |n: u32| &graph.blocks[n as usize];
         let instruction = |n: u32| &instructions[n as usize];

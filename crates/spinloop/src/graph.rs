@@ -91,7 +91,7 @@ impl Graph {
             Ok(block) if instruction < instructions.len() => Edge::To(block as u32),
             _ => Edge::Out,
         };
-        let mut blocks = Vec::with_capacity(starts.len());
+        let mut blocks: Vec<Block> = Vec::with_capacity(starts.len());
         for pair in starts.windows(2) {
             let (first, behind) = (pair[0] as usize, pair[1] as usize);
             let last = &instructions[behind - 1];
@@ -115,6 +115,24 @@ impl Graph {
             });
         }
 
+        // Padding that nobody jumps to does not run, so it does not run on into the code behind it either.
+        let mut reached = vec![false; blocks.len()];
+        for next in blocks.iter().flat_map(Block::successors) {
+            reached[next as usize] = true;
+        }
+        for (block, _) in
+            blocks.iter_mut().skip(1).zip(&reached[1.min(reached.len())..]).filter(|&(_, &reached)| !reached)
+        {
+            let range = block.instructions.start as usize..block.instructions.end as usize;
+            if instructions[range].iter().all(|instruction| instruction.idle) {
+                block.edges = [Edge::None; 2];
+            }
+        }
+        Some(Graph::from_blocks(blocks))
+    }
+
+    /// Adds to the edges who precedes whom.
+    pub(crate) fn from_blocks(blocks: Vec<Block>) -> Graph {
         let mut predecessors_of = vec![0u32; blocks.len() + 1];
         for next in blocks.iter().flat_map(Block::successors) {
             predecessors_of[next as usize + 1] += 1;
@@ -130,7 +148,7 @@ impl Graph {
                 place[next as usize] += 1;
             }
         }
-        Some(Graph { blocks, predecessors, predecessors_of })
+        Graph { blocks, predecessors, predecessors_of }
     }
 
     /// The block that holds the instruction of this index.

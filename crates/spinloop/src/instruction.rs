@@ -27,6 +27,8 @@ pub(crate) struct Instruction {
     pub(crate) length: u8,
     /// A hint to the processor that this is a busy-wait loop: PAUSE, YIELD, ISB.
     pub(crate) spin: bool,
+    /// Does nothing, as padding does.
+    pub(crate) idle: bool,
     pub(crate) flow: Flow,
 }
 

@@ -55,6 +55,7 @@ pub(crate) fn decode(bytes: &[u8], address: u64) -> Option<Vec<Instruction>> {
             address: instruction.ip(),
             length: instruction.len() as u8,
             spin: instruction.code() == Code::Pause && instruction.len() == 2,
+            idle: instruction.mnemonic() == Mnemonic::Nop,
             flow: flow(&instruction)?,
         });
     }
