@@ -10,6 +10,7 @@ mod headers;
 mod length;
 mod library;
 mod links;
+mod manifests;
 mod places;
 mod safety;
 mod syscalls;
@@ -22,8 +23,15 @@ use finding::Finding;
 use tree::{File, Tree};
 
 /// The checks that look at one file at a time.
-const FILE_CHECKS: [fn(&File) -> Vec<Finding>; 6] =
-    [places::check, headers::check, length::check, words::check, safety::check, syscalls::check];
+const FILE_CHECKS: [fn(&File) -> Vec<Finding>; 7] = [
+    places::check,
+    headers::check,
+    length::check,
+    words::check,
+    safety::check,
+    syscalls::check,
+    manifests::check,
+];
 
 /// Runs every check and prints what it finds.
 ///
