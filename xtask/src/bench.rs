@@ -1,5 +1,8 @@
 //! `cargo xtask bench`: builds, then hands everything to `manx bench`.
 
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -24,6 +27,34 @@ pub fn run(arguments: &[String]) -> Result {
 /// # Errors
 /// If it fails or takes longer than `limit`.
 pub fn manx_bench(arguments: &[String], limit: Duration) -> Result {
-    let manx = Workspace::load()?.manx();
-    run_command(Command::new(manx).current_dir(root()).arg("bench").args(arguments), limit)
+    let workspace = Workspace::load()?;
+    let mut command = Command::new(workspace.manx());
+    if let Some(path) = env::var_os(LIBRARY_PATH) {
+        command.env(LIBRARY_PATH, without_cargo(&path, &workspace.target));
+    }
+    run_command(command.current_dir(root()).arg("bench").args(arguments), limit)
+}
+
+/// Where the loader looks for libraries first.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+
+/// The path without the folders that cargo put into it for us: what is measured should not search them.
+fn without_cargo(path: &OsStr, target: &Path) -> OsString {
+    let others = env::split_paths(path)
+        .filter(|folder| !folder.starts_with(target) && !folder.join("rustlib").is_dir());
+    // What was split at colons joins again.
+    env::join_paths(others).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_cargos_folders_leave_the_path() {
+        let toolchain = tempfile::tempdir().unwrap();
+        std::fs::create_dir(toolchain.path().join("rustlib")).unwrap();
+        let path = format!("/opt/engine/lib:/w/target/debug/deps:{}:/opt/b", toolchain.path().display());
+        assert_eq!(without_cargo(OsStr::new(&path), Path::new("/w/target")), "/opt/engine/lib:/opt/b");
+    }
 }
