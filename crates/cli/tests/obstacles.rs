@@ -181,3 +181,13 @@ fn a_sanitizer_stays_first() {
     assert_eq!(run.status.code(), Some(5), "{}", stderr(&run));
     assert!(out.starts_with("libasan.so") && out.ends_with(&format!(":{}\n", library.display())), "{out}");
 }
+
+#[test]
+fn the_loader_itself_is_no_static_program() {
+    let sandbox = Sandbox::new();
+    let program = sandbox.compile("tell", TELL, &[]).expect("a C compiler");
+    let elf = cli::run::elf::Elf::read(&program).expect("readable").expect("an ELF file");
+    let loader = elf.loader.expect("a dynamic program");
+    let run = output(sandbox.manx().arg("run").arg(loader).arg(program));
+    assert_eq!((stdout(&run), stderr(&run)), (format!("{}\n", sandbox.stand_in().display()), String::new()));
+}

@@ -7,6 +7,8 @@ use super::duration::parse_us;
 use super::settings::{Destination, Layer};
 use crate::failure::{Failure, USAGE, reason};
 use preload_abi::options::Guard;
+use std::fs::File;
+use std::io::Read as _;
 use std::ops::Range;
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
@@ -32,6 +34,9 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
   relative to the current folder. Flags win over the file, and the
   file wins over MANX_OPTIONS."#;
 
+/// The longest file that is read; what `/dev/zero` holds does not end.
+const BYTES_MAX: u64 = 1 << 20;
+
 const KEYS: [&str; 6] = ["guard", "stats", "trap", "verbose", "quiet", "wait"];
 const WAIT_KEYS: [&str; 5] = ["spins", "yields", "sleep-step", "sleep-max", "fresh-after"];
 
@@ -40,13 +45,17 @@ const WAIT_KEYS: [&str; 5] = ["spins", "yields", "sleep-step", "sleep-max", "fre
 /// # Errors
 /// With code 2 if it cannot be read or understood.
 pub fn read(file: &Path) -> Result<Layer, Failure> {
-    let bytes = std::fs::read(file).map_err(|error| {
-        Failure::new(
-            USAGE,
-            format!("--config: {}: {}", file.display(), reason(&error)),
-            "name a TOML file that you may read",
-        )
-    })?;
+    let refuse = |why: &str| {
+        let what = format!("--config: {}: {why}", file.display());
+        Failure::new(USAGE, what, "name a TOML file that you may read")
+    };
+    let mut bytes = Vec::new();
+    File::open(file)
+        .and_then(|opened| opened.take(BYTES_MAX + 1).read_to_end(&mut bytes))
+        .map_err(|error| refuse(&reason(&error)))?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(refuse("longer than any settings"));
+    }
     let text = match str::from_utf8(&bytes) {
         Ok(text) => text,
         Err(error) => {

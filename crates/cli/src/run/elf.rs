@@ -94,7 +94,7 @@ impl Elf {
                     && (s.p_vaddr(endian)..s.p_vaddr(endian).saturating_add(s.p_filesz(endian)))
                         .contains(&address)
             })?;
-            let start = address - segment.p_vaddr(endian) + segment.p_offset(endian);
+            let start = (address - segment.p_vaddr(endian)).checked_add(segment.p_offset(endian))?;
             let end = segment.p_offset(endian).checked_add(segment.p_filesz(endian))?;
             let bytes = data.read_bytes_at_until(start..end, 0).ok()?;
             Some(String::from_utf8_lossy(bytes).into_owned())

@@ -94,11 +94,11 @@ fn search(name: &str, data: &[u8], settings: &Settings, lines: &mut Vec<Line>) -
     }
     let symbols = Symbols::read(data);
     let image = Segments(&segments);
-    let raw_signals = segments.iter().any(|(_, bytes)| spinloop::resembles_raw_signal_syscall(bytes));
     let mut finder = Finder::new(Module::new(HOST, &image, &text, unwind));
     let bytes_of = |range: &Range<u64>| {
         segments.iter().find(|(start, _)| *start == range.start).map_or(&[][..], |(_, bytes)| bytes)
     };
+    let raw_signals = text.iter().any(|range| spinloop::resembles_raw_signal_syscall(bytes_of(range)));
     for range in &text {
         for offset in spinloop::candidates(bytes_of(range)) {
             let pause = range.start + offset as u64;
