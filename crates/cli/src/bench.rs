@@ -1,28 +1,175 @@
 //! `manx bench`: the experiments, each of which compares the versions it measures within one run.
+//!
+//! Tables go to standard output, progress to standard error, everything to the file of `--json`. An
+//! interrupted experiment shows and writes what it has measured, and exits with 130 as a shell would.
 
-use crate::failure::{Failure, USAGE};
+mod conduct;
+mod progress;
+
+use crate::failure::Failure;
+use conduct::conduct;
+use std::path::PathBuf;
+use std::time::Duration;
+use workload::engine::{Choice, Compiler, Engines, Kind};
+use workload::{guard, inversion, machine};
+
+/// The longest that `--quick` takes.
+const QUICK: Duration = Duration::from_secs(45);
+/// Of these, what is left for compiling and the last run.
+const QUICK_MARGIN: Duration = Duration::from_secs(8);
 
 /// The arguments of `manx bench`.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
-    /// The experiment; without one, the experiments are listed
-    name: Option<String>,
+    #[command(subcommand)]
+    experiment: Option<Experiment>,
 }
 
-/// Runs the experiment that was named and returns the exit code.
+#[derive(Debug, clap::Subcommand)]
+enum Experiment {
+    /// What threads of high priority do to an engine that busy-waits, and what the guard makes of it
+    Inversion(InversionArgs),
+    /// What the guard costs programs that need no repair
+    Guard(GuardArgs),
+}
+
+/// What every experiment takes.
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// A smoke check of at most 45 seconds, not a measurement
+    #[arg(long)]
+    quick: bool,
+    /// Rounds, each of which runs every version once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeats: Option<u32>,
+    /// Write every run, table and target to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Which engine is measured.
+#[derive(Debug, clap::Args)]
+struct EngineArgs {
+    /// The engine: the real one, or a small built-in one with the same protocol [default: wiredtiger, or
+    /// snapshot where that is not installed]
+    #[arg(long, value_enum, value_name = "NAME")]
+    engine: Option<EngineName>,
+    /// Measure this libwiredtiger.so instead of the machine's own
+    #[arg(long, value_name = "LIB")]
+    library: Option<PathBuf>,
+    /// The folder of wiredtiger.h, if it does not lie near the library
+    #[arg(long, value_name = "DIR")]
+    include: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum EngineName {
+    /// WiredTiger
+    Wiredtiger,
+    /// The built-in one
+    Snapshot,
+}
+
+#[derive(Debug, clap::Args)]
+struct InversionArgs {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    engine: EngineArgs,
+    /// Compare with this libwiredtiger.so, whose source was repaired
+    #[arg(long, value_name = "LIB")]
+    fixed: Option<PathBuf>,
+    /// Only the main comparison and the timeline, in about two minutes
+    #[arg(long, conflicts_with = "quick")]
+    demo: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct GuardArgs {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+/// Runs the experiment that was named, or lists them.
 ///
 /// # Errors
-/// If no experiment has this name.
+/// What went wrong; tables of what had been measured until then are printed first.
 pub fn run(args: &Args) -> Result<u8, Failure> {
-    match &args.name {
-        None => {
-            println!("There are no experiments yet.");
-            Ok(0)
-        }
-        Some(name) => Err(Failure::new(
-            USAGE,
-            format!("bench {name}: there is no such experiment"),
-            "`manx bench` lists them",
-        )),
+    match &args.experiment {
+        None => list(),
+        Some(Experiment::Inversion(args)) => inversion(args),
+        Some(Experiment::Guard(args)) => guard(args),
     }
+}
+
+fn list() -> Result<u8, Failure> {
+    let text = "\
+The experiments:
+  inversion  what threads of high priority do to an engine that busy-waits, and what the guard makes of it
+  guard      what the guard costs programs that need no repair
+
+`manx bench NAME --help` shows an experiment's options; `--quick` is a smoke check of each.
+";
+    conduct::print(text)?;
+    Ok(0)
+}
+
+fn inversion(args: &InversionArgs) -> Result<u8, Failure> {
+    let common = &args.common;
+    let (extent, repeats) = match (common.quick, args.demo) {
+        (true, _) => (inversion::Extent::Quick, 1),
+        (_, true) => (inversion::Extent::Demo, 3),
+        _ => (inversion::Extent::Full, 5),
+    };
+    conduct(
+        "inversion",
+        common,
+        |bench| {
+            let compiler = Compiler::from_environment()?;
+            let engines = Engines::prepare(&choice(&args.engine, args.fixed.as_ref()), &compiler)?;
+            let setup = inversion::Setup {
+                engines,
+                manx: conduct::own_path()?,
+                repeats: common.repeats.map_or(repeats, |repeats| repeats as usize),
+                extent,
+                cpus: machine::cpu_list(2),
+            };
+            inversion::measure(&setup, bench)
+        },
+        inversion::conclude,
+    )
+}
+
+fn guard(args: &GuardArgs) -> Result<u8, Failure> {
+    let common = &args.common;
+    let repeats = if common.quick { 2 } else { 20 };
+    conduct(
+        "guard",
+        common,
+        |bench| {
+            let compiler = Compiler::from_environment()?;
+            let engines = Engines::prepare(&choice(&args.engine, None), &compiler)?;
+            let setup = guard::Setup {
+                engines,
+                compiler,
+                manx: conduct::own_path()?,
+                repeats: common.repeats.map_or(repeats, |repeats| repeats as usize),
+                quick: common.quick,
+                cpus: machine::cpu_list(2),
+            };
+            guard::measure(&setup, bench)
+        },
+        guard::conclude,
+    )
+}
+
+fn choice(engine: &EngineArgs, fixed: Option<&PathBuf>) -> Choice {
+    let kind = engine.engine.map(|name| match name {
+        EngineName::Wiredtiger => Kind::WiredTiger,
+        EngineName::Snapshot => Kind::Snapshot,
+    });
+    Choice { kind, library: engine.library.clone(), fixed: fixed.cloned(), include: engine.include.clone() }
 }

@@ -19,6 +19,9 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
+/// From so many pairs on, their scatter says something.
+const SCATTER_PAIRS: usize = 3;
+
 /// A against A: how far from 1 the comparison of a version with itself comes out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
@@ -44,7 +47,7 @@ impl Spread {
     /// The factor is the larger of two things: the ratio of the medians itself, turned to above 1, which is
     /// what happened to come out, and twice the standard error that the scatter of the pairs gives a median
     /// (1.2533 σ/√n, with σ = 1.4826 times the median absolute logarithm of the ratios, which a single
-    /// disturbed pair does not move). `None` without a pair of positive samples.
+    /// disturbed pair does not move). Fewer than three pairs have no scatter. `None` without a pair of positive samples.
     pub fn new(case: &str, measure: &str, first: &[f64], second: &[f64]) -> Option<Spread> {
         let usable = |&(a, b): &(f64, f64)| a > 0.0 && b > 0.0 && a.is_finite() && b.is_finite();
         let pairs: Vec<(f64, f64)> =
@@ -56,7 +59,10 @@ impl Spread {
         let ratios: Vec<f64> = pairs.iter().map(|(a, b)| b / a).collect();
         let logarithms: Vec<f64> = ratios.iter().map(|ratio| ratio.ln().abs()).collect();
         let ratio = median(&second) / median(&first);
-        let scatter = 2.0 * 1.2533 * 1.4826 * median(&logarithms) / (pairs.len() as f64).sqrt();
+        let scatter = match pairs.len() {
+            0..SCATTER_PAIRS => 0.0,
+            n => 2.0 * 1.2533 * 1.4826 * median(&logarithms) / (n as f64).sqrt(),
+        };
         Some(Spread {
             case: case.into(),
             measure: measure.into(),

@@ -4,7 +4,7 @@
 //! A program that is measured therefore gets a session, and with it a group, of its own: its boosted
 //! threads compete with its other threads and with nobody else's.
 
-use crate::error::Error;
+use crate::error::{Error, reason};
 use crate::interrupt;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -43,7 +43,10 @@ pub fn run(mut command: Command, limit: Duration) -> Result<Finished, Error> {
     own_session(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| {
-        Error::request(format!("{name}: {error}"), "the program that is to be measured cannot be started")
+        Error::request(
+            format!("{name}: {}", reason(&error)),
+            "the program that is to be measured cannot be started",
+        )
     })?;
     let leader = child.id() as i32;
     let registered = interrupt::Registered::new(leader);
@@ -61,7 +64,7 @@ pub fn run(mut command: Command, limit: Duration) -> Result<Finished, Error> {
         std::thread::sleep(POLL);
     }
     drop(registered);
-    let status = child.wait().map_err(|error| Error::request(format!("{name}: {error}"), ""))?;
+    let status = child.wait().map_err(|error| Error::request(format!("{name}: {}", reason(&error)), ""))?;
     let text = |reader: Option<std::thread::JoinHandle<Vec<u8>>>| {
         let bytes = reader.and_then(|reader| reader.join().ok()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()

@@ -11,7 +11,7 @@ pub use library::Library;
 pub use output::Output;
 
 use crate::child;
-use crate::error::Error;
+use crate::error::{Error, reason};
 use crate::harness::Sample;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -117,7 +117,7 @@ pub fn run(program: &Program, start: Start, load: &Load) -> Result<Sample, Error
     let home = if program.home {
         let folder = tempfile::Builder::new().prefix("manx-bench-").tempdir().map_err(|error| {
             Error::request(
-                format!("{}: {error}", std::env::temp_dir().display()),
+                format!("{}: {}", std::env::temp_dir().display(), reason(&error)),
                 "databases are kept there while they are measured; TMPDIR names another folder",
             )
         })?;

@@ -1,6 +1,6 @@
 //! What can go wrong in an experiment: what, and what to do about it.
 
-use std::fmt;
+use std::{fmt, io};
 
 /// Why an experiment ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,15 @@ impl fmt::Display for Error {
             Error::Request { what, help } | Error::Missing { what, help } => write!(f, "{what}\n{help}"),
             Error::Failed { what, stderr } => write!(f, "{what}\n{}", stderr.trim_end()),
         }
+    }
+}
+
+/// Why the system refused, without Rust's `(os error N)`.
+pub(crate) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(at) => text[..at].to_lowercase(),
+        None => text,
     }
 }
 

@@ -52,6 +52,17 @@ pub const BOOSTED: [&str; 3] = ["as it is, boosted", "manx run, boosted", "fixed
 const BOOST_THREADS: usize = 4;
 const THINK_US: f64 = 300.0;
 
+/// How much of the experiment is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All cases
+    Full,
+    /// What shows the main thing within two minutes: the headline and the timeline
+    Demo,
+    /// A smoke check: short runs, and no sweep
+    Quick,
+}
+
 /// What the experiment needs to know.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -61,8 +72,8 @@ pub struct Setup {
     pub manx: PathBuf,
     /// Rounds of the headline cases
     pub repeats: usize,
-    /// A smoke check
-    pub quick: bool,
+    /// How much of it is run
+    pub extent: Extent,
     /// The CPUs to run on, as a list
     pub cpus: String,
 }
@@ -88,11 +99,11 @@ impl Setup {
     }
 
     fn load(&self, threads: usize, think_us: f64) -> Load {
-        let (seconds, warm_up) = if self.quick { (1.0, 0.2) } else { (5.0, 1.0) };
+        let (seconds, warm_up) = if self.extent == Extent::Quick { (1.0, 0.2) } else { (5.0, 1.0) };
         let cpus = self.cpus.clone();
         let mut load =
             Load { threads, seconds, warm_up, think_us, cpus, boost: 0, window: None, seed: 1, more: vec![] };
-        if self.quick {
+        if self.extent == Extent::Quick {
             self.engines.shrink(&mut load);
         }
         load
@@ -112,14 +123,17 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     let names: Vec<(&'static str, usize)> =
         [AS_IS, AGAIN, GUARDED, FIXED].into_iter().map(|name| (name, boost)).collect();
     case(setup, bench, HEADLINE, setup.load(40, THINK_US), &names, rounds)?;
+    if setup.extent == Extent::Demo {
+        return timeline::measure(setup, bench, boost);
+    }
     let mut names = vec![(GUARDED, 0), (GUARDED_AGAIN, 0), (BOOSTED[1], boost)];
-    if !setup.quick {
+    if setup.extent == Extent::Full {
         names.extend([(AS_IS, 0), (BOOSTED[0], boost)]);
     }
     case(setup, bench, BOOST, setup.load(20, THINK_US), &names, rounds)?;
     case(setup, bench, PAIR, setup.load(2, 0.0), &[(AS_IS, 0), (AGAIN, 0), (GUARDED, 0)], rounds)?;
     timeline::measure(setup, bench, boost)?;
-    if !setup.quick {
+    if setup.extent == Extent::Full {
         for threads in SWEEP {
             let names = [
                 (AS_IS, 0),

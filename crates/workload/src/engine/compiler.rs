@@ -4,7 +4,7 @@
 //! everything that went into it, so that a second run starts at once and a changed source or library is
 //! compiled anew. It is written under another name and renamed, so that two runs at a time do no harm.
 
-use crate::error::Error;
+use crate::error::{Error, reason};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -77,7 +77,7 @@ impl Compiler {
     fn compile(&self, source: &str, name: &str, arguments: &[OsString], folder: &Path) -> Result<(), Error> {
         let unwritable = |error: std::io::Error| {
             Error::request(
-                format!("{}: {error}", folder.display()),
+                format!("{}: {}", folder.display(), reason(&error)),
                 "programs are compiled there; XDG_CACHE_HOME names another folder",
             )
         };
@@ -94,7 +94,7 @@ impl Compiler {
             .args(["-lm", "-ldl"]);
         let output = command.output().map_err(|error| {
             Error::missing(
-                format!("{}: {error}", self.command.to_string_lossy()),
+                format!("{}: {}", self.command.to_string_lossy(), reason(&error)),
                 "the engines are compiled on this machine: install a C compiler (Debian: apt-get install gcc libc6-dev), or name one in CC",
             )
         })?;

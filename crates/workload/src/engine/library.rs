@@ -1,7 +1,7 @@
 //! Which WiredTiger an engine is linked with: the machine's own, or one that the user names.
 
 use super::compiler::Compiler;
-use crate::error::Error;
+use crate::error::{Error, reason};
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ impl Library {
     /// If either cannot be found.
     pub fn new(path: &Path, include: Option<&Path>) -> Result<Library, Error> {
         let unfound = |error: std::io::Error| {
-            Error::request(format!("{}: {error}", path.display()), "name a libwiredtiger.so")
+            Error::request(format!("{}: {}", path.display(), reason(&error)), "name a libwiredtiger.so")
         };
         let path = std::path::absolute(path).map_err(unfound)?;
         if !std::fs::metadata(&path).map_err(unfound)?.is_file() {

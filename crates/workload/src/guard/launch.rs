@@ -1,7 +1,7 @@
 //! What `manx run` adds to the start of a program that does nothing: `true`.
 
 use super::{AGAIN, AS_IS, GUARDED, Setup, VARIANTS};
-use crate::error::Error;
+use crate::error::{Error, reason};
 use crate::harness::{Bench, Sample};
 use crate::verdict::middle;
 use report::figure::three_digits;
@@ -48,7 +48,7 @@ fn time(mut command: Command) -> Result<f64, Error> {
             what: format!("{name}: {}", output.status),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         }),
-        Err(error) => Err(Error::request(format!("{name}: {error}"), "it must be in PATH")),
+        Err(error) => Err(Error::request(format!("{name}: {}", reason(&error)), "it must be in PATH")),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::{GUARDED, Setup};
 use crate::child;
-use crate::error::Error;
+use crate::error::{Error, reason};
 use crate::harness::{Bench, Sample};
 use crate::verdict::middle;
 use report::figure::three_digits;
@@ -41,7 +41,10 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
         return Ok(());
     }
     let folder = tempfile::tempdir().map_err(|error| {
-        Error::request(format!("{}: {error}", std::env::temp_dir().display()), "TMPDIR names another folder")
+        Error::request(
+            format!("{}: {}", std::env::temp_dir().display(), reason(&error)),
+            "TMPDIR names another folder",
+        )
     })?;
     bench.compare(CASE, &[GUARDED], ROUNDS, Duration::from_secs(1), |_, round| {
         let file = folder.path().join(format!("statistics-{round}.json"));
@@ -57,7 +60,7 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
             what: format!("{}: {reason}", file.display()),
             stderr: finished.stderr.clone(),
         };
-        let text = std::fs::read_to_string(&file).map_err(|error| failed(error.to_string()))?;
+        let text = std::fs::read_to_string(&file).map_err(|error| failed(reason(&error)))?;
         let found: Statistics = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
         Ok(Sample::of([
             ("text_bytes", found.text_bytes),

@@ -1,6 +1,6 @@
 //! Second by second, with four threads boosted in the middle third: the paper's figures 2b and 3b.
 
-use super::{AS_IS, FIXED, GUARDED, Setup, THINK_US, TIMELINE, Variant};
+use super::{AS_IS, Extent, FIXED, GUARDED, Setup, THINK_US, TIMELINE, Variant};
 use crate::engine::{self, Load, Output};
 use crate::error::Error;
 use crate::harness::Bench;
@@ -19,7 +19,7 @@ const THIRD_QUICK: usize = 1;
 /// # Errors
 /// The first error of a run.
 pub fn measure(setup: &Setup, bench: &mut Bench, boost: usize) -> Result<(), Error> {
-    let third = if setup.quick { THIRD_QUICK } else { THIRD };
+    let third = if setup.extent == Extent::Quick { THIRD_QUICK } else { THIRD };
     let mut load = setup.load(40, THINK_US);
     load.seconds = (3 * third) as f64;
     load.boost = boost;
