@@ -29,9 +29,11 @@ pub fn run(arguments: &[String]) -> Result {
 pub fn manx_bench(arguments: &[String], limit: Duration) -> Result {
     let workspace = Workspace::load()?;
     let mut command = Command::new(workspace.manx());
-    if let Some(path) = env::var_os(LIBRARY_PATH) {
-        command.env(LIBRARY_PATH, without_cargo(&path, &workspace.target));
-    }
+    let path = env::var_os(LIBRARY_PATH).unwrap_or_default();
+    match without_cargo(&path, &workspace.target) {
+        path if path.is_empty() => command.env_remove(LIBRARY_PATH),
+        path => command.env(LIBRARY_PATH, path),
+    };
     run_command(command.current_dir(root()).arg("bench").args(arguments), limit)
 }
 
@@ -40,8 +42,8 @@ const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
 /// The path without the folders that cargo put into it for us: what is measured should not search them.
 fn without_cargo(path: &OsStr, target: &Path) -> OsString {
-    let others = env::split_paths(path)
-        .filter(|folder| !folder.starts_with(target) && !folder.join("rustlib").is_dir());
+    let cargos = |folder: &Path| folder.starts_with(target) || folder.iter().any(|part| part == "rustlib");
+    let others = env::split_paths(path).filter(|folder| !cargos(folder) && !folder.join("rustlib").is_dir());
     // What was split at colons joins again.
     env::join_paths(others).unwrap_or_default()
 }
@@ -54,7 +56,9 @@ mod tests {
     fn only_cargos_folders_leave_the_path() {
         let toolchain = tempfile::tempdir().unwrap();
         std::fs::create_dir(toolchain.path().join("rustlib")).unwrap();
-        let path = format!("/opt/engine/lib:/w/target/debug/deps:{}:/opt/b", toolchain.path().display());
+        let toolchain = toolchain.path().display();
+        let path =
+            format!("/opt/engine/lib:/w/target/debug/deps:{toolchain}:{toolchain}/rustlib/x/lib:/opt/b");
         assert_eq!(without_cargo(OsStr::new(&path), Path::new("/w/target")), "/opt/engine/lib:/opt/b");
     }
 }

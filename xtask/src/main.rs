@@ -67,6 +67,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // SAFETY: no other thread runs yet, and the default action needs no handler. With it, output that nobody
+    // reads any more (`| head`) ends this program instead of making it panic.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let result = match Arguments::parse().command {
         Command::Setup => setup::run(),
         Command::Build => build::run(),
