@@ -1,0 +1,133 @@
+//! Breakpoints, where no jump fits, and the program's own SIGTRAP.
+//!
+//! A breakpoint is one byte, so it fits everywhere; but it raises a signal, and a synchronous signal that
+//! is blocked or ignored kills the process. Programs that block every signal in their workers are common.
+//! So before the first breakpoint is written SIGTRAP becomes ours: it is never really blocked or replaced
+//! from then on, while the program goes on seeing what it asked for.
+//!
+//! | file | its part |
+//! | --- | --- |
+//! | [`table`] | which addresses are breakpoints of ours |
+//! | [`handler`] | SIGTRAP's handler: lead to the copy of a loop, or pass on what is not ours |
+//! | [`action`] | the program's handler for SIGTRAP, and what all handlers asked to block |
+//! | [`mask`] | whether a thread believes that it has blocked SIGTRAP, and what came meanwhile |
+//! | [`inherit`] | the same, for threads that are new |
+//! | [`stack`] | alternate stacks that are too small for a signal of any kind |
+//! | [`survey`] | who else could block SIGTRAP: other threads, modules that need no C library for it |
+//! | `calls` | the functions of the C library through which a program asks |
+//!
+//! Invariants:
+//! 1. As long as [`armed`] is false, every function of `calls` passes its arguments on unchanged.
+//! 2. Once it is true it stays so, in the process and in its forked children. From then on no function of
+//!    `calls` blocks SIGTRAP in the kernel, or changes its disposition there.
+//! 3. A breakpoint stands only where the handler was told of it before, and only while [`arm`] holds.
+//!
+//! What is not virtual, since the C library or the kernel does it without a call that we could see: the
+//! mask that a handler edits in its `ucontext_t`, and masks kept in a `jmp_buf` or a `ucontext_t` since
+//! before the first breakpoint. Inside a handler whose `sa_mask` holds SIGTRAP, a look at the thread's
+//! mask does not show SIGTRAP. A program that is executed (not forked) from a thread that believes it
+//! blocked or ignored SIGTRAP starts with it open and at its default.
+
+pub mod action;
+#[cfg(not(test))]
+pub mod calls;
+pub mod handler;
+pub mod inherit;
+pub mod mask;
+pub mod stack;
+pub mod survey;
+pub mod table;
+
+use crate::guard::site::Site;
+use crate::latch::Latch;
+use crate::process;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// By Invariant 2.
+static ARMED: AtomicBool = AtomicBool::new(false);
+
+/// What [`arm`] has found so far.
+static STATE: AtomicU32 = AtomicU32::new(UNDECIDED);
+const UNDECIDED: u32 = 0;
+const READY: u32 = 1;
+const REFUSED: u32 = 2;
+
+/// Some breakpoint was let go since somebody last looked.
+pub static RELEASED: AtomicBool = AtomicBool::new(false);
+
+/// What [`arm`] knows of the modules.
+static SURVEY: Latch<survey::Survey> = Latch::new(survey::Survey::new());
+
+/// Whether SIGTRAP is ours.
+#[inline]
+pub fn armed() -> bool {
+    ARMED.load(Ordering::Acquire)
+}
+
+/// Whether breakpoints are safe in this process from now on; makes SIGTRAP ours if so.
+///
+/// To be called again after modules were opened: one that sets signal masks by itself makes every
+/// breakpoint that stands a PAUSE again, for good.
+pub fn arm(alone: bool) -> bool {
+    // Elsewhere a breakpoint is a whole instruction, and the guard writes none.
+    if !cfg!(target_arch = "x86_64") || STATE.load(Ordering::Acquire) == REFUSED {
+        return false;
+    }
+    if SURVEY.lock().finds_raw_calls() {
+        return refuse("a module sets signal masks without the C library: no breakpoints");
+    }
+    if STATE.load(Ordering::Acquire) == READY {
+        return true;
+    }
+    // A debugger would stop at each breakpoint, and take the signal for itself.
+    if process::traced() {
+        return refuse("the process is traced: no breakpoints");
+    }
+    if !alone && survey::others_block_trap() != Some(false) {
+        return false;
+    }
+    if !armed() && !action::take_over(|| ARMED.store(true, Ordering::Release)) {
+        return refuse("SIGTRAP cannot be handled: no breakpoints");
+    }
+    mask::take_over();
+    stack::take_over();
+    // Who was in the middle of a call when SIGTRAP became ours is seen now, or was seen before.
+    if !alone && survey::others_block_trap() != Some(false) {
+        return false;
+    }
+    inherit::start(if alone { 0 } else { process::threads().unwrap_or(2) as usize - 1 });
+    STATE.store(READY, Ordering::Release);
+    true
+}
+
+fn refuse(why: &str) -> bool {
+    STATE.store(REFUSED, Ordering::Release);
+    process::say(crate::settings::verbose(), format_args!("{why}"));
+    table::each(handler::let_go);
+    false
+}
+
+/// Makes the handler know a site; false if the table is full.
+pub fn watch(site: &'static Site, pause: usize) -> bool {
+    table::add(site, pause)
+}
+
+/// The opposite of [`watch`]: the breakpoint's module is gone.
+pub fn unwatch(pause: usize) {
+    table::remove(pause);
+}
+
+/// Whether breakpoints that were let go may stand again.
+pub fn holds() -> bool {
+    STATE.load(Ordering::Acquire) == READY
+}
+
+/// Before `fork`: nobody may be in the middle of a change.
+pub fn hold() {
+    action::hold();
+}
+
+/// After `fork`, in parent and child.
+pub fn release() {
+    action::release();
+}
