@@ -1,40 +1,48 @@
-//! `cargo xtask bench`: builds, then hands everything to `manx bench`.
+//! `cargo xtask bench`: builds, then becomes `manx bench` with the given arguments.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::process::run as run_command;
+use crate::process::{run as run_command, show};
 use crate::workspace::{Workspace, root};
 use crate::{Result, build};
 
-/// Whoever starts a benchmark by hand ends it by hand; this only keeps a forgotten one from running on.
-const LIMIT: Duration = Duration::from_secs(24 * 3600);
-
-/// Runs `manx bench` with these arguments.
+/// Builds, and becomes `manx bench` with these arguments: whoever interrupts a benchmark interrupts that one,
+/// which then shows what it has.
 ///
 /// # Errors
-/// If the build or the benchmark fails.
+/// If the build fails or the benchmark cannot be started.
 pub fn run(arguments: &[String]) -> Result {
     build::run()?;
-    manx_bench(arguments, LIMIT)
+    let mut command = manx_bench(arguments)?;
+    println!("$ {}", show(&command));
+    let error = command.exec();
+    Err(format!("`{}` could not be started: {error}", show(&command)))
 }
 
-/// Runs the built `manx bench`.
+/// Runs a benchmark briefly.
 ///
 /// # Errors
 /// If it fails or takes longer than `limit`.
-pub fn manx_bench(arguments: &[String], limit: Duration) -> Result {
+pub fn smoke(name: &str, limit: Duration) -> Result {
+    run_command(&mut manx_bench(&[name.into(), "--quick".into()])?, limit)
+}
+
+/// The built `manx bench`.
+fn manx_bench(arguments: &[String]) -> Result<Command> {
     let workspace = Workspace::load()?;
     let mut command = Command::new(workspace.manx());
+    command.current_dir(root()).arg("bench").args(arguments);
     let path = env::var_os(LIBRARY_PATH).unwrap_or_default();
     match without_cargo(&path, &workspace.target) {
         path if path.is_empty() => command.env_remove(LIBRARY_PATH),
         path => command.env(LIBRARY_PATH, path),
     };
-    run_command(command.current_dir(root()).arg("bench").args(arguments), limit)
+    Ok(command)
 }
 
 /// Where the loader looks for libraries first.

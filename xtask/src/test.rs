@@ -12,12 +12,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::bench::manx_bench;
 use crate::process::{capture, run as run_command};
 use crate::setup::{self, For};
 use crate::steps::{Steps, Verdict};
 use crate::workspace::{Workspace, cargo, locked};
-use crate::{Result, build, install, tidy};
+use crate::{Result, bench, build, install, tidy};
 
 /// CI gives an hour; what is not begun by then would not end in it.
 const ALL: Duration = Duration::from_secs(50 * 60);
@@ -98,7 +97,7 @@ fn all<'w>(workspace: &'w Workspace, full: bool) -> Vec<Step<'w>> {
     add("install", Box::new(|| install::check(&workspace.target.join("install-check")).into()));
     add("readme", Box::new(|| readme::check(workspace).into()));
     for name in BENCHES {
-        add(&format!("bench-{name}"), Box::new(move || smoke(name)));
+        add(&format!("bench-{name}"), Box::new(move || bench::smoke(name, QUICK).into()));
     }
     steps
 }
@@ -170,10 +169,6 @@ fn other_architecture() -> Verdict {
 fn installed(target: &str) -> bool {
     let folder = capture(Command::new("rustc").args(["--print", "target-libdir", "--target", target]));
     folder.is_ok_and(|folder| Path::new(folder.trim()).is_dir())
-}
-
-fn smoke(name: &str) -> Verdict {
-    manx_bench(&[name.into(), "--quick".into()], QUICK).into()
 }
 
 #[cfg(test)]
