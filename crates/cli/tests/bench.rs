@@ -1,0 +1,88 @@
+//! `manx bench` from outside: Ctrl-C, and a measured program that fails, lose nothing and leave nothing.
+//!
+//! The built-in engine is measured, so that no test depends on what is installed, and nothing here depends
+//! on how fast anything is.
+
+use report::Report;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// `manx bench inversion` with the built-in engine, compiled below the build folder.
+fn inversion(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_manx"));
+    command
+        .args(["bench", "inversion", "--engine", "snapshot", "--quick", "--json"])
+        .arg(folder.join("x.json"));
+    command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    // There is no such library: whatever is started under `manx run` fails, and says so.
+    command.env("MANX_PRELOAD", folder.join("missing.so"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn report(folder: &Path) -> Report {
+    Report::from_json(&std::fs::read_to_string(folder.join("x.json")).unwrap()).unwrap()
+}
+
+/// Waits until progress says that `variant` is running, and returns the rest of standard error.
+fn wait_for(child: &mut Child, variant: &str) -> BufReader<impl Read + use<>> {
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.trim_end().ends_with(variant) {
+        line.clear();
+        assert_ne!(lines.read_line(&mut line).unwrap(), 0, "it ended before '{variant}' ran");
+    }
+    lines
+}
+
+/// The process ids of engines whose parent is `manx`.
+fn engines_of(manx: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{manx}/task/{manx}/children")).unwrap();
+    children.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+#[test]
+fn ctrl_c_ends_the_measured_program_and_keeps_what_was_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut manx = inversion(folder.path()).spawn().unwrap();
+    let _stderr = wait_for(&mut manx, "as it is, again");
+    let engine = loop {
+        if let [engine] = engines_of(manx.id())[..] {
+            break engine;
+        }
+        std::thread::yield_now();
+    };
+    // SAFETY: kill has no memory effects; the process is our child and has not been waited for.
+    assert_eq!(unsafe { libc::kill(manx.id() as i32, libc::SIGINT) }, 0);
+    let mut stdout = String::new();
+    manx.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    assert_eq!(manx.wait().unwrap().code(), Some(130));
+
+    assert!(!Path::new(&format!("/proc/{engine}")).exists(), "the engine still runs");
+    let report = report(folder.path());
+    assert!(report.interrupted && report.quick);
+    let variants: Vec<&str> = report.runs.iter().map(|run| run.variant.as_str()).collect();
+    assert_eq!(variants, ["as it is"]);
+    assert!(stdout.contains("ended early") && stdout.contains("Targets"), "{stdout}");
+    assert!(report.targets.iter().all(|target| target.measured.is_none()));
+}
+
+#[test]
+fn a_program_that_fails_is_reported_with_its_own_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let ended = inversion(folder.path()).output().unwrap();
+    let (stdout, stderr) =
+        (String::from_utf8(ended.stdout).unwrap(), String::from_utf8(ended.stderr).unwrap());
+    assert_eq!(ended.status.code(), Some(125), "{stderr}");
+    assert!(
+        stderr.contains("manx: bench inversion: ") && stderr.contains("ended with status 125"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("missing.so"), "what `manx run` said is lost: {stderr}");
+    assert!(stdout.contains("as it is, again"), "{stdout}");
+    let report = report(folder.path());
+    assert_eq!(report.runs.len(), 2);
+    assert!(report.runs.iter().all(|run| run.output.is_some()));
+    assert!(!report.spreads.is_empty());
+}
