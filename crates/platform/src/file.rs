@@ -35,6 +35,15 @@ impl File {
         File::open_with(path, libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_NOFOLLOW, 0o600)
     }
 
+    /// Makes a new, empty file at a path that the user named: links are followed, and what others may do
+    /// with the file is the user's file mode mask to say.
+    ///
+    /// # Errors
+    /// The error number of `openat`.
+    pub fn create_for_user(path: &CStr) -> Result<File, i32> {
+        File::open_with(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC, 0o666)
+    }
+
     fn open_with(path: &CStr, flags: i32, mode: u32) -> Result<File, i32> {
         let flags = (flags | libc::O_CLOEXEC | libc::O_NOCTTY) as usize;
         let folder = libc::AT_FDCWD as isize as usize;

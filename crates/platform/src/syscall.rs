@@ -119,7 +119,8 @@ mod tests {
         // SAFETY: maps and unmaps memory of its own.
         unsafe {
             let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
-            let address = check(syscall6(libc::SYS_mmap, 0, 4096, libc::PROT_READ as usize, flags, usize::MAX, 0));
+            let address =
+                check(syscall6(libc::SYS_mmap, 0, 4096, libc::PROT_READ as usize, flags, usize::MAX, 0));
             let address = address.expect("a page");
             assert_eq!(*(address as *const u64), 0);
             assert_eq!(check(syscall2(libc::SYS_munmap, address, 4096)), Ok(0));

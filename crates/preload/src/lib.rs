@@ -1,1 +1,46 @@
 //! libmanx_preload.so: adaptive waiting for programs that cannot be changed.
+//!
+//! Loaded into a program that knows nothing of it, the library finds the loops in which the program's
+//! threads wait busily for each other, and lets them wait adaptively instead. Whatever it cannot improve
+//! it leaves as it was.
+//!
+//! Rules that every file here keeps:
+//! 1. Every exported function works before this library's constructor has run, since other libraries'
+//!    constructors run first.
+//! 2. Nothing is written to standard output or standard error unless it was asked for.
+//! 3. No standard thread, lock or thread-local variable, and no `malloc`: see [`latch`], [`thread`] and
+//!    [`arena`]. `std` is linked for its unwinder only.
+//! 4. What is exported has its name in `exports.txt`, and nothing else is.
+//!
+//! | file | its part |
+//! | --- | --- |
+//! | [`entry`] | start, end, fork |
+//! | [`exports`] | the functions of the C library that the program calls through us |
+//! | [`guard`] | finding and repairing busy-wait loops |
+//! | [`trap`] | breakpoints, where no jump fits, and the program's own SIGTRAP |
+//! | [`statistics`] | the live file and the report |
+//! | [`elf`] | modules and symbols |
+//! | [`settings`], [`process`], [`thread`], [`latch`], [`arena`], [`compat`] | what the others stand on |
+
+extern crate alloc;
+
+pub mod arena;
+#[cfg(not(test))]
+pub mod compat;
+pub mod elf;
+#[cfg(not(test))]
+pub mod entry;
+#[cfg(not(test))]
+pub mod exports;
+pub mod guard;
+pub mod latch;
+pub mod process;
+pub mod settings;
+pub mod statistics;
+pub mod thread;
+pub mod trap;
+
+/// The library's memory.
+#[cfg(not(test))]
+#[global_allocator]
+pub static ARENA: arena::Arena = arena::Arena::new();

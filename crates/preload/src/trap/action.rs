@@ -74,7 +74,8 @@ fn strip(signal: i32) {
 /// latch.
 fn note(signal: i32, asked: bool) -> bool {
     let bit = bit(signal);
-    let before = if asked { ASKED.fetch_or(bit, Ordering::Relaxed) } else { ASKED.fetch_and(!bit, Ordering::Relaxed) };
+    let before =
+        if asked { ASKED.fetch_or(bit, Ordering::Relaxed) } else { ASKED.fetch_and(!bit, Ordering::Relaxed) };
     before & bit != 0
 }
 
@@ -87,7 +88,9 @@ pub fn settle(signal: i32) {
         if signal != libc::SIGTRAP {
             return strip(signal);
         }
-        if let Ok(real) = disposition(signal) && real.handler != handler::address() {
+        if let Ok(real) = disposition(signal)
+            && real.handler != handler::address()
+        {
             *program = real;
             install(program);
         }

@@ -25,9 +25,9 @@
 
 use super::action::{self, TRAP};
 use super::{mask, survey, table};
+use crate::guard;
 use crate::guard::site::Site;
 use crate::guard::text::Text;
-use crate::guard;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
 use libc::{siginfo_t, ucontext_t};

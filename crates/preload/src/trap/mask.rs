@@ -52,8 +52,11 @@ static SLOTS: [Slot; 16] = [const {
 }; 16];
 
 /// The slot of the process; its `owner` is one of these states.
-static SHARED: Slot =
-    Slot { owner: AtomicI32::new(EMPTY), pid: AtomicU32::new(0), info: UnsafeCell::new(MaybeUninit::zeroed()) };
+static SHARED: Slot = Slot {
+    owner: AtomicI32::new(EMPTY),
+    pid: AtomicU32::new(0),
+    info: UnsafeCell::new(MaybeUninit::zeroed()),
+};
 const EMPTY: i32 = 0;
 const BUSY: i32 = 1;
 const FULL: i32 = 2;

@@ -251,4 +251,3 @@ pub unsafe extern "C" fn sigaltstack(new: *const stack_t, old: *mut stack_t) -> 
     }
     0
 }
-

@@ -18,7 +18,10 @@ pub mod wait;
 
 use crate::exports::Real;
 use core::ffi::{c_int, c_void};
-use libc::{epoll_event, fd_set, nfds_t, pollfd, pthread_attr_t, sigaction as Action, siginfo_t, sigset_t, stack_t, timespec};
+use libc::{
+    epoll_event, fd_set, nfds_t, pollfd, pthread_attr_t, sigaction as Action, siginfo_t, sigset_t, stack_t,
+    timespec,
+};
 
 /// The C library's functions, with their types.
 macro_rules! real {

@@ -1,0 +1,4 @@
+//! The program's modules and their symbols, read where the loader put them.
+
+pub mod modules;
+pub mod symbols;

@@ -1,0 +1,139 @@
+//! The modules of the process: the program, its libraries, whatever was opened later.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::ops::Range;
+use libc::{Elf64_Phdr as Header, PF_R, PF_X, PT_DYNAMIC, PT_GNU_EH_FRAME, PT_LOAD, dl_phdr_info};
+
+/// One module, as the loader shows it. Valid until the library that it is may be closed: use it inside
+/// the call of [`each`], or where the program cannot close it.
+#[derive(Clone, Copy)]
+pub struct Module<'a> {
+    /// Its path; empty for the program itself.
+    pub path: &'a CStr,
+    /// What to add to an address in its file for the address in memory.
+    pub bias: usize,
+    /// Its program headers.
+    pub headers: &'a [Header],
+}
+
+/// How often the loader has added and removed modules so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Generation {
+    /// Modules ever added.
+    pub added: u64,
+    /// Modules ever removed.
+    pub removed: u64,
+}
+
+impl<'a> Module<'a> {
+    fn of_type(&self, kind: u32) -> impl Iterator<Item = &'a Header> + use<'a> {
+        self.headers.iter().filter(move |header| header.p_type == kind)
+    }
+
+    fn range(&self, header: &Header) -> Range<usize> {
+        let start = self.bias.wrapping_add(header.p_vaddr as usize);
+        start..start.saturating_add(header.p_memsz as usize)
+    }
+
+    /// The executable segments, and where their bytes stand in the module's file.
+    pub fn text(&self) -> impl Iterator<Item = (Range<usize>, u64)> + use<'a> {
+        let module = *self;
+        self.of_type(PT_LOAD)
+            .filter(|h| h.p_flags & (PF_X | PF_R) == PF_X | PF_R)
+            .map(move |h| (module.range(h), h.p_offset))
+    }
+
+    /// All readable segments.
+    pub fn readable(&self) -> impl Iterator<Item = Range<usize>> + use<'a> {
+        let module = *self;
+        self.of_type(PT_LOAD).filter(|h| h.p_flags & PF_R != 0).map(move |h| module.range(h))
+    }
+
+    /// All that the module takes, from its first segment to its last.
+    pub fn extent(&self) -> Range<usize> {
+        self.of_type(PT_LOAD)
+            .map(|h| self.range(h))
+            .fold(usize::MAX..0, |all, one| all.start.min(one.start)..all.end.max(one.end))
+    }
+
+    /// The table of its functions' unwind records.
+    pub fn eh_frame_hdr(&self) -> Option<usize> {
+        self.of_type(PT_GNU_EH_FRAME).next().map(|h| self.range(h).start)
+    }
+
+    /// Its dynamic section.
+    pub fn dynamic(&self) -> Option<usize> {
+        self.of_type(PT_DYNAMIC).next().map(|h| self.range(h).start)
+    }
+
+    /// Whether `address` lies in one of its segments.
+    pub fn holds(&self, address: usize) -> bool {
+        self.of_type(PT_LOAD).any(|h| self.range(h).contains(&address))
+    }
+}
+
+/// Calls `visit` for each module, in the order in which they were loaded, until it answers false.
+/// Returns how often the loader's list had changed by then.
+///
+/// `visit` must not open or close libraries.
+pub fn each(visit: &mut dyn FnMut(Module<'_>) -> bool) -> Generation {
+    struct Walk<'a> {
+        visit: &'a mut dyn FnMut(Module<'_>) -> bool,
+        generation: Generation,
+    }
+
+    extern "C" fn one(info: *mut dl_phdr_info, size: usize, walk: *mut c_void) -> c_int {
+        // SAFETY: the loader passes a valid record for the length of this call, and our own pointer.
+        let (info, walk) = unsafe { (&*info, &mut *walk.cast::<Walk<'_>>()) };
+        if size >= size_of::<dl_phdr_info>() {
+            walk.generation = Generation { added: info.dlpi_adds, removed: info.dlpi_subs };
+        }
+        let path = if info.dlpi_name.is_null() {
+            c""
+        } else {
+            // SAFETY: a name that is there ends with a zero.
+            unsafe { CStr::from_ptr(info.dlpi_name) }
+        };
+        let headers = if info.dlpi_phdr.is_null() {
+            &[]
+        } else {
+            // SAFETY: the loader keeps that many headers there.
+            unsafe { core::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) }
+        };
+        let module = Module { path, bias: info.dlpi_addr as usize, headers };
+        c_int::from(!(walk.visit)(module))
+    }
+
+    let mut walk = Walk { visit, generation: Generation::default() };
+    // SAFETY: `one` matches the type that dl_iterate_phdr calls, and gets `walk` back.
+    unsafe { libc::dl_iterate_phdr(Some(one), (&raw mut walk).cast()) };
+    walk.generation
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_comes_first_and_holds_our_own_code() {
+        let mut seen = Vec::new();
+        let ours = the_program_comes_first_and_holds_our_own_code as *const () as usize;
+        each(&mut |module| {
+            seen.push((module.path.to_bytes().to_vec(), module.holds(ours), module.text().count()));
+            true
+        });
+        assert!(seen[0].0.is_empty() && seen[0].1 && seen[0].2 == 1, "{seen:?}");
+        assert_eq!(seen.iter().filter(|module| module.1).count(), 1);
+        assert!(seen.iter().any(|module| module.0.ends_with(b"libc.so.6")));
+    }
+
+    #[test]
+    fn a_visit_can_end_the_walk() {
+        let mut count = 0;
+        each(&mut |_| {
+            count += 1;
+            false
+        });
+        assert_eq!(count, 1);
+    }
+}

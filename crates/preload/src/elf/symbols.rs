@@ -1,0 +1,199 @@
+//! Symbols, looked up in the tables that the loader mapped.
+//!
+//! The library wraps some functions of the C library and must find those it wraps. `dlsym(RTLD_NEXT)`
+//! would do, but it is among the functions wrapped, may allocate, and is bound to one version of glibc
+//! by the version of its own name. The tables are simple enough: a hash table (`DT_GNU_HASH`) finds the
+//! name, `DT_VERSYM` says which of several versions a new program would be given (the one whose entry
+//! does not have the hidden bit), and that is the one that we take, as `dlsym` would.
+
+use super::modules::{Module, each};
+use core::ffi::CStr;
+use libc::Elf64_Sym as Symbol;
+
+/// In a symbol's `st_info`: a function.
+const STT_FUNC: u8 = 2;
+/// In a symbol's `st_info`: a function that returns the function.
+const STT_GNU_IFUNC: u8 = 10;
+const DT_STRTAB: u64 = 5;
+const DT_SYMTAB: u64 = 6;
+const DT_GNU_HASH: u64 = 0x6fff_fef5;
+const DT_VERSYM: u64 = 0x6fff_fff0;
+/// In a `DT_VERSYM` entry: this version is for programs that were linked against it, not for new ones.
+const HIDDEN: u16 = 0x8000;
+
+/// A module's dynamic symbol table.
+pub struct Table {
+    bias: usize,
+    symbols: *const Symbol,
+    strings: *const u8,
+    versions: Option<*const u16>,
+    hash: *const u32,
+}
+
+impl Table {
+    /// The table of a module, if it has one with a GNU hash.
+    pub fn of(module: &Module<'_>) -> Option<Table> {
+        let mut entry = module.dynamic()? as *const [u64; 2];
+        let (mut symbols, mut strings, mut versions, mut hash) = (None, None, None, None);
+        loop {
+            // SAFETY: the dynamic section is mapped and ends with an entry of tag zero.
+            let [tag, value] = unsafe { entry.read() };
+            // glibc has relocated the addresses in the section, but not those in a section that it may
+            // not write to (the kernel's vDSO).
+            let value = value as usize;
+            let address = if value < module.bias { value + module.bias } else { value };
+            match tag {
+                0 => break,
+                DT_STRTAB => strings = Some(address as *const u8),
+                DT_SYMTAB => symbols = Some(address as *const Symbol),
+                DT_GNU_HASH => hash = Some(address as *const u32),
+                DT_VERSYM => versions = Some(address as *const u16),
+                _ => {}
+            }
+            entry = entry.wrapping_add(1);
+        }
+        Some(Table { bias: module.bias, symbols: symbols?, strings: strings?, versions, hash: hash? })
+    }
+
+    fn symbol(&self, index: u32) -> &Symbol {
+        // SAFETY: indices come from the hash table, which names only symbols that exist.
+        unsafe { &*self.symbols.wrapping_add(index as usize) }
+    }
+
+    fn name(&self, symbol: &Symbol) -> &CStr {
+        // SAFETY: the name is an offset into the string table, whose strings end with a zero.
+        unsafe { CStr::from_ptr(self.strings.wrapping_add(symbol.st_name as usize).cast()) }
+    }
+
+    fn is_default(&self, index: u32) -> bool {
+        self.versions.is_none_or(|versions| {
+            // SAFETY: there is one version entry for each symbol.
+            unsafe { versions.wrapping_add(index as usize).read() & HIDDEN == 0 }
+        })
+    }
+
+    /// The words of the hash table from `at` on.
+    fn word(&self, at: usize) -> u32 {
+        // SAFETY: callers stay inside the table, whose layout its first four words give.
+        unsafe { self.hash.wrapping_add(at).read() }
+    }
+
+    /// (first bucket's word, buckets, first hashed symbol, first chain word)
+    fn layout(&self) -> (usize, u32, u32, usize) {
+        let (buckets, first, bloom) = (self.word(0), self.word(1), self.word(2));
+        let bucket_words = 4 + 2 * bloom as usize;
+        (bucket_words, buckets, first, bucket_words + buckets as usize)
+    }
+
+    /// Calls `visit` for each hashed symbol of the bucket until it answers true.
+    fn walk_bucket(&self, bucket: u32, visit: &mut dyn FnMut(u32, u32) -> bool) {
+        let (bucket_words, _, first, chains) = self.layout();
+        let mut index = self.word(bucket_words + bucket as usize);
+        if index < first {
+            return;
+        }
+        loop {
+            let hash = self.word(chains + (index - first) as usize);
+            if visit(index, hash) || hash & 1 != 0 {
+                return;
+            }
+            index += 1;
+        }
+    }
+
+    /// The address of the function `name`, in the version that a new program would be given.
+    pub fn function(&self, name: &CStr) -> Option<usize> {
+        let hash =
+            name.to_bytes().iter().fold(5381u32, |h, &b| h.wrapping_mul(33).wrapping_add(u32::from(b)));
+        let (_, buckets, _, _) = self.layout();
+        if buckets == 0 {
+            return None;
+        }
+        let mut found = None;
+        self.walk_bucket(hash % buckets, &mut |index, other| {
+            let symbol = self.symbol(index);
+            let same = (hash ^ other) < 2 && symbol.st_shndx != 0 && self.name(symbol) == name;
+            if same && self.is_default(index) {
+                found = self.address(symbol);
+            }
+            found.is_some()
+        });
+        found
+    }
+
+    fn address(&self, symbol: &Symbol) -> Option<usize> {
+        let address = self.bias.wrapping_add(symbol.st_value as usize);
+        match symbol.st_info & 0xf {
+            STT_FUNC => Some(address),
+            STT_GNU_IFUNC => {
+                // SAFETY: an indirect function's address is a function that returns the one to call.
+                let choose: extern "C" fn() -> usize = unsafe { core::mem::transmute(address) };
+                Some(choose())
+            }
+            _ => None,
+        }
+    }
+
+    /// The named function that `address` lies in, and its start. Walks the whole table: for reports.
+    pub fn enclosing(&self, address: usize) -> Option<(&CStr, usize)> {
+        let (_, buckets, _, _) = self.layout();
+        let mut best: Option<(&CStr, usize)> = None;
+        for bucket in 0..buckets {
+            self.walk_bucket(bucket, &mut |index, _| {
+                let symbol = self.symbol(index);
+                let start = self.bias.wrapping_add(symbol.st_value as usize);
+                let inside = (start..start.saturating_add(symbol.st_size as usize)).contains(&address);
+                if inside && symbol.st_info & 0xf == STT_FUNC && symbol.st_shndx != 0 {
+                    best = Some((self.name(symbol), start));
+                }
+                best.is_some()
+            });
+        }
+        best
+    }
+}
+
+/// The function `name` of the first module behind the one that holds `ours`: what a call from there
+/// would reach if we were not in between.
+pub fn next(name: &CStr, ours: usize) -> Option<usize> {
+    let (mut behind, mut found) = (false, None);
+    each(&mut |module| {
+        if behind {
+            found = Table::of(&module).and_then(|table| table.function(name));
+        }
+        behind |= module.holds(ours);
+        found.is_none()
+    });
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_what_dlsym_finds() {
+        let ours = finds_what_dlsym_finds as *const () as usize;
+        for name in [c"pthread_create", c"sigaction", c"dlopen", c"pthread_cond_wait", c"memcpy"] {
+            // SAFETY: looks a name up.
+            let expected = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) } as usize;
+            assert_eq!(next(name, ours), Some(expected), "{name:?}");
+        }
+        assert_eq!(next(c"no_such_function_anywhere", ours), None);
+    }
+
+    #[test]
+    fn names_the_function_around_an_address() {
+        // SAFETY: looks a name up.
+        let qsort = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"qsort".as_ptr()) } as usize;
+        let mut found = None;
+        each(&mut |module| {
+            if module.holds(qsort) {
+                let table = Table::of(&module).expect("a table");
+                found = table.enclosing(qsort + 2).map(|(name, start)| (name.to_owned(), start));
+            }
+            found.is_none()
+        });
+        assert_eq!(found, Some((c"qsort".to_owned(), qsort)));
+    }
+}

@@ -1,0 +1,99 @@
+//! Start, end and fork.
+//!
+//! [`start`] runs once, from whatever of ours is called first: our constructor, or a function that the
+//! constructor of another library called. It only reads the environment; the guard wakes later.
+
+use crate::settings::{self, SETTINGS};
+use crate::{ARENA, guard, process, statistics, trap};
+use core::sync::atomic::{AtomicU32, Ordering};
+use platform::clock;
+use preload_abi::options::{Guard, Options};
+use preload_abi::{OPTIONS_VARIABLE, SWITCH_VARIABLE};
+
+/// What [`start`] has done so far.
+static STATE: AtomicU32 = AtomicU32::new(NEW);
+const NEW: u32 = 0;
+const STARTING: u32 = 1;
+const OFF: u32 = 2;
+const ON: u32 = 3;
+
+/// Reads the options, once. Returns whether the library does anything at all.
+///
+/// While another thread (or an outer call of this one) is at it, the answer is no: whoever asks then
+/// passes its call through.
+pub fn start() -> bool {
+    match STATE.compare_exchange(NEW, STARTING, Ordering::Acquire, Ordering::Acquire) {
+        Ok(_) => {
+            let on = read_options();
+            STATE.store(if on { ON } else { OFF }, Ordering::Release);
+            on
+        }
+        Err(state) => state == ON,
+    }
+}
+
+fn read_options() -> bool {
+    if process::variable(SWITCH_VARIABLE.as_bytes()) == Some(b"off") {
+        return false;
+    }
+    let text = process::variable(OPTIONS_VARIABLE.as_bytes()).unwrap_or(b"");
+    let options = Options::parse(text);
+    clock::init();
+    SETTINGS.set(&options, clock::ns_to_ticks);
+    if let Some(rejected) = options.rejected {
+        let rejected = core::str::from_utf8(rejected).unwrap_or("?");
+        process::say(
+            options.verbose,
+            format_args!("{OPTIONS_VARIABLE}: \"{rejected}\" is not understood and ignored"),
+        );
+    }
+    if options.guard == Guard::Off {
+        return false;
+    }
+    statistics::prepare(&options);
+    // SAFETY: the three functions keep to what may be done around a fork: take and give back latches.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
+    settings::guard() != Guard::Off
+}
+
+extern "C" fn before_fork() {
+    guard::hold();
+    trap::hold();
+    ARENA.hold();
+}
+
+extern "C" fn after_fork() {
+    ARENA.release();
+    trap::release();
+    guard::release();
+    statistics::forked();
+}
+
+extern "C" fn constructor() {
+    trap::calls::look_up();
+    if start() && settings::guard() == Guard::Always {
+        guard::wake();
+    }
+}
+
+extern "C" fn destructor() {
+    if STATE.load(Ordering::Acquire) == ON {
+        statistics::finish();
+    }
+}
+
+/// Run by the loader when the library is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = constructor;
+
+/// Run by the loader when the process exits.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static DESTRUCTOR: extern "C" fn() = destructor;
+
+/// What `manx run` looks for before it trusts a library: see [`preload_abi::VERSION_SYMBOL`].
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static manx_preload_abi_1: u32 = 1;
+const _: () = assert!(matches!(preload_abi::VERSION_SYMBOL.as_bytes(), b"manx_preload_abi_1"));

@@ -1,0 +1,198 @@
+//! The functions of the C library that a program calls through us.
+//!
+//! Two kinds. `pthread_create` and `thrd_create` wake the guard and go on; the thread's start routine is
+//! not wrapped. `dlopen` and its kin must seem to be called by the program itself, since the loader
+//! judges by the caller's address whose search path and whose scope apply: so each is a few instructions
+//! that change no argument, and then a jump, never a call. `dlopen`, `dlmopen` and `dlclose` only mark
+//! that modules may have changed; the next `dlsym`, `dlvsym` or new thread looks.
+//!
+//! All are exported without a version, and so serve callers of every version.
+
+use crate::elf::symbols::next;
+use crate::{entry, guard, trap};
+use core::ffi::{CStr, c_int, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// The function that a wrapper leads to, looked up at its first call.
+pub(crate) struct Real {
+    name: &'static CStr,
+    address: AtomicUsize,
+}
+
+impl Real {
+    pub(crate) const fn new(name: &'static CStr) -> Real {
+        Real { name, address: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn get(&self) -> Option<usize> {
+        match self.address.load(Ordering::Relaxed) {
+            0 => {
+                let found = next(self.name, Real::get as *const () as usize)?;
+                self.address.store(found, Ordering::Relaxed);
+                Some(found)
+            }
+            known => Some(known),
+        }
+    }
+}
+
+/// As the C library's, after the guard has seen what there is.
+///
+/// # Safety
+/// As `pthread_create`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_create(
+    thread: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    routine: *mut c_void,
+    argument: *mut c_void,
+) -> c_int {
+    type Create =
+        extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, *mut c_void, *mut c_void) -> c_int;
+    static REAL: Real = Real::new(c"pthread_create");
+    if entry::start() {
+        guard::wake();
+    }
+    let Some(real) = REAL.get() else { return libc::EAGAIN };
+    // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
+    unsafe {
+        let creation = trap::calls::creating(attributes.cast());
+        let result = core::mem::transmute::<usize, Create>(real)(thread, attributes, routine, argument);
+        trap::calls::created(&creation, (result == 0).then(|| *thread as usize));
+        result
+    }
+}
+
+/// As the C library's, after the guard has seen what there is.
+///
+/// # Safety
+/// As `thrd_create`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thrd_create(
+    thread: *mut c_void,
+    routine: *mut c_void,
+    argument: *mut c_void,
+) -> c_int {
+    type Create = extern "C" fn(*mut c_void, *mut c_void, *mut c_void) -> c_int;
+    static REAL: Real = Real::new(c"thrd_create");
+    /// `thrd_error`
+    const ERROR: c_int = 2;
+    if entry::start() {
+        guard::wake();
+    }
+    let Some(real) = REAL.get() else { return ERROR };
+    // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
+    unsafe {
+        let creation = trap::calls::creating(core::ptr::null());
+        let result = core::mem::transmute::<usize, Create>(real)(thread, routine, argument);
+        trap::calls::created(&creation, (result == 0).then(|| *thread.cast::<usize>()));
+        result
+    }
+}
+
+/// Before a jump to `real`: the guard looks at what has been opened, if `look` is 1. Returns where to
+/// jump to.
+extern "C" fn way(real: &'static Real, look: usize) -> usize {
+    if look == 1 && entry::start() {
+        guard::look_again();
+    }
+    extern "C" fn absent() -> usize {
+        0
+    }
+    real.get().unwrap_or(absent as *const () as usize)
+}
+
+/// Defines exported functions that run [`way`] with their arguments kept, and then jump.
+#[cfg(target_arch = "x86_64")]
+macro_rules! tail_jumps {
+    ($($(#[$doc:meta])* $name:ident($real:ident, $literal:literal, marks = $marks:literal, looks = $looks:literal);)*) => {$(
+        static $real: Real = Real::new($literal);
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As the C library's function.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "endbr64",
+                "or byte ptr [rip + {dirty}], {marks}",
+                "push rdi",
+                "push rsi",
+                "push rdx",
+                "push rcx",
+                "push r8",
+                "lea rdi, [rip + {real}]",
+                "mov esi, {looks}",
+                "call {way}",
+                "pop r8",
+                "pop rcx",
+                "pop rdx",
+                "pop rsi",
+                "pop rdi",
+                "jmp rax",
+                dirty = sym guard::DIRTY,
+                real = sym $real,
+                way = sym way,
+                marks = const $marks,
+                looks = const $looks,
+            )
+        }
+    )*};
+}
+
+/// Defines exported functions that run [`way`] with their arguments kept, and then jump.
+#[cfg(target_arch = "aarch64")]
+macro_rules! tail_jumps {
+    ($($(#[$doc:meta])* $name:ident($real:ident, $literal:literal, marks = $marks:literal, looks = $looks:literal);)*) => {$(
+        static $real: Real = Real::new($literal);
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As the C library's function.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "stp x29, x30, [sp, #-64]!",
+                "mov x29, sp",
+                "stp x0, x1, [sp, #16]",
+                "stp x2, x3, [sp, #32]",
+                "str x4, [sp, #48]",
+                "adrp x9, {dirty}",
+                "add x9, x9, :lo12:{dirty}",
+                "ldrb w10, [x9]",
+                "orr w10, w10, #{marks}",
+                "strb w10, [x9]",
+                "adrp x0, {real}",
+                "add x0, x0, :lo12:{real}",
+                "mov x1, #{looks}",
+                "bl {way}",
+                "mov x16, x0",
+                "ldr x4, [sp, #48]",
+                "ldp x2, x3, [sp, #32]",
+                "ldp x0, x1, [sp, #16]",
+                "ldp x29, x30, [sp], #64",
+                "br x16",
+                dirty = sym guard::DIRTY,
+                real = sym $real,
+                way = sym way,
+                marks = const $marks,
+                looks = const $looks,
+            )
+        }
+    )*};
+}
+
+tail_jumps! {
+    /// As the C library's; notes that a library may have been opened.
+    dlopen(DLOPEN, c"dlopen", marks = 1, looks = 0);
+    /// As the C library's; notes that a library may have been opened.
+    dlmopen(DLMOPEN, c"dlmopen", marks = 1, looks = 0);
+    /// As the C library's; notes that a library may have been closed.
+    dlclose(DLCLOSE, c"dlclose", marks = 1, looks = 0);
+    /// As the C library's, after the guard has seen what was opened.
+    dlsym(DLSYM, c"dlsym", marks = 0, looks = 1);
+    /// As the C library's, after the guard has seen what was opened.
+    dlvsym(DLVSYM, c"dlvsym", marks = 0, looks = 1);
+}

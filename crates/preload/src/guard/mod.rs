@@ -1,0 +1,82 @@
+//! The guard: finds the busy-wait loops of the program and its libraries, and repairs them.
+//!
+//! It wakes when the program creates its first thread (before that nobody can wait for anybody), and
+//! looks again when libraries have come or gone. A thread that comes to the PAUSE of a repaired loop goes
+//! on in a copy of the loop (`spinloop::copy`), in which every PAUSE is a call of [`visit`] through the
+//! [`trampoline`]; it gets there by a jump, or by a breakpoint and [`crate::trap`] where no jump fits.
+//!
+//! | file | its part |
+//! | --- | --- |
+//! | [`search`] | which modules are new, which are gone, where PAUSEs stand |
+//! | [`repair`] | one site: jump, breakpoint, or left alone, and back |
+//! | [`text`], [`room`], [`trampoline`] | writing code, room for copies of loops, and the way from them to us |
+//! | [`site`], [`visit`] | what is known of a site, and one round of waiting at it |
+//!
+//! Lock order: the loader's lock (inside `dl_iterate_phdr`), then the guard's latch is never taken; the
+//! latch first, then the loader's lock. Whoever holds the loader's lock while running constructors holds
+//! another one of it, so a constructor that creates a thread may wait for the latch.
+
+pub mod repair;
+pub mod room;
+pub mod search;
+pub mod site;
+pub mod text;
+#[cfg(target_arch = "x86_64")]
+pub mod trampoline;
+pub mod visit;
+
+use crate::latch::Latch;
+use core::sync::atomic::{AtomicBool, Ordering};
+use search::Search;
+
+/// What the guard knows; empty until it wakes.
+static SEARCH: Latch<Search> = Latch::new(Search::new());
+/// The guard has been woken.
+static AWAKE: AtomicBool = AtomicBool::new(false);
+/// Libraries may have been opened or closed since the last search.
+pub static DIRTY: AtomicBool = AtomicBool::new(false);
+
+/// Wakes the guard, or lets it look again if libraries may have changed; cheap if there is nothing to do.
+///
+/// Called before a thread is created, and when the program asks for a symbol of a library that it may
+/// just have opened.
+pub fn wake() {
+    if AWAKE.load(Ordering::Acquire) && !DIRTY.load(Ordering::Relaxed) {
+        return;
+    }
+    DIRTY.store(false, Ordering::Relaxed);
+    SEARCH.lock().run();
+    AWAKE.store(true, Ordering::Release);
+}
+
+/// As [`wake`], but leaves a guard asleep that no thread has woken yet.
+pub fn look_again() {
+    if AWAKE.load(Ordering::Acquire) {
+        wake();
+    }
+}
+
+/// What the copies of loops refer to; `None` on machines where loops are not copied.
+pub fn hooks(site: &'static site::Site) -> Option<spinloop::Hooks> {
+    #[cfg(all(target_arch = "x86_64", not(test)))]
+    return Some(spinloop::Hooks {
+        trampoline: trampoline::address() as u64,
+        site: core::ptr::from_ref(site).addr() as u64,
+        waiting: crate::thread::distance_of_waiting(),
+    });
+    #[cfg(not(all(target_arch = "x86_64", not(test))))]
+    {
+        let _ = site;
+        None
+    }
+}
+
+/// Before `fork`: no search may be in the middle of a change.
+pub fn hold() {
+    SEARCH.hold();
+}
+
+/// After `fork`, in parent and child.
+pub fn release() {
+    SEARCH.release();
+}

@@ -1,0 +1,212 @@
+//! Room for code of ours, in reach of a `jmp rel32` from a module.
+//!
+//! A loop's copy must lie within two gigabytes of the loop, so that jumps reach it and its own operands
+//! relative to the instruction pointer reach what they reached. Blocks of pages are mapped beside the
+//! modules and given out in pieces. They are readable and executable, never writable: pieces are filled
+//! through [`Text`], as the program's own text is changed, so no policy against pages that are both is met
+//! twice.
+//!
+//! Invariants:
+//! 1. A piece is complete before a jump leads to it, and stays until no jump does.
+//! 2. Bytes of a block are in use or in its list of free ranges, never both. Blocks are never unmapped, so
+//!    that a thread that is late in a copy for a closed library still finds code.
+
+use super::text::Text;
+use alloc::vec::Vec;
+use core::ops::Range;
+use platform::file::File;
+use platform::memory::{EXECUTE, READ, map_zeroes_at};
+
+/// A page, as gaps between mappings are measured.
+const PAGE: usize = 4096;
+/// Bytes of a block. Pages that hold nothing yet take no memory.
+const BLOCK: usize = 16 * PAGE;
+/// Pieces begin at multiples of this.
+const ALIGN: usize = 16;
+/// How far from a module's ends a block may lie so that every `jmp rel32` between the two reaches.
+const REACH: usize = 1 << 30;
+/// What is kept free below a module, so that a heap or a mapping that grows towards it has some room.
+const MARGIN: usize = 1 << 16;
+
+struct Block {
+    address: usize,
+    /// In ascending order, not touching.
+    free: Vec<Range<usize>>,
+}
+
+/// All blocks of the process.
+pub struct Room {
+    blocks: Vec<Block>,
+}
+
+impl Room {
+    /// No blocks yet.
+    pub const fn new() -> Room {
+        Room { blocks: Vec::new() }
+    }
+
+    /// Code in reach of everything in `module`: asks `write` for it, first for the address of a piece of
+    /// `most` bytes, and gives back what is left over. `None` if there is no room, `write` has nothing, or
+    /// it cannot be written.
+    pub fn fill(
+        &mut self,
+        text: &Text,
+        module: &Range<usize>,
+        most: usize,
+        write: impl FnOnce(usize) -> Option<Vec<u8>>,
+    ) -> Option<Range<usize>> {
+        let most = most.next_multiple_of(ALIGN);
+        let piece = self.take(module, most)?;
+        let code = write(piece.start).filter(|code| code.len() <= most);
+        // SAFETY: by Invariant 2 nothing leads to this piece yet.
+        let written = code.filter(|code| unsafe { text.write(piece.start, code).is_ok() });
+        let used = written.map(|code| piece.start..piece.start + code.len().next_multiple_of(ALIGN));
+        self.give_back(used.as_ref().map_or(piece.start, |used| used.end)..piece.end);
+        used
+    }
+
+    fn take(&mut self, module: &Range<usize>, bytes: usize) -> Option<Range<usize>> {
+        let near = |block: &Block| {
+            block.address < module.start && module.end - block.address < REACH
+                || block.address > module.end && block.address - module.start < REACH
+        };
+        let fits = |range: &Range<usize>| range.len() >= bytes;
+        let found = self.blocks.iter().position(|block| near(block) && block.free.iter().any(fits));
+        let block = match found {
+            Some(at) => &mut self.blocks[at],
+            None => {
+                self.blocks.push(map(module)?);
+                self.blocks.last_mut()?
+            }
+        };
+        let at = block.free.iter().position(fits)?;
+        let start = block.free[at].start;
+        block.free[at].start += bytes;
+        block.free.retain(|range| !range.is_empty());
+        Some(start..start + bytes)
+    }
+
+    /// Gives back a piece that no jump leads to any more.
+    pub fn give_back(&mut self, piece: Range<usize>) {
+        let holds = |block: &&mut Block| (block.address..block.address + BLOCK).contains(&piece.start);
+        let Some(block) = self.blocks.iter_mut().find(holds).filter(|_| !piece.is_empty()) else { return };
+        let at = block.free.partition_point(|range| range.start < piece.start);
+        block.free.insert(at, piece);
+        block.free.dedup_by(|next, last| {
+            let touch = last.end == next.start;
+            if touch {
+                last.end = next.end;
+            }
+            touch
+        });
+    }
+}
+
+fn map(module: &Range<usize>) -> Option<Block> {
+    let address =
+        places(&mappings(), module).find(|&address| map_zeroes_at(address, BLOCK, READ | EXECUTE).is_ok())?;
+    Some(Block { address, free: Vec::from([address..address + BLOCK]) })
+}
+
+/// What is mapped: ranges in ascending order, and whether the range may grow downwards.
+struct Mapping {
+    range: Range<usize>,
+    grows_down: bool,
+}
+
+fn mappings() -> Vec<Mapping> {
+    let mut text = Vec::new();
+    if let Ok(file) = File::open(c"/proc/self/maps") {
+        // The file has no length and hands out whole lines, at most a page at a time.
+        let mut part = [0; PAGE];
+        while let Ok(bytes) = file.read_at(&mut part, text.len() as u64) {
+            text.extend_from_slice(&part[..bytes]);
+            if bytes < part.len() {
+                break;
+            }
+        }
+    }
+    text.split(|&b| b == b'\n').filter_map(parse).collect()
+}
+
+fn parse(line: &[u8]) -> Option<Mapping> {
+    let hex = |digits: &[u8]| usize::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok();
+    let dash = line.iter().position(|&b| b == b'-')?;
+    let space = line.iter().position(|&b| b == b' ')?;
+    let range = hex(&line[..dash])?..hex(line.get(dash + 1..space)?)?;
+    Some(Mapping { range, grows_down: line.ends_with(b"[stack]") })
+}
+
+/// Where a block could go: at the upper end of the free gaps below the module, nearest first, then at
+/// the upper end of those above it (the lower end of a gap is where a heap grows into).
+fn places(mapped: &[Mapping], module: &Range<usize>) -> impl Iterator<Item = usize> {
+    let lowest = Mapping { range: 0..MARGIN, grows_down: false };
+    let mut below = Vec::new();
+    let mut above = Vec::new();
+    let mut last = lowest.range.end;
+    for mapping in mapped {
+        let gap = last..mapping.range.start;
+        last = last.max(mapping.range.end);
+        if mapping.grows_down || gap.end < gap.start || gap.end - gap.start < BLOCK {
+            continue;
+        }
+        let margin = if gap.end - gap.start >= 2 * MARGIN + BLOCK { MARGIN } else { 0 };
+        let address = (gap.end - margin - BLOCK) & !(PAGE - 1);
+        if address < module.start && module.end - address < REACH {
+            below.push(address);
+        } else if address > module.end && address - module.start < REACH {
+            above.push(address);
+        }
+    }
+    below.into_iter().rev().chain(above)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platform::memory::map_zeroes;
+
+    #[test]
+    fn pieces_are_given_once_and_again_after_they_came_back() {
+        let (mut room, text) = (Room::new(), Text::open());
+        let module = map_zeroes(1 << 20, READ).expect("a module").addr();
+        let module = module..module + (1 << 20);
+        let piece = |room: &mut Room, n: usize| {
+            let code = std::vec![n as u8; 100];
+            room.fill(&text, &module, 1000, |_| Some(code)).expect("room")
+        };
+        let count = BLOCK / 112 + 10;
+        let pieces: Vec<_> = (0..count).map(|n| piece(&mut room, n)).collect();
+        for (n, piece) in pieces.iter().enumerate() {
+            assert_eq!(piece.len(), 112);
+            assert!(
+                piece.start.abs_diff(module.start).max(piece.start.abs_diff(module.end)) < i32::MAX as usize
+            );
+            // SAFETY: reads what was just written.
+            assert!(unsafe { super::super::text::holds(piece.start, &[n as u8; 100]) });
+        }
+        let mut starts: Vec<_> = pieces.iter().map(|piece| piece.start).collect();
+        starts.sort_unstable();
+        assert!(starts.windows(2).all(|pair| pair[0] + 112 <= pair[1]));
+        assert_eq!(room.blocks.len(), 2);
+        pieces.into_iter().rev().for_each(|piece| room.give_back(piece));
+        assert!(room.blocks.iter().all(|b| b.free == [b.address..b.address + BLOCK]));
+        assert_eq!(room.fill(&text, &module, 64, |_| None), None);
+        assert!(room.blocks.iter().all(|b| b.free == [b.address..b.address + BLOCK]), "nothing lost");
+    }
+
+    #[test]
+    fn places_are_free_in_reach_and_never_below_a_stack() {
+        let map = |start, end, grows_down| Mapping { range: start..end, grows_down };
+        let mapped = [
+            map(0x40_0000, 0x50_0000, false),
+            map(0x1000_0000, 0x1010_0000, false),
+            map(0x2000_0000, 0x2001_0000, true),
+            map(0x9000_0000_0000, 0x9000_0001_0000, false),
+        ];
+        let found: Vec<_> = places(&mapped, &(0x1000_0000..0x1010_0000)).collect();
+        assert_eq!(found, [0x1000_0000 - MARGIN - BLOCK, 0x40_0000 - MARGIN - BLOCK]);
+        assert!(parse(b"7ffc-7ffd rw-p 0 00:00 0 [stack]").is_some_and(|m| m.grows_down));
+        assert!(parse(b"garbage").is_none());
+    }
+}

@@ -1,0 +1,51 @@
+//! A place where the program waits busily, and what is known about it.
+//!
+//! Invariants:
+//! 1. A site's memory is never given back, only used again for another place: a thread may still hold
+//!    its address, in its thread block or in a stub.
+//! 2. All fields are atomic: any thread reads and counts at any time; `pause`, `entry`, `how` and `record` are
+//!    changed only by the holder of the guard's latch.
+
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use preload_abi::live::{self, How};
+
+/// See the module's text.
+#[derive(Default)]
+pub struct Site {
+    /// The address of the PAUSE in memory.
+    pub pause: AtomicUsize,
+    /// Where the loop's copy is entered; 0: there is none.
+    pub entry: AtomicUsize,
+    /// [`How`] it is waited at now.
+    how: AtomicU32,
+    /// Rounds before the first yield, as learnt here; 0: the option's number.
+    pub spins: AtomicU32,
+    /// How many waits in a row were over at the first visit, less those that were not.
+    pub short: AtomicU32,
+    /// How often it has been let go.
+    pub released: AtomicU32,
+    /// Where its statistics are kept, or null.
+    pub record: AtomicPtr<live::Site>,
+}
+
+impl Site {
+    /// How the site is waited at.
+    pub fn how(&self) -> How {
+        How::from_number(self.how.load(Ordering::Relaxed)).unwrap_or(How::Left)
+    }
+
+    /// Notes how the site is waited at, here and in its statistics.
+    pub fn set_how(&self, how: How) {
+        self.how.store(how as u32, Ordering::Relaxed);
+        if let Some(record) = self.record() {
+            record.how.store(how as u32, Ordering::Relaxed);
+        }
+    }
+
+    /// Its statistics, if any are kept.
+    #[inline]
+    pub fn record(&self) -> Option<&live::Site> {
+        // SAFETY: either null or a record in the live file, which stays mapped as long as the process.
+        unsafe { self.record.load(Ordering::Acquire).as_ref() }
+    }
+}

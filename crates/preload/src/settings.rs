@@ -1,0 +1,80 @@
+//! What the library was asked to do, in a form that hot paths can read.
+//!
+//! Written once, before the first site is repaired; read with relaxed loads ever after. The values are
+//! those of [`preload_abi::options::Options`], with times already in ticks.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use preload_abi::options::{Guard, Options};
+
+/// The numbers of the adaptive wait.
+pub struct Settings {
+    /// Rounds before the first yield.
+    pub spins: AtomicU32,
+    /// Yields before the first sleep.
+    pub yields: AtomicU32,
+    /// By how much each sleep is longer than the last, in nanoseconds.
+    pub step_ns: AtomicU64,
+    /// The longest sleep, in nanoseconds.
+    pub ceiling_ns: AtomicU64,
+    /// A thread that was away from a site for so long starts afresh, in ticks.
+    pub quiet_ticks: AtomicU64,
+    /// A yield that took so long let somebody else run, in ticks.
+    pub slow_yield_ticks: AtomicU64,
+    /// A wait that is over after so long was a short one, in ticks.
+    pub short_wait_ticks: AtomicU64,
+    /// [`Guard`]
+    guard: AtomicU32,
+    verbose: AtomicBool,
+    traps: AtomicBool,
+}
+
+/// How long a yield takes, at least, if another thread ran meanwhile.
+const SLOW_YIELD_NS: u64 = 20_000;
+/// The longest wait that spinning would have been right for: a few times the cost of a yield.
+const SHORT_WAIT_NS: u64 = 10_000;
+
+/// The settings of this process.
+pub static SETTINGS: Settings = Settings {
+    spins: AtomicU32::new(10),
+    yields: AtomicU32::new(1000),
+    step_ns: AtomicU64::new(100_000),
+    ceiling_ns: AtomicU64::new(1_000_000),
+    quiet_ticks: AtomicU64::new(10_000),
+    slow_yield_ticks: AtomicU64::new(SLOW_YIELD_NS),
+    short_wait_ticks: AtomicU64::new(SHORT_WAIT_NS),
+    guard: AtomicU32::new(Guard::Off as u32),
+    verbose: AtomicBool::new(false),
+    traps: AtomicBool::new(false),
+};
+
+impl Settings {
+    /// Takes over the numbers of the options.
+    pub fn set(&self, options: &Options<'_>, ticks: impl Fn(u64) -> u64) {
+        self.spins.store(options.spins, Ordering::Relaxed);
+        self.yields.store(options.yields, Ordering::Relaxed);
+        self.step_ns.store(u64::from(options.step_us) * 1000, Ordering::Relaxed);
+        self.ceiling_ns.store(u64::from(options.ceiling_us) * 1000, Ordering::Relaxed);
+        self.quiet_ticks.store(ticks(u64::from(options.quiet_us) * 1000), Ordering::Relaxed);
+        self.slow_yield_ticks.store(ticks(SLOW_YIELD_NS), Ordering::Relaxed);
+        self.short_wait_ticks.store(ticks(SHORT_WAIT_NS), Ordering::Relaxed);
+        self.verbose.store(options.verbose, Ordering::Relaxed);
+        self.traps.store(options.trap, Ordering::Relaxed);
+        self.guard.store(options.guard as u32, Ordering::Release);
+    }
+}
+
+/// How the guard works.
+pub fn guard() -> Guard {
+    let number = SETTINGS.guard.load(Ordering::Acquire);
+    [Guard::On, Guard::Always, Guard::Sample].into_iter().find(|g| *g as u32 == number).unwrap_or(Guard::Off)
+}
+
+/// Whether to say on standard error what could not be done.
+pub fn verbose() -> bool {
+    SETTINGS.verbose.load(Ordering::Relaxed)
+}
+
+/// Whether breakpoints may be used where no jump fits.
+pub fn traps_wanted() -> bool {
+    SETTINGS.traps.load(Ordering::Relaxed)
+}

@@ -1,0 +1,260 @@
+//! Statistics: a live file that is mapped while the program runs, and a report when it ends.
+//!
+//! Nothing is made before there is something to tell: the file appears when the first search begins. It
+//! is shared memory, so a program that is killed has lost nothing, and processes forked from it go on
+//! counting in the same file; a program that one of them executes has its own.
+//!
+//! | asked for | live file | at a normal exit |
+//! | --- | --- | --- |
+//! | `stats=stderr` | `$TMPDIR/manx-stats-UID/PID.live`, kept | a table on standard error |
+//! | `stats=FILE` | `FILE.live`, removed at the end unless forked processes may still count | JSON in `FILE` |
+//!
+//! A process other than the one in the option `pid` writes `FILE.PID` instead of `FILE`.
+//!
+//! Invariants:
+//! 1. `LIVE` is null or a mapping of [`live::FILE_BYTES`] that stays for the life of the process.
+//! 2. Records are written by the holder of the guard's latch, and counted in `sites` when complete.
+
+use crate::elf::modules::Module;
+use crate::elf::symbols::Table;
+use crate::guard::search::file_name;
+use crate::guard::site::Site;
+use crate::process::{self, Path};
+use core::fmt::Write;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use platform::file::{self, File};
+use platform::{clock, memory};
+use preload_abi::live::{self, Header, How, Live};
+use preload_abi::options::{self, Options, Stats};
+use preload_abi::render;
+
+/// By Invariant 1.
+static LIVE: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+/// Statistics were asked for and can be kept.
+static WANTED: AtomicBool = AtomicBool::new(false);
+/// Whether the report goes to standard error.
+static TO_STDERR: AtomicBool = AtomicBool::new(false);
+/// Processes were forked from this one, or this one was forked: others may still count.
+static FORKED: AtomicBool = AtomicBool::new(false);
+/// The process that loaded the library.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+/// The names of the two files.
+struct Names {
+    live: Path,
+    report: Path,
+}
+
+static NAMES: crate::latch::Latch<Names> =
+    crate::latch::Latch::new(Names { live: Path::new(), report: Path::new() });
+
+/// Notes what was asked for; nothing is made yet.
+pub fn prepare(options: &Options<'_>) {
+    let pid = process::id();
+    OWNER.store(pid, Ordering::Relaxed);
+    let mut names = NAMES.lock();
+    let named = match options.stats {
+        Stats::Off => return,
+        Stats::Stderr => {
+            TO_STDERR.store(true, Ordering::Relaxed);
+            name_in_own_folder(&mut names.live, pid)
+        }
+        Stats::File(encoded) => {
+            let mut buffer = [0; Path::BYTES];
+            options::decode(encoded, &mut buffer).is_some_and(|path| {
+                let first = options.pid == 0 || options.pid == pid;
+                let mut name = || {
+                    names.report.push(path)?;
+                    if !first {
+                        write!(names.report, ".{pid}").ok()?;
+                    }
+                    let report = names.report;
+                    names.live.push(report.bytes())?;
+                    names.live.push(b".live")
+                };
+                name().is_some()
+            })
+        }
+    };
+    WANTED.store(named, Ordering::Release);
+    if !named {
+        process::say(options.verbose, format_args!("the path for statistics is too long"));
+    }
+}
+
+/// `$TMPDIR/manx-stats-UID/PID.live`, in a folder that is ours alone.
+fn name_in_own_folder(path: &mut Path, pid: u32) -> bool {
+    let user = process::user();
+    let folder = process::variable(b"TMPDIR").filter(|value| !value.is_empty()).unwrap_or(b"/tmp");
+    let named = path.push(folder).is_some() && write!(path, "/manx-stats-{user}").is_ok();
+    if !named || file::make_folder(path.as_c_str()).is_err() {
+        return false;
+    }
+    // Somebody else's folder of that name is not to be trusted with a file of a name known in advance.
+    let own = File::open(path.as_c_str()).and_then(|folder| folder.owner_and_mode());
+    own.is_ok_and(|(owner, mode)| owner == user && mode & 0o077 == 0) && write!(path, "/{pid}.live").is_ok()
+}
+
+/// The mapped file; made now if it is wanted and not there yet.
+fn header() -> Option<&'static Header> {
+    if !WANTED.load(Ordering::Acquire) {
+        return None;
+    }
+    let mut mapped = LIVE.load(Ordering::Acquire);
+    if mapped.is_null() {
+        mapped = make()?;
+        LIVE.store(mapped, Ordering::Release);
+    }
+    // SAFETY: by Invariant 1; a Header is made of atomics, and zeroes are one.
+    unsafe { mapped.cast::<Header>().as_ref() }
+}
+
+fn make() -> Option<*mut u8> {
+    let made = File::create(NAMES.lock().live.as_c_str()).and_then(|file| {
+        file.set_length(live::FILE_BYTES)?;
+        memory::map_shared(&file, live::FILE_BYTES)
+    });
+    let Ok(mapped) = made else {
+        WANTED.store(false, Ordering::Release);
+        process::say(crate::settings::verbose(), format_args!("the statistics file cannot be made"));
+        return None;
+    };
+    let header = mapped.cast::<Header>();
+    // SAFETY: the mapping is new, long enough and page-aligned; nobody else knows it yet.
+    unsafe {
+        let program = process::executable();
+        let bytes = program.bytes();
+        let room = &mut (*header).program;
+        let length = bytes.len().min(room.len());
+        room[..length].copy_from_slice(&bytes[..length]);
+        let header = &*header;
+        header.format.store(live::FORMAT, Ordering::Relaxed);
+        header.pid.store(process::id(), Ordering::Relaxed);
+        header.state.store(live::RUNNING, Ordering::Relaxed);
+        header.started_ns.store(clock::since_1970_ns(), Ordering::Relaxed);
+        header.ticks_per_second.store(clock::ticks_per_second(), Ordering::Relaxed);
+        header.magic.store(live::MAGIC, Ordering::Release);
+    }
+    Some(mapped)
+}
+
+/// The record for the PAUSE at `pause`: the one that it had before, if its module was closed and opened
+/// again, else a new one.
+fn record(module: &Module<'_>, pause: usize, how: How, reason: &str) -> Option<&'static live::Site> {
+    let header = header()?;
+    let offset = pause.wrapping_sub(module.bias) as u64;
+    let executable = process::executable();
+    let path = if module.path.is_empty() { executable.as_c_str() } else { module.path };
+    let name = file_name(path);
+    let name = &name[..name.len().min(64)];
+    let count = header.sites.load(Ordering::Acquire) as usize;
+    let sites = core::ptr::from_ref(header).wrapping_add(1).cast::<live::Site>();
+    // SAFETY: by Invariant 1 there are CAPACITY records behind the header.
+    let known = unsafe { core::slice::from_raw_parts(sites, count.min(live::CAPACITY)) };
+    let again = known
+        .iter()
+        .find(|site| site.offset.load(Ordering::Relaxed) == offset && live::name(&site.module) == name);
+    if let Some(site) = again {
+        write_reason(site, reason);
+        site.how.store(how as u32, Ordering::Relaxed);
+        return Some(site);
+    }
+    if count >= live::CAPACITY {
+        header.dropped.fetch_add(1, Ordering::Relaxed);
+        return None;
+    }
+    let place = sites.wrapping_add(count).cast_mut();
+    // SAFETY: by Invariant 2 nobody reads this record before it is counted, and nobody else writes it.
+    let site = unsafe {
+        let site = &mut *place;
+        site.module[..name.len()].copy_from_slice(name);
+        name_function(&mut site.symbol, module, pause);
+        site.offset.store(offset, Ordering::Relaxed);
+        site.how.store(how as u32, Ordering::Relaxed);
+        &*place
+    };
+    write_reason(site, reason);
+    header.sites.store(count as u32 + 1, Ordering::Release);
+    Some(site)
+}
+
+/// Why the site is left alone; empty if it is not. May be read meanwhile, byte by byte.
+fn write_reason(site: &live::Site, reason: &str) {
+    let first = core::ptr::from_ref(&site.reason).cast::<u8>().cast_mut();
+    for at in 0..site.reason.len() {
+        let byte = reason.as_bytes().get(at).copied().unwrap_or(0);
+        // SAFETY: within the array, which lies in the mapped file; by Invariant 2 nobody else writes it.
+        unsafe { first.add(at).write_volatile(byte) };
+    }
+}
+
+fn name_function(into: &mut [u8; 64], module: &Module<'_>, pause: usize) {
+    let Some(table) = Table::of(module) else { return };
+    let Some((name, start)) = table.enclosing(pause) else { return };
+    let mut text = process::Text { room: into, length: 0 };
+    let name = name.to_str().unwrap_or("?");
+    let _ = write!(text, "{}+{:#x}", &name[..name.floor_char_boundary(52)], pause - start);
+}
+
+/// Gives a site its record, if statistics are kept.
+pub fn attach(site: &Site, module: &Module<'_>, pause: usize) {
+    let record = record(module, pause, How::Left, "");
+    let record = record.map_or(core::ptr::null_mut(), |record| core::ptr::from_ref(record).cast_mut());
+    site.record.store(record, Ordering::Release);
+}
+
+/// A PAUSE was left alone.
+pub fn left(module: &Module<'_>, pause: usize, reason: &str) {
+    record(module, pause, How::Left, reason);
+}
+
+/// A module of so many bytes of text was searched.
+pub fn module(bytes: usize) {
+    if let Some(header) = header() {
+        header.modules.fetch_add(1, Ordering::Relaxed);
+        header.text_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// A search took so long.
+pub fn searched(ns: u64) {
+    if let Some(header) = header() {
+        header.scans.fetch_add(1, Ordering::Relaxed);
+        header.scan_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+}
+
+/// After a fork, in parent and child.
+pub fn forked() {
+    FORKED.store(true, Ordering::Relaxed);
+}
+
+/// The process exits: writes the report.
+pub fn finish() {
+    let mapped = LIVE.load(Ordering::Acquire);
+    if mapped.is_null() {
+        return;
+    }
+    // SAFETY: by Invariant 1.
+    let bytes = unsafe { core::slice::from_raw_parts(mapped, live::FILE_BYTES) };
+    let Ok(live) = Live::new(bytes) else { return };
+    let owner = process::id() == OWNER.load(Ordering::Relaxed);
+    if owner {
+        live.header().state.store(live::ENDED, Ordering::Release);
+    }
+    if TO_STDERR.load(Ordering::Relaxed) {
+        if owner {
+            let _ = render::table(&live, &mut process::Output::new(2));
+        }
+        return;
+    }
+    let names = NAMES.lock();
+    let Ok(report) = File::create_for_user(names.report.as_c_str()) else {
+        process::say(crate::settings::verbose(), format_args!("the statistics cannot be written"));
+        return;
+    };
+    let written = render::json(&live, &mut process::Output::new(report.descriptor())).is_ok();
+    if written && owner && !FORKED.load(Ordering::Relaxed) {
+        let _ = file::remove(names.live.as_c_str());
+    }
+}

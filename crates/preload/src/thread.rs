@@ -1,0 +1,135 @@
+//! What the library remembers of each thread: one zero-initialised block in static thread-local storage.
+//!
+//! `thread_local!` in a shared library asks the loader for the block's address, and the loader may call
+//! `malloc`, which a waiter in a trampoline or a signal handler must not. A `.tbss` variable that is
+//! read at a fixed distance from the thread pointer (the initial-exec model) is simply there, in every
+//! thread, from its first instruction on: no destructor, nothing to allocate, nothing to free.
+//!
+//! Invariants:
+//! 1. A block is read and written only by its own thread, and by signal handlers that run on it. Fields
+//!    are cells, never borrowed across a point where a handler may run.
+//! 2. All-zero means: never waited, nothing blocked.
+
+use core::cell::Cell;
+
+/// See the module's text.
+#[repr(C)]
+pub struct Thread {
+    /// The site of the wait that goes on (its address; 0: none does). The copies of loops write 0 here
+    /// without being asked for when a wait begins and when it ends: see `spinloop::copy`.
+    pub waiting: Cell<usize>,
+    /// The site of the wait that goes on, or of the last one (its address; 0: none yet).
+    pub site: Cell<usize>,
+    /// When the thread left that site, in ticks.
+    pub left_ticks: Cell<u64>,
+    /// When the wait began, in ticks.
+    pub began_ticks: Cell<u64>,
+    /// Rounds of this wait so far.
+    pub round: Cell<u32>,
+    /// Up to when the wait's time has been added to the site's statistics, in ticks.
+    pub counted_ticks: Cell<u64>,
+    /// Rounds of this wait that have been added to the site's statistics.
+    pub counted_rounds: Cell<u32>,
+    /// Yields not yet added to the site's statistics.
+    pub yields: Cell<u32>,
+    /// Sleeps not yet added to the site's statistics.
+    pub sleeps: Cell<u32>,
+    /// What this wait has met so far: bits of [`super::guard::visit`].
+    pub met: Cell<u32>,
+    /// 1 if the program believes that it has blocked SIGTRAP on this thread.
+    pub trap_blocked: Cell<u32>,
+    /// 1 if a SIGTRAP came meanwhile that the program has yet to get.
+    pub trap_pending: Cell<u32>,
+}
+
+const _: () = assert!(size_of::<Thread>() <= 96);
+
+#[cfg(target_arch = "x86_64")]
+core::arch::global_asm!(
+    ".pushsection .tbss.manx_thread,\"awT\",@nobits",
+    ".balign 32",
+    ".hidden manx_thread",
+    ".globl manx_thread",
+    ".type manx_thread,@object",
+    ".size manx_thread,96",
+    "manx_thread: .zero 96",
+    ".popsection",
+);
+
+#[cfg(target_arch = "aarch64")]
+core::arch::global_asm!(
+    ".pushsection .tbss.manx_thread,\"awT\",%nobits",
+    ".balign 32",
+    ".hidden manx_thread",
+    ".globl manx_thread",
+    ".type manx_thread,%object",
+    ".size manx_thread,96",
+    "manx_thread: .zero 96",
+    ".popsection",
+);
+
+/// The calling thread's block.
+#[inline(always)]
+pub fn current() -> &'static Thread {
+    let block: *const Thread;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reads the thread pointer and the variable's offset from it, which the loader filled in.
+    unsafe {
+        core::arch::asm!(
+            "mov {block}, qword ptr [rip + manx_thread@GOTTPOFF]",
+            "add {block}, qword ptr fs:[0]",
+            block = out(reg) block,
+            options(nostack, readonly),
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reads the thread pointer and the variable's offset from it, which the loader filled in.
+    unsafe {
+        core::arch::asm!(
+            "adrp {block}, :gottprel:manx_thread",
+            "ldr {block}, [{block}, :gottprel_lo12:manx_thread]",
+            "mrs {base}, tpidr_el0",
+            "add {block}, {block}, {base}",
+            block = out(reg) block,
+            base = out(reg) _,
+            options(nostack, readonly),
+        );
+    }
+    // SAFETY: the block is 96 bytes of this thread's own storage and lives as long as the thread; all-zero
+    // is valid (Invariant 2); the reference does not leave the thread, since Thread is not Sync.
+    unsafe { &*block }
+}
+
+/// How far from the thread pointer [`Thread::waiting`] lies.
+#[cfg(target_arch = "x86_64")]
+pub fn distance_of_waiting() -> i32 {
+    let distance: i64;
+    // SAFETY: reads the variable's offset from the thread pointer, which the loader filled in.
+    unsafe {
+        core::arch::asm!(
+            "mov {distance}, qword ptr [rip + manx_thread@GOTTPOFF]",
+            distance = out(reg) distance,
+            options(nostack, readonly),
+        );
+    }
+    const { assert!(core::mem::offset_of!(Thread, waiting) == 0) };
+    distance as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thread_has_its_own_zeroed_block() {
+        current().round.set(7);
+        std::thread::spawn(|| {
+            assert_eq!((current().round.get(), current().site.get()), (0, 0));
+            current().round.set(8);
+        })
+        .join()
+        .expect("the thread");
+        assert_eq!(current().round.get(), 7);
+        assert!(core::ptr::from_ref(current()).addr().is_multiple_of(32));
+    }
+}

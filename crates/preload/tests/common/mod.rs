@@ -1,0 +1,173 @@
+//! Runs small C programs under the library that was built beside the test.
+//!
+//! Each program is compiled with the system's C compiler when it is first wanted, with its symbols
+//! exported, so that the statistics name the functions in which threads waited. It runs with a limit on
+//! its time, which only bounds a failure.
+#![allow(dead_code)]
+
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a program may run.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// `libmanx_preload.so`, as cargo built it for this test.
+pub fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("the test's own path");
+    let library = test.with_file_name("libmanx_preload.so");
+    assert!(library.exists(), "{}: not built", library.display());
+    library
+}
+
+/// A folder for this test process's files.
+pub fn folder() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("preload-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+/// Compiles `tests/programs/NAME.c` and returns the program's path.
+pub fn program(name: &str) -> PathBuf {
+    let into = folder().join(name);
+    compile(name, &into, &[]);
+    into
+}
+
+/// Compiles `tests/programs/NAME.c` as a library.
+pub fn shared_library(name: &str) -> PathBuf {
+    let into = folder().join(format!("lib{name}.so"));
+    compile(name, &into, &["-shared", "-fPIC"]);
+    into
+}
+
+fn compile(name: &str, into: &Path, flags: &[&str]) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
+    let made = Command::new("cc")
+        .args(["-O2", "-g", "-Wall", "-Werror", "-pthread", "-rdynamic", "-D_GNU_SOURCE"])
+        .args(flags)
+        .arg("-o")
+        .arg(into)
+        .arg(&source)
+        .output()
+        .expect("a C compiler (cc)");
+    assert!(made.status.success(), "{}:\n{}", source.display(), String::from_utf8_lossy(&made.stderr));
+}
+
+/// What a program did.
+pub struct Outcome {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it wrote.
+    pub stdout: String,
+    /// What it complained about.
+    pub stderr: String,
+    /// The statistics file it left, if it did.
+    pub report: Option<serde_json::Value>,
+}
+
+impl Outcome {
+    /// Fails, with what the program said, unless it exited with 0.
+    #[track_caller]
+    pub fn succeeded(&self) -> &Outcome {
+        assert!(
+            self.status.success(),
+            "{} (signal {:?})\n{}{}{:#?}",
+            self.status,
+            self.status.signal(),
+            self.stdout,
+            self.stderr,
+            self.report,
+        );
+        self
+    }
+
+    /// The records of all PAUSEs in a function, as the statistics have them.
+    pub fn sites(&self, function: &str) -> Vec<&serde_json::Value> {
+        let report = self.report.as_ref().unwrap_or_else(|| panic!("no statistics\n{}", self.stderr));
+        let sites = report["sites"].as_array().expect("a list of sites");
+        let named = |site: &&serde_json::Value| {
+            site["symbol"].as_str().is_some_and(|symbol| symbol.split('+').next() == Some(function))
+        };
+        sites.iter().filter(named).collect()
+    }
+
+    /// Fails unless threads waited in `function`, which was reached `how` ("jump" or "trap").
+    #[track_caller]
+    pub fn waited(&self, function: &str, how: &str) -> &Outcome {
+        let sites = self.sites(function);
+        let visited = |site: &&serde_json::Value| site["how"] == how && site["visits"].as_u64() > Some(0);
+        assert!(
+            sites.iter().any(|site| visited(&site)),
+            "{function} by {how}:\n{:#?}\n{}",
+            self.report,
+            self.stderr
+        );
+        self
+    }
+}
+
+/// Runs `command` under the library with these options (`MANX_OPTIONS`), and statistics.
+pub fn run(mut command: Command, options: &str) -> Outcome {
+    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let report = folder().join(format!("stats-{number}.json"));
+    let mut all = format!("stats={}", report.display());
+    if !options.is_empty() {
+        all = format!("{all},{options}");
+    }
+    command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", all).env_remove("MANX");
+    let mut outcome = finish(command);
+    let bytes = std::fs::read(&report).ok();
+    outcome.report = bytes.map(|bytes| serde_json::from_slice(&bytes).expect("JSON"));
+    outcome
+}
+
+/// Runs a program of `tests/programs` under the library.
+pub fn under_manx(name: &str, arguments: &[&str], options: &str) -> Outcome {
+    let mut command = Command::new(program(name));
+    command.args(arguments);
+    run(command, options)
+}
+
+/// Runs a command as it is.
+pub fn finish(mut command: Command) -> Outcome {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let out = drain(child.stdout.take().expect("a pipe"));
+    let err = drain(child.stderr.take().expect("a pipe"));
+    let status = wait(&mut child, &command);
+    let text = |thread: std::thread::JoinHandle<Vec<u8>>| {
+        String::from_utf8_lossy(&thread.join().expect("read")).into_owned()
+    };
+    Outcome { status, stdout: text(out), stderr: text(err), report: None }
+}
+
+fn drain(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut all = Vec::new();
+        let _ = from.read_to_end(&mut all);
+        all
+    })
+}
+
+fn wait(child: &mut Child, command: &Command) -> ExitStatus {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("a child") {
+            return status;
+        }
+        if start.elapsed() > LIMIT {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("{command:?}: still running after {LIMIT:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
