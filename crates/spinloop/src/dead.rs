@@ -88,10 +88,21 @@ impl<'a> Dead<'a> {
             parts.iter().map(|part| self.surveys.get(&part.start).and_then(Option::as_ref)).collect();
 
         let mut runs = Vec::new();
-        // The outermost parts are there for their references only.
-        for three in surveys.windows(3) {
-            if let [Some(before), Some(here), Some(behind)] = three {
-                let touched = |run: &Range<u64>| before.references.touch(run) || behind.references.touch(run);
+        for (n, &here) in surveys.iter().enumerate() {
+            let Some(here) = here else { continue };
+            // The outermost parts are there for their references only, unless nothing lies beyond them.
+            let side = |at: Option<usize>, beyond: Option<Range<u64>>| match at.and_then(|at| surveys.get(at))
+            {
+                Some(&neighbour) => neighbour.map(|neighbour| Some(&neighbour.references)),
+                None => beyond.is_none().then_some(None),
+            };
+            let unwind = &self.source.unwind;
+            let before = side(n.checked_sub(1), unwind.preceding(here.part.start));
+            let behind = side(n.checked_add(1), unwind.following(here.part.start));
+            if let (Some(before), Some(behind)) = (before, behind) {
+                let touched = |run: &&Range<u64>| {
+                    before.into_iter().chain(behind).any(|references| references.touch(run))
+                };
                 runs.extend(here.runs.iter().filter(|run| !touched(run)).cloned());
             }
         }

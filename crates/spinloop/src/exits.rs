@@ -129,7 +129,49 @@ impl<'a> Flows<'a> {
             writes |= effect.writes;
             effects.insert(n, effect);
         }
-        Flows { graph, region, effects, writes }
+        let mut flows = Flows { graph, region, effects, writes };
+        flows.name_through_variables();
+        flows
+    }
+
+    /// Unoptimised code loads a pointer from its variable for every access. Places that are reached through
+    /// such a register get a name of their own: the same variable and displacement name the same memory.
+    fn name_through_variables(&mut self) {
+        let moving: Vec<u32> = self.effects.keys().copied().collect();
+        for n in moving {
+            let Some(mut effect) = self.effects.get(&n).cloned() else { continue };
+            for place in effect.loads.iter_mut().chain(&mut effect.stores) {
+                if self.writes.intersects(place.registers)
+                    && let Some(named) = self.through_variable(n, place)
+                {
+                    *place = named;
+                }
+            }
+            self.effects.insert(n, effect);
+        }
+    }
+
+    /// A name for `place`, which instruction `n` accesses, if its one register comes from a variable that
+    /// the region does not write.
+    fn through_variable(&self, n: u32, place: &Place) -> Option<Place> {
+        if place.registers.each().count() != 1 {
+            return None;
+        }
+        let (definitions, false) = self.definitions(n, Location::Register(place.registers)) else {
+            return None;
+        };
+        let &[definition] = definitions.as_slice() else { return None };
+        let load = self.effects.get(&definition)?;
+        let &[variable] = load.loads.as_slice() else { return None };
+        let plain =
+            !load.arithmetic && load.reads == Registers::NONE && !self.writes.intersects(variable.registers);
+        if !plain || self.stored(&variable) {
+            return None;
+        }
+        // Any number that is the same for the same variable will do.
+        let form =
+            (variable.form ^ variable.displacement.rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Some(Place { registers: variable.registers, form: form ^ place.form, local: false, ..*place })
     }
 
     /// Follows everything that the jump `n` depends on.
