@@ -44,9 +44,10 @@ pub fn run() -> Result {
         tree.files.iter().flat_map(|file| FILE_CHECKS.iter().flat_map(move |check| check(file))).collect();
     findings.extend(links::check(&tree));
     findings.extend(arrows::check(&tree, &workspace.packages));
-    match library::check(&workspace.library(), &tree) {
-        library::Answer::Looked(found) => findings.extend(found),
-        library::Answer::NotLooked(why) => println!("tidy: left out: {why}"),
+    let (found, left_out) = library::check(&workspace.library(), &tree);
+    findings.extend(found);
+    if let Some(why) = left_out {
+        println!("tidy: left out: {why}");
     }
     findings.sort();
     for finding in &findings {

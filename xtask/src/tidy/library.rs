@@ -23,14 +23,6 @@ const EXPORTS: &str = "crates/preload/exports.txt";
 /// The library's name.
 const NAME: &str = "libmanx_preload.so";
 
-/// What came of it.
-pub enum Answer {
-    /// The library was there, and this was found.
-    Looked(Vec<Finding>),
-    /// It was not, for this reason.
-    NotLooked(String),
-}
-
 /// What the library's ELF file says about it.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Facts {
@@ -40,23 +32,29 @@ struct Facts {
     versions: BTreeSet<String>,
 }
 
-/// Looks at the library, if it has been built.
-pub fn check(library: &Path, tree: &Tree) -> Answer {
+/// Looks at the library, as far as it and the list are there; what is left out comes with its reason.
+pub fn check(library: &Path, tree: &Tree) -> (Vec<Finding>, Option<String>) {
     let Ok(bytes) = fs::read(library) else {
-        return Answer::NotLooked(format!("{} is not built (cargo xtask build)", library.display()));
+        let why = format!("{} is not built (cargo xtask build)", library.display());
+        return (Vec::new(), Some(why));
     };
+    let facts = match facts(&bytes) {
+        Ok(facts) => facts,
+        Err(error) => {
+            return (vec![Finding::new(NAME, 0, format!("cannot be read: {error}"), "build it again")], None);
+        }
+    };
+    let mut findings = loading(&facts);
     let Some(list) = tree.file(EXPORTS) else {
-        return Answer::NotLooked(format!("{EXPORTS}, the names that may be exported, is not there"));
+        return (findings, Some(format!("{EXPORTS}, the names that may be exported, is not there")));
     };
     let allowed = list.lines().map(|(_, line)| line.split('#').next().unwrap_or_default().trim());
-    let allowed: BTreeSet<&str> = allowed.filter(|name| !name.is_empty()).collect();
-    Answer::Looked(match facts(&bytes) {
-        Ok(facts) => judge(&facts, &allowed),
-        Err(error) => vec![Finding::new(NAME, 0, format!("cannot be read: {error}"), "build it again")],
-    })
+    findings.extend(exports(&facts, &allowed.filter(|name| !name.is_empty()).collect()));
+    (findings, None)
 }
 
-fn judge(facts: &Facts, allowed: &BTreeSet<&str>) -> Vec<Finding> {
+/// What keeps it from being loaded everywhere (1 and 3).
+fn loading(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if facts.soname.as_deref() != Some(NAME) {
         let what = format!("its SONAME is {}", facts.soname.as_deref().unwrap_or("missing"));
@@ -65,13 +63,15 @@ fn judge(facts: &Facts, allowed: &BTreeSet<&str>) -> Vec<Finding> {
     for version in facts.versions.iter().filter(|version| is_newer(version)) {
         let (major, minor) = NEWEST;
         let what = format!("needs {version}, newer than GLIBC_{major}.{minor}");
-        findings.push(Finding::new(
-            NAME,
-            0,
-            what,
-            "`objdump -T` names the symbol: fetch it by dlsym, or do without",
-        ));
+        let remedy = "`objdump -T` names the symbol: fetch it by dlsym, or do without";
+        findings.push(Finding::new(NAME, 0, what, remedy));
     }
+    findings
+}
+
+/// What it exports and should not, and the other way round (2).
+fn exports(facts: &Facts, allowed: &BTreeSet<&str>) -> Vec<Finding> {
+    let mut findings = Vec::new();
     for name in facts.exports.iter().filter(|name| !allowed.contains(name.as_str())) {
         let what = format!("exports `{name}`");
         findings.push(Finding::new(NAME, 0, what, format!("hide it, or list it in {EXPORTS}")));
@@ -169,7 +169,7 @@ mod tests {
     fn what_is_not_listed_and_what_is_listed_in_vain_is_found() {
         let facts = built("-Wl,-soname,libmanx_preload.so");
         let allowed = BTreeSet::from(["manx_listed", "manx_pointer", "manx_gone"]);
-        let found: Vec<String> = judge(&facts, &allowed).iter().map(ToString::to_string).collect();
+        let found: Vec<String> = exports(&facts, &allowed).iter().map(ToString::to_string).collect();
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("exports `manx_other`"), "{found:?}");
         assert!(found[1].contains("lists `manx_gone`"), "{found:?}");
@@ -178,8 +178,7 @@ mod tests {
     #[test]
     fn a_wrong_soname_is_found() {
         let facts = built("-Wl,-soname,liba.so.1");
-        let allowed = BTreeSet::from(["manx_listed", "manx_pointer", "manx_other"]);
-        assert!(judge(&facts, &allowed)[0].what.contains("liba.so.1"));
+        assert!(loading(&facts)[0].what.contains("liba.so.1"));
     }
 
     #[test]
@@ -199,7 +198,19 @@ mod tests {
 
     #[test]
     fn a_library_that_is_not_built_is_left_out_with_a_reason() {
-        let answer = check(Path::new("/no/such/library.so"), &Tree::of(Vec::new()));
-        assert!(matches!(answer, Answer::NotLooked(why) if why.contains("cargo xtask build")));
+        let (findings, left_out) = check(Path::new("/no/such/library.so"), &Tree::of(Vec::new()));
+        assert!(findings.is_empty() && left_out.unwrap().contains("cargo xtask build"));
+    }
+
+    #[test]
+    fn without_the_list_the_rest_is_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("a.so");
+        fs::write(&library, "not a library").unwrap();
+        let (findings, left_out) = check(&library, &Tree::of(Vec::new()));
+        assert!(findings[0].what.contains("cannot be read") && left_out.is_none());
+        let own = std::env::current_exe().unwrap();
+        let (findings, left_out) = check(&own, &Tree::of(Vec::new()));
+        assert!(findings[0].what.contains("SONAME is missing") && left_out.unwrap().contains(EXPORTS));
     }
 }
