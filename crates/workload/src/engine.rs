@@ -135,3 +135,45 @@ pub fn run(program: &Program, start: Start, load: &Load) -> Result<Sample, Error
         stderr: finished.stderr,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(command: &Command) -> Vec<String> {
+        std::iter::once(command.get_program())
+            .chain(command.get_args())
+            .map(|w| w.to_string_lossy().into())
+            .collect()
+    }
+
+    #[test]
+    fn the_guarded_program_is_the_same_file() {
+        let program = Path::new("/x/driver");
+        assert_eq!(words(&command(program, Start::AsIs)), ["/x/driver"]);
+        let guarded = command(program, Start::Guarded(Path::new("/y/manx")));
+        assert_eq!(words(&guarded), ["/y/manx", "run", "--", "/x/driver"]);
+    }
+
+    #[test]
+    fn a_window_is_told_only_with_a_boost() {
+        let load = |boost| Load {
+            threads: 4,
+            seconds: 3.0,
+            warm_up: 0.5,
+            think_us: 300.0,
+            cpus: "0,1".into(),
+            boost,
+            window: Some((1.0, 2.0)),
+            seed: 1,
+            more: vec!["--records=5".into()],
+        };
+        assert!(!load(0).arguments().iter().any(|argument| argument.starts_with("--boost")));
+        let boosted = load(2).arguments();
+        for option in
+            ["--boost=2", "--boost-from=1", "--boost-to=2", "--threads=4", "--think-us=300", "--records=5"]
+        {
+            assert!(boosted.iter().any(|argument| argument == option), "{option}: {boosted:?}");
+        }
+    }
+}

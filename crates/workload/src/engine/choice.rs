@@ -6,6 +6,9 @@ use super::{Load, Program};
 use crate::error::Error;
 use std::path::PathBuf;
 
+/// What brings WiredTiger to this machine.
+pub(super) const PACKAGE: &str = "libwiredtiger-dev";
+
 /// The engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -57,9 +60,9 @@ impl Engines {
             Some(Kind::WiredTiger) => Engines::wiredtiger(choice, compiler),
             None if named => Engines::wiredtiger(choice, compiler),
             None => match Engines::wiredtiger(choice, compiler) {
-                Err(Error::Missing { what, .. }) if !what.contains("CC") => {
-                    let why = "WiredTiger is not installed (Debian: apt-get install libwiredtiger-dev)";
-                    Engines::snapshot(compiler, Some(why))
+                Err(Error::Missing { help, .. }) if help.contains(PACKAGE) => {
+                    let why = format!("WiredTiger is not installed (Debian: apt-get install {PACKAGE})");
+                    Engines::snapshot(compiler, Some(&why))
                 }
                 other => other,
             },

@@ -4,6 +4,7 @@
 //! everything that went into it, so that a second run starts at once and a changed source or library is
 //! compiled anew. It is written under another name and renamed, so that two runs at a time do no harm.
 
+use super::choice::PACKAGE;
 use crate::error::{Error, reason};
 use std::ffi::OsString;
 use std::fs;
@@ -26,6 +27,9 @@ const SOURCES: [(&str, &str); 12] = [
     ("threads.c", include_str!("../../engines/threads.c")),
     ("startup.c", include_str!("../../engines/startup.c")),
 ];
+
+/// As many lines of a compiler's complaint are shown.
+const WORDS: usize = 10;
 
 /// A C compiler and where its programs are kept.
 #[derive(Clone, Debug)]
@@ -100,8 +104,9 @@ impl Compiler {
         })?;
         if !output.status.success() {
             let words = String::from_utf8_lossy(&output.stderr).into_owned();
+            let first: Vec<&str> = words.lines().take(WORDS).collect();
             return Err(Error::missing(
-                format!("{source}: cannot be compiled\n{}", words.trim_end()),
+                format!("{source}: cannot be compiled\n{}", first.join("\n")),
                 help(&words),
             ));
         }
@@ -121,12 +126,17 @@ impl Compiler {
     }
 }
 
-/// What to install, as the compiler's words tell.
-fn help(words: &str) -> &'static str {
-    if words.contains("wiredtiger") {
-        "WiredTiger's header and library are missing (Debian: apt-get install libwiredtiger-dev), or name a library with --library, or choose --engine snapshot, which needs none"
+/// What to do, as the compiler's words tell.
+fn help(words: &str) -> String {
+    let missing = |name: &str| words.lines().any(|line| line.contains(name));
+    if missing("-lwiredtiger") || missing("wiredtiger.h: No such file") {
+        format!(
+            "WiredTiger's header and library are missing: install them (Debian: apt-get install {PACKAGE}), or name a library with --library, or choose --engine snapshot, which needs none"
+        )
+    } else if missing(".h: No such file") || missing("no include path") {
+        "headers of the C library are missing: install them (Debian: apt-get install libc6-dev)".into()
     } else {
-        "the C library's headers may be missing (Debian: apt-get install libc6-dev)"
+        "the engines need a C compiler that knows GNU C11, such as gcc or clang; CC names another one".into()
     }
 }
 
@@ -191,6 +201,8 @@ mod tests {
         assert!(error.to_string().contains("libc6-dev"), "{error}");
         assert!(help("fatal error: wiredtiger.h: No such file").contains("libwiredtiger-dev"));
         assert!(help("ld: cannot find -lwiredtiger").contains("libwiredtiger-dev"));
+        // Any other refusal of that source is not taken for a missing package.
+        assert!(!help("wiredtiger.c:9:1: error: unknown type name").contains("libwiredtiger-dev"));
     }
 
     #[test]
