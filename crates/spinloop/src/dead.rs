@@ -91,14 +91,13 @@ impl<'a> Dead<'a> {
         for (n, &here) in surveys.iter().enumerate() {
             let Some(here) = here else { continue };
             // The outermost parts are there for their references only, unless nothing lies beyond them.
-            let side = |at: Option<usize>, beyond: Option<Range<u64>>| match at.and_then(|at| surveys.get(at))
-            {
+            let side = |at: Option<usize>, is_last: bool| match at.and_then(|at| surveys.get(at)) {
                 Some(&neighbour) => neighbour.map(|neighbour| Some(&neighbour.references)),
-                None => beyond.is_none().then_some(None),
+                None => is_last.then_some(None),
             };
             let unwind = &self.source.unwind;
-            let before = side(n.checked_sub(1), unwind.preceding(here.part.start));
-            let behind = side(n.checked_add(1), unwind.following(here.part.start));
+            let before = side(n.checked_sub(1), unwind.is_first(here.part.start));
+            let behind = side(n.checked_add(1), unwind.is_last(here.part.start));
             if let (Some(before), Some(behind)) = (before, behind) {
                 let touched = |run: &&Range<u64>| {
                     before.into_iter().chain(behind).any(|references| references.touch(run))

@@ -8,13 +8,15 @@
 //!
 //! What is found decides, in this order:
 //!
-//! 1. A *recurrence*, a value computed by arithmetic from its own value of the round before, decides an exit:
+//! 1. A *recurrence*, a value computed by arithmetic from its own value of before the PAUSE, decides an exit:
 //!    the loop ends by itself ([`Reason::Counted`]). This holds whatever else the exit depends on, so
 //!    `for (i = 0; i < shared->spins; i++)` counts, and it errs on the side of leaving alone. Linear counters,
-//!    doubled delays, pointers that run to an end, and counters in variables are all recurrences.
+//!    doubled delays, pointers that run to an end, and counters in variables are all recurrences. A counter that
+//!    starts anew in every round is none: `do { for (i = 0; …; i++) check(i); pause } while (…)`.
 //! 2. The time decides an exit ([`Reason::Timed`]).
 //! 3. There is no exit ([`Reason::NoExit`]).
-//! 4. No exit depends on memory ([`Reason::NoLoad`]).
+//! 4. No conditional jump of the loop depends on memory ([`Reason::NoLoad`]). Not only those that leave
+//!    count here: others choose whether a round gets to an exit or to the PAUSE.
 //! 5. Otherwise the loop waits for another thread.
 //!
 //! Memory is whatever a round reads and does not itself write. A local variable that the loop only reads
@@ -46,23 +48,26 @@ pub(crate) fn judge(
     instructions: &[Instruction],
     graph: &Graph,
     region: &Region,
+    pause: u32,
 ) -> Result<(), Reason> {
-    let flow = Flows::new(machine, image, instructions, graph, region);
+    let flow = Flows::new(machine, image, instructions, graph, region, pause);
     let (mut exits, mut timed, mut memory) = (false, false, false);
     for &block in &region.blocks {
         let edges = &graph.blocks[block as usize].edges;
         let last = graph.blocks[block as usize].instructions.end - 1;
         let leaves = edges.iter().any(|&edge| edge != Edge::None && !region.holds(edge));
-        if !leaves || !matches!(instructions[last as usize].flow, Flow::Branch(_)) {
+        if !matches!(instructions[last as usize].flow, Flow::Branch(_)) {
             continue;
         }
-        exits = true;
         let slice = flow.slice(last);
-        if slice.recurs() {
-            return Err(Reason::Counted);
-        }
-        timed |= slice.timed;
         memory |= slice.memory;
+        if leaves {
+            exits = true;
+            timed |= slice.timed;
+            if slice.recurs() {
+                return Err(Reason::Counted);
+            }
+        }
     }
     match (exits, timed, memory) {
         (true, false, true) => Ok(()),
@@ -76,16 +81,26 @@ pub(crate) fn judge(
 struct Flows<'a> {
     graph: &'a Graph,
     region: &'a Region,
+    /// The index of the PAUSE.
+    pause: u32,
     effects: BTreeMap<u32, Effect>,
     /// All registers that the region writes.
     writes: Registers,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Definition {
+    at: u32,
+    /// It comes to its use past the PAUSE.
+    past_pause: bool,
 }
 
 /// Everything that a jump depends on.
 #[derive(Default)]
 struct Slice {
     /// The instructions, each with those that define what it uses.
-    uses: BTreeMap<u32, Vec<u32>>,
+    uses: BTreeMap<u32, Vec<Definition>>,
     /// Those of them that compute as counters do.
     arithmetic: Vec<u32>,
     timed: bool,
@@ -93,17 +108,20 @@ struct Slice {
 }
 
 impl Slice {
-    /// Whether an instruction of the slice computes a value from that value's own past.
+    /// Whether an instruction of the slice computes a value from that value's own past, of before the PAUSE.
     fn recurs(&self) -> bool {
         self.arithmetic.iter().any(|&start| {
             let mut seen = BTreeSet::new();
-            let mut open = self.uses.get(&start).cloned().unwrap_or_default();
-            while let Some(at) = open.pop() {
-                if at == start {
-                    return true;
-                }
-                if seen.insert(at) {
-                    open.extend(self.uses.get(&at).into_iter().flatten());
+            let mut open = Vec::from([Definition { at: start, past_pause: false }]);
+            while let Some(Definition { at, past_pause }) = open.pop() {
+                for next in self.uses.get(&at).into_iter().flatten() {
+                    let next = Definition { at: next.at, past_pause: past_pause || next.past_pause };
+                    if next == (Definition { at: start, past_pause: true }) {
+                        return true;
+                    }
+                    if seen.insert(next) {
+                        open.push(next);
+                    }
                 }
             }
             false
@@ -118,6 +136,7 @@ impl<'a> Flows<'a> {
         instructions: &[Instruction],
         graph: &'a Graph,
         region: &'a Region,
+        pause: u32,
     ) -> Self {
         let mut effects = BTreeMap::new();
         let mut writes = Registers::NONE;
@@ -129,7 +148,7 @@ impl<'a> Flows<'a> {
             writes |= effect.writes;
             effects.insert(n, effect);
         }
-        let mut flows = Flows { graph, region, effects, writes };
+        let mut flows = Flows { graph, region, pause, effects, writes };
         flows.name_through_variables();
         flows
     }
@@ -161,7 +180,7 @@ impl<'a> Flows<'a> {
             return None;
         };
         let &[definition] = definitions.as_slice() else { return None };
-        let load = self.effects.get(&definition)?;
+        let load = self.effects.get(&definition.at)?;
         let &[variable] = load.loads.as_slice() else { return None };
         let plain =
             !load.arithmetic && load.reads == Registers::NONE && !self.writes.intersects(variable.registers);
@@ -193,7 +212,7 @@ impl<'a> Flows<'a> {
                 if definitions.len() + usize::from(from_outside) > 1 {
                     open.extend(self.choices(user, &definitions));
                 }
-                open.extend_from_slice(&definitions);
+                open.extend(definitions.iter().map(|definition| definition.at));
                 uses.extend(definitions);
             };
             effect.reads.each().map(Location::Register).for_each(&mut use_of);
@@ -224,22 +243,25 @@ impl<'a> Flows<'a> {
     }
 
     /// The instructions whose value of `location` reaches `user`, and whether one from before the loop does.
-    fn definitions(&self, user: u32, location: Location) -> (Vec<u32>, bool) {
+    fn definitions(&self, user: u32, location: Location) -> (Vec<Definition>, bool) {
         let mut found = Vec::new();
         let mut from_outside = false;
         let Some(block) = self.graph.block_of(user as usize) else { return (found, false) };
         let mut seen = BTreeSet::new();
-        let mut open = Vec::from([(block, self.graph.blocks[block as usize].instructions.start..user)]);
-        while let Some((block, range)) = open.pop() {
-            if let Some(n) = range.rev().find(|&n| self.defines(n, location)) {
-                found.push(n);
+        let mut open =
+            Vec::from([(block, self.graph.blocks[block as usize].instructions.start..user, false)]);
+        while let Some((block, range, mut past_pause)) = open.pop() {
+            let definition = range.clone().rev().find(|&n| self.defines(n, location));
+            past_pause |= (definition.map_or(range.start, |at| at + 1)..range.end).contains(&self.pause);
+            if let Some(at) = definition {
+                found.push(Definition { at, past_pause });
                 continue;
             }
             for &before in self.graph.predecessors(block) {
                 if !self.region.contains(before) {
                     from_outside = true;
-                } else if seen.insert(before) {
-                    open.push((before, self.graph.blocks[before as usize].instructions.clone()));
+                } else if seen.insert((before, past_pause)) {
+                    open.push((before, self.graph.blocks[before as usize].instructions.clone(), past_pause));
                 }
             }
         }
@@ -250,10 +272,12 @@ impl<'a> Flows<'a> {
 
     /// The jumps inside the region that choose which of `definitions` reaches `user`: one of them lies on one
     /// of the jump's ways and not on the other, as far as `user` or the jump itself.
-    fn choices(&self, user: u32, definitions: &[u32]) -> Vec<u32> {
+    fn choices(&self, user: u32, definitions: &[Definition]) -> Vec<u32> {
         let Some(join) = self.graph.block_of(user as usize) else { return Vec::new() };
-        let homes: Vec<u32> =
-            definitions.iter().filter_map(|&definition| self.graph.block_of(definition as usize)).collect();
+        let homes: Vec<u32> = definitions
+            .iter()
+            .filter_map(|&definition| self.graph.block_of(definition.at as usize))
+            .collect();
         let forks = self.region.blocks.iter().filter(|&&block| {
             let block_edges = self.graph.blocks[block as usize].edges;
             let [Edge::To(one), Edge::To(other)] = block_edges else { return false };

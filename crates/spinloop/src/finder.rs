@@ -78,7 +78,8 @@ impl<'a> Finder<'a> {
     /// A finder that has given nothing away.
     pub fn new(module: Module<'a>) -> Self {
         let source = module.source();
-        Finder { source, part: None, function: None, dead: source.map(Dead::new), taken: Vec::new() }
+        let dead = source.filter(|source| source.machine == Machine::X86_64).map(Dead::new);
+        Finder { source, part: None, function: None, dead, taken: Vec::new() }
     }
 
     /// Analyses the candidate at `address`. Cheapest in ascending order of addresses: the function that was
@@ -109,11 +110,10 @@ impl<'a> Finder<'a> {
         }
         let function = self.function.as_ref().ok_or(Reason::Undecodable)?;
         let (instructions, graph) = (&function.instructions, &function.graph);
-        let pause =
-            index_of(instructions, address).and_then(|n| graph.block_of(n)).ok_or(Reason::Undecodable)?;
-        let region = rounds::region(graph, &function.dominators, pause)?;
-
-        exits::judge(source.machine, source.image, instructions, graph, &region)?;
+        let pause = index_of(instructions, address).ok_or(Reason::Undecodable)?;
+        let home = graph.block_of(pause).ok_or(Reason::Undecodable)?;
+        let region = rounds::region(graph, &function.dominators, home)?;
+        exits::judge(source.machine, source.image, instructions, graph, &region, pause as u32)?;
         let block = |n: u32| &graph.blocks[n as usize];
         let instruction = |n: u32| &instructions[n as usize];
         Ok(Some(Loop {

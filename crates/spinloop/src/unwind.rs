@@ -100,6 +100,16 @@ impl<'a> Unwind<'a> {
         self.range_of(entry).filter(|range| range.start == start)
     }
 
+    /// Whether no function starts before `start`.
+    pub(crate) fn is_first(&self, start: u64) -> bool {
+        start.checked_sub(1).is_none_or(|before| self.after(before) == 0)
+    }
+
+    /// Whether no function starts behind `start`.
+    pub(crate) fn is_last(&self, start: u64) -> bool {
+        self.after(start) == self.table.len() / 8
+    }
+
     /// Whether the function that starts at `start` handles exceptions, or may for all that can be read.
     pub(crate) fn has_landing_pads(&self, start: u64) -> bool {
         let entry = self.after(start).checked_sub(1).and_then(|n| self.entry(n));

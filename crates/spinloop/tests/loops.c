@@ -104,6 +104,16 @@ long wait_in_worker(volatile long *queue, volatile long *stop, long *sums) {
     return total;
 }
 
+/* What is counted starts anew in every round. */
+void wait_for_every(volatile long *counters, const long *goals, unsigned count) {
+    for (;;) {
+        unsigned i = 0;
+        while (i < count && counters[i] >= goals[i]) i++;
+        if (i >= count) return;
+        PAUSE();
+    }
+}
+
 void wait_nested(volatile int *outer, volatile int *inner) {
     while (*outer) {
         while (*inner) PAUSE();

@@ -131,7 +131,7 @@ fn padding_that_aligns_nothing_is_left_alone() {
 
 #[test]
 fn room_for_patches_behind_a_jump_over_it_is_left_alone() {
-    // jmp +8 at 7 to 17 over eight bytes is not padding of a loop at 16: nothing is aligned there
+    // At 14: jmp +8, over eight bytes that end at 24. A sled that a tracer fills in at run time looks so.
     let (built, _) = function(&[
         &[0xf5, 0xf5, 0xf5, 0xf5, 0xf5, 0xf5, 0xf5],
         &[0xeb, 8],
