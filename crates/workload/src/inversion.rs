@@ -48,6 +48,9 @@ pub const FIXED: &str = "fixed";
 /// The three with four boosted threads.
 pub const BOOSTED: [&str; 3] = ["as it is, boosted", "manx run, boosted", "fixed, boosted"];
 
+/// The note on a machine that does not let us boost.
+pub const NO_BOOST: &str =
+    "no thread is boosted: niceness below 0 needs root or CAP_SYS_NICE (try: sudo manx bench inversion)";
 /// How many threads are boosted, as in the paper.
 const BOOST_THREADS: usize = 4;
 const THINK_US: f64 = 300.0;
@@ -168,9 +171,7 @@ fn boost_threads(bench: &mut Bench) -> usize {
     if child::may_boost() {
         return BOOST_THREADS;
     }
-    bench.note(
-        "no thread is boosted: niceness below 0 needs root or CAP_SYS_NICE (try: sudo manx bench inversion)",
-    );
+    bench.note(NO_BOOST);
     0
 }
 
@@ -197,7 +198,7 @@ fn case(
 
 /// Draws tables and pictures from the runs, and judges the targets.
 pub fn conclude(report: &mut Report) {
-    let boosted = !report.notes.iter().any(|note| note.starts_with("no thread is boosted"));
+    let boosted = !report.notes.iter().any(|note| note == NO_BOOST);
     figures::tables(report);
     timeline::draw(report);
     let tail = verdict::against_itself(report, HEADLINE, AS_IS, AGAIN, "p999_ns");

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use std::time::Duration;
 
 /// The two cases: many threads, and few.
-const CASES: [(&str, usize); 2] = [("memory of 5,000 threads", 5000), ("memory of 10 threads", 10)];
+pub const CASES: [(&str, usize); 2] = [("memory of 5,000 threads", 5000), ("memory of 10 threads", 10)];
 const VARIANTS: [&str; 2] = [AS_IS, GUARDED];
 /// The figure that is compared.
 const VALUE: &str = "proportional_bytes";
@@ -61,8 +61,9 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
         ));
         return Ok(());
     }
+    let rounds = if setup.quick { 1 } else { ROUNDS };
     for (case, threads) in CASES {
-        bench.compare(case, &VARIANTS, ROUNDS, Duration::from_secs(1), |variant, _| {
+        bench.compare(case, &VARIANTS, rounds, Duration::from_secs(1), |variant, _| {
             once(VARIANTS[variant], threads)
         })?;
     }

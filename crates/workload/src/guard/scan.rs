@@ -16,9 +16,9 @@ use std::process::Command;
 use std::time::Duration;
 
 /// The case's name.
-const CASE: &str = "a program with much text and one thread";
+pub const CASE: &str = "a program with much text and one thread";
 /// As many bytes of libraries at most.
-const LIBRARY_BYTES: u64 = 200 << 20;
+const LIBRARY_BYTES: u64 = 64 << 20;
 const ROUNDS: usize = 5;
 
 /// What is read of the guard's statistics.
@@ -46,7 +46,8 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
             "TMPDIR names another folder",
         )
     })?;
-    bench.compare(CASE, &[GUARDED], ROUNDS, Duration::from_secs(1), |_, round| {
+    let rounds = if setup.quick { 1 } else { ROUNDS };
+    bench.compare(CASE, &[GUARDED], rounds, Duration::from_secs(1), |_, round| {
         let file = folder.path().join(format!("statistics-{round}.json"));
         let mut command = Command::new(&setup.manx);
         command
