@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | only by threads that had it open | open |
 //! | only by threads that had it blocked | blocked |
-//! | by both kinds | blocked if a note bears its name, or if such a creator is still at it |
+//! | by both kinds | as the creators that are still at it, if they agree; else blocked if a note bears its name |
 //!
 //! There is room for [`NOTES`] notes. A program that creates more threads than that of both kinds, none
 //! of which ever asks for its mask, may have an old one of them wrong; it is wrong about a signal that it
@@ -21,8 +21,8 @@ const NOTES: usize = 64;
 
 static WHILE_OPEN: AtomicUsize = AtomicUsize::new(0);
 static WHILE_BLOCKED: AtomicUsize = AtomicUsize::new(0);
-/// Creators with SIGTRAP blocked that have not left their note yet.
-static CREATING: AtomicUsize = AtomicUsize::new(0);
+/// Creators that have not left their note yet: with SIGTRAP open, and blocked.
+static CREATING: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 static NAMES: [AtomicUsize; NOTES] = [const { AtomicUsize::new(0) }; NOTES];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
@@ -33,12 +33,9 @@ pub fn start(others: usize) {
 
 /// A thread is about to be created that is to believe SIGTRAP blocked, or not.
 pub fn creating(blocked: bool) {
-    if blocked {
-        CREATING.fetch_add(1, Ordering::SeqCst);
-        WHILE_BLOCKED.fetch_add(1, Ordering::SeqCst);
-    } else {
-        WHILE_OPEN.fetch_add(1, Ordering::SeqCst);
-    }
+    CREATING[usize::from(blocked)].fetch_add(1, Ordering::SeqCst);
+    let kind = if blocked { &WHILE_BLOCKED } else { &WHILE_OPEN };
+    kind.fetch_add(1, Ordering::SeqCst);
 }
 
 /// It was created under this name, or could not be.
@@ -55,9 +52,7 @@ pub fn created(blocked: bool, name: Option<usize>) {
             _ => {}
         }
     }
-    if blocked {
-        CREATING.fetch_sub(1, Ordering::SeqCst);
-    }
+    CREATING[usize::from(blocked)].fetch_sub(1, Ordering::SeqCst);
 }
 
 /// Whether the calling thread, which has not looked yet, believes SIGTRAP blocked.
@@ -68,11 +63,18 @@ pub fn blocked() -> bool {
     if WHILE_OPEN.load(Ordering::SeqCst) == 0 {
         return true;
     }
-    // The creator notes first and stops creating then: whoever sees that it has stopped sees the note.
-    let creating = CREATING.load(Ordering::SeqCst) > 0;
-    // SAFETY: only reads.
-    let own = unsafe { libc::pthread_self() } as usize;
-    NAMES.iter().any(|note| note.load(Ordering::SeqCst) == own) || creating
+    // A thread that looks at once looks while it is being created, and a note may still be that of an
+    // earlier thread of its name. The creator notes first and stops creating then: whoever sees that it has
+    // stopped sees what it noted.
+    match CREATING.each_ref().map(|kind| kind.load(Ordering::SeqCst) > 0) {
+        [true, false] => false,
+        [false, true] => true,
+        _ => {
+            // SAFETY: only reads.
+            let own = unsafe { libc::pthread_self() } as usize;
+            NAMES.iter().any(|note| note.load(Ordering::SeqCst) == own)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -143,10 +143,8 @@ pub unsafe extern "C" fn ssignal(number: c_int, handler: Handler) -> Handler {
 /// As `signal`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __sysv_signal(signal: c_int, handler: Handler) -> Handler {
-    /// `SA_INTERRUPT`
-    const INTERRUPT: c_int = 0x2000_0000;
     if signal == SIGTRAP && armed() && handler != SIG_ERR {
-        return set(handler, libc::SA_RESETHAND | libc::SA_NODEFER | INTERRUPT, 0);
+        return set(handler, libc::SA_RESETHAND | libc::SA_NODEFER, 0);
     }
     let Some(real) = real::sysv_signal() else { return absent() as Handler };
     pass(signal, || {
@@ -178,13 +176,10 @@ pub unsafe extern "C" fn sigset(signal: c_int, handler: Handler) -> Handler {
         return if blocked { SIG_HOLD } else { before };
     }
     let Some(real) = real::sigset() else { return absent() as Handler };
-    if handler == SIG_HOLD {
-        return real(signal, handler);
-    }
-    pass(signal, || {
-        let result = real(signal, handler);
-        (result, result != SIG_ERR)
-    })
+    // This one also unblocks the signal, so it must find the thread's own mask.
+    let result = real(signal, handler);
+    pass(signal, || ((), handler != SIG_HOLD && result != SIG_ERR));
+    result
 }
 
 /// As the C library's.

@@ -230,7 +230,11 @@ pub unsafe extern "C-unwind" fn sigwait(set: *const sigset_t, signal: *mut c_int
 
 /// What `sigwaitinfo` and `sigtimedwait` return at once.
 fn found(into: *mut siginfo_t) -> impl FnOnce(siginfo_t) -> c_int {
-    move |info| {
+    move |mut info| {
+        // The C library does not tell these two apart.
+        if info.si_code == libc::SI_TKILL {
+            info.si_code = libc::SI_USER;
+        }
         if !into.is_null() {
             // SAFETY: the program's pointer, as it promises to the C library.
             unsafe { into.write(info) };

@@ -1,0 +1,71 @@
+/* Signals arrive in threads that wait for them with every other signal blocked, and their handlers wait
+ * busily. */
+#include "loops.h"
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <unistd.h>
+
+enum { SUSPEND, PSELECT, PPOLL, EPOLL, EPOLL2, WAYS };
+
+static volatile int word, inside, tid;
+static loop *wait_for;
+
+static void handler(int signal) {
+    (void)signal;
+    inside = 1;
+    wait_for(&word);
+}
+
+static void *waiter(void *way) {
+    sigset_t all, but_one, seen;
+    sigfillset(&all), sigfillset(&but_one), sigdelset(&but_one, SIGUSR1);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    struct epoll_event event;
+    struct timespec long_time = {50, 0};
+    int epoll = epoll_create1(0), result = 0;
+    __atomic_store_n(&tid, gettid(), __ATOMIC_SEQ_CST);
+    switch ((long)way) {
+    case SUSPEND: result = sigsuspend(&but_one); break;
+    case PSELECT: result = pselect(0, NULL, NULL, NULL, NULL, &but_one); break;
+    case PPOLL: result = ppoll(NULL, 0, NULL, &but_one); break;
+    case EPOLL: result = epoll_pwait(epoll, &event, 1, -1, &but_one); break;
+    case EPOLL2:
+        result = epoll_pwait2(epoll, &event, 1, &long_time, &but_one);
+        if (errno == ENOSYS) { /* the kernel is older than the call */
+            result = epoll_pwait(epoll, &event, 1, -1, &but_one);
+        }
+    }
+    CHECK(result == -1 && errno == EINTR);
+    close(epoll);
+    pthread_sigmask(SIG_BLOCK, NULL, &seen);
+    CHECK(sigismember(&seen, SIGTRAP) == 1 && sigismember(&seen, SIGUSR1) == 1);
+    return NULL;
+}
+
+static void *nothing(void *unused) { return unused; }
+
+int main(int count, char **arguments) {
+    (void)count;
+    wait_for = loop_named(arguments[1]);
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, seen;
+    sigfillset(&action.sa_mask);
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    pthread_join(start(nothing, NULL), NULL);
+    CHECK(sigaction(SIGUSR1, NULL, &seen) == 0 && sigismember(&seen.sa_mask, SIGTRAP) == 1);
+    one_cpu();
+    for (long way = 0; way < WAYS; way++) {
+        word = inside = tid = 0;
+        pthread_t thread = start(waiter, (void *)way);
+        while (__atomic_load_n(&tid, __ATOMIC_SEQ_CST) == 0) usleep(100);
+        /* Not yet waiting or already: the signal is blocked until it does. */
+        CHECK(pthread_kill(thread, SIGUSR1) == 0);
+        while (!inside) usleep(100);
+        usleep(1000);
+        word = 1;
+        pthread_join(thread, NULL);
+    }
+    return 0;
+}
