@@ -1,17 +1,18 @@
 //! Waiting for a word to change, as the kernel does it.
 //!
-//! One loom mutex stands for the kernel's lock on the queues of all futexes, and each address has a
-//! condition variable. [`wait`] compares and queues itself under the mutex, so a waker that changed the
-//! word before it took the mutex either is seen by the comparison or finds the waiter queued: the
-//! kernel's own argument, and no more than it. If an algorithm loses a wake-up, its waiter sleeps for
-//! ever, and loom reports a deadlock.
+//! The kernel queues a waiter, then compares the word, and a waker looks at the queue after it changed the
+//! word; full barriers stand between the two on either side. So either the comparison sees the change or
+//! the waker sees the waiter. The same here: the queue itself is ordinary memory outside of the model (one
+//! thread runs at a time, and nothing switches threads while it is locked), the comparison and the
+//! barriers are loom's, and a waiter blocks by loom's `park`. If an algorithm loses a wake-up, its waiter
+//! blocks for ever, and loom reports a deadlock.
 //!
 //! A timeout is a race that the clock may win at any time. Here it wins at once, after others went first:
 //! a wait with a timeout never helps a lost wake-up to be found, one without does.
 
-use crate::atomic::{AtomicU32, Ordering};
-use loom::sync::{Arc, Condvar, Mutex};
-use std::collections::BTreeMap;
+use crate::atomic::{AtomicU32, Ordering, fence};
+use loom::thread::{self, Thread};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,46 +27,64 @@ pub enum Outcome {
     Interrupted,
 }
 
-/// Those who wait at one address.
-struct Queue {
-    sleepers: u32,
-    /// Wake-ups that were granted and not yet consumed: the condition that the condition variable needs,
-    /// because a waiter must not take a wake-up that came before it slept.
-    granted: u32,
-    bell: Arc<Condvar>,
+/// A thread in a queue. Places stand for words; a ticket is nobody else's in its execution.
+struct Waiter {
+    place: usize,
+    ticket: u64,
+    woken: bool,
+    thread: Thread,
+}
+
+/// All queues, in the order of arrival.
+#[derive(Default)]
+struct Queues {
+    waiters: Vec<Waiter>,
+    tickets: u64,
 }
 
 crate::global! {
-    static QUEUES: Mutex<BTreeMap<usize, Queue>> = Mutex::new(BTreeMap::new());
+    static QUEUES: Mutex<Queues> = Mutex::new(Queues::default());
 }
 
-fn address(word: &AtomicU32) -> usize {
+/// Never held across a step of loom's, so it is always free.
+fn queues() -> MutexGuard<'static, Queues> {
+    let queues: &'static Mutex<Queues> = &QUEUES;
+    queues.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn place(word: &AtomicU32) -> usize {
     std::ptr::from_ref(word).addr()
+}
+
+/// Takes the waiter with this ticket out of its queue, if it was woken or nobody waits for that.
+fn leave(ticket: u64, only_if_woken: bool) -> bool {
+    let mut queues = queues();
+    let at = queues.waiters.iter().position(|waiter| waiter.ticket == ticket).expect("it is queued");
+    let woken = queues.waiters[at].woken;
+    if woken || !only_if_woken {
+        queues.waiters.remove(at);
+    }
+    woken
 }
 
 /// Sleeps while `word` is `expected`, until woken.
 pub fn wait(word: &AtomicU32, expected: u32) -> Outcome {
-    let place = address(word);
-    let mut queues = QUEUES.lock().expect("no thread panics with the queues locked");
-    // SeqCst: the kernel reads the word behind a full barrier, under its lock.
-    if word.load(Ordering::SeqCst) != expected {
-        return Outcome::Changed;
+    let thread = thread::current();
+    let ticket = {
+        let mut queues = queues();
+        queues.tickets += 1;
+        let ticket = queues.tickets;
+        queues.waiters.push(Waiter { place: place(word), ticket, woken: false, thread });
+        ticket
+    };
+    fence(Ordering::SeqCst);
+    if word.load(Ordering::Relaxed) != expected {
+        return if leave(ticket, false) { Outcome::Woken } else { Outcome::Changed };
     }
-    let queue = queues.entry(place).or_insert_with(|| Queue {
-        sleepers: 0,
-        granted: 0,
-        bell: Arc::new(Condvar::new()),
-    });
-    queue.sleepers += 1;
-    let bell = Arc::clone(&queue.bell);
-    loop {
-        queues = bell.wait(queues).expect("no thread panics with the queues locked");
-        let queue = queues.get_mut(&place).expect("a queue stays while somebody sleeps in it");
-        if queue.granted > 0 {
-            queue.granted -= 1;
-            return Outcome::Woken;
-        }
+    while !leave(ticket, true) {
+        thread::park();
     }
+    Outcome::Woken
 }
 
 /// Sleeps while `word` is `expected`, until woken, for at most `timeout_ns`.
@@ -85,15 +104,17 @@ pub fn wait_until(word: &AtomicU32, expected: u32, deadline_ns: u64) -> Outcome 
 
 /// Wakes at most `count` of the threads that wait at `word`; returns how many it woke.
 pub fn wake(word: &AtomicU32, count: u32) -> usize {
-    let mut queues = QUEUES.lock().expect("no thread panics with the queues locked");
-    let Some(queue) = queues.get_mut(&address(word)) else { return 0 };
-    let woken = count.min(queue.sleepers);
-    queue.sleepers -= woken;
-    queue.granted += woken;
-    for _ in 0..woken {
-        queue.bell.notify_one();
+    fence(Ordering::SeqCst);
+    let mut queues = queues();
+    let mut woken = 0;
+    for waiter in &mut queues.waiters {
+        if waiter.place == place(word) && !waiter.woken && woken < count as usize {
+            waiter.woken = true;
+            waiter.thread.unpark();
+            woken += 1;
+        }
     }
-    woken as usize
+    woken
 }
 
 /// Wakes all threads that wait at `word`; returns how many it woke.

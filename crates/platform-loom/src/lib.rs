@@ -7,7 +7,7 @@
 //! | on the machine | here |
 //! | --- | --- |
 //! | atomics, cells, thread-locals, threads | loom's |
-//! | a futex | a queue of a loom mutex and condition variables, one for each address ([`futex`]) |
+//! | a futex | a queue in plain memory; its waiters park by loom ([`futex`]) |
 //! | a pause, a yield, a sleep | loom's yield: others go first |
 //! | time | a counter that moves when it is read or slept on ([`clock`]) |
 //! | a timeout | has passed at once |
@@ -30,4 +30,10 @@ pub use loom;
 #[inline(always)]
 pub const fn spin_bound(_wanted: u32) -> u32 {
     0
+}
+
+/// Whether the execution that this code belongs to has failed, so that destructors must leave shared state
+/// alone: loom unwinds all threads then, and its atomics do not work any more.
+pub fn execution_failed() -> bool {
+    std::thread::panicking()
 }

@@ -230,6 +230,9 @@ impl Waiter for Parker<'_> {
 
 impl Drop for Parker<'_> {
     fn drop(&mut self) {
+        if platform::execution_failed() {
+            return;
+        }
         let hand_on = self.woken && (self.may_give_up || std::thread::panicking());
         self.unregister();
         if hand_on {

@@ -21,13 +21,15 @@
 //! Invariants:
 //! 1. The spinners in the window are exactly the waiters in [`Phase::Spinning`] (Invariant 1 of
 //!    `window`): each leaves when its phase ends, also by being dropped.
-//! 2. `coming` is the number of wake-ups granted, less those that arrived: a signaller adds what it is
-//!    about to grant and takes back what the kernel did not grant; each woken waiter takes its own back.
-//!    It is negative for a moment while a grant races with a signaller's correction.
+//! 2. `coming` never exceeds the number of sleepers that were woken and have not looked yet: a signaller
+//!    adds those that the kernel woke, after it did, and each of them takes itself off before it looks. (It
+//!    may be less for a moment, even negative, if they are faster than the signaller; then one more is woken
+//!    than need be. Adding before waking would be an error: another signaller would rely on somebody
+//!    who may not come.)
 //! 3. A signal that wakes nobody although somebody is parked saw a spinner or somebody coming. That one's
-//!    next look is after the signal (both leave these states with a read-modify-write and a sequentially
-//!    consistent fence before they look), so it sees the condition; and if it leaves without using it, it
-//!    signals again.
+//!    next look is after the signal, so it sees the condition: one who comes takes itself off and
+//!    passes a sequentially consistent fence before it looks, one who spins looks again and again and passes
+//!    a fence when it registers to park. If it leaves without using the condition, it signals again.
 //! 4. Everything else about lost wake-ups is [`Event`]'s.
 
 use super::window::{WORTH_NS, Window};
@@ -142,16 +144,14 @@ impl Mutable {
         }
     }
 
-    /// Wakes up to `wanted` (Invariant 2).
+    /// Wakes up to `wanted`, and counts them (Invariant 2).
     fn grant(&self, wanted: u32) {
         let now_ns = clock::now_ns();
         let before_ns = self.signalled_ns.swap(now_ns, Ordering::Relaxed);
         self.gap_ns.store(now_ns.saturating_sub(before_ns), Ordering::Relaxed);
-        let expected = wanted.min(self.parked()).min(i32::MAX as u32) as i32;
-        self.coming.fetch_add(expected, Ordering::Relaxed);
-        let woken = self.event.wake(wanted) as i32;
-        if woken != expected {
-            self.coming.fetch_add(woken - expected, Ordering::Relaxed);
+        let woken = self.event.wake(wanted);
+        if woken > 0 {
+            self.coming.fetch_add(woken as i32, Ordering::Relaxed);
         }
     }
 }
@@ -199,15 +199,13 @@ impl MutableWaiter<'_> {
     fn stop_spinning(&mut self) {
         self.phase = Phase::Parking;
         self.mutable.window.leave();
-        // Invariant 3: what a signaller wrote that still saw this spinner is seen by the next look.
-        fence(Ordering::SeqCst);
     }
 
     fn park(&mut self, limit_ns: u64) -> Action {
         let action = self.parker.round(limit_ns);
         if self.parker.was_woken() {
             self.mutable.coming.fetch_sub(1, Ordering::Relaxed);
-            // Invariant 3, as above.
+            // Invariant 3: what a signaller wrote that still saw this one coming is seen by the next look.
             fence(Ordering::SeqCst);
         }
         action
@@ -251,6 +249,9 @@ impl Waiter for MutableWaiter<'_> {
 
 impl Drop for MutableWaiter<'_> {
     fn drop(&mut self) {
+        if platform::execution_failed() {
+            return;
+        }
         let leaving = self.may_give_up || std::thread::panicking();
         match self.phase {
             Phase::Arrived => {}
