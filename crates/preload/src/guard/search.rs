@@ -217,21 +217,7 @@ fn jumps_work() -> bool {
 
 /// By Invariant 3.
 pub(crate) fn left_alone(module: &Module<'_>) -> bool {
-    const PREFIXES: [&[u8]; 11] = [
-        b"ld-linux",
-        b"ld-2.",
-        b"libc.so",
-        b"libc-2.",
-        b"libpthread",
-        b"librt.so",
-        b"librt-2.",
-        b"libdl",
-        b"libm.so",
-        b"libm-2.",
-        b"linux-vdso",
-    ];
-    let name = file_name(module.path);
-    PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || module.holds(left_alone as *const () as usize)
+    preload_abi::is_left_alone(file_name(module.path)) || module.holds(left_alone as *const () as usize)
 }
 
 /// The last part of a path.

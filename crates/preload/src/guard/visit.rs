@@ -48,7 +48,7 @@ pub extern "C" fn visit(site: &'static Site) {
         thread.round.set(thread.round.get().saturating_add(1));
     } else {
         settle(thread);
-        begin(thread, here, now);
+        begin(thread, site, now);
     }
     let policy = Adaptive {
         spins: bound(site),
@@ -70,9 +70,10 @@ pub extern "C" fn visit(site: &'static Site) {
 }
 
 /// A new wait begins.
-fn begin(thread: &Thread, site: usize, now: u64) {
-    thread.waiting.set(site);
-    thread.site.set(site);
+fn begin(thread: &Thread, site: &Site, now: u64) {
+    let here = core::ptr::from_ref(site).addr();
+    thread.waiting.set(here);
+    thread.site.set(here);
     thread.began_ticks.set(now);
     thread.counted_ticks.set(now);
     thread.left_ticks.set(now);
@@ -81,6 +82,9 @@ fn begin(thread: &Thread, site: usize, now: u64) {
     thread.yields.set(0);
     thread.sleeps.set(0);
     thread.met.set(0);
+    if let Some(record) = site.record() {
+        record.waits.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Rounds before the first yield at this site.
@@ -125,21 +129,13 @@ fn sleep_once(site: &Site, thread: &Thread, action: Action) -> u64 {
     clock::ticks()
 }
 
-/// The thread's last wait is over: counts it, and lets its site learn from it.
+/// The thread's last wait is over: its site learns from it, and what was not yet counted is.
 fn settle(thread: &Thread) {
     // SAFETY: either zero or the address of a site, whose memory is never given back (Invariant 1 of
     // `site`).
     let Some(site) = (unsafe { (thread.site.get() as *const Site).as_ref() }) else { return };
     learn(site, thread);
-    if site.record().is_none() {
-        return;
-    }
     count(site, thread);
-    if let Some(record) = site.record() {
-        let lasted = thread.left_ticks.get().wrapping_sub(thread.began_ticks.get());
-        record.waits.fetch_add(1, Ordering::Relaxed);
-        record.longest_ticks.fetch_max(lasted, Ordering::Relaxed);
-    }
 }
 
 /// See the module's text.
@@ -175,4 +171,5 @@ fn count(site: &Site, thread: &Thread) {
     add(&record.yields, u64::from(thread.yields.replace(0)));
     add(&record.sleeps, u64::from(thread.sleeps.replace(0)));
     add(&record.waited_ticks, left.wrapping_sub(thread.counted_ticks.replace(left)));
+    record.longest_ticks.fetch_max(left.wrapping_sub(thread.began_ticks.get()), Ordering::Relaxed);
 }
