@@ -140,12 +140,10 @@ fn ending(status: ExitStatus) -> String {
 
 /// Whether this process may lower niceness below 0 (root, or CAP_SYS_NICE).
 pub fn may_boost() -> bool {
-    // In a thread of its own, which takes the changed niceness with it.
+    // In a thread of its own, which takes the changed niceness with it: on Linux 0 names the thread.
     let tried = std::thread::spawn(|| {
-        // SAFETY: neither call has memory effects; the thread id names this very thread.
-        unsafe {
-            libc::setpriority(libc::PRIO_PROCESS, libc::syscall(libc::SYS_gettid) as libc::id_t, -20) == 0
-        }
+        // SAFETY: the call has no memory effects.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) == 0 }
     });
     tried.join().unwrap_or(false)
 }
