@@ -58,11 +58,12 @@ pub fn run(mut command: Command, limit: Duration) -> Result<Finished, Error> {
     while !has_ended(leader) {
         if !late && Instant::now() > deadline {
             late = true;
-            // SAFETY: kill has no memory effects; the leader has not been reaped, so the group is ours.
-            unsafe { libc::kill(-leader, libc::SIGKILL) };
+            kill_group(leader);
         }
         std::thread::sleep(POLL);
     }
+    // Whatever it left running would hold its output open and disturb the next run.
+    kill_group(leader);
     drop(registered);
     let status = child.wait().map_err(|error| Error::request(format!("{name}: {}", reason(&error)), ""))?;
     let text = |reader: Option<std::thread::JoinHandle<Vec<u8>>>| {
@@ -106,6 +107,12 @@ fn own_session(command: &mut Command) {
     };
     // SAFETY: the hook allocates nothing and takes no lock.
     unsafe { command.pre_exec(hook) };
+}
+
+/// Ends all processes of the group whose leader is our child and has not been reaped.
+fn kill_group(leader: i32) {
+    // SAFETY: kill has no memory effects; the leader has not been reaped, so the number is still its group's.
+    unsafe { libc::kill(-leader, libc::SIGKILL) };
 }
 
 /// True once the process can be reaped; it is not reaped yet, so its number is still its own.
@@ -179,6 +186,18 @@ mod tests {
     fn what_takes_too_long_is_ended_with_its_children() {
         let error = run(shell("sleep 1000 & sleep 1000"), Duration::from_millis(100)).unwrap_err();
         assert!(error.to_string().contains("did not end within"), "{error}");
+    }
+
+    #[test]
+    fn what_it_leaves_running_ends_with_it() {
+        let finished = run(shell("sleep 1000 & echo $!"), LIMIT).unwrap();
+        let left: i32 = finished.stdout.trim().parse().unwrap();
+        // It is gone, or on its way, or a zombie until whoever adopted it looks. If it lived on, this
+        // would not end.
+        let state = || std::fs::read_to_string(format!("/proc/{left}/stat")).unwrap_or_else(|_| ") Z".into());
+        while !state().rsplit(") ").next().is_some_and(|rest| rest.starts_with(['Z', 'X'])) {
+            std::thread::yield_now();
+        }
     }
 
     #[test]
