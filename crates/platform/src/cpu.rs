@@ -6,7 +6,7 @@
 //! would keep the program from starting on older systems. Where they are missing, `sched_getcpu` answers.
 
 use crate::atomic::{AtomicI64, Ordering};
-use crate::syscall::{check, syscall3};
+use crate::syscall::syscall3;
 
 /// Tells the CPU that this is a spin loop: it saves power, and leaves the core to its sibling.
 #[inline(always)]
@@ -23,14 +23,43 @@ pub const COUNT_MAX: usize = 8192;
 /// assert!(platform::cpu::count() >= 1);
 /// ```
 pub fn count() -> usize {
-    let mut mask = [0u64; COUNT_MAX / 64];
-    // SAFETY: 0 stands for the calling thread; the kernel writes at most the mask's size.
-    let result =
-        unsafe { syscall3(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr().addr()) };
-    if check(result).is_err() {
-        return 1;
+    allowed().iter().map(|word| word.count_ones() as usize).sum::<usize>().max(1)
+}
+
+/// The calling thread's affinity, a bit for each CPU; no bit if the kernel has more CPUs than fit.
+fn allowed() -> [u64; COUNT_MAX / 64] {
+    let mut mask = [0; COUNT_MAX / 64];
+    // SAFETY: 0 stands for the calling thread; the kernel writes at most the mask's size, and nothing at all
+    // if it fails.
+    unsafe { syscall3(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr().addr()) };
+    mask
+}
+
+/// Binds the calling thread, and those that it starts from now on, to the first `most` of the CPUs that it
+/// may run on; returns how many these are, which is less if there are less. At least one stays.
+///
+/// ```
+/// let bound = std::thread::spawn(|| (platform::cpu::restrict(1), platform::cpu::count()));
+/// assert_eq!(bound.join().unwrap(), (1, 1));
+/// ```
+pub fn restrict(most: usize) -> usize {
+    let mut mask = allowed();
+    let mut kept = 0;
+    for word in &mut mask {
+        for bit in 0..64 {
+            if *word & 1 << bit != 0 {
+                if kept < most.max(1) {
+                    kept += 1;
+                } else {
+                    *word &= !(1 << bit);
+                }
+            }
+        }
     }
-    mask.iter().map(|word| word.count_ones() as usize).sum::<usize>().max(1)
+    // SAFETY: 0 stands for the calling thread; the kernel reads the mask. It changes only where this thread
+    // runs; if a CPU was taken away meanwhile, the call fails and nothing changes.
+    unsafe { syscall3(libc::SYS_sched_setaffinity, 0, size_of_val(&mask), mask.as_ptr().addr()) };
+    count()
 }
 
 /// Where a thread's restartable-sequence area lies, counted from its thread pointer: [`NOT_ASKED`],

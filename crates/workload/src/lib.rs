@@ -19,5 +19,6 @@ pub mod interrupt;
 pub mod inversion;
 pub mod machine;
 mod verdict;
+pub mod waits;
 
 pub use error::Error;
