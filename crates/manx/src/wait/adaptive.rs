@@ -1,8 +1,8 @@
 //! The adaptive policy: spin a little, yield for a while, then sleep in growing steps up to a ceiling.
 //!
-//! The repair that Andreoli and Cucinotta propose for unsafe busy waiting in a storage engine ("Unsafe
-//! Busy Waiting in NoSQL: a case study on MongoDB/WiredTiger", section II-B), and that the engine uses
-//! elsewhere under the name of spin back-off. Short waits end while spinning, as fast as ever. If the one
+//! The repair that Andreoli and Cucinotta propose for unsafe busy waiting in a storage engine ("Inducing
+//! Huge Tail Latency on a MongoDB deployment", section II-B), and that the engine uses elsewhere under the
+//! name of spin back-off. Short waits end while spinning, as fast as ever. If the one
 //! waited for is ready on this very CPU, a yield lets it run. If neither helped, the wait is long or the
 //! machine is full, and sleeping costs little compared with what is lost already; the ceiling bounds how
 //! late the end is noticed.
