@@ -11,7 +11,7 @@ use conduct::conduct;
 use std::path::PathBuf;
 use std::time::Duration;
 use workload::engine::{Choice, Compiler, Engines, Kind};
-use workload::{guard, inversion, machine};
+use workload::{guard, inversion, machine, waiting};
 
 /// The longest that `--quick` takes.
 const QUICK: Duration = Duration::from_secs(45);
@@ -32,6 +32,8 @@ enum Experiment {
     Inversion(InversionArgs),
     /// What the guard costs programs that need no repair
     Guard(GuardArgs),
+    /// How late each way of waiting notices that its wait is over, and the CPU it burns until then
+    Wait(WaitArgs),
 }
 
 /// What every experiment takes.
@@ -93,6 +95,12 @@ struct GuardArgs {
     engine: EngineArgs,
 }
 
+#[derive(Debug, clap::Args)]
+struct WaitArgs {
+    #[command(flatten)]
+    common: Common,
+}
+
 /// Runs the experiment that was named, or lists them.
 ///
 /// # Errors
@@ -102,6 +110,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         None => list(),
         Some(Experiment::Inversion(args)) => inversion(args),
         Some(Experiment::Guard(args)) => guard(args),
+        Some(Experiment::Wait(args)) => wait(args),
     }
 }
 
@@ -110,6 +119,7 @@ fn list() -> Result<u8, Failure> {
 The experiments:
   inversion  what threads of high priority do to an engine that busy-waits, and what the guard makes of it
   guard      what the guard costs programs that need no repair
+  wait       how late each way of waiting notices that its wait is over, and the CPU it burns until then
 
 `manx bench NAME --help` shows an experiment's options; `--quick` is a smoke check of each.
 ";
@@ -164,6 +174,14 @@ fn guard(args: &GuardArgs) -> Result<u8, Failure> {
         },
         guard::conclude,
     )
+}
+
+fn wait(args: &WaitArgs) -> Result<u8, Failure> {
+    let common = &args.common;
+    let repeats = if common.quick { 1 } else { 5 };
+    let repeats = common.repeats.map_or(repeats, |repeats| repeats as usize);
+    let setup = waiting::Setup { repeats, quick: common.quick };
+    conduct("wait", common, |bench| waiting::measure(setup, bench), waiting::conclude)
 }
 
 fn choice(engine: &EngineArgs, fixed: Option<&PathBuf>) -> Choice {

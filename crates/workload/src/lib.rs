@@ -7,6 +7,7 @@
 //! | [`child`], [`interrupt`] | a measured program in a session of its own, and Ctrl-C |
 //! | [`inversion`] | the experiment of Andreoli and Cucinotta, figures 2 to 4 |
 //! | [`guard`] | what the guard costs programs that need no repair |
+//! | [`waiting`], [`waits`] | how late each way of waiting notices, and the CPU it burns |
 //!
 //! `README.md` beside this crate says how to read the results.
 
@@ -19,6 +20,7 @@ pub mod interrupt;
 pub mod inversion;
 pub mod machine;
 mod verdict;
+pub mod waiting;
 pub mod waits;
 
 pub use error::Error;

@@ -1,0 +1,174 @@
+//! `manx bench wait`: what each way of waiting costs, in turn. How late a waiter notices, and the CPU it burns
+//! until then, for waits from 100 ns to 10 ms, with 1, 2 and 8 waiting threads on 2 CPUs.
+//!
+//! What is measured, and how, stands in [`waits`](crate::waits); this file takes care that policies
+//! alternate, keeps all delays, and draws the tables.
+
+use crate::error::Error;
+use crate::harness::{Bench, Sample};
+use crate::verdict;
+use crate::waits::{self, Measurement, WAITERS, WAITS_NS, WaitPolicy};
+use report::figure::{duration, three_digits};
+use report::{Histogram, Report, Table, median};
+use serde_json::value::RawValue;
+use std::time::Duration;
+
+/// One measurement takes about so long, or one round.
+const EACH: Duration = Duration::from_millis(200);
+/// The same in a smoke check.
+const EACH_QUICK: Duration = Duration::from_millis(40);
+/// Delays are kept one by one while they are measured; so many rounds fit without much memory.
+const ROUNDS_MAX: u64 = 200_000;
+/// The policy that is compared with itself.
+const TWICE: WaitPolicy = WaitPolicy::Adaptive;
+/// What the name of its repetition ends with.
+const AGAIN: &str = ", again";
+
+/// What the experiment needs to know.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// Rounds
+    pub repeats: usize,
+    /// A smoke check
+    pub quick: bool,
+}
+
+/// Measures one policy: the length of the waits, the number of waiters, and about how long to go on.
+type Measure<'a> = dyn FnMut(WaitPolicy, u64, usize, Duration) -> Measurement + 'a;
+
+/// The name of a case.
+pub fn case(wait_ns: u64, threads: usize) -> String {
+    format!("{}, {threads} {}", duration(wait_ns), if threads == 1 { "thread" } else { "threads" })
+}
+
+/// Runs every case; what was found is in `bench.report`.
+///
+/// # Errors
+/// [`Error::Interrupted`].
+pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
+    bench.note("delay: from the end of the wait to the moment when the waiter goes on; CPU: of one waiter, while it waits");
+    cases(setup, bench, &mut |policy, wait_ns, waiters, each| {
+        waits::measure(policy, wait_ns, waiters, ROUNDS_MAX, each.as_nanos() as u64)
+    })
+}
+
+fn cases(setup: Setup, bench: &mut Bench, measure: &mut Measure) -> Result<(), Error> {
+    let policies: Vec<WaitPolicy> = WaitPolicy::ALL.into_iter().chain([TWICE]).collect();
+    let again = format!("{}{AGAIN}", TWICE.name());
+    let mut names: Vec<&str> = WaitPolicy::ALL.iter().map(|policy| policy.name()).collect();
+    names.push(&again);
+    let each = if setup.quick { EACH_QUICK } else { EACH };
+    for waiters in WAITERS {
+        for wait_ns in WAITS_NS {
+            bench.compare(&case(wait_ns, waiters), &names, setup.repeats, each, |variant, _| {
+                Ok(sample(&measure(policies[variant], wait_ns, waiters, each)))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn sample(found: &Measurement) -> Sample {
+    let mut delays = Histogram::new();
+    found.delays_ns.iter().for_each(|&delay_ns| delays.record(delay_ns));
+    let summary = delays.summary();
+    let mut sample = Sample::of([
+        ("waits", summary.count as f64),
+        ("mean_ns", summary.mean_ns),
+        ("p50_ns", summary.p50_ns as f64),
+        ("p99_ns", summary.p99_ns as f64),
+        ("max_ns", summary.max_ns as f64),
+        ("cpu_share", found.cpu_share()),
+    ]);
+    sample.output = serde_json::to_string(&delays).ok().and_then(|text| RawValue::from_string(text).ok());
+    sample
+}
+
+/// Draws a table for each number of threads, and judges the targets.
+pub fn conclude(report: &mut Report) {
+    for threads in WAITERS {
+        let words = if threads == 1 { "thread" } else { "threads" };
+        let title = format!("Wake-up delay and CPU, {threads} waiting {words} on 2 CPUs");
+        let headers =
+            ["wait", "policy", "runs []", "mean [µs]", "p50 [µs]", "p99 [µs]", "max [µs]", "CPU [%]"];
+        let mut table = Table::new(&title, &headers);
+        for wait_ns in WAITS_NS {
+            rows(report, wait_ns, threads, &mut table);
+        }
+        if !table.rows.is_empty() {
+            report.tables.push(table);
+        }
+    }
+    for threads in WAITERS {
+        for wait_ns in WAITS_NS {
+            spread(report, &case(wait_ns, threads));
+        }
+    }
+    verdict::judge(report, |target, _| {
+        Err(format!("this version does not know how to measure '{}'", target.id))
+    });
+}
+
+fn rows(report: &Report, wait_ns: u64, threads: usize, table: &mut Table) {
+    let case = case(wait_ns, threads);
+    for (row, policy) in variants(report, &case).iter().filter(|name| !name.ends_with(AGAIN)).enumerate() {
+        let middle = |name: &str, unit: f64| three_digits(median(&report.values(&case, policy, name)) / unit);
+        table.row([
+            if row == 0 { duration(wait_ns) } else { String::new() },
+            policy.clone(),
+            report.values(&case, policy, "max_ns").len().to_string(),
+            middle("mean_ns", 1e3),
+            middle("p50_ns", 1e3),
+            middle("p99_ns", 1e3),
+            middle("max_ns", 1e3),
+            middle("cpu_share", 0.01),
+        ]);
+    }
+}
+
+fn spread(report: &mut Report, case: &str) {
+    let variants = variants(report, case);
+    let again = variants.iter().find_map(|name| Some((name.strip_suffix(AGAIN)?, name)));
+    if let Some((policy, again)) = again {
+        verdict::against_itself(report, case, policy, again, "p50_ns");
+    }
+}
+
+/// The variants of a case, in the order of the first round.
+fn variants(report: &Report, case: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for run in report.runs.iter().filter(|run| run.case == case) {
+        if !names.contains(&run.variant) {
+            names.push(run.variant.clone());
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::Silent;
+
+    #[test]
+    fn every_case_measures_every_policy_and_one_of_them_twice() {
+        let mut progress = Silent;
+        let mut bench = Bench::new("wait", report::Machine::default(), None, &mut progress);
+        let mut asked = Vec::new();
+        let result =
+            cases(Setup { repeats: 3, quick: true }, &mut bench, &mut |policy, wait_ns, waiters, _| {
+                asked.push((policy, wait_ns, waiters));
+                let delay_ns = if policy == WaitPolicy::Sleep { 60_000 } else { 500 };
+                Measurement { delays_ns: vec![delay_ns; 4], cpu_ns: 50, wall_ns: 100, rounds: 4 }
+            });
+        let mut report = bench.finish(&result);
+        let cases = WAITERS.len() * WAITS_NS.len();
+        assert_eq!(asked.len(), 3 * cases * (WaitPolicy::ALL.len() + 1));
+        assert_eq!(asked.iter().filter(|(policy, ..)| *policy == TWICE).count(), 2 * 3 * cases);
+        conclude(&mut report);
+        assert_eq!((report.tables.len(), report.spreads.len()), (WAITERS.len(), cases));
+        let row: Vec<&str> = report.tables[2].rows[2].iter().map(String::as_str).collect();
+        assert_eq!(row, ["", "sleep", "3", "60.0", "60.0", "60.0", "60.0", "50.0"]);
+        assert!(report.spreads.iter().all(|spread| spread.ratio == 1.0 && spread.pairs == 3));
+    }
+}
