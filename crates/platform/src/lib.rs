@@ -2,7 +2,7 @@
 //!
 //! Algorithms say `use platform::…` and nothing else about the machine, so that the same source also
 //! compiles on a twin of this package (`platform-loom`, a model checker). The twin has the modules
-//! [`atomic`], [`cell`], [`futex`], [`clock`], [`cpu`], [`thread`] and the macros; [`file`], [`memory`],
+//! [`atomic`], [`cell`], [`futex`], [`clock`], [`cpu`], [`thread`] and the macros; [`mod@file`], [`memory`],
 //! [`signal`] and [`syscall`] are for code that only makes sense on the real machine.
 //!
 //! What differs between the machines, and how source is written that suits both:

@@ -1,9 +1,10 @@
 //! How many waiters may spin at once: a number that learns from how waits end.
 //!
-//! After Marotta, Tiriticco, Di Sanzo, Pellegrini, Ciciani and Quaglia, "Mutable locks: Combining the best
-//! of spin and sleep locks" (Concurrency and Computation: Practice and Experience 32(22), 2020; a preprint
-//! is arXiv:1906.00490). There, too, the window grows fast when a waiter slept where it should have
-//! spun, and shrinks by one at a time. The rules here:
+//! That the number of spinners tunes itself, in between a spin lock's "all" and a sleep lock's "none", is the
+//! idea of Marotta, Tiriticco, Di Sanzo, Pellegrini, Ciciani and Quaglia, "Mutable locks: Combining the
+//! best of spin and sleep locks" (Concurrency and Computation: Practice and Experience 32(22), 2020; a
+//! preprint is arXiv:1906.00490). They tune it for a lock, by how its hand-overs go; the rules here are for
+//! waits of any kind:
 //!
 //! | what happened | what follows |
 //! | --- | --- |
@@ -11,10 +12,9 @@
 //! | a spinner spun for as long as a sleep costs, in vain | one less may spin, down to none |
 //! | [`CALM_WAITS`] waits in a row ended without a late sleeper | one less may spin, down to one |
 //!
-//! The second rule is ours: a mutable lock keeps a spinner for as long as it is held, but whoever waits for
-//! a thread that was preempted must not spin on. So a spinner pays at most what a sleep would have cost,
-//! which is never worse than twice the best choice (Karlin, Li, Manasse and Owicki, 1991), and a window
-//! whose spinners fail falls to none.
+//! By the second rule a spinner pays at most about what a sleep would have cost, which is never worse than
+//! twice the best choice (Karlin, Li, Manasse and Owicki, 1991), and a window whose spinners fail falls to
+//! none: whoever waits for a thread that was preempted must not spin on.
 //!
 //! Invariant 1: `spinners` is the number of threads between a true [`Window::enter`] and their
 //! [`Window::leave`]. The window itself is advice, read without order.
