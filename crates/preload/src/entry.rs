@@ -4,7 +4,7 @@
 //! constructor of another library called. It only reads the environment; the guard wakes later.
 
 use crate::settings::{self, SETTINGS};
-use crate::{ARENA, guard, process, statistics, trap};
+use crate::{ARENA, guard, process, sample, statistics, trap};
 use core::sync::atomic::{AtomicU32, Ordering};
 use platform::clock;
 use preload_abi::options::{Guard, Options};
@@ -59,11 +59,13 @@ fn read_options() -> bool {
 extern "C" fn before_fork() {
     guard::hold();
     trap::hold();
+    sample::hold();
     ARENA.hold();
 }
 
 extern "C" fn after_fork() {
     ARENA.release();
+    sample::release();
     trap::release();
     guard::release();
     statistics::forked();

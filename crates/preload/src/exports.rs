@@ -9,7 +9,7 @@
 //! All are exported without a version, and so serve callers of every version.
 
 use crate::elf::symbols::next;
-use crate::{entry, guard, trap};
+use crate::{entry, guard, sample, trap};
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn pthread_create(
     unsafe {
         let creation = trap::calls::creating(attributes.cast());
         let result = core::mem::transmute::<usize, Create>(real)(thread, attributes, routine, argument);
-        trap::calls::created(&creation, (result == 0).then(|| *thread as usize));
+        created(&creation, (result == 0).then(|| *thread as usize));
         result
     }
 }
@@ -85,8 +85,16 @@ pub unsafe extern "C" fn thrd_create(
     unsafe {
         let creation = trap::calls::creating(core::ptr::null());
         let result = core::mem::transmute::<usize, Create>(real)(thread, routine, argument);
-        trap::calls::created(&creation, (result == 0).then(|| *thread.cast::<usize>()));
+        created(&creation, (result == 0).then(|| *thread.cast::<usize>()));
         result
+    }
+}
+
+/// A thread was created under this name, or could not be.
+fn created(creation: &trap::calls::Creation, name: Option<usize>) {
+    trap::calls::created(creation, name);
+    if let Some(name) = name {
+        sample::created(name);
     }
 }
 

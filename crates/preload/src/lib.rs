@@ -18,6 +18,7 @@
 //! | [`exports`] | the functions of the C library that the program calls through us |
 //! | [`guard`] | finding and repairing busy-wait loops |
 //! | [`trap`] | breakpoints, where no jump fits, and the program's own SIGTRAP |
+//! | [`sample`] | waiting for threads that spin, without a change to any text |
 //! | [`statistics`] | the live file and the report |
 //! | [`elf`] | modules and symbols |
 //! | [`settings`], [`process`], [`thread`], [`latch`], [`arena`], [`compat`] | what the others stand on |
@@ -35,6 +36,7 @@ pub mod exports;
 pub mod guard;
 pub mod latch;
 pub mod process;
+pub mod sample;
 pub mod settings;
 pub mod statistics;
 pub mod thread;

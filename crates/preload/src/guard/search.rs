@@ -15,7 +15,7 @@ use super::room::Room;
 use super::site::Site;
 use super::text::Text;
 use crate::elf::modules::{self, Generation, Module};
-use crate::{settings, statistics, trap};
+use crate::{sample, settings, statistics, trap};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -25,6 +25,8 @@ use core::ops::Range;
 use core::sync::atomic::Ordering;
 use platform::clock;
 use platform::file::File;
+use preload_abi::live::How;
+use preload_abi::options::Guard;
 use spinloop::{Finder, Finding, Machine, Route, Segments};
 
 /// How much of a file is read at a time.
@@ -79,6 +81,9 @@ impl Search {
         });
         self.generation = Some(generation);
         self.forget();
+        if settings::guard() == Guard::Sample {
+            sample::start();
+        }
         if trap::holds() {
             // A module that is new may set signal masks by itself.
             trap::arm(alone);
@@ -145,6 +150,16 @@ impl Search {
                 Finding::Wait(found) => found,
             };
             let site = self.site(pause);
+            if settings::guard() == Guard::Sample {
+                if sample::add(site, &found.parts) {
+                    statistics::attach(site, module, pause);
+                    site.set_how(How::Sampled);
+                } else {
+                    self.spare.push(site);
+                    statistics::left(module, pause, "too many loops to sample");
+                }
+                continue;
+            }
             let mut workshop = Workshop { text, room: &mut self.room, module: module.extent() };
             match workshop.copy(site, &image, &found.parts, pause) {
                 Ok(copied) => {
@@ -167,6 +182,7 @@ impl Search {
         site.pause.store(pause, Ordering::Relaxed);
         site.spins.store(0, Ordering::Relaxed);
         site.short.store(0, Ordering::Relaxed);
+        site.released.store(0, Ordering::Relaxed);
         site
     }
 
@@ -197,6 +213,7 @@ impl Search {
     /// Drops what belongs to modules that are gone.
     fn forget(&mut self) {
         for known in self.known.extract_if(.., |known| !known.seen) {
+            sample::forget(&known.extent, |site| self.spare.push(site));
             for repair in known.repairs {
                 trap::unwatch(repair.pause);
                 self.spare.push(repair.close(&mut self.room));

@@ -55,6 +55,9 @@ const REFUSED: u32 = 2;
 /// Some breakpoint was let go since somebody last looked.
 pub static RELEASED: AtomicBool = AtomicBool::new(false);
 
+/// How often to look whether a thread has SIGTRAP blocked, before it counts as doing so for longer.
+const LOOKS: u32 = 10;
+
 /// What [`arm`] knows of the modules.
 static SURVEY: Latch<survey::Survey> = Latch::new(survey::Survey::new());
 
@@ -91,8 +94,16 @@ pub fn arm(alone: bool) -> bool {
     }
     mask::take_over();
     stack::take_over();
-    // Who was in the middle of a call when SIGTRAP became ours is seen now, or was seen before.
-    if !alone && survey::others_block_trap() != Some(false) {
+    // Who was in the middle of a call when SIGTRAP became ours is seen now, or was seen before. A thread
+    // that holds a latch of ours blocks everything for some microseconds: hence more than one look.
+    let open = |_| {
+        let open = survey::others_block_trap() == Some(false);
+        if !open {
+            platform::thread::yield_now();
+        }
+        open
+    };
+    if !alone && !(0..LOOKS).any(open) {
         return false;
     }
     inherit::start(if alone { 0 } else { process::threads().unwrap_or(2) as usize - 1 });

@@ -22,6 +22,7 @@ pub struct Survey {
 
 impl Survey {
     /// Nothing looked at yet.
+    #[allow(clippy::new_without_default)]
     pub const fn new() -> Survey {
         Survey { generation: None, clean: Vec::new(), raw: false }
     }
@@ -51,8 +52,16 @@ impl Survey {
 
 /// Whether any thread but the calling one has really blocked SIGTRAP; `None` if `/proc` does not tell.
 pub fn others_block_trap() -> Option<bool> {
-    let folder = File::open(c"/proc/self/task").ok()?;
     let own = own_tid();
+    let mut blocks = false;
+    // A thread that has ended meanwhile blocks nothing.
+    each_thread(|tid| blocks |= tid != own && blocks_trap(tid).unwrap_or(false))?;
+    Some(blocks)
+}
+
+/// Calls `visit` for each thread of the process; `None` if `/proc` does not tell.
+pub fn each_thread(mut visit: impl FnMut(i32)) -> Option<()> {
+    let folder = File::open(c"/proc/self/task").ok()?;
     let mut room = Entries([0; 4096]);
     loop {
         // SAFETY: the kernel writes at most that many bytes to `room`.
@@ -61,15 +70,9 @@ pub fn others_block_trap() -> Option<bool> {
             check(syscall3(libc::SYS_getdents64, folder.descriptor() as usize, place, room.0.len())).ok()?
         };
         if read == 0 {
-            return Some(false);
+            return Some(());
         }
-        for name in names(&room.0[..read]) {
-            let Some(tid) = name.to_str().ok().and_then(|name| name.parse::<i32>().ok()) else { continue };
-            // A thread that has ended meanwhile blocks nothing.
-            if tid != own && blocks_trap(tid).unwrap_or(false) {
-                return Some(true);
-            }
-        }
+        names(&room.0[..read]).filter_map(|name| name.to_str().ok()?.parse().ok()).for_each(&mut visit);
     }
 }
 
@@ -112,21 +115,22 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn a_thread_that_blocks_is_seen_by_others_and_not_by_itself() {
+    fn a_thread_that_blocks_is_seen_and_one_that_does_not_is_not() {
         let (ready, is_ready) = channel();
         let (end, ended) = channel::<()>();
         let blocker = std::thread::spawn(move || {
             change_mask(Change::Block, bit(libc::SIGTRAP));
-            ready.send(()).expect("sent");
+            ready.send(own_tid()).expect("sent");
             let _ = ended.recv();
-            change_mask(Change::Unblock, bit(libc::SIGTRAP));
         });
-        is_ready.recv().expect("received");
+        let tid = is_ready.recv().expect("received");
+        assert_eq!((blocks_trap(tid), blocks_trap(own_tid())), (Some(true), Some(false)));
         assert_eq!(others_block_trap(), Some(true));
-        assert_eq!(blocks_trap(own_tid()), Some(false));
+        let mut seen = Vec::new();
+        each_thread(|tid| seen.push(tid)).expect("/proc");
+        assert!(seen.contains(&tid) && seen.contains(&own_tid()));
         drop(end);
         blocker.join().expect("ended");
-        assert_eq!(others_block_trap(), Some(false));
         assert_eq!(blocks_trap(i32::MAX), None);
     }
 }

@@ -3,6 +3,7 @@
 use super::super::action::{self, TRAP};
 use super::super::{armed, mask, stack};
 use super::{Action, Handler, absent, fail, real, word, write_word};
+use crate::sample;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
 use libc::{SIGTRAP, stack_t};
@@ -22,6 +23,15 @@ static INTERRUPTS: AtomicBool = AtomicBool::new(false);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
     let Some(real) = real::sigaction() else { return absent() };
+    if !new.is_null() {
+        sample::yield_to_program(signal);
+    } else if sample::uses(signal) {
+        // SAFETY: the program's pointer, as it promises to the C library.
+        if let Some(old) = unsafe { old.as_mut() } {
+            show(&Disposition::DEFAULT, old);
+        }
+        return 0;
+    }
     if !armed() {
         let result = real(signal, new, old);
         action::settle(signal);
@@ -92,6 +102,7 @@ fn set(handler: Handler, flags: c_int, mask: u64) -> Handler {
 /// Passes a signal other than SIGTRAP on to a function that sets its disposition with a mask that cannot
 /// hold SIGTRAP.
 fn pass<T>(signal: c_int, call: impl FnOnce() -> (T, bool)) -> T {
+    sample::yield_to_program(signal);
     if armed() {
         return action::other(signal, Some(false), call).0;
     }
@@ -177,6 +188,7 @@ pub unsafe extern "C" fn sigset(signal: c_int, handler: Handler) -> Handler {
     }
     let Some(real) = real::sigset() else { return absent() as Handler };
     // This one also unblocks the signal, so it must find the thread's own mask.
+    sample::yield_to_program(signal);
     let result = real(signal, handler);
     pass(signal, || ((), handler != SIG_HOLD && result != SIG_ERR));
     result

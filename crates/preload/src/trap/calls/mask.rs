@@ -211,9 +211,10 @@ pub unsafe extern "C" fn pthread_attr_getsigmask_np(
 ) -> c_int {
     let Some(real) = real::attr_getsigmask() else { return libc::ENOSYS };
     let result = real(attributes, set);
-    // SAFETY: the program's pointer, which the C library has just written through.
+    // SAFETY: the program's pointer, which the C library writes through.
+    let set = unsafe { set.as_mut() };
     if result == 0
-        && let Some(set) = unsafe { set.as_mut() }
+        && let Some(set) = set
         && *mark(set) & 0x80 != 0
     {
         *mark(set) &= !0x80;
