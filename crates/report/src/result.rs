@@ -140,10 +140,10 @@ impl fmt::Display for Report {
         if !self.spreads.is_empty() {
             write!(f, "\n{}", spread_table(&self.spreads))?;
         }
-        if !self.targets.is_empty() {
-            write!(f, "\n{}", target::table(&self.targets))?;
+        if self.targets.is_empty() {
+            return writeln!(f, "\nTargets: none are set for this bench");
         }
-        Ok(())
+        write!(f, "\n{}", target::table(&self.targets))
     }
 }
 
