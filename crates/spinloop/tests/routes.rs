@@ -1,5 +1,8 @@
 //! Dead bytes and routes: on code put together by hand, and on code from compilers.
 
+// A list of one range is meant as such.
+#![allow(clippy::single_range_in_vec_init)]
+
 mod common;
 
 use common::{Built, assemble, compile, compilers, load};

@@ -1,6 +1,9 @@
 //! Loops in C, through every compiler and level of optimisation at hand: what is said of each PAUSE is what
 //! its function's name says.
 
+// A list of one range is meant as such.
+#![allow(clippy::single_range_in_vec_init)]
+
 mod common;
 
 use common::{compile, compilers, load, word};

@@ -1,5 +1,6 @@
 //! What the tests share: modules put together by hand, and from a compiler.
-#![allow(dead_code)] // each test uses a part of it
+// Each test uses a part of it; one range is a list of one range.
+#![allow(dead_code, clippy::single_range_in_vec_init)]
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags};
 use spinloop::{Finding, Reason};
