@@ -1,7 +1,7 @@
 //! `manx bench wait`: what each way of waiting costs, in turn. How late a waiter notices, and the CPU it burns
 //! until then, for waits from 100 ns to 10 ms, with 1, 2 and 8 waiting threads on 2 CPUs.
 //!
-//! What is measured, and how, stands in [`waits`](crate::waits); this file takes care that policies
+//! What is measured, and how, stands in [`waits`]; this file takes care that policies
 //! alternate, keeps all delays, and draws the tables.
 
 use crate::error::Error;
