@@ -1,9 +1,8 @@
 //! Waits under ThreadSanitizer: what a waiter sees after its wait was written before the signal.
 //!
-//! Run with the sanitizer by `cargo xtask test`, or by hand:
-//! `RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" cargo test -p manx
-//! --target x86_64-unknown-linux-gnu --test tsan`. Without it these are ordinary tests. Threads synchronise by
-//! atomics and by being joined only, because the standard library is not instrumented.
+//! `cargo xtask test` runs this with the sanitizer, and with suppressions for what the test harness itself does; otherwise
+//! it is an ordinary test. Threads synchronise by atomics and by being joined only, because the standard
+//! library is not instrumented.
 
 use manx::wait::{Adaptive, Event, FixedSleep, Mutable, Policy, Spin, Yield};
 use platform::atomic::{AtomicBool, Ordering};
