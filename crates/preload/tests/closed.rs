@@ -60,6 +60,13 @@ fn objection(instruction: &Instruction) -> Option<&'static str> {
     }
 }
 
+/// The function around an address.
+fn around(elf: &object::File<'_>, at: u64) -> String {
+    let holds =
+        |symbol: &object::Symbol<'_, '_>| (symbol.address()..symbol.address() + symbol.size()).contains(&at);
+    elf.symbols().find(holds).and_then(|symbol| symbol.name().ok().map(str::to_owned)).unwrap_or_default()
+}
+
 #[test]
 fn the_waiter_stays_within_what_the_trampoline_saves() {
     let path = library();
@@ -75,7 +82,7 @@ fn the_waiter_stays_within_what_the_trampoline_saves() {
         while seen.insert(at) {
             let instruction = text.decode(at).unwrap_or_else(|| panic!("{at:#x}: not in our text"));
             if let Some(why) = objection(&instruction) {
-                panic!("{at:#x}: {instruction:?}: {why}");
+                panic!("{at:#x} in {}: {:?}: {why}", around(&elf, at), instruction.code());
             }
             let target = instruction.near_branch_target();
             match instruction.flow_control() {
@@ -93,7 +100,11 @@ fn the_waiter_stays_within_what_the_trampoline_saves() {
                 FlowControl::Return => break,
                 // A bug would stop the program here, as `ud2` does; nothing is changed before it does.
                 FlowControl::Exception if instruction.mnemonic() == Mnemonic::Ud2 => break,
-                other => panic!("{at:#x}: {instruction:?}: leads nobody knows where ({other:?})"),
+                other => panic!(
+                    "{at:#x} in {}: {:?} leads nobody knows where ({other:?})",
+                    around(&elf, at),
+                    instruction.code()
+                ),
             }
             at = instruction.next_ip();
         }

@@ -6,7 +6,8 @@
 
 mod common;
 
-use common::{finish, program, under_manx};
+use common::{finish, program, shared_library, under_manx};
+use preload_abi::live::How;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
@@ -69,9 +70,9 @@ fn a_program_that_sigtrap_ends_is_ended_by_it() {
         let mut plain = Command::new(program("dies"));
         plain.arg(way);
         let plain = finish(plain);
-        // Its statistics are in the live file, since it does not end in order; so what it says is compared,
-        // and that it got beyond a breakpoint.
         let under = under_manx("dies", &[way], "");
+        // It did not end in order, so its statistics are where they were kept while it ran.
+        assert!(under.live.contains(&("wait_by_trap".to_owned(), How::Trap)), "{way}: {:?}", under.live);
         assert_eq!(plain.status.signal(), Some(libc::SIGTRAP), "{way}, as it is");
         assert_eq!(under.status.signal(), Some(libc::SIGTRAP), "{way}: {}", under.stderr);
         assert_eq!(under.stdout, plain.stdout, "{way}");
@@ -84,6 +85,19 @@ fn a_module_that_masks_signals_by_itself_gets_no_breakpoints() {
     outcome.succeeded().waited("wait_by_jump", "jump");
     let sites = outcome.sites("wait_by_trap");
     assert!(sites.iter().all(|site| site["how"] == "left") && !sites.is_empty(), "{:#?}", outcome.report);
+}
+
+#[test]
+fn breakpoints_come_late_unless_a_thread_has_them_blocked() {
+    let library = shared_library("loops");
+    let library = library.to_str().expect("a path");
+    let open = under_manx("arms", &["open", library], "");
+    open.succeeded().waited("wait_by_trap", "trap");
+    let blocked = under_manx("arms", &["blocked", library], "");
+    blocked.succeeded();
+    let sites = blocked.sites("wait_by_trap");
+    assert!(sites.iter().all(|site| site["how"] == "left") && !sites.is_empty(), "{:#?}", blocked.report);
+    assert!(blocked.sites("wait_by_jump").iter().any(|site| site["how"] == "jump"), "{:#?}", blocked.report);
 }
 
 #[test]

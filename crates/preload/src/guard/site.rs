@@ -34,6 +34,12 @@ impl Site {
         How::from_number(self.how.load(Ordering::Relaxed)).unwrap_or(How::Left)
     }
 
+    /// Whether the site is waited at in this way.
+    #[inline]
+    pub fn is(&self, how: How) -> bool {
+        self.how.load(Ordering::Relaxed) == how as u32
+    }
+
     /// Notes how the site is waited at, here and in its statistics.
     pub fn set_how(&self, how: How) {
         self.how.store(how as u32, Ordering::Relaxed);

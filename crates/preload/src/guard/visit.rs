@@ -15,7 +15,9 @@
 //! 1. From [`visit`] on, everything called is compiled into this library, and nothing of it uses other
 //!    registers, allocates, locks, or can panic (see [`super::trampoline`]).
 //! 2. `errno` is not touched: system calls are made directly.
-//! 3. A signal handler that visits a site in the middle of a visit may spoil this thread's counts, never
+//! 3. Nothing here has a destructor to run, and [`visit`] is `extern "C-unwind"`: a thread that is cancelled
+//!    asynchronously unwinds from any instruction of it, through the trampoline, into the loop's function.
+//! 4. A signal handler that visits a site in the middle of a visit may spoil this thread's counts, never
 //!    more: every field of [`Thread`] is valid by itself.
 
 use super::site::Site;
@@ -40,7 +42,7 @@ const REAL_TIME: u32 = 2;
 const OTHERS_RAN: u32 = 4;
 
 /// Waits for one round of the loop at `site`.
-pub extern "C" fn visit(site: &'static Site) {
+pub extern "C-unwind" fn visit(site: &'static Site) {
     let thread = thread::current();
     let now = clock::ticks();
     let here = core::ptr::from_ref(site).addr();
@@ -63,7 +65,7 @@ pub extern "C" fn visit(site: &'static Site) {
             let slept = policy.action(round.saturating_add(policy.yields));
             sleep_once(site, thread, slept)
         }
-        Action::Yield => yield_once(thread, now),
+        Action::Yield => yield_once(site, thread, now),
         sleep => sleep_once(site, thread, sleep),
     };
     thread.left_ticks.set(left);
@@ -84,6 +86,8 @@ fn begin(thread: &Thread, site: &Site, now: u64) {
     thread.met.set(0);
     if let Some(record) = site.record() {
         record.waits.fetch_add(1, Ordering::Relaxed);
+        record.visits.fetch_add(1, Ordering::Relaxed);
+        thread.counted_rounds.set(1);
     }
 }
 
@@ -106,8 +110,10 @@ fn is_real_time(thread: &Thread) -> bool {
     real_time
 }
 
-/// Yields, and returns when.
-fn yield_once(thread: &Thread, before: u64) -> u64 {
+/// Yields, and returns until when. What happened so far is counted first, so that a look from outside sees
+/// long waits while they last, and the waits of threads that end.
+fn yield_once(site: &Site, thread: &Thread, before: u64) -> u64 {
+    count(site, thread);
     os::yield_now();
     let after = clock::ticks();
     if after.wrapping_sub(before) > SETTINGS.slow_yield_ticks.load(Ordering::Relaxed) {
@@ -117,8 +123,7 @@ fn yield_once(thread: &Thread, before: u64) -> u64 {
     after
 }
 
-/// Sleeps, and returns until when. What happened so far is counted first, so that a look from outside
-/// sees long waits while they last.
+/// Sleeps, and returns until when; counted like a yield.
 fn sleep_once(site: &Site, thread: &Thread, action: Action) -> u64 {
     thread.met.set(thread.met.get() | OTHERS_RAN);
     thread.sleeps.set(thread.sleeps.get().saturating_add(1));
@@ -154,7 +159,7 @@ fn learn(site: &Site, thread: &Thread) {
     {
         site.spins.store((bound * 2).clamp(1, SPINS_MAX), Ordering::Relaxed);
     }
-    if site.how() == How::Trap {
+    if site.is(How::Trap) {
         let short = site.short.load(Ordering::Relaxed);
         let next = if round == 0 { short.saturating_add(1) } else { short.saturating_sub(8) };
         site.short.store(next, Ordering::Relaxed);

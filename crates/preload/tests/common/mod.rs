@@ -44,6 +44,12 @@ pub fn shared_library(name: &str) -> PathBuf {
 }
 
 fn compile(name: &str, into: &Path, flags: &[&str]) {
+    // Tests run side by side and may want the same program: one makes it, the others wait.
+    static MADE: std::sync::Mutex<Vec<PathBuf>> = std::sync::Mutex::new(Vec::new());
+    let mut made_before = MADE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if made_before.iter().any(|path| path == into) {
+        return;
+    }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
     let made = Command::new("cc")
         .args(["-O2", "-g", "-Wall", "-Werror", "-pthread", "-rdynamic", "-D_GNU_SOURCE"])
@@ -54,6 +60,7 @@ fn compile(name: &str, into: &Path, flags: &[&str]) {
         .output()
         .expect("a C compiler (cc)");
     assert!(made.status.success(), "{}:\n{}", source.display(), String::from_utf8_lossy(&made.stderr));
+    made_before.push(into.to_owned());
 }
 
 /// What a program did.

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { SUSPEND, PSELECT, PPOLL, EPOLL, EPOLL2, WAYS };
@@ -45,6 +46,46 @@ static void *waiter(void *way) {
     return NULL;
 }
 
+static void cleanup(void *unused) {
+    (void)unused;
+    sigset_t seen;
+    CHECK(pthread_sigmask(SIG_BLOCK, NULL, &seen) == 0);
+    CHECK(sigismember(&seen, SIGTRAP) == 0 && sigismember(&seen, SIGUSR2) == 1);
+    inside = 1;
+}
+
+/* Cancelled in the middle of a wait with another mask. */
+static void *cancelled(void *unused) {
+    sigset_t all, usr2;
+    sigfillset(&all), sigemptyset(&usr2), sigaddset(&usr2, SIGUSR2);
+    pthread_sigmask(SIG_SETMASK, &usr2, NULL);
+    pthread_cleanup_push(cleanup, NULL);
+    __atomic_store_n(&tid, gettid(), __ATOMIC_SEQ_CST);
+    ppoll(NULL, 0, NULL, &all);
+    pthread_cleanup_pop(0);
+    return unused;
+}
+
+/* A child of vfork lives in its parent's memory; what it blocks and handles is its own. */
+static void vforks(void) {
+    sigset_t all, seen;
+    sigfillset(&all);
+    struct sigaction action = {.sa_handler = SIG_IGN}, now;
+    pid_t child = vfork();
+    if (child == 0) {
+        sigprocmask(SIG_SETMASK, &all, NULL);
+        sigaction(SIGTRAP, &action, NULL);
+        sigaction(SIGUSR1, &action, NULL);
+        execl("/bin/true", "true", NULL);
+        _exit(1);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(sigprocmask(SIG_BLOCK, NULL, &seen) == 0 && sigismember(&seen, SIGTRAP) == 0);
+    CHECK(sigaction(SIGTRAP, NULL, &now) == 0 && now.sa_handler == SIG_DFL);
+    CHECK(sigaction(SIGUSR1, NULL, &now) == 0 && sigismember(&now.sa_mask, SIGTRAP) == 1);
+}
+
 static void *nothing(void *unused) { return unused; }
 
 int main(int count, char **arguments) {
@@ -67,5 +108,12 @@ int main(int count, char **arguments) {
         word = 1;
         pthread_join(thread, NULL);
     }
+    inside = tid = 0;
+    pthread_t thread = start(cancelled, NULL);
+    while (__atomic_load_n(&tid, __ATOMIC_SEQ_CST) == 0) usleep(100);
+    void *result;
+    CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
+    CHECK(inside == 1);
+    vforks();
     return 0;
 }

@@ -1,0 +1,81 @@
+//! Libraries that come and go, constructors that run before ours, processes that fork and execute.
+#![cfg(target_arch = "x86_64")]
+
+mod common;
+
+use common::{folder, program, run, shared_library, under_manx};
+use std::process::Command;
+
+#[test]
+fn a_library_is_opened_and_closed_a_thousand_times() {
+    let library = shared_library("waiting");
+    let outcome = under_manx("reopen", &[library.to_str().expect("utf-8")], "");
+    outcome.succeeded();
+    let sites = outcome.sites("wait_in_library");
+    assert_eq!(sites.len(), 1, "one record, however often the library came: {sites:?}");
+    assert!(sites[0]["visits"].as_u64() > Some(100), "{}", sites[0]);
+}
+
+#[test]
+fn threads_and_libraries_of_constructors_that_run_before_ours() {
+    let library = shared_library("early");
+    let program = folder().join("late-linked");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/late.c");
+    let made = Command::new("cc").args(["-o"]).arg(&program).arg(source).arg(&library).status();
+    assert!(made.expect("a C compiler (cc)").success());
+    run(Command::new(program), "").succeeded().waited("wait_early", "jump");
+}
+
+#[test]
+fn the_search_path_of_the_caller_still_finds_its_libraries() {
+    // dlopen judges by its caller's RUNPATH: if the caller were us, this would not be found.
+    let library = shared_library("waiting");
+    let folder = library.parent().expect("a folder");
+    let source = folder.join("runpath.c");
+    let text = "#include <dlfcn.h>\nint main(void) { return dlopen(\"libwaiting.so\", RTLD_NOW) == 0; }\n";
+    std::fs::write(&source, text).expect("written");
+    let into = folder.join("runpath");
+    let flags = ["-Wl,--enable-new-dtags,-rpath,$ORIGIN", "-o"];
+    let made = Command::new("cc").args(flags).arg(&into).arg(&source).status();
+    assert!(made.expect("a C compiler (cc)").success());
+    run(Command::new(into), "guard=always").succeeded();
+}
+
+#[test]
+fn processes_fork_and_execute_while_threads_wait() {
+    under_manx("forks", &["jump"], "").succeeded().waited("wait_by_jump", "jump");
+}
+
+#[test]
+fn a_program_that_is_killed_has_lost_nothing() {
+    let report = folder().join("killed.json");
+    let mut command = Command::new(program("endless"));
+    command
+        .env("LD_PRELOAD", common::library())
+        .env("MANX_OPTIONS", format!("stats={}", report.display()))
+        .stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().expect("started");
+    // The program says when it has waited for a while.
+    let mut line = String::new();
+    std::io::BufRead::read_line(
+        &mut std::io::BufReader::new(child.stdout.take().expect("a pipe")),
+        &mut line,
+    )
+    .expect("a line");
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    assert!(!report.exists(), "the report is for a normal exit");
+    let bytes = std::fs::read(report.with_extension("json.live")).expect("the live file");
+    // The live file wants the alignment that a mapping has.
+    let words = vec![0u128; bytes.len().div_ceil(16) + 256];
+    let start = words.as_ptr().addr().next_multiple_of(4096) - words.as_ptr().addr();
+    // SAFETY: the buffer is a page longer than the file and ours alone.
+    let aligned = unsafe {
+        let place = words.as_ptr().cast::<u8>().cast_mut().add(start);
+        place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        std::slice::from_raw_parts(place, bytes.len())
+    };
+    let live = preload_abi::live::Live::new(aligned).expect("a live file");
+    let waited = live.sites().iter().any(|site| site.visits.load(std::sync::atomic::Ordering::Relaxed) > 0);
+    assert!(waited, "the visits before the kill are there");
+}

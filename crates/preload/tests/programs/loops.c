@@ -1,0 +1,2 @@
+/* The two loops as a library. */
+#include "loops.h"
