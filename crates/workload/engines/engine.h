@@ -70,7 +70,7 @@ struct engine {
 static uint64_t option_threads = 8, option_boost = 0, option_seed = 1;
 static double option_seconds = 5, option_warmup = 1, option_think_us = 0;
 static double option_boost_from = 0, option_boost_to = 0;
-static int option_nice = -20;
+static int option_nice = -20, option_others = 0;
 static const char *option_cpus = NULL;
 
 static const struct option_spec engine_options[] = {
@@ -82,6 +82,7 @@ static const struct option_spec engine_options[] = {
     {"cpus", OPTION_TEXT, &option_cpus, 0, 0, NULL, "the CPUs to run on, such as 0-1 (all)"},
     {"boost", OPTION_COUNT, &option_boost, 0, 4096, NULL, "how many of the threads get --nice (0)"},
     {"nice", OPTION_SIGNED, &option_nice, -20, 19, NULL, "their niceness (-20)"},
+    {"others", OPTION_SIGNED, &option_others, -20, 19, NULL, "niceness of the other threads then (0)"},
     {"boost-from", OPTION_NUMBER, &option_boost_from, 0, 3600, NULL,
      "second of the measured time at which the boost begins; with --boost-to (from the start)"},
     {"boost-to", OPTION_NUMBER, &option_boost_to, 0, 3600, NULL, "second at which it ends (never)"},
@@ -153,12 +154,16 @@ static inline bool boost_is_windowed(void) {
     return option_boost_to > 0;
 }
 
+static inline int own_niceness(const struct worker *worker) {
+    return worker->boosted ? option_nice : option_others;
+}
+
 static void *worker_main(void *argument) {
     struct worker *self = argument;
     self->session = engine->session ? engine->session(self) : NULL;
     atomic_store(&self->thread_id, (pid_t)syscall(SYS_gettid));
-    if (self->boosted && !boost_is_windowed())
-        set_niceness(0, option_nice);
+    if (option_boost && !boost_is_windowed() && own_niceness(self) != 0)
+        set_niceness(0, own_niceness(self));
     pthread_barrier_wait(&engine_barrier); // ready
     pthread_barrier_wait(&engine_barrier); // the start has been set
 
@@ -195,15 +200,17 @@ static void *worker_main(void *argument) {
     return NULL;
 }
 
-/// Changes the boosted threads' niceness at the window's edges.
+/// Changes the threads' niceness at the window's edges. Who may not raise a priority cannot take back what
+/// `--others` lowered either: it then stays so until the end.
 static inline void boost_in_window(void) {
     uint64_t from = measure_from_ns + (uint64_t)(option_boost_from * 1e9);
     uint64_t to = measure_from_ns + (uint64_t)(option_boost_to * 1e9);
     sleep_until_ns(from < measure_to_ns ? from : measure_to_ns);
-    for (unsigned i = 0; i < option_boost; i++)
-        set_niceness(workers[i].thread_id, option_nice);
+    for (unsigned i = 0; i < option_threads; i++)
+        if (own_niceness(&workers[i]) != 0)
+            set_niceness(workers[i].thread_id, own_niceness(&workers[i]));
     sleep_until_ns(to < measure_to_ns ? to : measure_to_ns);
-    for (unsigned i = 0; i < option_boost; i++)
+    for (unsigned i = 0; i < option_threads; i++)
         setpriority(PRIO_PROCESS, (id_t)workers[i].thread_id, 0); // gone already, if the run has ended
 }
 
@@ -344,7 +351,7 @@ static inline int engine_main(int argc, char **argv, const struct engine *which)
             fail(1, "thread %u of %u: %s", i + 1, threads, strerror(error));
     }
     if (option_boost && boost_is_windowed())
-        set_niceness(0, -20); // only this thread, which sleeps until the window's edges and must be on time
+        setpriority(PRIO_PROCESS, 0, -20); // this thread alone, if it may: it sleeps until the window's edges
     pthread_barrier_wait(&engine_barrier);
     measure_from_ns = now_ns() + (uint64_t)(option_warmup * 1e9);
     measure_to_ns = measure_from_ns + (uint64_t)(option_seconds * 1e9);

@@ -61,8 +61,10 @@ pub struct Load {
     pub think_us: f64,
     /// The CPUs, as a list
     pub cpus: String,
-    /// Threads with niceness -20
+    /// Boosted threads
     pub boost: usize,
+    /// Without the right to raise a priority: they keep theirs, and the others get niceness 19
+    pub lowered: bool,
     /// Seconds of the measured time between which they have it; from the start to the end without
     pub window: Option<(f64, f64)>,
     /// Of keys and think times
@@ -84,6 +86,9 @@ impl Load {
         ];
         if self.boost > 0 {
             arguments.push(format!("--boost={}", self.boost));
+            if self.lowered {
+                arguments.extend(["--nice=0".to_owned(), "--others=19".to_owned()]);
+            }
             if let Some((from, to)) = self.window {
                 arguments.extend([format!("--boost-from={from}"), format!("--boost-to={to}")]);
             }
@@ -167,12 +172,15 @@ mod tests {
             think_us: 300.0,
             cpus: "0,1".into(),
             boost,
+            lowered: boost == 3,
             window: Some((1.0, 2.0)),
             seed: 1,
             more: vec!["--records=5".into()],
         };
         assert!(!load(0).arguments().iter().any(|argument| argument.starts_with("--boost")));
+        assert!(load(3).arguments().contains(&"--others=19".to_owned()));
         let boosted = load(2).arguments();
+        assert!(!boosted.iter().any(|argument| argument.starts_with("--others")));
         for option in
             ["--boost=2", "--boost-from=1", "--boost-to=2", "--threads=4", "--think-us=300", "--records=5"]
         {

@@ -75,21 +75,6 @@ fn what_it_does_not_repair_falls_short() {
 }
 
 #[test]
-fn without_the_boost_only_what_needs_none_is_judged() {
-    let mut report = found();
-    report.notes.push(inversion::NO_BOOST.into());
-    inversion::conclude(&mut report);
-    let measured: Vec<&str> = report
-        .targets
-        .iter()
-        .filter(|target| target.measured.is_some())
-        .map(|target| target.id.as_str())
-        .collect();
-    assert_eq!(measured, ["pair-throughput"]);
-    assert!(report.targets[0].reason.as_ref().unwrap().contains("CAP_SYS_NICE"));
-}
-
-#[test]
 fn without_runs_nothing_is_judged_and_nothing_is_drawn() {
     for (name, conclude) in
         [("inversion", inversion::conclude as fn(&mut Report)), ("guard", guard::conclude)]

@@ -29,8 +29,18 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
         let (seconds, warm_up) = if setup.quick { (0.3, 0.1) } else { (1.5, 0.2) };
         let cpus = setup.cpus.clone();
         let more = if program.home { vec!["--records=20000".to_owned()] } else { Vec::new() };
-        let load =
-            Load { threads: 2, seconds, warm_up, think_us: 0.0, cpus, boost: 0, window: None, seed: 1, more };
+        let load = Load {
+            threads: 2,
+            seconds,
+            warm_up,
+            think_us: 0.0,
+            cpus,
+            boost: 0,
+            lowered: false,
+            window: None,
+            seed: 1,
+            more,
+        };
         bench.compare(case, &VARIANTS, setup.repeats, load.expected(), |variant, round| {
             let guarded = VARIANTS[variant] == GUARDED;
             let start = if guarded { Start::Guarded(&setup.manx) } else { Start::AsIs };
