@@ -9,7 +9,7 @@
 //!    meanwhile: no handler that runs on the same thread can want the latch.
 //! 2. `ASKED` changes under the same latch, together with what the kernel is told.
 
-use super::{armed, handler};
+use super::{armed, borrowed, handler};
 use crate::latch::Latch;
 use core::sync::atomic::{AtomicU64, Ordering};
 use platform::signal::{Change, Disposition, SA_RESTORER, bit, change_mask, disposition, set_disposition};
@@ -107,7 +107,7 @@ pub fn other<T>(signal: i32, asks: Option<bool>, change: impl FnOnce() -> (T, bo
     locked(|_| {
         let asked = ASKED.load(Ordering::Relaxed) & bit(signal) != 0;
         let (result, agreed) = change();
-        if let Some(asks) = asks.filter(|_| agreed) {
+        if let Some(asks) = asks.filter(|_| agreed && !borrowed()) {
             note(signal, asks);
         }
         (result, asked)
@@ -119,7 +119,7 @@ pub fn trap(new: Option<Disposition>) -> Disposition {
     let uncatchable = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
     locked(|program| {
         let before = *program;
-        if let Some(new) = new {
+        if let Some(new) = new.filter(|_| !borrowed()) {
             *program = Disposition { mask: new.mask & !uncatchable, flags: new.flags | SA_RESTORER, ..new };
             install(program);
             if new.handler == libc::SIG_IGN {

@@ -16,7 +16,7 @@
 
 use super::action::TRAP;
 use super::survey::own_tid;
-use super::{armed, inherit};
+use super::{armed, borrowed, inherit};
 use crate::process;
 use crate::thread::{self, Thread};
 use core::cell::UnsafeCell;
@@ -107,6 +107,9 @@ pub fn asked() -> bool {
 /// The calling thread believes SIGTRAP blocked, or open, from now on; in the latter case it gets what
 /// came meanwhile. Returns whether something did.
 pub fn set(blocked: bool) -> bool {
+    if borrowed() {
+        return false;
+    }
     let thread = thread::current();
     if blocked {
         thread.trap_blocked.set(known(thread) | BLOCKED);

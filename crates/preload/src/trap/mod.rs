@@ -52,6 +52,9 @@ const UNDECIDED: u32 = 0;
 const READY: u32 = 1;
 const REFUSED: u32 = 2;
 
+/// The process whose memory this is; 0 as long as nothing is virtual.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
 /// Some breakpoint was let go since somebody last looked.
 pub static RELEASED: AtomicBool = AtomicBool::new(false);
 
@@ -89,6 +92,7 @@ pub fn arm(alone: bool) -> bool {
     if !alone && survey::others_block_trap() != Some(false) {
         return false;
     }
+    PROCESS.store(process::id(), Ordering::Relaxed);
     if !armed() && !action::take_over(|| ARMED.store(true, Ordering::Release)) {
         return refuse("SIGTRAP cannot be handled: no breakpoints");
     }
@@ -133,12 +137,22 @@ pub fn holds() -> bool {
     STATE.load(Ordering::Acquire) == READY
 }
 
+/// Whether this is a child of `vfork`, in its parent's memory: what it changes is its own, and it has none
+/// of ours to keep that in. It has the kernel's part until it executes another program or ends.
+pub fn borrowed() -> bool {
+    let owner = PROCESS.load(Ordering::Relaxed);
+    owner != 0 && process::id() != owner
+}
+
 /// Before `fork`: nobody may be in the middle of a change.
 pub fn hold() {
     action::hold();
+    stack::hold();
 }
 
 /// After `fork`, in parent and child.
 pub fn release() {
+    PROCESS.store(process::id(), Ordering::Relaxed);
+    stack::release();
     action::release();
 }

@@ -32,6 +32,7 @@ const AUTODISARM: c_int = 1 << 31;
 struct Lent {
     /// 0: this entry is free.
     tid: i32,
+    /// 0: it is free, or was never used.
     at: usize,
     bytes: usize,
     /// What the thread asked for.
@@ -64,7 +65,7 @@ fn tell(stack: &stack_t) -> Result<(), i32> {
 /// Gives the calling thread a stack of ours in the place of one that is too small, if it just got one.
 fn lend(lent: &mut [Lent; ROOM], asked: &stack_t) {
     let enabled = asked.ss_flags & (libc::SS_DISABLE | libc::SS_ONSTACK | AUTODISARM) == 0;
-    if !enabled || asked.ss_size >= needed() {
+    if !enabled || asked.ss_size >= needed() || super::borrowed() {
         return;
     }
     let gone = |tid: i32| platform::signal::send(tid, 0) == Err(libc::ESRCH);
@@ -86,7 +87,7 @@ fn lend(lent: &mut [Lent; ROOM], asked: &stack_t) {
 fn give_back(entry: &mut Lent) {
     // SAFETY: by Invariant 2.
     let _ = unsafe { unmap(entry.at as *mut u8, entry.bytes) };
-    entry.tid = 0;
+    (entry.tid, entry.at) = (0, 0);
 }
 
 /// SIGTRAP has just become ours: looks at the calling thread's stack.
@@ -114,12 +115,24 @@ pub fn ask(stack: &stack_t) -> Result<(), i32> {
     let own = own_tid();
     locked(|lent| {
         tell(stack)?;
-        if let Some(entry) = lent.iter_mut().find(|entry| entry.tid == own) {
+        if let Some(entry) = lent.iter_mut().find(|entry| entry.tid == own).filter(|_| !super::borrowed()) {
             give_back(entry);
         }
         lend(lent, stack);
         Ok(())
     })
+}
+
+/// Before `fork`.
+pub fn hold() {
+    LENT.hold();
+}
+
+/// After `fork`, in parent and child. The child's only thread has its creator's stack, and another id.
+pub fn release() {
+    LENT.release();
+    let (real, own) = (alternate_stack(), own_tid());
+    locked(|lent| lent.iter_mut().filter(|entry| entry.at == real.ss_sp.addr()).for_each(|entry| entry.tid = own));
 }
 
 #[cfg(test)]

@@ -5,10 +5,12 @@
 //! its time, which only bounds a failure.
 #![allow(dead_code)]
 
+use preload_abi::live::{self, How, Live};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How long a program may run.
@@ -73,6 +75,9 @@ pub struct Outcome {
     pub stderr: String,
     /// The statistics file it left, if it did.
     pub report: Option<serde_json::Value>,
+    /// What stands in the file that it mapped while it ran, if that is still there: functions, and how
+    /// they are waited in.
+    pub live: Vec<(String, How)>,
 }
 
 impl Outcome {
@@ -127,9 +132,26 @@ pub fn run(mut command: Command, options: &str) -> Outcome {
     }
     command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", all).env_remove("MANX");
     let mut outcome = finish(command);
+    outcome.live = live(&report.with_extension("json.live"));
     let bytes = std::fs::read(&report).ok();
     outcome.report = bytes.map(|bytes| serde_json::from_slice(&bytes).expect("JSON"));
     outcome
+}
+
+/// Reads a file that was mapped for statistics.
+fn live(path: &Path) -> Vec<(String, How)> {
+    let Ok(bytes) = std::fs::read(path) else { return Vec::new() };
+    // The file's pages are expected at the addresses of pages.
+    let mut room = vec![0; bytes.len() + 4096];
+    let start = room.as_ptr().align_offset(4096);
+    room[start..start + bytes.len()].copy_from_slice(&bytes);
+    let live = Live::new(&room[start..]).expect("a statistics file");
+    let describe = |site: &live::Site| {
+        let symbol = String::from_utf8_lossy(live::name(&site.symbol)).into_owned();
+        let function = symbol.split('+').next().unwrap_or_default().to_owned();
+        (function, How::from_number(site.how.load(Ordering::Relaxed)).expect("a known way"))
+    };
+    live.sites().iter().map(describe).collect()
 }
 
 /// Runs a program of `tests/programs` under the library.
@@ -153,7 +175,7 @@ pub fn finish(mut command: Command) -> Outcome {
     let text = |thread: std::thread::JoinHandle<Vec<u8>>| {
         String::from_utf8_lossy(&thread.join().expect("read")).into_owned()
     };
-    Outcome { status, stdout: text(out), stderr: text(err), report: None }
+    Outcome { status, stdout: text(out), stderr: text(err), report: None, live: Vec::new() }
 }
 
 fn drain(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {

@@ -65,6 +65,22 @@ pub unsafe extern "C-unwind" fn sigsuspend(set: *const sigset_t) -> c_int {
     unsafe { with_mask(set, |set| real(set)) }
 }
 
+/// As the C library's.
+///
+/// # Safety
+/// As `sigsuspend`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __sigsuspend(set: *const sigset_t) -> c_int {
+    // SAFETY: the same function by another name.
+    unsafe { sigsuspend(set) }
+}
+
+/// As the C library's: one of the next two, as the second argument says.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn __sigpause(signal_or_set: c_int, is_signal: c_int) -> c_int {
+    if is_signal != 0 { __xpg_sigpause(signal_or_set) } else { sigpause(signal_or_set) }
+}
+
 /// As the C library's; the argument is a mask of 4.2BSD.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn sigpause(set: c_int) -> c_int {
