@@ -12,7 +12,7 @@
 //! | [`action`] | the program's handler for SIGTRAP, and what all handlers asked to block |
 //! | [`mask`] | whether a thread believes that it has blocked SIGTRAP, and what came meanwhile |
 //! | [`inherit`] | the same, for threads that are new |
-//! | [`stack`] | alternate stacks that are too small for a signal of any kind |
+//! | [`stack`] | alternate stacks that are too small for a breakpoint in a handler |
 //! | [`survey`] | who else could block SIGTRAP: other threads, modules that need no C library for it |
 //! | `calls` | the functions of the C library through which a program asks |
 //!
@@ -22,11 +22,18 @@
 //!    `calls` blocks SIGTRAP in the kernel, or changes its disposition there.
 //! 3. A breakpoint stands only where the handler was told of it before, and only while [`arm`] holds.
 //!
-//! What is not virtual, since the C library or the kernel does it without a call that we could see: the
-//! mask that a handler edits in its `ucontext_t`, and masks kept in a `jmp_buf` or a `ucontext_t` since
-//! before the first breakpoint. Inside a handler whose `sa_mask` holds SIGTRAP, a look at the thread's
-//! mask does not show SIGTRAP. A program that is executed (not forked) from a thread that believes it
-//! blocked or ignored SIGTRAP starts with it open and at its default.
+//! What is not virtual, since the C library or the kernel does it without a call that we could see:
+//!
+//! - The mask that a handler edits in its `ucontext_t`, and masks kept in a `jmp_buf` or a `ucontext_t` since
+//!   before the first breakpoint, can still block SIGTRAP really. The next call that changes the mask opens
+//!   it again.
+//! - `siglongjmp` and `setcontext` do not bring back whether the thread believed SIGTRAP blocked.
+//! - Inside a handler whose `sa_mask` holds SIGTRAP, a look at the thread's mask does not show SIGTRAP.
+//! - A program that is executed (not forked) from a thread that believes it blocked or ignored SIGTRAP starts
+//!   with it open and at its default.
+//! - A SIGTRAP that is sent to a process whose threads all believe it blocked reaches no `signalfd`.
+//!
+//! All but the first matter only to a program that is sent SIGTRAP by somebody.
 
 pub mod action;
 #[cfg(not(test))]
@@ -42,6 +49,7 @@ use crate::guard::site::Site;
 use crate::latch::Latch;
 use crate::process;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use preload_abi::live::How;
 
 /// By Invariant 2.
 static ARMED: AtomicBool = AtomicBool::new(false);
@@ -118,7 +126,16 @@ pub fn arm(alone: bool) -> bool {
 fn refuse(why: &str) -> bool {
     STATE.store(REFUSED, Ordering::Release);
     process::say(crate::settings::verbose(), format_args!("{why}"));
-    table::each(handler::let_go);
+    table::each(|site, pause| {
+        // Another one may be let go by its handler at this moment: then this one's turn comes.
+        for _ in 0..LOOKS {
+            handler::let_go(site, pause);
+            if site.how() != How::Trap {
+                break;
+            }
+            platform::thread::yield_now();
+        }
+    });
     false
 }
 

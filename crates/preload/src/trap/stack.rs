@@ -1,10 +1,11 @@
-//! Alternate stacks that are too small for a signal of any kind.
+//! Alternate stacks that are too small for a breakpoint in a handler.
 //!
 //! Our handler runs on the thread's alternate stack if it has one, since some programs have nothing but
 //! a few hundred bytes under their stack pointers. But `MINSIGSTKSZ` is a constant of 2048 from a time of
 //! smaller register files: with AVX-512 the kernel needs 3.6 KiB for the frame alone, and kills a thread
-//! whose alternate stack is smaller. A thread that asks for such a stack gets one of ours in its place,
-//! and is told about its own.
+//! whose alternate stack is smaller. A handler of the program's that runs there may come to a breakpoint,
+//! so there must be room for two frames. A thread that asks for a stack with less gets one of ours in its
+//! place, and is told about its own.
 //!
 //! Invariants:
 //! 1. The table is touched by the holder of its latch only, which has every signal really blocked
@@ -19,8 +20,8 @@ use platform::memory::{READ, WRITE, map_zeroes, unmap};
 use platform::signal::{Change, alternate_stack, change_mask};
 use platform::syscall::{check, syscall2};
 
-/// What the handler needs beside the kernel's frame, and what a handler of the program's may.
-const HANDLER_BYTES: usize = 4096;
+/// What the handler needs beside the kernel's frame, and a small one of the program's.
+const HANDLER_BYTES: usize = 2048;
 /// How many threads may have a stack of ours.
 const ROOM: usize = 64;
 /// `AT_MINSIGSTKSZ`
@@ -43,11 +44,11 @@ struct Lent {
 static LENT: Latch<[Lent; ROOM]> =
     Latch::new([Lent { tid: 0, at: 0, bytes: 0, asked_at: 0, asked_bytes: 0 }; ROOM]);
 
-/// The least that a signal needs on this machine.
+/// The least that a breakpoint in a handler needs on this machine.
 fn needed() -> usize {
     // SAFETY: only reads.
     let frame = unsafe { libc::getauxval(FRAME_BYTES_KEY) } as usize;
-    frame.max(2048) + HANDLER_BYTES
+    2 * frame.max(1024) + HANDLER_BYTES
 }
 
 fn locked<T>(change: impl FnOnce(&mut [Lent; ROOM]) -> T) -> T {
@@ -132,7 +133,9 @@ pub fn hold() {
 pub fn release() {
     LENT.release();
     let (real, own) = (alternate_stack(), own_tid());
-    locked(|lent| lent.iter_mut().filter(|entry| entry.at == real.ss_sp.addr()).for_each(|entry| entry.tid = own));
+    locked(|lent| {
+        lent.iter_mut().filter(|entry| entry.at == real.ss_sp.addr()).for_each(|entry| entry.tid = own)
+    });
 }
 
 #[cfg(test)]

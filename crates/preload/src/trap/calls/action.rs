@@ -233,7 +233,7 @@ pub unsafe extern "C" fn siginterrupt(signal: c_int, interrupt: c_int) -> c_int 
     result
 }
 
-/// As the C library's; a stack that is too small for any signal is replaced by one of ours, unseen.
+/// As the C library's; a stack that is too small is replaced by one of ours, unseen.
 ///
 /// # Safety
 /// As `sigaltstack`.
