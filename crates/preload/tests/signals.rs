@@ -25,6 +25,17 @@ fn a_worker_that_blocks_every_signal_waits() {
 }
 
 #[test]
+fn system_calls_by_number_block_no_breakpoint() {
+    finish({
+        let mut plain = Command::new(program("numbers"));
+        plain.arg("trap");
+        plain
+    })
+    .succeeded();
+    both_ways("numbers");
+}
+
+#[test]
 fn handlers_that_block_everything_wait_in_threads_that_do() {
     both_ways("waits");
 }

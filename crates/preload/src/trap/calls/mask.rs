@@ -12,11 +12,11 @@ const BSD_TRAP: c_int = TRAP as c_int;
 /// A bit of a set that no kernel looks at: attributes whose mask should hold SIGTRAP have it instead.
 const MARK: usize = 1023;
 
-/// Changes the calling thread's mask through `real`, which is one of two functions.
+/// Changes the calling thread's mask through `real`, which is one of three functions.
 ///
 /// # Safety
 /// As `sigprocmask`.
-unsafe fn change(
+pub(super) unsafe fn change(
     real: extern "C" fn(c_int, *const sigset_t, *mut sigset_t) -> c_int,
     how: c_int,
     new: *const sigset_t,

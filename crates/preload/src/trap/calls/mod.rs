@@ -11,9 +11,12 @@
 //! | [`action`] | what happens at a signal |
 //! | [`mask`] | what a thread blocks |
 //! | [`wait`] | what a thread blocks while it waits |
+//! | `raw` | the first two by number |
 
 pub mod action;
 pub mod mask;
+#[cfg(target_arch = "x86_64")]
+pub mod raw;
 pub mod wait;
 
 use crate::exports::Real;
@@ -38,6 +41,8 @@ macro_rules! real {
         /// parent was busy in the loader.
         pub fn look_up() {
             $(let _ = $name();)*
+            #[cfg(target_arch = "x86_64")]
+            raw::look_up();
         }
     };
 }
