@@ -163,7 +163,7 @@ fn settings_come_from_flags_then_file_then_environment() {
         sandbox
             .manx()
             .env("MANX_OPTIONS", "yields=9,step_us=9")
-            .args(["run", "--config=manx.toml", "--spins=5", "--fresh-after=1.5ms", "--no-trap"])
+            .args(["run", "--config=manx.toml", "--spins=5", "--sleep-step=1.5ms", "--no-trap"])
             .args([
                 "--stats=out, it.json",
                 "--",
@@ -176,7 +176,7 @@ fn settings_come_from_flags_then_file_then_environment() {
     assert_eq!(
         stdout(&run),
         format!(
-            "guard=always,stats={},verbose=1,trap=off,spins=5,yields=2,step_us=9,ceiling_us=2000,quiet_us=1500\n",
+            "guard=always,stats={},verbose=1,trap=off,spins=5,yields=2,step_us=1500,ceiling_us=2000\n",
             file.display()
         ),
         "{}",

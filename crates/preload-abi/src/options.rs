@@ -78,8 +78,6 @@ pub struct Options<'a> {
     pub step_us: u32,
     /// `ceiling_us=N`: the longest sleep, in microseconds.
     pub ceiling_us: u32,
-    /// `quiet_us=N`: a thread that was away from a loop for so long starts afresh when it comes back.
-    pub quiet_us: u32,
     /// The first key or value that was not understood.
     pub rejected: Option<&'a [u8]>,
 }
@@ -96,7 +94,6 @@ impl Default for Options<'_> {
             yields: 1000,
             step_us: 100,
             ceiling_us: 1000,
-            quiet_us: 10,
             rejected: None,
         }
     }
@@ -136,7 +133,6 @@ impl<'a> Options<'a> {
             b"yields" => self.yields = number(value)?,
             b"step_us" => self.step_us = number(value)?,
             b"ceiling_us" => self.ceiling_us = number(value)?,
-            b"quiet_us" => self.quiet_us = number(value)?,
             _ => return None,
         }
         Some(())
@@ -214,7 +210,6 @@ impl core::fmt::Display for Options<'_> {
             ("yields", self.yields, default.yields),
             ("step_us", self.step_us, default.step_us),
             ("ceiling_us", self.ceiling_us, default.ceiling_us),
-            ("quiet_us", self.quiet_us, default.quiet_us),
         ] {
             if value != usual {
                 write!(f, ",{key}={value}")?;

@@ -16,8 +16,6 @@ pub struct Settings {
     pub step_ns: AtomicU64,
     /// The longest sleep, in nanoseconds.
     pub ceiling_ns: AtomicU64,
-    /// A thread that was away from a site for so long starts afresh, in ticks.
-    pub quiet_ticks: AtomicU64,
     /// A yield that took so long let somebody else run, in ticks.
     pub slow_yield_ticks: AtomicU64,
     /// A wait that is over after so long was a short one, in ticks.
@@ -39,7 +37,6 @@ pub static SETTINGS: Settings = Settings {
     yields: AtomicU32::new(1000),
     step_ns: AtomicU64::new(100_000),
     ceiling_ns: AtomicU64::new(1_000_000),
-    quiet_ticks: AtomicU64::new(10_000),
     slow_yield_ticks: AtomicU64::new(SLOW_YIELD_NS),
     short_wait_ticks: AtomicU64::new(SHORT_WAIT_NS),
     guard: AtomicU32::new(Guard::Off as u32),
@@ -54,7 +51,6 @@ impl Settings {
         self.yields.store(options.yields, Ordering::Relaxed);
         self.step_ns.store(u64::from(options.step_us) * 1000, Ordering::Relaxed);
         self.ceiling_ns.store(u64::from(options.ceiling_us) * 1000, Ordering::Relaxed);
-        self.quiet_ticks.store(ticks(u64::from(options.quiet_us) * 1000), Ordering::Relaxed);
         self.slow_yield_ticks.store(ticks(SLOW_YIELD_NS), Ordering::Relaxed);
         self.short_wait_ticks.store(ticks(SHORT_WAIT_NS), Ordering::Relaxed);
         self.verbose.store(options.verbose, Ordering::Relaxed);

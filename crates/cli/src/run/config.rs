@@ -28,7 +28,6 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
     yields = 1000
     sleep-step = "100us"
     sleep-max = "1ms"
-    fresh-after = "10us"
 
   Except for `stats`, which is off, these are the defaults. A path is
   relative to the current folder. Flags win over the file, and the
@@ -38,7 +37,7 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
 const BYTES_MAX: u64 = 1 << 20;
 
 const KEYS: [&str; 6] = ["guard", "stats", "trap", "verbose", "quiet", "wait"];
-const WAIT_KEYS: [&str; 5] = ["spins", "yields", "sleep-step", "sleep-max", "fresh-after"];
+const WAIT_KEYS: [&str; 4] = ["spins", "yields", "sleep-step", "sleep-max"];
 
 /// Reads the settings in `file`.
 ///
@@ -105,7 +104,6 @@ impl Document<'_> {
                 "yields" => layer.yields = Some(self.count(value.get_ref(), span)?),
                 "sleep-step" => layer.sleep_step_us = Some(self.duration(value.get_ref(), span)?),
                 "sleep-max" => layer.sleep_max_us = Some(self.duration(value.get_ref(), span)?),
-                "fresh-after" => layer.fresh_after_us = Some(self.duration(value.get_ref(), span)?),
                 unknown => return Err(self.unknown_key(unknown, key.span(), &WAIT_KEYS, " in [wait]")),
             }
         }
@@ -201,7 +199,6 @@ mod tests {
                 yields: Some(default.yields),
                 sleep_step_us: Some(default.step_us),
                 sleep_max_us: Some(default.ceiling_us),
-                fresh_after_us: Some(default.quiet_us),
                 trap: Some(default.trap),
                 verbose: Some(default.verbose),
                 quiet: Some(false),

@@ -48,10 +48,6 @@ pub struct Flags {
     #[arg(long, value_name = "TIME", value_parser = parse_us, help_heading = "Waiting")]
     sleep_max: Option<u32>,
 
-    /// A thread that was away from a loop for so long starts afresh when it is back [default: 10us]
-    #[arg(long, value_name = "TIME", value_parser = parse_us, help_heading = "Waiting")]
-    fresh_after: Option<u32>,
-
     /// Never use a breakpoint where no jump fits
     #[arg(long)]
     no_trap: bool,
@@ -136,8 +132,6 @@ pub struct Layer {
     pub sleep_step_us: Option<u32>,
     /// `--sleep-max`, in microseconds
     pub sleep_max_us: Option<u32>,
-    /// `--fresh-after`, in microseconds
-    pub fresh_after_us: Option<u32>,
     /// Not `--no-trap`
     pub trap: Option<bool>,
     /// `--verbose`
@@ -155,7 +149,6 @@ impl From<&Flags> for Layer {
             yields: flags.yields,
             sleep_step_us: flags.sleep_step,
             sleep_max_us: flags.sleep_max,
-            fresh_after_us: flags.fresh_after,
             trap: flags.no_trap.then_some(false),
             verbose: flags.verbose.then_some(true),
             quiet: flags.quiet.then_some(true),
@@ -216,7 +209,7 @@ impl Settings {
                 Destination::File(absolute(OsString::from_vec(path.to_vec()).into()))
             }
         };
-        let Options { guard, pid, verbose, trap, spins, yields, step_us, ceiling_us, quiet_us, .. } = read;
+        let Options { guard, pid, verbose, trap, spins, yields, step_us, ceiling_us, .. } = read;
         let stated = Options {
             guard,
             pid,
@@ -226,7 +219,6 @@ impl Settings {
             yields,
             step_us,
             ceiling_us,
-            quiet_us,
             ..Options::default()
         };
         let outer = if matches!(stats, Destination::File(_)) { pid } else { 0 };
@@ -247,7 +239,6 @@ impl Settings {
         put(&mut self.options.yields, layer.yields);
         put(&mut self.options.step_us, layer.sleep_step_us);
         put(&mut self.options.ceiling_us, layer.sleep_max_us);
-        put(&mut self.options.quiet_us, layer.fresh_after_us);
         put(&mut self.options.trap, layer.trap);
         put(&mut self.options.verbose, layer.verbose);
         put(&mut self.quiet, layer.quiet);
@@ -322,7 +313,7 @@ mod tests {
 
     #[test]
     fn what_was_said_twice_is_the_same() {
-        for text in ["guard=on", "guard=sample,stats=/tmp/a%2Cb%20c,verbose=1", "guard=off,quiet_us=5"] {
+        for text in ["guard=on", "guard=sample,stats=/tmp/a%2Cb%20c,verbose=1", "guard=off,step_us=5"] {
             assert_eq!(from(text).to_options(0), text);
         }
     }
