@@ -18,6 +18,8 @@ pub struct Thread {
     /// The site of the wait that goes on (its address; 0: none does). The copies of loops write 0 here
     /// without being asked for when a wait begins and when it ends: see `spinloop::copy`.
     pub waiting: Cell<usize>,
+    /// Rounds of a loop's copy until the next visit: counted down there, zeroed by each visit.
+    pub rounds: Cell<u64>,
     /// The site of the wait that goes on, or of the last one (its address; 0: none yet).
     pub site: Cell<usize>,
     /// When the thread left that site, in ticks.
@@ -112,7 +114,7 @@ pub fn distance_of_waiting() -> i32 {
             options(nostack, readonly),
         );
     }
-    const { assert!(core::mem::offset_of!(Thread, waiting) == 0) };
+    const { assert!(core::mem::offset_of!(Thread, waiting) == 0 && core::mem::offset_of!(Thread, rounds) == 8) };
     distance as i32
 }
 

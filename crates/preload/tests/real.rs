@@ -11,7 +11,8 @@ use std::process::{Child, Command, Stdio};
 
 /// Whether a program can be started at all.
 fn installed(program: &str, argument: &str) -> bool {
-    let there = Command::new(program).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let there =
+        Command::new(program).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !there {
         println!("skipped: {program} is not installed (cargo xtask setup)");
     }
@@ -127,7 +128,18 @@ fn redis_serves_its_own_benchmark_with_io_threads() {
     let path = socket.to_str().expect("utf-8");
     let mut server = guarded(command(
         "redis-server",
-        &["--port", "0", "--unixsocket", path, "--io-threads", "4", "--io-threads-do-reads", "yes", "--save", ""],
+        &[
+            "--port",
+            "0",
+            "--unixsocket",
+            path,
+            "--io-threads",
+            "4",
+            "--io-threads-do-reads",
+            "yes",
+            "--save",
+            "",
+        ],
     ));
     server.current_dir(&folder).stdin(Stdio::null()).stdout(Stdio::null());
     let mut server = Server(server.spawn().expect("redis-server"));

@@ -7,21 +7,28 @@
 //! thousandfold). Time between visits cannot tell the two apart. So the loop goes on in a copy:
 //!
 //! ```text
-//! loop:  ...                     entry:   left = true            (no wait goes on: the next visit begins one)
-//!        PAUSE ──────────────────────┐    jmp pause'
-//!        ...                         └──> entry
+//! loop:  ...                     entry:   waiting = 0            (no wait goes on: the next visit begins one)
+//!        PAUSE ──────────────────────┐    rounds = the site's
+//!        ...                         └──> jmp pause'
 //!        jcc loop                copy:    ...
-//!        behind                  pause':  step over the red zone, push, jmp to the trampoline; comes back here
+//!        behind                  pause':  rounds = rounds - 1; if it was 0: step over the red zone, push, jump
+//!                                            to the trampoline, come back behind the PAUSE
+//!                                         PAUSE
 //!                                         ...
 //!                                         jcc copy
-//!                                exit:    left = true
+//!                                exit:    waiting = 0
 //!                                         jmp behind
 //! ```
 //!
+//! The first rounds of a wait are spun as they always were, without a visit, so that a wait that is short
+//! stays as short as it was: `rounds` is one more word of the thread's. Counting it down changes the flags,
+//! so it is done only where every flag is written before it is read behind the PAUSE ([`flags_are_dead`]);
+//! elsewhere, every round is a visit.
+//!
 //! Instructions are copied whole, with their operands relative to the instruction pointer and their jumps
 //! re-encoded; the original stays as it was, so jumps into its middle still work and other ways through it
-//! simply are not in the copy. What the copy adds are stores of a constant to one word of the thread's own
-//! storage, which change neither registers nor flags.
+//! simply are not in the copy. What the copy adds changes two words of the thread's own storage, and no
+//! register.
 //!
 //! The bytes, from the address that the caller gives:
 //!
@@ -36,7 +43,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
-    InstructionBlock, MemoryOperand, Register,
+    InstructionBlock, MemoryOperand, Register, RflagsBits,
 };
 
 /// The largest copy, in bytes.
@@ -52,6 +59,11 @@ pub struct Hooks {
     pub site: u64,
     /// The distance from the thread pointer (`fs`) to the word that is set to zero when no wait goes on.
     pub waiting: i32,
+    /// The distance from the thread pointer to the word that counts the rounds until the next visit. The
+    /// waiter sets it to zero, so that the next round is a visit again.
+    pub rounds: i32,
+    /// Where the site keeps the number of rounds before the first visit, as 64 bits.
+    pub site_rounds: u64,
 }
 
 /// A copied loop.
@@ -63,6 +75,8 @@ pub struct Copy {
     pub entry: u64,
     /// The address that a thread in the middle of the PAUSE at the entry goes on from: behind it.
     pub resume: u64,
+    /// Whether the first rounds are spun without a visit, as many as the site says.
+    pub spins: bool,
 }
 
 /// Addresses of what the copy adds: no instruction of a program stands there.
@@ -84,12 +98,16 @@ pub fn copy(image: &dyn Image, parts: &[Range<u64>], pause: u64, at: u64, hooks:
 
     // Entry: no wait goes on.
     let first = builder.mark(hooks)?;
+    builder.take_rounds(hooks)?;
     builder.jump(pause)?;
     let mut seen = 0;
+    let mut spins = true;
     for (n, instruction) in original.iter().enumerate() {
         let mut instruction = *instruction;
         if instruction.code() == Code::Pause {
-            builder.visit(instruction.ip(), at, at + 16 + 16 * seen)?;
+            let counted = flags_are_dead(&original, n + 1);
+            builder.pause(instruction.ip(), at, at + 16 + 16 * seen, counted.then_some(hooks))?;
+            spins &= counted;
             seen += 1;
         } else {
             let target = instruction.near_branch_target();
@@ -132,7 +150,7 @@ pub fn copy(image: &dyn Image, parts: &[Range<u64>], pause: u64, at: u64, hooks:
     }
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.extend_from_slice(&encoded.code_buffer);
-    Some(Copy { bytes, entry: place(first)?, resume: resume? })
+    Some(Copy { bytes, entry: place(first)?, resume: resume?, spins })
 }
 
 /// The instructions of the parts, in order.
@@ -158,6 +176,34 @@ fn decode(image: &dyn Image, parts: &[Range<u64>]) -> Option<Vec<Instruction>> {
     Some(all)
 }
 
+/// Whether every status flag is written before it is read from the instruction `n` on, along the only way
+/// that leads from there.
+fn flags_are_dead(original: &[Instruction], mut n: usize) -> bool {
+    const STATUS: u32 =
+        RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
+    let mut live = STATUS;
+    for _ in 0..original.len() {
+        let Some(instruction) = original.get(n) else { return false };
+        if instruction.rflags_read() & live != 0 {
+            return false;
+        }
+        live &= !instruction.rflags_modified();
+        if live == 0 {
+            return true;
+        }
+        let next = match instruction.flow_control() {
+            FlowControl::Next => instruction.next_ip(),
+            FlowControl::UnconditionalBranch => instruction.near_branch_target(),
+            _ => return false,
+        };
+        match original.binary_search_by_key(&next, Instruction::ip) {
+            Ok(following) => n = following,
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
 #[derive(Default)]
 struct Builder {
     instructions: Vec<Instruction>,
@@ -167,6 +213,14 @@ struct Builder {
     exits: Vec<(u64, u64)>,
     /// Of each PAUSE: its address in the original, and the invented one behind its visit.
     visits: Vec<(u64, u64)>,
+    /// Of each visit that stands behind the loop: its invented address, and its [`Builder::visit`]'s
+    /// arguments.
+    late: Vec<(u64, u64, u64)>,
+}
+
+/// A word of the thread's own storage.
+fn of_thread(distance: i32) -> MemoryOperand {
+    MemoryOperand::new(Register::None, Register::None, 1, i64::from(distance), 8, false, Register::FS)
 }
 
 impl Builder {
@@ -182,17 +236,9 @@ impl Builder {
         address
     }
 
-    /// `mov qword ptr fs:[waiting], 0`
+    /// No wait goes on.
     fn mark(&mut self, hooks: &Hooks) -> Option<u64> {
-        let word = MemoryOperand::new(
-            Register::None,
-            Register::None,
-            1,
-            i64::from(hooks.waiting),
-            8,
-            false,
-            Register::FS,
-        );
+        let word = of_thread(hooks.waiting);
         Some(self.push(Instruction::with2(Code::Mov_rm64_imm32, word, 0).ok()?))
     }
 
@@ -200,21 +246,57 @@ impl Builder {
         Some(self.push(Instruction::with_branch(Code::Jmp_rel32_64, to).ok()?))
     }
 
-    /// What stands in the place of a PAUSE. `pool` holds the trampoline and the site, `own` the addresses
-    /// behind the PAUSE.
-    fn visit(&mut self, address: u64, pool: u64, own: u64) -> Option<()> {
+    /// The thread's rounds become the site's; no flag changes, and the red zone is stepped over.
+    fn take_rounds(&mut self, hooks: &Hooks) -> Option<()> {
+        let site = MemoryOperand::with_base_displ(Register::RIP, hooks.site_rounds as i64);
+        self.step(-128)?;
+        self.push(Instruction::with1(Code::Push_rm64, site).ok()?);
+        self.push(Instruction::with1(Code::Pop_rm64, of_thread(hooks.rounds)).ok()?);
+        self.step(128)?;
+        Some(())
+    }
+
+    /// Moves the stack pointer without touching a flag.
+    fn step(&mut self, bytes: i64) -> Option<u64> {
+        let to = MemoryOperand::with_base_displ(Register::RSP, bytes);
+        Some(self.push(Instruction::with2(Code::Lea_r64_m, Register::RSP, to).ok()?))
+    }
+
+    /// What stands in the place of a PAUSE: a visit, or, if rounds are `counted`, a visit when there are none
+    /// left and the PAUSE otherwise. `pool` holds the trampoline and the site, `own` the addresses behind the
+    /// PAUSE.
+    fn pause(&mut self, address: u64, pool: u64, own: u64, counted: Option<&Hooks>) -> Option<()> {
+        let begin = self.instructions.len();
+        let behind = match counted {
+            Some(hooks) => {
+                let rounds = of_thread(hooks.rounds);
+                self.push(Instruction::with2(Code::Sub_rm64_imm8, rounds, 1).ok()?);
+                let visit = self.invent();
+                self.push(Instruction::with_branch(Code::Jb_rel32_64, visit).ok()?);
+                self.push(Instruction::with(Code::Pause));
+                let behind = self.push(Instruction::with(Code::Nopd));
+                self.late.push((visit, pool, own));
+                behind
+            }
+            None => {
+                self.visit(pool, own)?;
+                self.push(Instruction::with(Code::Nopd))
+            }
+        };
+        self.instructions.get_mut(begin)?.set_ip(address);
+        self.visits.push((address, behind));
+        Some(())
+    }
+
+    /// A visit, which comes back behind the PAUSE.
+    fn visit(&mut self, pool: u64, own: u64) -> Option<u64> {
         let word = |at: u64| MemoryOperand::with_base_displ(Register::RIP, at as i64);
-        let over = MemoryOperand::with_base_displ(Register::RSP, -128);
-        let mut step = Instruction::with2(Code::Lea_r64_m, Register::RSP, over).ok()?;
-        step.set_ip(address);
-        self.instructions.push(step);
+        let first = self.step(-128)?;
         self.push(Instruction::with1(Code::Push_rm64, word(own)).ok()?);
         self.push(Instruction::with1(Code::Push_rm64, word(own + 8)).ok()?);
         self.push(Instruction::with1(Code::Push_rm64, word(pool + 8)).ok()?);
         self.push(Instruction::with1(Code::Jmp_rm64, word(pool)).ok()?);
-        let behind = self.push(Instruction::with(Code::Nopd));
-        self.visits.push((address, behind));
-        Some(())
+        Some(first)
     }
 
     /// Where to jump to leave the copy for `target`.
@@ -227,8 +309,13 @@ impl Builder {
         exit
     }
 
-    /// Writes the exits.
+    /// Writes the visits that rounds were counted for, and the exits.
     fn finish(&mut self, hooks: &Hooks) -> Option<()> {
+        for (visit, pool, own) in core::mem::take(&mut self.late) {
+            let begin = self.instructions.len();
+            self.visit(pool, own)?;
+            self.instructions.get_mut(begin)?.set_ip(visit);
+        }
         for (exit, target) in core::mem::take(&mut self.exits) {
             self.mark(hooks)?;
             self.instructions.last_mut()?.set_ip(exit);

@@ -56,17 +56,20 @@ pub fn look_again() {
     }
 }
 
-/// What the copies of loops refer to; `None` on machines where loops are not copied.
-pub fn hooks(site: &'static site::Site) -> Option<spinloop::Hooks> {
+/// What the copies of loops refer to; `None` on machines where loops are not copied. `site_rounds` is the
+/// address of the copy's word.
+pub fn hooks(site: &'static site::Site, site_rounds: usize) -> Option<spinloop::Hooks> {
     #[cfg(all(target_arch = "x86_64", not(test)))]
     return Some(spinloop::Hooks {
         trampoline: trampoline::address() as u64,
         site: core::ptr::from_ref(site).addr() as u64,
         waiting: crate::thread::distance_of_waiting(),
+        rounds: crate::thread::distance_of_waiting() + size_of::<usize>() as i32,
+        site_rounds: site_rounds as u64,
     });
     #[cfg(not(all(target_arch = "x86_64", not(test))))]
     {
-        let _ = site;
+        let _ = (site, site_rounds);
         None
     }
 }

@@ -5,7 +5,7 @@
 //! its first becomes INT3. A thread runs the PAUSE or the finished way, nothing in between. Giving up goes
 //! the other way round: the copy's room is free only when the code that led to it is unmapped.
 
-use super::room::Room;
+use super::room::{Piece, Room};
 use super::site::Site;
 use super::text::{Refused, Text};
 use core::ops::Range;
@@ -29,7 +29,7 @@ pub struct Repair {
     /// What stands there now.
     head: [u8; 2],
     /// Where the loop's copy is.
-    copy: Range<usize>,
+    copy: Piece,
 }
 
 /// What repairing needs to know of the moment and of the module.
@@ -44,8 +44,9 @@ pub struct Workshop<'a> {
 
 /// A loop's copy that nothing leads to yet.
 pub struct Copied {
-    piece: Range<usize>,
+    piece: Piece,
     entry: usize,
+    spins: bool,
 }
 
 impl Workshop<'_> {
@@ -60,16 +61,16 @@ impl Workshop<'_> {
         parts: &[Range<u64>],
         pause: usize,
     ) -> Result<Copied, &'static str> {
-        let hooks = super::hooks(site).ok_or("no way to wait there on this machine")?;
-        let mut entry = 0;
-        let piece = self.room.fill(self.text, &self.module, COPY_BYTES_MAX, |at| {
+        let (mut entry, mut spins) = (0, false);
+        let piece = self.room.fill(self.text, &self.module, COPY_BYTES_MAX, |at, word| {
+            let hooks = super::hooks(site, word)?;
             let copy = spinloop::copy(image, parts, pause as u64, at as u64, &hooks)?;
-            entry = copy.entry as usize;
+            (entry, spins) = (copy.entry as usize, copy.spins);
             Some(copy.bytes)
         });
-        let piece = piece.ok_or("no room for its copy")?;
+        let piece = piece.ok_or("it cannot be copied")?;
         site.entry.store(entry, Ordering::Release);
-        Ok(Copied { piece, entry })
+        Ok(Copied { piece, entry, spins })
     }
 
     /// Leads the PAUSE at `pause` through `route` to the loop's copy.
@@ -93,6 +94,12 @@ impl Workshop<'_> {
         match unsafe { self.write_way(pause, route, copied.entry, alone) } {
             Ok(head) => {
                 site.set_how(How::Jump);
+                // A site that keeps statistics counts every round; one behind a breakpoint (below) must be
+                // seen to have short waits, or it could never be let go.
+                if copied.spins && site.record().is_none() {
+                    site.rounds.store(core::ptr::from_ref(copied.piece.word()).cast_mut(), Ordering::Release);
+                    site.set_spins(super::visit::bound(site));
+                }
                 Ok(Repair { site, pause, head, copy: copied.piece })
             }
             Err(reason) => Err((copied, reason)),
@@ -196,6 +203,7 @@ impl Repair {
     /// Forgets a site whose module is gone.
     pub fn close(self, room: &mut Room) -> &'static Site {
         self.site.set_how(How::Closed);
+        self.site.rounds.store(core::ptr::null_mut(), Ordering::Release);
         room.give_back(self.copy);
         self.site
     }

@@ -4,18 +4,20 @@
 //! relative to the instruction pointer reach what they reached. Blocks of pages are mapped beside the
 //! modules and given out in pieces. They are readable and executable, never writable: pieces are filled
 //! through [`Text`], as the program's own text is changed, so no policy against pages that are both is met
-//! twice.
+//! twice. Only a block's first page is the other way round: it holds a word of data for each piece, which
+//! the piece's code can reach as well.
 //!
 //! Invariants:
 //! 1. A piece is complete before a jump leads to it, and stays until no jump does.
-//! 2. Bytes of a block are in use or in its list of free ranges, never both. Blocks are never unmapped, so
-//!    that a thread that is late in a copy for a closed library still finds code.
+//! 2. Bytes of a block are in use or in its list of free ranges, never both, and so are its words. Blocks
+//!    are never unmapped, so that a thread that is late in a copy for a closed library still finds code.
 
 use super::text::Text;
 use alloc::vec::Vec;
 use core::ops::Range;
+use core::sync::atomic::AtomicU64;
 use platform::file::File;
-use platform::memory::{EXECUTE, READ, map_zeroes_at};
+use platform::memory::{EXECUTE, READ, WRITE, map_zeroes_at, protect, unmap};
 
 /// A page, as gaps between mappings are measured.
 const PAGE: usize = 4096;
@@ -32,6 +34,24 @@ struct Block {
     address: usize,
     /// In ascending order, not touching.
     free: Vec<Range<usize>>,
+    /// Addresses of the words that no piece has.
+    free_words: Vec<usize>,
+}
+
+/// A piece of a block that holds code, and its word.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where the code is.
+    pub code: Range<usize>,
+    word: usize,
+}
+
+impl Piece {
+    /// The piece's word; zero at first.
+    pub fn word(&self) -> &'static AtomicU64 {
+        // SAFETY: words lie in writable pages that stay mapped (Invariant 2), at multiples of 8.
+        unsafe { &*(self.word as *const AtomicU64) }
+    }
 }
 
 /// All blocks of the process.
@@ -45,33 +65,38 @@ impl Room {
         Room { blocks: Vec::new() }
     }
 
-    /// Code in reach of everything in `module`: asks `write` for it, first for the address of a piece of
-    /// `most` bytes, and gives back what is left over. `None` if there is no room, `write` has nothing, or
-    /// it cannot be written.
+    /// Code in reach of everything in `module`: asks `write` for it, with the address of a piece of `most`
+    /// bytes and of its word, and gives back what is left over. `None` if there is no room, `write` has
+    /// nothing, or it cannot be written.
     pub fn fill(
         &mut self,
         text: &Text,
         module: &Range<usize>,
         most: usize,
-        write: impl FnOnce(usize) -> Option<Vec<u8>>,
-    ) -> Option<Range<usize>> {
+        write: impl FnOnce(usize, usize) -> Option<Vec<u8>>,
+    ) -> Option<Piece> {
         let most = most.next_multiple_of(ALIGN);
-        let piece = self.take(module, most)?;
-        let code = write(piece.start).filter(|code| code.len() <= most);
+        let Piece { code: room, word } = self.take(module, most)?;
+        let code = write(room.start, word).filter(|code| code.len() <= most);
         // SAFETY: by Invariant 2 nothing leads to this piece yet.
-        let written = code.filter(|code| unsafe { text.write(piece.start, code).is_ok() });
-        let used = written.map(|code| piece.start..piece.start + code.len().next_multiple_of(ALIGN));
-        self.give_back(used.as_ref().map_or(piece.start, |used| used.end)..piece.end);
-        used
+        let written = code.filter(|code| unsafe { text.write(room.start, code).is_ok() });
+        let Some(code) = written else {
+            self.give_back(Piece { code: room, word });
+            return None;
+        };
+        let used = room.start..room.start + code.len().next_multiple_of(ALIGN);
+        self.block_of(room.start)?.free_bytes(used.end..room.end);
+        Some(Piece { code: used, word })
     }
 
-    fn take(&mut self, module: &Range<usize>, bytes: usize) -> Option<Range<usize>> {
+    fn take(&mut self, module: &Range<usize>, bytes: usize) -> Option<Piece> {
         let near = |block: &Block| {
             block.address < module.start && module.end - block.address < REACH
                 || block.address > module.end && block.address - module.start < REACH
         };
         let fits = |range: &Range<usize>| range.len() >= bytes;
-        let found = self.blocks.iter().position(|block| near(block) && block.free.iter().any(fits));
+        let has_room = |block: &Block| !block.free_words.is_empty() && block.free.iter().any(fits);
+        let found = self.blocks.iter().position(|block| near(block) && has_room(block));
         let block = match found {
             Some(at) => &mut self.blocks[at],
             None => {
@@ -83,16 +108,31 @@ impl Room {
         let start = block.free[at].start;
         block.free[at].start += bytes;
         block.free.retain(|range| !range.is_empty());
-        Some(start..start + bytes)
+        Some(Piece { code: start..start + bytes, word: block.free_words.pop()? })
+    }
+
+    fn block_of(&mut self, address: usize) -> Option<&mut Block> {
+        self.blocks.iter_mut().find(|block| (block.address..block.address + BLOCK).contains(&address))
     }
 
     /// Gives back a piece that no jump leads to any more.
-    pub fn give_back(&mut self, piece: Range<usize>) {
-        let holds = |block: &&mut Block| (block.address..block.address + BLOCK).contains(&piece.start);
-        let Some(block) = self.blocks.iter_mut().find(holds).filter(|_| !piece.is_empty()) else { return };
-        let at = block.free.partition_point(|range| range.start < piece.start);
-        block.free.insert(at, piece);
-        block.free.dedup_by(|next, last| {
+    pub fn give_back(&mut self, piece: Piece) {
+        piece.word().store(0, core::sync::atomic::Ordering::Relaxed);
+        if let Some(block) = self.block_of(piece.code.start) {
+            block.free_words.push(piece.word);
+            block.free_bytes(piece.code);
+        }
+    }
+}
+
+impl Block {
+    fn free_bytes(&mut self, bytes: Range<usize>) {
+        if bytes.is_empty() {
+            return;
+        }
+        let at = self.free.partition_point(|range| range.start < bytes.start);
+        self.free.insert(at, bytes);
+        self.free.dedup_by(|next, last| {
             let touch = last.end == next.start;
             if touch {
                 last.end = next.end;
@@ -103,9 +143,17 @@ impl Room {
 }
 
 fn map(module: &Range<usize>) -> Option<Block> {
-    let address =
-        places(&mappings(), module).find(|&address| map_zeroes_at(address, BLOCK, READ | EXECUTE).is_ok())?;
-    Some(Block { address, free: Vec::from([address..address + BLOCK]) })
+    let mapped = |&address: &usize| map_zeroes_at(address, BLOCK, READ | EXECUTE).is_ok();
+    let address = places(&mappings(), module).find(mapped)?;
+    // SAFETY: the block is new: nobody runs, reads or writes there.
+    unsafe {
+        if protect(address, PAGE, READ | WRITE).is_err() {
+            let _ = unmap(address as *mut u8, BLOCK);
+            return None;
+        }
+    }
+    let words = (address..address + PAGE).step_by(size_of::<AtomicU64>()).rev().collect();
+    Some(Block { address, free: Vec::from([address + PAGE..address + BLOCK]), free_words: words })
 }
 
 /// What is mapped: ranges in ascending order, and whether the range may grow downwards.
@@ -171,28 +219,31 @@ mod tests {
         let (mut room, text) = (Room::new(), Text::open());
         let module = map_zeroes(1 << 20, READ).expect("a module").addr();
         let module = module..module + (1 << 20);
-        let piece = |room: &mut Room, n: usize| {
-            let code = std::vec![n as u8; 100];
-            room.fill(&text, &module, 1000, |_| Some(code)).expect("room")
-        };
+        let code = |n: usize| Vec::from([n as u8; 100]);
         let count = BLOCK / 112 + 10;
-        let pieces: Vec<_> = (0..count).map(|n| piece(&mut room, n)).collect();
+        let pieces: Vec<_> = (0..count)
+            .map(|n| room.fill(&text, &module, 1000, |_, _| Some(code(n))).expect("room"))
+            .collect();
         for (n, piece) in pieces.iter().enumerate() {
-            assert_eq!(piece.len(), 112);
-            assert!(
-                piece.start.abs_diff(module.start).max(piece.start.abs_diff(module.end)) < i32::MAX as usize
-            );
+            let Range { start, end } = piece.code;
+            assert_eq!(end - start, 112);
+            assert!(start.abs_diff(module.start).max(start.abs_diff(module.end)) < i32::MAX as usize);
             // SAFETY: reads what was just written.
-            assert!(unsafe { super::super::text::holds(piece.start, &[n as u8; 100]) });
+            assert!(unsafe { super::super::text::holds(start, &code(n)) });
+            assert_eq!(piece.word().swap(n as u64 + 1, core::sync::atomic::Ordering::Relaxed), 0);
         }
-        let mut starts: Vec<_> = pieces.iter().map(|piece| piece.start).collect();
+        let mut starts: Vec<_> = pieces.iter().map(|piece| piece.code.start).collect();
         starts.sort_unstable();
         assert!(starts.windows(2).all(|pair| pair[0] + 112 <= pair[1]));
         assert_eq!(room.blocks.len(), 2);
         pieces.into_iter().rev().for_each(|piece| room.give_back(piece));
-        assert!(room.blocks.iter().all(|b| b.free == [b.address..b.address + BLOCK]));
-        assert_eq!(room.fill(&text, &module, 64, |_| None), None);
-        assert!(room.blocks.iter().all(|b| b.free == [b.address..b.address + BLOCK]), "nothing lost");
+        let untouched =
+            |b: &Block| b.free == [b.address + PAGE..b.address + BLOCK] && b.free_words.len() == PAGE / 8;
+        assert!(room.blocks.iter().all(untouched));
+        assert_eq!(room.fill(&text, &module, 64, |_, _| None), None);
+        assert!(room.blocks.iter().all(untouched), "nothing lost");
+        let again = room.fill(&text, &module, 100, |_, _| Some(code(1))).expect("room");
+        assert_eq!(again.word().load(core::sync::atomic::Ordering::Relaxed), 0);
     }
 
     #[test]

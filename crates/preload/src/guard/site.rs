@@ -6,7 +6,7 @@
 //! 2. All fields are atomic: any thread reads and counts at any time; `pause`, `entry`, `how` and `record` are
 //!    changed only by the holder of the guard's latch.
 
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use preload_abi::live::{self, How};
 
 /// See the module's text.
@@ -20,6 +20,8 @@ pub struct Site {
     how: AtomicU32,
     /// Rounds before the first yield, as learnt here; 0: the option's number.
     pub spins: AtomicU32,
+    /// The word from which the copy takes how many of these rounds it spins without a visit, or null.
+    pub rounds: AtomicPtr<AtomicU64>,
     /// How many waits in a row were over at the first visit, less those that were not.
     pub short: AtomicU32,
     /// How often it has been let go.
@@ -38,6 +40,23 @@ impl Site {
     #[inline]
     pub fn is(&self, how: How) -> bool {
         self.how.load(Ordering::Relaxed) == how as u32
+    }
+
+    /// How many rounds of a wait the copy spins before its first visit.
+    #[inline]
+    pub fn unseen_rounds(&self) -> u64 {
+        // SAFETY: either null or a word in a page that stays mapped.
+        unsafe { self.rounds.load(Ordering::Acquire).as_ref() }.map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Makes `spins` the site's bound, and lets the copy spin them by itself if it can.
+    #[inline]
+    pub fn set_spins(&self, spins: u32) {
+        self.spins.store(spins, Ordering::Relaxed);
+        // SAFETY: either null or a word in a page that stays mapped.
+        if let Some(word) = unsafe { self.rounds.load(Ordering::Acquire).as_ref() } {
+            word.store(u64::from(spins), Ordering::Relaxed);
+        }
     }
 
     /// Notes how the site is waited at, here and in its statistics.

@@ -28,9 +28,9 @@ use manx::wait::{Action, Adaptive};
 use platform::{clock, thread as os};
 use preload_abi::live::How;
 
-/// The largest bound that a site learns. A visit costs about as much as a PAUSE or two, so this is some
-/// microseconds: as long as a sleep and a wake-up take.
-pub const SPINS_MAX: u32 = 64;
+/// The largest bound that a site learns, in rounds: some microseconds, as long as a sleep and a wake-up
+/// take. Waits that take longer than that do not raise it.
+pub const SPINS_MAX: u32 = 512;
 /// A wait that ended within so many yields might have been spun.
 const FEW_YIELDS: u32 = 8;
 
@@ -44,6 +44,7 @@ const OTHERS_RAN: u32 = 4;
 /// Waits for one round of the loop at `site`.
 pub extern "C-unwind" fn visit(site: &'static Site) {
     let thread = thread::current();
+    thread.rounds.set(0);
     let now = clock::ticks();
     let here = core::ptr::from_ref(site).addr();
     if thread.waiting.get() == here {
@@ -79,7 +80,8 @@ fn begin(thread: &Thread, site: &Site, now: u64) {
     thread.began_ticks.set(now);
     thread.counted_ticks.set(now);
     thread.left_ticks.set(now);
-    thread.round.set(0);
+    // Rounds that the copy has spun by itself count as well.
+    thread.round.set(u32::try_from(site.unseen_rounds()).unwrap_or(u32::MAX));
     thread.counted_rounds.set(0);
     thread.yields.set(0);
     thread.sleeps.set(0);
@@ -92,7 +94,7 @@ fn begin(thread: &Thread, site: &Site, now: u64) {
 }
 
 /// Rounds before the first yield at this site.
-fn bound(site: &Site) -> u32 {
+pub fn bound(site: &Site) -> u32 {
     match site.spins.load(Ordering::Relaxed) {
         0 => SETTINGS.spins.load(Ordering::Relaxed),
         learnt => learnt,
@@ -150,14 +152,14 @@ fn learn(site: &Site, thread: &Thread) {
     if thread.met.get() & OTHERS_RAN != 0 {
         let floor = SETTINGS.spins.load(Ordering::Relaxed);
         if bound > floor {
-            site.spins.store((bound / 2).max(floor), Ordering::Relaxed);
+            site.set_spins((bound / 2).max(floor));
         }
     } else if round >= bound
         && round - bound < FEW_YIELDS
         && bound < SPINS_MAX
         && lasted < SETTINGS.short_wait_ticks.load(Ordering::Relaxed)
     {
-        site.spins.store((bound * 2).clamp(1, SPINS_MAX), Ordering::Relaxed);
+        site.set_spins((bound * 2).clamp(1, SPINS_MAX));
     }
     if site.is(How::Trap) {
         let short = site.short.load(Ordering::Relaxed);
