@@ -29,9 +29,9 @@ pub mod timers;
 
 use crate::guard::site::Site;
 use crate::process;
-use crate::trap::handler::restorer;
 use core::ops::Range;
 use core::sync::atomic::{AtomicI32, Ordering};
+use platform::signal::restorer;
 use platform::signal::{Disposition, SA_RESTORER, disposition, set_disposition};
 use preload_abi::live::How;
 

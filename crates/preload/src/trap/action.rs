@@ -50,7 +50,7 @@ fn install(program: &Disposition) {
     let handles = program.handler != libc::SIG_DFL && program.handler != libc::SIG_IGN;
     let restart = if handles { program.flags & libc::SA_RESTART as usize } else { libc::SA_RESTART as usize };
     let flags = (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as usize | restart;
-    let restorer = handler::restorer();
+    let restorer = platform::signal::restorer();
     let flags = if restorer == 0 { flags } else { flags | SA_RESTORER };
     let ours = Disposition { handler: handler::address(), flags, restorer, mask: 0 };
     // SAFETY: the handler is async-signal-safe (see its file), and the restorer returns by rt_sigreturn.

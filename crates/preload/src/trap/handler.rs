@@ -50,36 +50,6 @@ pub fn address() -> usize {
     handle as *const () as usize
 }
 
-// Where the handler returns to. The C library's own is not ours to name. Unwinders know these very bytes
-// and step over them into the interrupted code; they look one byte before the address, where a NOP is.
-#[cfg(target_arch = "x86_64")]
-core::arch::global_asm!(
-    ".pushsection .text.manx_restorer,\"ax\",@progbits",
-    ".balign 16",
-    "nop",
-    ".hidden manx_restorer",
-    ".globl manx_restorer",
-    ".type manx_restorer,@function",
-    "manx_restorer:",
-    ".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0",
-    "syscall",
-    ".size manx_restorer, . - manx_restorer",
-    ".popsection",
-);
-
-/// Where the handler returns to; 0 where the kernel knows by itself.
-pub fn restorer() -> usize {
-    #[cfg(target_arch = "x86_64")]
-    {
-        unsafe extern "C" {
-            fn manx_restorer();
-        }
-        manx_restorer as *const () as usize
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    0
-}
-
 /// The interrupted code's place: what the handler may change of it.
 struct Interrupted<'a>(&'a mut ucontext_t);
 
