@@ -83,6 +83,7 @@ impl Path {
     pub const BYTES: usize = 4096;
 
     /// The empty path.
+    #[allow(clippy::new_without_default)]
     pub const fn new() -> Path {
         Path { bytes: [0; Path::BYTES], length: 0 }
     }

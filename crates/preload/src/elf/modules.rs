@@ -51,9 +51,9 @@ impl<'a> Module<'a> {
 
     /// All that the module takes, from its first segment to its last.
     pub fn extent(&self) -> Range<usize> {
-        self.of_type(PT_LOAD)
-            .map(|h| self.range(h))
-            .fold(usize::MAX..0, |all, one| all.start.min(one.start)..all.end.max(one.end))
+        self.of_type(PT_LOAD).map(|h| self.range(h)).fold(Range { start: usize::MAX, end: 0 }, |all, one| {
+            all.start.min(one.start)..all.end.max(one.end)
+        })
     }
 
     /// The table of its functions' unwind records.

@@ -55,6 +55,7 @@ impl Piece {
 }
 
 /// All blocks of the process.
+#[derive(Default)]
 pub struct Room {
     blocks: Vec<Block>,
 }
@@ -153,7 +154,9 @@ fn map(module: &Range<usize>) -> Option<Block> {
         }
     }
     let words = (address..address + PAGE).step_by(size_of::<AtomicU64>()).rev().collect();
-    Some(Block { address, free: Vec::from([address + PAGE..address + BLOCK]), free_words: words })
+    let mut block = Block { address, free: Vec::new(), free_words: words };
+    block.free_bytes(address + PAGE..address + BLOCK);
+    Some(block)
 }
 
 /// What is mapped: ranges in ascending order, and whether the range may grow downwards.

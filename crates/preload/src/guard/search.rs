@@ -50,6 +50,7 @@ struct Plan {
 }
 
 /// All that the guard keeps between searches.
+#[derive(Default)]
 pub struct Search {
     generation: Option<Generation>,
     known: Vec<Known>,
@@ -283,8 +284,10 @@ pub(crate) fn each_part(module: &Module<'_>, overlap: usize, visit: &mut dyn FnM
 fn is_file_of(file: &File, module: &Module<'_>) -> bool {
     let start = module.extent().start;
     let mut header = [0; 64];
-    file.read_at(&mut header, 0) == Ok(header.len())
-        // SAFETY: the first readable segment of a module starts with its ELF header, if with anything.
-        && module.readable().next().is_some_and(|first| first.start == start && first.len() >= header.len())
-        && unsafe { super::text::holds(start, &header) }
+    let begins = |first: Range<usize>| first.start == start && first.len() >= header.len();
+    if !module.readable().next().is_some_and(begins) || file.read_at(&mut header, 0) != Ok(header.len()) {
+        return false;
+    }
+    // SAFETY: the module's first segment is mapped and readable for at least so many bytes.
+    unsafe { super::text::holds(start, &header) }
 }

@@ -112,7 +112,7 @@ impl Outcome {
         let sites = self.sites(function);
         let visited = |site: &&serde_json::Value| site["how"] == how && site["visits"].as_u64() > Some(0);
         assert!(
-            sites.iter().any(|site| visited(&site)),
+            sites.iter().any(visited),
             "{function} by {how}:\n{:#?}\n{}",
             self.report,
             self.stderr
