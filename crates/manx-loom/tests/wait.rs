@@ -185,6 +185,33 @@ fn a_mutable_wait_with_three_leaves_no_spinner_behind() {
 }
 
 #[test]
+fn who_leaves_a_mutable_wait_after_spinning_hands_the_signal_on() {
+    check(3, || {
+        let lock = Lock::new(Mutable::new());
+        assert!(lock.try_lock());
+        let patient = thread::spawn({
+            let lock = Arc::clone(&lock);
+            move || lock.with(Mutable::signal_one)
+        });
+        let hasty = thread::spawn({
+            let lock = Arc::clone(&lock);
+            move || {
+                // It spins, stops, and leaves without a look, whether or not the only signal relied on it.
+                let mut backoff = lock.freed.start();
+                backoff.wait_at_most(u64::MAX - 1);
+                if lock.taken.load(Ordering::Acquire) {
+                    backoff.wait_at_most(u64::MAX - 1);
+                }
+            }
+        });
+        lock.taken.store(false, Ordering::Release);
+        lock.freed.signal_one();
+        patient.join().unwrap();
+        hasty.join().unwrap();
+    });
+}
+
+#[test]
 fn a_mutable_signal_to_all_reaches_all() {
     check(2, || {
         let shared = Arc::new((AtomicBool::new(false), Mutable::new()));

@@ -6,6 +6,6 @@
 //! - [`wait`]: how a loop waits for something that another thread does.
 //!
 //! The source says nothing about the machine but `use platform::…`, so a model checker runs these very
-//! lines (the package `manx-loom`).
+//! lines (the package `manx-loom`), and so does a sampler of schedules (`manx-shuttle`).
 
 pub mod wait;

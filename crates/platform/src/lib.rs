@@ -1,7 +1,8 @@
 //! What the machine offers: atomics, futexes, clocks, sleep, CPUs, memory, signals. The only place with system calls.
 //!
 //! Algorithms say `use platform::…` and nothing else about the machine, so that the same source also
-//! compiles on a twin of this package (`platform-loom`, a model checker). The twin has the modules
+//! compiles on a twin of this package (`platform-loom`, a model checker; `platform-shuttle`, a sampler of
+//! schedules). A twin has the modules
 //! [`atomic`], [`cell`], [`futex`], [`clock`], [`cpu`], [`thread`] and the macros; [`mod@file`], [`memory`],
 //! [`signal`] and [`syscall`] are for code that only makes sense on the real machine.
 //!
@@ -27,7 +28,7 @@ pub mod syscall;
 pub mod thread;
 
 /// How often a loop may spin that would like to spin `wanted` times: as often as it likes. On a twin it
-/// is 0, because there a spin proves nothing and hides what happens after it.
+/// is 0 or hardly more, because there a spin proves nothing and hides what happens after it.
 ///
 /// ```
 /// assert_eq!(platform::spin_bound(10), 10);

@@ -175,6 +175,11 @@ impl<'a> Parker<'a> {
         self.woken
     }
 
+    /// Whether a signal would be noticed by parking.
+    pub(super) const fn is_registered(&self) -> bool {
+        self.key.is_some()
+    }
+
     /// Registers, so that from the caller's next look on no signal is missed.
     #[cold]
     fn register(&mut self) {

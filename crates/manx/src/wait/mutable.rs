@@ -29,7 +29,8 @@
 //! 3. A signal that wakes nobody although somebody is parked saw a spinner or somebody coming. That one's
 //!    next look is after the signal, so it sees the condition: one who comes takes itself off and
 //!    passes a sequentially consistent fence before it looks, one who spins looks again and again and passes
-//!    a fence when it registers to park. If it leaves without using the condition, it signals again.
+//!    a fence when it registers to park. Until it has looked after that, it `owes` a look, and if it gives up
+//!    instead, it signals again.
 //! 4. Everything else about lost wake-ups is [`Event`]'s.
 
 use super::window::{WORTH_NS, Window};
@@ -98,7 +99,8 @@ impl Mutable {
     pub const fn start(&self) -> Backoff<MutableWaiter<'_>> {
         let parker = Parker::new(&self.event, 0);
         let phase = Phase::Arrived;
-        Backoff::new(MutableWaiter { mutable: self, phase, parker, began_ns: 0, may_give_up: false })
+        let mutable = self;
+        Backoff::new(MutableWaiter { mutable, phase, parker, began_ns: 0, owes: false, may_give_up: false })
     }
 
     /// Tells all who wait to look again. Call it after the condition has become true.
@@ -180,6 +182,9 @@ pub struct MutableWaiter<'a> {
     phase: Phase,
     parker: Parker<'a>,
     began_ns: u64,
+    /// A signal may have relied on this waiter and woken nobody else, or nobody but this one, and it has not
+    /// surely looked since (Invariant 3).
+    owes: bool,
     may_give_up: bool,
 }
 
@@ -190,6 +195,7 @@ impl MutableWaiter<'_> {
         let spin_ns = if platform::spin_bound(1) == 0 { 0 } else { WORTH_NS };
         if !short_of_cpus() && self.mutable.window.enter() {
             self.parker.unregister();
+            self.owes = true;
             self.phase = Phase::Spinning { until_ns: now_ns.saturating_add(spin_ns) };
         } else {
             self.phase = Phase::Parking;
@@ -202,8 +208,11 @@ impl MutableWaiter<'_> {
     }
 
     fn park(&mut self, limit_ns: u64) -> Action {
+        // Who parks now has registered in the round before, and looked since; who registers now has not.
+        self.owes &= !self.parker.is_registered();
         let action = self.parker.round(limit_ns);
         if self.parker.was_woken() {
+            self.owes = true;
             self.mutable.coming.fetch_sub(1, Ordering::Relaxed);
             // Invariant 3: what a signaller wrote that still saw this one coming is seen by the next look.
             fence(Ordering::SeqCst);
@@ -252,16 +261,11 @@ impl Drop for MutableWaiter<'_> {
         if platform::execution_failed() {
             return;
         }
-        let leaving = self.may_give_up || std::thread::panicking();
         match self.phase {
             Phase::Arrived => {}
             Phase::Spinning { .. } => {
                 self.stop_spinning();
                 self.mutable.window.waited_well();
-                if leaving {
-                    // Invariant 3: a signaller may have relied on this spinner.
-                    self.mutable.signal_one();
-                }
             }
             Phase::Parking if self.parker.was_woken() => {
                 // How long this thread would have had to spin for what the last signal brought.
@@ -271,13 +275,13 @@ impl Drop for MutableWaiter<'_> {
                 } else {
                     self.mutable.window.waited_well();
                 }
-                if leaving {
-                    // Invariant 4 of `event`, and our Invariant 3; the parker hands on nothing then.
-                    self.parker.unregister();
-                    self.mutable.signal_one();
-                }
             }
             Phase::Parking => self.mutable.window.waited_well(),
+        }
+        if self.owes && (self.may_give_up || std::thread::panicking()) {
+            // Invariant 4 of `event`, and our Invariant 3; the parker hands on nothing then.
+            self.parker.unregister();
+            self.mutable.signal_one();
         }
     }
 }

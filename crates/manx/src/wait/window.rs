@@ -3,8 +3,8 @@
 //! That the number of spinners tunes itself, in between a spin lock's "all" and a sleep lock's "none", is the
 //! idea of Marotta, Tiriticco, Di Sanzo, Pellegrini, Ciciani and Quaglia, "Mutable locks: Combining the
 //! best of spin and sleep locks" (Concurrency and Computation: Practice and Experience 32(22), 2020; a
-//! preprint is arXiv:1906.00490). They tune it for a lock, by how its hand-overs go; the rules here are for
-//! waits of any kind:
+//! preprint is arXiv:1906.00490). They tune it for a lock, by how its hand-overs go: twice as many after a
+//! late sleeper, one less after some hand-overs without. The rules here are for waits of any kind:
 //!
 //! | what happened | what follows |
 //! | --- | --- |

@@ -1,0 +1,165 @@
+//! Waiting for a word to change, as the kernel does it, at its worst.
+//!
+//! A waiter queues, then compares the word; a waker looks at the queue after it changed the word. So either
+//! the comparison sees the change or the waker sees the waiter. What the kernel leaves open, chance decides:
+//!
+//! - *Who is woken.* Any of those who wait, not the first.
+//! - *When a timeout ends.* A wait with a limit stays runnable, so that it may end at any point of the
+//!   schedule, before a wake-up or after it, and takes the virtual clock to its deadline.
+//! - *Interruptions.* One wait in [`INTERRUPTED_ONCE_IN`] ends by a signal handler, at any point too.
+//!
+//! A wait that is neither limited nor interrupted blocks by shuttle's `park`. If an algorithm loses its
+//! wake-up, it blocks for ever, and shuttle reports a deadlock as soon as nobody else can run either.
+//!
+//! Invariants:
+//! 1. The queues are ordinary memory outside of the model, never locked across a step: no other thread
+//!    runs meanwhile.
+//! 2. A waiter that was chosen returns [`Outcome::Woken`], whatever else happened to it, so the number that
+//!    [`wake`] returns is true: no wake-up ends in a timeout.
+
+use crate::atomic::AtomicU32;
+use crate::chance;
+use crate::clock;
+use crate::thread::{step, yield_now};
+use shuttle::thread::{self, Thread};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One wait in so many is interrupted. Rare enough that most executions have waits that are not, which
+/// are the ones that find lost wake-ups.
+pub const INTERRUPTED_ONCE_IN: u64 = 16;
+/// A wait that ends by itself does so after fewer steps of its own than this. Other threads may take any
+/// number of steps between two of these.
+const STEPS_MAX: u64 = 6;
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Somebody woke this thread.
+    Woken,
+    /// The time was up.
+    TimedOut,
+    /// The word had another value to begin with.
+    Changed,
+    /// A signal handler ran.
+    Interrupted,
+}
+
+/// A thread in a queue. Places stand for words; a ticket is nobody else's in its execution.
+struct Waiter {
+    place: usize,
+    ticket: u64,
+    woken: bool,
+    thread: Thread,
+}
+
+/// All queues together.
+#[derive(Default)]
+struct Queues {
+    waiters: Vec<Waiter>,
+    tickets: u64,
+}
+
+crate::global! {
+    static QUEUES: Mutex<Queues> = Mutex::new(Queues::default());
+}
+
+/// Always free, by Invariant 1.
+fn queues() -> MutexGuard<'static, Queues> {
+    let queues: &'static Mutex<Queues> = &QUEUES;
+    queues.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn place(word: &AtomicU32) -> usize {
+    std::ptr::from_ref(word).addr()
+}
+
+/// Stands in the queue of `word`; returns its ticket.
+fn enter(word: &AtomicU32) -> u64 {
+    let thread = thread::current();
+    let mut queues = queues();
+    queues.tickets += 1;
+    let ticket = queues.tickets;
+    queues.waiters.push(Waiter { place: place(word), ticket, woken: false, thread });
+    ticket
+}
+
+/// Takes the waiter with this ticket out of its queue, if it was woken or nobody waits for that.
+fn leave(ticket: u64, only_if_woken: bool) -> bool {
+    let mut queues = queues();
+    let at = queues.waiters.iter().position(|waiter| waiter.ticket == ticket).expect("it is queued");
+    let woken = queues.waiters[at].woken;
+    if woken || !only_if_woken {
+        queues.waiters.swap_remove(at);
+    }
+    woken
+}
+
+/// Sleeps while `word` is `expected`, until woken.
+pub fn wait(word: &AtomicU32, expected: u32) -> Outcome {
+    let end = chance::once_in(INTERRUPTED_ONCE_IN).then_some(Outcome::Interrupted);
+    sleep(word, expected, end)
+}
+
+/// Sleeps while `word` is `expected`, until woken, for at most `timeout_ns`.
+pub fn wait_for(word: &AtomicU32, expected: u32, timeout_ns: u64) -> Outcome {
+    wait_until(word, expected, clock::last_ns().saturating_add(timeout_ns))
+}
+
+/// Sleeps while `word` is `expected`, until woken, and until [`crate::clock::now_ns`] reaches
+/// `deadline_ns`.
+pub fn wait_until(word: &AtomicU32, expected: u32, deadline_ns: u64) -> Outcome {
+    let interrupted = chance::once_in(INTERRUPTED_ONCE_IN);
+    let end = if interrupted { Outcome::Interrupted } else { Outcome::TimedOut };
+    let outcome = sleep(word, expected, Some(end));
+    if outcome == Outcome::TimedOut {
+        clock::reach(deadline_ns);
+    }
+    outcome
+}
+
+/// Sleeps while `word` is `expected`, until woken, or until this end comes.
+fn sleep(word: &AtomicU32, expected: u32, end: Option<Outcome>) -> Outcome {
+    let ticket = enter(word);
+    if word.load(Ordering::SeqCst) != expected {
+        return if leave(ticket, false) { Outcome::Woken } else { Outcome::Changed };
+    }
+    let Some(end) = end else {
+        while !leave(ticket, true) {
+            thread::park();
+        }
+        return Outcome::Woken;
+    };
+    for _ in 0..chance::below(STEPS_MAX) {
+        if leave(ticket, true) {
+            return Outcome::Woken;
+        }
+        // To yield lets the others go first wherever they can, to step does not: the end comes late or soon.
+        if chance::once_in(2) { yield_now() } else { step() }
+    }
+    if leave(ticket, false) { Outcome::Woken } else { end }
+}
+
+/// Wakes at most `count` of the threads that wait at `word`; returns how many it woke.
+pub fn wake(word: &AtomicU32, count: u32) -> usize {
+    step();
+    let woken: Vec<Thread> = {
+        let mut queues = queues();
+        let mut asleep: Vec<&mut Waiter> =
+            queues.waiters.iter_mut().filter(|waiter| waiter.place == place(word) && !waiter.woken).collect();
+        while asleep.len() > count as usize {
+            asleep.swap_remove(chance::below(asleep.len() as u64) as usize);
+        }
+        asleep.iter_mut().for_each(|waiter| waiter.woken = true);
+        asleep.iter().map(|waiter| waiter.thread.clone()).collect()
+    };
+    // Each of these is a step, so the queues are free by now. Who left meanwhile finds a token when it next
+    // parks, and looks again.
+    woken.iter().for_each(Thread::unpark);
+    woken.len()
+}
+
+/// Wakes all threads that wait at `word`; returns how many it woke.
+pub fn wake_all(word: &AtomicU32) -> usize {
+    wake(word, u32::MAX)
+}

@@ -1,0 +1,34 @@
+//! Macros that let one source compile on the machine and on its twins.
+
+/// Declares a function that is `const` on the machine, and an ordinary one here: what is made at compile
+/// time would outlive an execution.
+#[macro_export]
+macro_rules! const_fn {
+    ($(#[$attribute:meta])* $visibility:vis const fn $($rest:tt)*) => {
+        $(#[$attribute])* $visibility fn $($rest)*
+    };
+}
+
+/// Items that exist on the machine only: none here.
+#[macro_export]
+macro_rules! os_only {
+    ($($item:item)*) => {};
+}
+
+/// Declares a static, private to its module, that begins anew with each execution.
+#[macro_export]
+macro_rules! global {
+    ($($(#[$attribute:meta])* static $name:ident: $type:ty = $value:expr;)*) => {
+        $($crate::shuttle::lazy_static! { $(#[$attribute])* static ref $name: $type = $value; })*
+    };
+}
+
+/// Declares a variable of each thread, used by `.with(|it| …)`.
+#[macro_export]
+macro_rules! thread_local {
+    ($($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $value:expr;)*) => {
+        $crate::shuttle::thread_local! {
+            $($(#[$attribute])* $visibility static $name: $type = $value;)*
+        }
+    };
+}
