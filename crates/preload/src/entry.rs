@@ -5,8 +5,9 @@
 
 use crate::settings::{self, SETTINGS};
 use crate::{ARENA, guard, process, sample, statistics, trap};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use platform::clock;
+use platform::signal::{Change, change_mask};
 use preload_abi::options::{Guard, Options};
 use preload_abi::{OPTIONS_VARIABLE, SWITCH_VARIABLE};
 
@@ -56,8 +57,15 @@ fn read_options() -> bool {
     settings::guard() != Guard::Off
 }
 
+/// What the forking thread had blocked. Written and read by the holder of the guard's latch.
+static MASK: AtomicU64 = AtomicU64::new(0);
+
+/// Blocks every signal until [`after_fork`]: a handler that ran on this thread meanwhile, and asked for
+/// another handler, would wait for a latch that its own thread holds.
 extern "C" fn before_fork() {
+    let mask = change_mask(Change::Block, u64::MAX);
     guard::hold();
+    MASK.store(mask, Ordering::Relaxed);
     trap::hold();
     sample::hold();
     ARENA.hold();
@@ -67,8 +75,10 @@ extern "C" fn after_fork() {
     ARENA.release();
     sample::release();
     trap::release();
+    let mask = MASK.load(Ordering::Relaxed);
     guard::release();
     statistics::forked();
+    change_mask(Change::Set, mask);
 }
 
 extern "C" fn constructor() {

@@ -58,7 +58,7 @@ pub unsafe extern "C" fn pthread_create(
     unsafe {
         let creation = trap::calls::creating(attributes.cast());
         let result = core::mem::transmute::<usize, Create>(real)(thread, attributes, routine, argument);
-        created(&creation, (result == 0).then(|| *thread as usize));
+        created(&creation, (result == 0).then_some(thread.addr()));
         result
     }
 }
@@ -85,13 +85,16 @@ pub unsafe extern "C" fn thrd_create(
     unsafe {
         let creation = trap::calls::creating(core::ptr::null());
         let result = core::mem::transmute::<usize, Create>(real)(thread, routine, argument);
-        created(&creation, (result == 0).then(|| *thread.cast::<usize>()));
+        created(&creation, (result == 0).then_some(thread.addr()));
         result
     }
 }
 
-/// A thread was created under this name, or could not be.
-fn created(creation: &trap::calls::Creation, name: Option<usize>) {
+/// A thread was created and its name is at this address, or it could not be created. The thread may have
+/// ended by now, and the program have given back the memory that the name was in.
+fn created(creation: &trap::calls::Creation, place: Option<usize>) {
+    let wanted = creation.wants_name() || sample::wants_name();
+    let name = place.filter(|_| wanted).and_then(platform::memory::peek);
     trap::calls::created(creation, name);
     if let Some(name) = name {
         sample::created(name);

@@ -13,6 +13,8 @@
 //!
 //! Invariants:
 //! 1. `LIVE` is null or a mapping of [`live::FILE_BYTES`] that stays for the life of the process.
+//!    Its bytes are reserved when it is made: a mapped page that finds no room on a full disk would be a
+//!    SIGBUS for the program.
 //! 2. Records are written by the holder of the guard's latch, and counted in `sites` when complete.
 
 use crate::elf::modules::Module;
@@ -23,6 +25,7 @@ use crate::process::{self, Path};
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use platform::file::{self, File};
+use platform::signal::{self, Change, bit, change_mask};
 use platform::{clock, memory};
 use preload_abi::live::{self, Header, How, Live};
 use preload_abi::options::{self, Options, Stats};
@@ -110,9 +113,14 @@ fn header() -> Option<&'static Header> {
 }
 
 fn make() -> Option<*mut u8> {
-    let made = File::create(NAMES.lock().live.as_c_str()).and_then(|file| {
-        file.set_length(live::FILE_BYTES)?;
-        memory::map_shared(&file, live::FILE_BYTES)
+    let made = without_signals(|| {
+        let file = File::create(NAMES.lock().live.as_c_str())?;
+        let mapped =
+            file.reserve(live::FILE_BYTES).and_then(|()| memory::map_shared(&file, live::FILE_BYTES));
+        if mapped.is_err() {
+            let _ = file::remove(NAMES.lock().live.as_c_str());
+        }
+        mapped
     });
     let Ok(mapped) = made else {
         WANTED.store(false, Ordering::Release);
@@ -242,9 +250,25 @@ pub fn finish() {
     if owner {
         live.header().state.store(live::ENDED, Ordering::Release);
     }
+    without_signals(|| report(&live, owner));
+}
+
+/// Runs `write`, which may meet a full disk, a limit, or a pipe that nobody reads: that is no reason for
+/// the program to end by a signal.
+fn without_signals<T>(write: impl FnOnce() -> T) -> T {
+    const OURS: u64 = bit(libc::SIGPIPE) | bit(libc::SIGXFSZ);
+    let before = change_mask(Change::Block, OURS);
+    let pending = signal::pending();
+    let result = write();
+    signal::discard(OURS & !before & !pending);
+    change_mask(Change::Set, before);
+    result
+}
+
+fn report(live: &Live<'_>, owner: bool) {
     if TO_STDERR.load(Ordering::Relaxed) {
         if owner {
-            let _ = render::table(&live, &mut process::Output::new(2));
+            let _ = render::table(live, &mut process::Output::new(2));
         }
         return;
     }
@@ -253,7 +277,7 @@ pub fn finish() {
         process::say(crate::settings::verbose(), format_args!("the statistics cannot be written"));
         return;
     };
-    let written = render::json(&live, &mut process::Output::new(report.descriptor())).is_ok();
+    let written = render::json(live, &mut process::Output::new(report.descriptor())).is_ok();
     if written && owner && !FORKED.load(Ordering::Relaxed) {
         let _ = file::remove(names.live.as_c_str());
     }

@@ -2,7 +2,7 @@
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ops::Range;
-use libc::{Elf64_Phdr as Header, PF_R, PF_X, PT_DYNAMIC, PT_GNU_EH_FRAME, PT_LOAD, dl_phdr_info};
+use libc::{Elf64_Phdr as Header, PF_R, PF_W, PF_X, PT_DYNAMIC, PT_GNU_EH_FRAME, PT_LOAD, dl_phdr_info};
 
 /// One module, as the loader shows it. Valid until the library that it is may be closed: use it inside
 /// the call of [`each`], or where the program cannot close it.
@@ -41,6 +41,11 @@ impl<'a> Module<'a> {
         self.of_type(PT_LOAD)
             .filter(|h| h.p_flags & (PF_X | PF_R) == PF_X | PF_R)
             .map(move |h| (module.range(h), h.p_offset))
+    }
+
+    /// Whether it has text that may be written as well.
+    pub fn has_writable_text(&self) -> bool {
+        self.of_type(PT_LOAD).any(|h| h.p_flags & (PF_X | PF_W) == PF_X | PF_W)
     }
 
     /// All readable segments.

@@ -240,8 +240,8 @@ mod tests {
         assert!(starts.windows(2).all(|pair| pair[0] + 112 <= pair[1]));
         assert_eq!(room.blocks.len(), 2);
         pieces.into_iter().rev().for_each(|piece| room.give_back(piece));
-        let untouched =
-            |b: &Block| b.free == [b.address + PAGE..b.address + BLOCK] && b.free_words.len() == PAGE / 8;
+        let whole = |b: &Block| Range { start: b.address + PAGE, end: b.address + BLOCK };
+        let untouched = |b: &Block| b.free.iter().eq([&whole(b)]) && b.free_words.len() == PAGE / 8;
         assert!(room.blocks.iter().all(untouched));
         assert_eq!(room.fill(&text, &module, 64, |_, _| None), None);
         assert!(room.blocks.iter().all(untouched), "nothing lost");

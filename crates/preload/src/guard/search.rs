@@ -8,7 +8,8 @@
 //! 1. `known` lists the modules as of `generation`; a module is searched once for each time it is loaded.
 //! 2. The loader keeps its list locked while it shows us a module, so no module goes away in the middle.
 //! 3. Left alone, whatever it holds: the C library and the loader (their spins are bounded, and we would
-//!    be waiting inside the calls that we make), this library, and what has no file.
+//!    be waiting inside the calls that we make), this library, what has no file, and text that the program
+//!    may write (its rights would be lost when ours to write are given back).
 
 use super::repair::{Copied, Repair, Workshop};
 use super::room::Room;
@@ -23,8 +24,8 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
-use platform::clock;
 use platform::file::File;
+use platform::{clock, memory};
 use preload_abi::live::How;
 use preload_abi::options::Guard;
 use spinloop::{Finder, Finding, Machine, Route, Segments};
@@ -72,16 +73,28 @@ impl Search {
         if known && !released && self.generation == Some(modules::each(&mut |_| false)) {
             return;
         }
+        if !memory_suffices() {
+            return;
+        }
         let before_ns = clock::now_ns();
         let text = Text::open();
         let alone = crate::process::threads() == Some(1);
+        // What is gone is forgotten first: a library that was closed and opened again is often at its old
+        // place, with a new site for each of its old ones.
+        self.known.iter_mut().for_each(|known| known.seen = false);
+        modules::each(&mut |module| {
+            if let Some(known) = self.known_as(&module) {
+                known.seen = true;
+            }
+            true
+        });
+        self.forget();
         self.known.iter_mut().for_each(|known| known.seen = false);
         let generation = modules::each(&mut |module| {
             self.meet(&module, &text, alone);
             true
         });
         self.generation = Some(generation);
-        self.forget();
         if settings::guard() == Guard::Sample {
             sample::start();
         }
@@ -92,7 +105,8 @@ impl Search {
         statistics::searched(clock::now_ns().saturating_sub(before_ns));
     }
 
-    fn meet(&mut self, module: &Module<'_>, text: &Text, alone: bool) {
+    /// What is known of a module, if it is one that has been searched.
+    fn known_as(&mut self, module: &Module<'_>) -> Option<&mut Known> {
         let extent = module.extent();
         // SAFETY: the module is mapped while the loader shows it (Invariant 2).
         let same = |known: &Known| unsafe {
@@ -101,7 +115,11 @@ impl Search {
                 && known.path.as_c_str() == module.path
                 && known.repairs.iter().all(|repair| repair.stands())
         };
-        if let Some(known) = self.known.iter_mut().find(|known| !known.seen && same(known)) {
+        self.known.iter_mut().find(|known| !known.seen && same(known))
+    }
+
+    fn meet(&mut self, module: &Module<'_>, text: &Text, alone: bool) {
+        if let Some(known) = self.known_as(module) {
             known.seen = true;
             if trap::holds() {
                 // SAFETY: the module is mapped, and holds what was written.
@@ -110,7 +128,7 @@ impl Search {
             return;
         }
         let mut repairs = Vec::new();
-        if !left_alone(module) {
+        if !left_alone(module) && !module.has_writable_text() {
             for plan in self.plan(module, text) {
                 match self.repair(plan, text, alone) {
                     Ok(repair) => repairs.push(repair),
@@ -118,7 +136,7 @@ impl Search {
                 }
             }
         }
-        let path = module.path.to_owned();
+        let (path, extent) = (module.path.to_owned(), module.extent());
         self.known.push(Known { path, bias: module.bias, extent, repairs, seen: true });
     }
 
@@ -139,7 +157,7 @@ impl Search {
         let image = Segments(&segments);
         let unwind = module.eh_frame_hdr().map(|address| address as u64);
         let mut finder = Finder::new(spinloop::Module::new(MACHINE, &image, &ranges, unwind));
-        let jumps = jumps_work();
+        let jumps = returns_work();
         let mut plans = Vec::new();
         for pause in candidates {
             let found = match finder.analyse(pause as u64) {
@@ -216,7 +234,7 @@ impl Search {
         for known in self.known.extract_if(.., |known| !known.seen) {
             sample::forget(&known.extent, |site| self.spare.push(site));
             for repair in known.repairs {
-                trap::unwatch(repair.pause);
+                trap::unwatch(repair.site, repair.pause);
                 self.spare.push(repair.close(&mut self.room));
             }
         }
@@ -228,9 +246,19 @@ const MACHINE: Machine = Machine::X86_64;
 #[cfg(target_arch = "aarch64")]
 const MACHINE: Machine = Machine::Aarch64;
 
+/// Whether a search would find the memory that it needs: the process may have a limit of its own, and an
+/// allocation that fails in the middle would end it.
+fn memory_suffices() -> bool {
+    /// Several times what the largest programs needed.
+    const BYTES: usize = 32 << 20;
+    let Ok(mapped) = memory::map_zeroes(BYTES, memory::READ | memory::WRITE) else { return false };
+    // SAFETY: nobody has used it.
+    unsafe { memory::unmap(mapped, BYTES).is_ok() }
+}
+
 /// Whether a return without a call is allowed, as the trampoline makes one.
-fn jumps_work() -> bool {
-    !platform::memory::shadow_stack()
+fn returns_work() -> bool {
+    !memory::shadow_stack()
 }
 
 /// By Invariant 3.

@@ -93,6 +93,11 @@ pub fn start() {
     }
 }
 
+/// Whether [`created`] needs the new thread's name.
+pub fn wants_name() -> bool {
+    SIGNAL.load(Ordering::Relaxed) > 0
+}
+
 /// A thread was created under this name.
 pub fn created(name: usize) {
     match SIGNAL.load(Ordering::Acquire) {

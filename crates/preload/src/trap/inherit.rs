@@ -10,7 +10,7 @@
 //! | only by threads that had it blocked | blocked |
 //! | by both kinds | as the creators that are still at it, if they agree; else blocked if a note bears its name |
 //!
-//! There is room for [`NOTES`] notes. A program that creates more threads than that of both kinds, none
+//! There is room for `NOTES` notes. A program that creates more threads than that of both kinds, none
 //! of which ever asks for its mask, may have an old one of them wrong; it is wrong about a signal that it
 //! would have to be sent to notice.
 

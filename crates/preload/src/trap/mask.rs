@@ -12,7 +12,7 @@
 //! Invariants:
 //! 1. Of a thread's slot, only its own thread and handlers on it touch the information; `owner` is its
 //!    thread's id, or 0 when it is free.
-//! 2. The process's slot is read and written by whoever moved its state to [`BUSY`].
+//! 2. The process's slot is read and written by whoever moved its state to `BUSY`.
 
 use super::action::TRAP;
 use super::survey::own_tid;

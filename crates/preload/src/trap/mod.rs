@@ -145,8 +145,8 @@ pub fn watch(site: &'static Site, pause: usize) -> bool {
 }
 
 /// The opposite of [`watch`]: the breakpoint's module is gone.
-pub fn unwatch(pause: usize) {
-    table::remove(pause);
+pub fn unwatch(site: &Site, pause: usize) {
+    table::remove(site, pause);
 }
 
 /// Whether breakpoints that were let go may stand again.

@@ -49,10 +49,13 @@ pub fn add(site: &'static Site, pause: usize) -> bool {
     true
 }
 
-/// Forgets the breakpoint at `pause`.
-pub fn remove(pause: usize) {
+/// Forgets the breakpoint at `pause`, if it is this site's: a library that was opened again at its old
+/// place may have another one there by now.
+pub fn remove(site: &Site, pause: usize) {
     for slot in used().iter().filter(|slot| slot.pause.load(Ordering::Relaxed) == pause) {
-        slot.pause.store(0, Ordering::Release);
+        if core::ptr::eq(slot.site.load(Ordering::Relaxed), site) {
+            slot.pause.store(0, Ordering::Release);
+        }
     }
 }
 
@@ -90,12 +93,14 @@ mod tests {
         let mut count = 0;
         each(|_, _| count += 1);
         assert_eq!(count, CAPACITY);
-        remove(0x1007);
+        remove(sites[7], 0x1007);
+        assert!(find(0x1007).is_some(), "it is another site's by now");
+        remove(sites[9], 0x1007);
         assert!(find(0x1007).is_none());
         assert!(add(sites[CAPACITY], 0x9000), "a slot is free again");
         assert!(core::ptr::eq(find(0x9000).expect("known"), sites[CAPACITY]));
-        (0..=CAPACITY).for_each(|n| remove(0x1000 + n));
-        remove(0x9000);
+        (0..=CAPACITY).for_each(|n| remove(sites[n], 0x1000 + n));
+        remove(sites[CAPACITY], 0x9000);
         each(|_, _| panic!("empty"));
     }
 }

@@ -111,12 +111,7 @@ impl Outcome {
     pub fn waited(&self, function: &str, how: &str) -> &Outcome {
         let sites = self.sites(function);
         let visited = |site: &&serde_json::Value| site["how"] == how && site["visits"].as_u64() > Some(0);
-        assert!(
-            sites.iter().any(visited),
-            "{function} by {how}:\n{:#?}\n{}",
-            self.report,
-            self.stderr
-        );
+        assert!(sites.iter().any(visited), "{function} by {how}:\n{:#?}\n{}", self.report, self.stderr);
         self
     }
 }

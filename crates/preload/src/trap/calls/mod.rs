@@ -140,6 +140,13 @@ unsafe fn write_word(set: *mut sigset_t, word: u64) {
 /// What [`creating`] wants back.
 pub struct Creation(Option<bool>);
 
+impl Creation {
+    /// Whether [`created`] needs the new thread's name.
+    pub fn wants_name(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
 /// Before a thread is created with these attributes (null: the default ones).
 ///
 /// # Safety
