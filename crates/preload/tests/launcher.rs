@@ -1,0 +1,91 @@
+//! The launcher and the library together: `manx run` and `manx stats` as a user would type them.
+//!
+//! The command is another package's, so this test does not build it; `cargo test -p cli` and `cargo xtask test`
+//! do, in the same profile.
+#![cfg(target_arch = "x86_64")]
+
+mod common;
+
+use common::{finish, folder, library, program};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// `manx`, if it was built in this profile.
+fn manx() -> Option<Command> {
+    let library = library();
+    let path: PathBuf = library.parent()?.parent()?.join("manx");
+    if !path.exists() {
+        println!("skipped: {} is not built (cargo build -p cli)", path.display());
+        return None;
+    }
+    let mut command = Command::new(path);
+    command
+        .env("MANX_PRELOAD", library)
+        .env_remove("MANX")
+        .env_remove("MANX_OPTIONS")
+        .env_remove("LD_PRELOAD");
+    Some(command)
+}
+
+#[test]
+fn a_table_on_standard_error_when_the_program_ends() {
+    let Some(mut run) = manx() else { return };
+    run.args(["run", "--stats", "--"]).arg(program("turns"));
+    let outcome = finish(run);
+    assert_eq!(outcome.succeeded().stdout, "40000\n");
+    assert!(
+        outcome.stderr.contains("wait_by_jump+") && outcome.stderr.contains("jump"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn json_in_a_file_that_manx_stats_shows() {
+    let (Some(mut run), Some(mut stats)) = (manx(), manx()) else { return };
+    let report = folder().join("launched.json");
+    run.arg("run").arg(format!("--stats={}", report.display())).arg("--").arg(program("turns"));
+    let outcome = finish(run);
+    assert_eq!((outcome.succeeded().stdout.as_str(), outcome.stderr.as_str()), ("40000\n", ""));
+    let text = std::fs::read(&report).expect("the report");
+    let json: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+    assert_eq!((&json["schema"], &json["state"]), (&"manx-stats".into(), &"ended".into()));
+    assert!(!report.with_extension("json.live").exists(), "the live file goes when the report is there");
+    stats.arg("stats").arg(&report);
+    let shown = finish(stats);
+    assert!(shown.succeeded().stdout.contains("wait_by_jump+"), "{}", shown.stdout);
+}
+
+#[test]
+fn a_running_program_and_then_a_killed_one() {
+    let Some(mut run) = manx() else { return };
+    let report = folder().join("running.json");
+    run.arg("run").arg(format!("--stats={}", report.display())).arg("--").arg(program("endless"));
+    let mut child = run.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("started");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+    assert_eq!(line, "waiting\n");
+    let ask = |what: String| {
+        let mut stats = manx().expect("it is there");
+        stats.args(["stats", "--json"]).arg(what);
+        let outcome = finish(stats);
+        let json: serde_json::Value = serde_json::from_str(&outcome.succeeded().stdout).expect("JSON");
+        json["sites"][0]["sleeps"].as_u64().expect("a number")
+    };
+    // `manx run` became the program, so its process id is the program's.
+    let live = ask(child.id().to_string());
+    assert!(live > 0);
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    assert!(ask(report.display().to_string()) >= live, "what was counted before the kill is there");
+}
+
+#[test]
+fn the_program_is_what_it_is_without() {
+    let Some(mut run) = manx() else { return };
+    run.args(["run", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
+    let outcome = finish(run);
+    assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("out\n", "err\n"));
+    assert_eq!(outcome.status.code(), Some(7));
+}
