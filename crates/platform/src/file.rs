@@ -124,6 +124,23 @@ impl File {
         check(unsafe { syscall2(libc::SYS_ftruncate, self.descriptor as usize, bytes) }).map(drop)
     }
 
+    /// Makes the file `bytes` bytes long and reserves them, so that a mapping of the file finds room for
+    /// each of its pages; what is new reads as zeroes.
+    ///
+    /// # Errors
+    /// The error number of `fallocate`, or of writing where the file system cannot reserve.
+    pub fn reserve(&self, bytes: usize) -> Result<(), i32> {
+        const PART: [u8; 4096] = [0; 4096];
+        // SAFETY: takes no pointer.
+        let result = unsafe { syscall4(libc::SYS_fallocate, self.descriptor as usize, 0, 0, bytes) };
+        match check(result) {
+            Err(libc::EOPNOTSUPP | libc::ENOSYS) => (0..bytes)
+                .step_by(PART.len())
+                .try_for_each(|at| self.write_at(&PART[..PART.len().min(bytes - at)], at as u64)),
+            other => other.map(drop),
+        }
+    }
+
     /// Who owns the file (user id), and its permission and type bits.
     ///
     /// # Errors

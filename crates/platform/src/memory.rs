@@ -1,6 +1,6 @@
 //! Memory of the process: mapping it, its rights, and changing code that other threads may run.
 
-use crate::syscall::{check, syscall1, syscall2, syscall3, syscall6};
+use crate::syscall::{check, syscall0, syscall1, syscall2, syscall3, syscall6};
 
 /// May be read. As `PROT_READ`.
 pub const READ: i32 = libc::PROT_READ;
@@ -54,6 +54,20 @@ fn map(address: usize, bytes: usize, rights: i32, flags: i32, descriptor: usize)
     let result =
         unsafe { syscall6(libc::SYS_mmap, address, bytes, rights as usize, flags as usize, descriptor, 0) };
     check(result).map(|address| address as *mut u8)
+}
+
+/// Reads a word that may not be there any more.
+pub fn peek(address: usize) -> Option<usize> {
+    let mut word = 0usize;
+    let own = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: size_of::<usize>() };
+    let there = libc::iovec { iov_base: address as *mut _, iov_len: size_of::<usize>() };
+    let (own, there) = ((&raw const own).addr(), (&raw const there).addr());
+    // SAFETY: the kernel writes at most one word to `word`; what it reads it may find unmapped.
+    let read = unsafe {
+        let pid = check(syscall0(libc::SYS_getpid)).ok()?;
+        check(syscall6(libc::SYS_process_vm_readv, pid, own, 1, there, 1, 0))
+    };
+    (read == Ok(size_of::<usize>())).then_some(word)
 }
 
 /// Takes a mapping away.
@@ -134,7 +148,9 @@ mod tests {
             again.write(7);
             protect(again.addr(), bytes, READ).expect("rights");
             assert_eq!(again.read(), 7);
+            assert_eq!(peek(again.addr()), Some(7));
             unmap(again, bytes).expect("unmapped");
+            assert_eq!(peek(again.addr()), None);
         }
     }
 

@@ -132,6 +132,23 @@ pub fn send(tid: i32, signal: i32) -> Result<(), i32> {
     }
 }
 
+/// The signals that are pending for the calling thread or for the process.
+pub fn pending() -> Mask {
+    let mut set: Mask = 0;
+    let place = (&raw mut set).addr();
+    // SAFETY: the kernel writes one mask.
+    let _ = unsafe { syscall2(libc::SYS_rt_sigpending, place, 8) };
+    set
+}
+
+/// Takes pending signals of `set`, which must be blocked, without handling them.
+pub fn discard(set: Mask) {
+    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let (set, time) = ((&raw const set).addr(), (&raw const at_once).addr());
+    // SAFETY: the kernel reads one mask and one timespec.
+    while set != 0 && check(unsafe { syscall4(libc::SYS_rt_sigtimedwait, set, 0, time, 8) }).is_ok() {}
+}
+
 /// The calling thread's alternate stack.
 pub fn alternate_stack() -> libc::stack_t {
     let mut old = libc::stack_t { ss_sp: core::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };

@@ -43,7 +43,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
-    InstructionBlock, MemoryOperand, Register, RflagsBits,
+    InstructionBlock, MemoryOperand, OpKind, Register, RflagsBits,
 };
 
 /// The largest copy, in bytes.
@@ -187,7 +187,15 @@ fn flags_are_dead(original: &[Instruction], mut n: usize) -> bool {
         if instruction.rflags_read() & live != 0 {
             return false;
         }
-        live &= !instruction.rflags_modified();
+        // A shift by a count of zero, or a string instruction repeated zero times, changes none.
+        let may_not_write = instruction.has_rep_prefix()
+            || instruction.has_repne_prefix()
+            || (0..instruction.op_count()).any(|n| {
+                instruction.op_kind(n) == OpKind::Register && instruction.op_register(n) == Register::CL
+            });
+        if !may_not_write {
+            live &= !instruction.rflags_modified();
+        }
         if live == 0 {
             return true;
         }

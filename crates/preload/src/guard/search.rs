@@ -157,7 +157,6 @@ impl Search {
         let image = Segments(&segments);
         let unwind = module.eh_frame_hdr().map(|address| address as u64);
         let mut finder = Finder::new(spinloop::Module::new(MACHINE, &image, &ranges, unwind));
-        let jumps = returns_work();
         let mut plans = Vec::new();
         for pause in candidates {
             let found = match finder.analyse(pause as u64) {
@@ -179,11 +178,16 @@ impl Search {
                 }
                 continue;
             }
+            if !returns_work() {
+                self.spare.push(site);
+                statistics::left(module, pause, "the CPU checks returns");
+                continue;
+            }
             let mut workshop = Workshop { text, room: &mut self.room, module: module.extent() };
             match workshop.copy(site, &image, &found.parts, pause) {
                 Ok(copied) => {
                     statistics::attach(site, module, pause);
-                    let route = if jumps { finder.route(pause as u64) } else { None };
+                    let route = finder.route(pause as u64);
                     plans.push(Plan { pause, site, copied, route });
                 }
                 Err(reason) => {
@@ -256,7 +260,7 @@ fn memory_suffices() -> bool {
     unsafe { memory::unmap(mapped, BYTES).is_ok() }
 }
 
-/// Whether a return without a call is allowed, as the trampoline makes one.
+/// Whether a return without a call is allowed: the trampoline makes one, whichever way leads to it.
 fn returns_work() -> bool {
     !memory::shadow_stack()
 }

@@ -1,0 +1,103 @@
+//! Programs that do what few do, and are not to be harmed: by limits, full disks, pipes that nobody reads,
+//! memory that is given back early, handlers that run in the middle of a fork.
+#![cfg(target_arch = "x86_64")]
+
+mod common;
+
+use common::{finish, folder, library, program, run, shared_library, under_manx};
+use std::process::Command;
+
+#[test]
+fn handlers_ask_for_themselves_again_while_the_process_forks() {
+    under_manx("renews", &[], "guard=always").succeeded();
+    // With a breakpoint in the program, asking goes through our own tables.
+    under_manx("renews", &[], "").succeeded();
+}
+
+#[test]
+fn the_memory_of_a_threads_name_is_given_back_before_its_creator_is_done() {
+    under_manx("unnamed", &[], "").succeeded();
+    under_manx("unnamed", &[], "guard=sample").succeeded();
+}
+
+#[test]
+fn a_library_returns_to_its_old_place_between_two_looks() {
+    let library = shared_library("both");
+    for how in ["jump", "trap"] {
+        let function = format!("wait_by_{how}");
+        let outcome = under_manx("returns", &[library.to_str().expect("utf-8"), &function], "");
+        outcome.succeeded().waited(&function, how);
+    }
+}
+
+/// Runs a program with statistics in a file, after `limit` in a shell.
+fn limited(limit: &str, report: &std::path::Path) -> common::Outcome {
+    let mut command = Command::new("sh");
+    let options = format!("stats={}", report.display());
+    command
+        .arg("-c")
+        .arg(format!("{limit} && exec env LD_PRELOAD=\"$1\" MANX_OPTIONS=\"$2\" \"$3\""))
+        .arg("sh");
+    command.arg(library()).arg(options).arg(program("both"));
+    finish(command)
+}
+
+#[test]
+fn statistics_keep_to_the_limit_on_the_size_of_files() {
+    let report = folder().join("limited.json");
+    limited("ulimit -f 8", &report).succeeded();
+    assert!(!report.with_extension("json.live").exists(), "what could not be made is gone");
+}
+
+#[test]
+fn few_descriptors_and_little_memory() {
+    let report = folder().join("few.json");
+    limited("ulimit -n 4", &report).succeeded();
+    limited("ulimit -v 30000", &report).succeeded();
+}
+
+#[test]
+fn a_full_disk_costs_the_statistics_and_not_the_program() {
+    let place = folder().join("full");
+    std::fs::create_dir_all(&place).expect("a folder");
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(&place).output();
+    if !mounted.is_ok_and(|made| made.status.success()) {
+        println!("skipped: no right to mount a small file system");
+        return;
+    }
+    let outcome = limited("true", &place.join("stats.json"));
+    let unmounted = Command::new("umount").arg(&place).status().expect("umount");
+    outcome.succeeded();
+    assert!(unmounted.success());
+}
+
+#[test]
+fn a_table_that_nobody_reads_leaves_the_exit_status_alone() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    // A shell's child has SIGPIPE at its default, which Rust's own would not.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=PIPE").arg(program("both"));
+    command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", "stats=stderr").env("TMPDIR", folder());
+    let status = command.stderr(writer).status().expect("started");
+    assert!(status.success(), "{status}");
+}
+
+#[test]
+fn threads_with_the_smallest_stacks_wait_both_ways() {
+    for how in ["jump", "trap"] {
+        under_manx("smallest", &[how], "").succeeded().waited(&format!("wait_by_{how}"), how);
+    }
+}
+
+#[test]
+fn text_that_the_program_writes_keeps_its_rights() {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/counting.c");
+    let into = folder().join("libcounting.so");
+    let flags = ["-O2", "-shared", "-fPIC", "-Wl,--omagic,-Bdynamic", "-nostdlib", "-o"];
+    let made = Command::new("cc").args(flags).arg(&into).arg(source).output().expect("a C compiler (cc)");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut command = Command::new(program("returns"));
+    command.arg(into).arg("wait_and_count");
+    run(command, "").succeeded();
+}
