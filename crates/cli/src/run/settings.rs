@@ -210,17 +210,8 @@ impl Settings {
             }
         };
         let Options { guard, pid, verbose, trap, spins, yields, step_us, ceiling_us, .. } = read;
-        let stated = Options {
-            guard,
-            pid,
-            verbose,
-            trap,
-            spins,
-            yields,
-            step_us,
-            ceiling_us,
-            ..Options::default()
-        };
+        let stated =
+            Options { guard, pid, verbose, trap, spins, yields, step_us, ceiling_us, ..Options::default() };
         let outer = if matches!(stats, Destination::File(_)) { pid } else { 0 };
         Ok(Settings { options: stated, stats, outer, quiet: false })
     }
