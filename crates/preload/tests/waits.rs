@@ -45,3 +45,16 @@ fn nothing_is_said_unless_asked() {
     assert!(verbose.succeeded().stderr.contains("nonsense=1"), "{}", verbose.stderr);
     assert_eq!(verbose.stdout, "40000\n");
 }
+
+#[test]
+fn a_real_time_thread_sleeps_instead_of_yielding() {
+    let outcome = under_manx("realtime", &[], "");
+    if outcome.status.code() == Some(77) {
+        println!("skipped: no right to a real-time class: {}", outcome.stderr);
+        return;
+    }
+    outcome.succeeded().waited("wait_by_jump", "jump");
+    let site = outcome.sites("wait_by_jump")[0];
+    assert_eq!(site["yields"], 0, "{site}");
+    assert!(site["sleeps"].as_u64() > Some(0), "{site}");
+}

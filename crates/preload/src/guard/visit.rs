@@ -8,7 +8,8 @@
 //! waits end. A wait that was over within a few yields would have been better spun: the bound doubles, up
 //! to [`SPINS_MAX`]. A wait in which somebody else ran during a yield, or that came to sleep, was not:
 //! the bound halves, down to the option's number. So a spinlock with short holds stays as fast as it
-//! was, and turns to yielding as soon as its holder may be one of those that are not running.
+//! was, and turns to yielding as soon as its holder may be one of those that are not running. Who asks for no
+//! spinning at all (`spins=0`) gets none.
 //!
 //! This code runs in a trampoline that saves the general and the xmm registers only, and in a signal
 //! handler. Invariants:
@@ -154,7 +155,8 @@ fn learn(site: &Site, thread: &Thread) {
         if bound > floor {
             site.set_spins((bound / 2).max(floor));
         }
-    } else if round >= bound
+    } else if bound > 0
+        && round >= bound
         && round - bound < FEW_YIELDS
         && bound < SPINS_MAX
         && lasted < SETTINGS.short_wait_ticks.load(Ordering::Relaxed)
