@@ -58,3 +58,15 @@ fn a_real_time_thread_sleeps_instead_of_yielding() {
     assert_eq!(site["yields"], 0, "{site}");
     assert!(site["sleeps"].as_u64() > Some(0), "{site}");
 }
+
+#[test]
+fn a_loop_that_cannot_be_repaired_is_named_when_asked() {
+    // This loop has no room for a jump, and breakpoints are forbidden.
+    let quiet = under_manx("masked", &["jump"], "trap=off");
+    assert!(quiet.succeeded().stderr.is_empty(), "{}", quiet.stderr);
+    let verbose = under_manx("masked", &["jump"], "trap=off,verbose=1");
+    let stderr = &verbose.succeeded().stderr;
+    assert!(stderr.contains("masked: the busy-wait loop at 0x") || stderr.contains("the program: "), "{stderr}");
+    let left = verbose.sites("wait_by_trap")[0];
+    assert_eq!(left["how"], "left", "{left}");
+}

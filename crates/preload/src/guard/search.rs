@@ -132,7 +132,7 @@ impl Search {
             for plan in self.plan(module, text) {
                 match self.repair(plan, text, alone) {
                     Ok(repair) => repairs.push(repair),
-                    Err((pause, reason)) => statistics::left(module, pause, reason),
+                    Err((pause, reason)) => leave(module, pause, reason),
                 }
             }
         }
@@ -192,7 +192,7 @@ impl Search {
                 }
                 Err(reason) => {
                     self.spare.push(site);
-                    statistics::left(module, pause, reason);
+                    leave(module, pause, reason);
                 }
             }
         }
@@ -258,6 +258,18 @@ fn memory_suffices() -> bool {
     let Ok(mapped) = memory::map_zeroes(BYTES, memory::READ | memory::WRITE) else { return false };
     // SAFETY: nobody has used it.
     unsafe { memory::unmap(mapped, BYTES).is_ok() }
+}
+
+/// Notes that a loop which should have been repaired was not, and says so if that was asked for.
+fn leave(module: &Module<'_>, pause: usize, reason: &'static str) {
+    let name = core::str::from_utf8(file_name(module.path)).unwrap_or("?");
+    let name = if name.is_empty() { "the program" } else { name };
+    let offset = pause.wrapping_sub(module.bias);
+    crate::process::say(
+        settings::verbose(),
+        format_args!("{name}: the busy-wait loop at {offset:#x} is left alone: {reason}"),
+    );
+    statistics::left(module, pause, reason);
 }
 
 /// Whether a return without a call is allowed: the trampoline makes one, whichever way leads to it.
