@@ -38,6 +38,12 @@ use super::{Action, Backoff, Event, Parker, Policy, Waiter, short_of_cpus};
 use platform::atomic::{AtomicI32, AtomicU64, Ordering, fence};
 use platform::{clock, cpu};
 
+/// So many pauses between two looks at the clock, which may cost a system call. All together they take
+/// about a microsecond.
+const PAUSES: u32 = platform::spin_bound(16);
+/// In place of a gap: the last signal woke more threads than could ever spin.
+const CROWD: u64 = u64::MAX;
+
 /// Something that may happen, and those who wait for it: some spinning, the others parked.
 ///
 /// ```
@@ -67,7 +73,7 @@ pub struct Mutable {
     event: Event,
     coming: AtomicI32,
     window: Window,
-    /// When the last signal woke somebody, and how long after the one before.
+    /// When the last signal woke somebody, and how long after the one before, or [`CROWD`].
     signalled_ns: AtomicU64,
     gap_ns: AtomicU64,
 }
@@ -89,7 +95,7 @@ impl Mutable {
                 coming: AtomicI32::new(0),
                 window: Window::new(),
                 signalled_ns: AtomicU64::new(0),
-                gap_ns: AtomicU64::new(u64::MAX),
+                gap_ns: AtomicU64::new(u64::MAX - 1),
             }
         }
     }
@@ -150,7 +156,12 @@ impl Mutable {
     fn grant(&self, wanted: u32) {
         let now_ns = clock::now_ns();
         let before_ns = self.signalled_ns.swap(now_ns, Ordering::Relaxed);
-        self.gap_ns.store(now_ns.saturating_sub(before_ns), Ordering::Relaxed);
+        // A crowd is late whatever the window is: it has too few CPUs to spin on, and teaches nothing. A
+        // signal to one never wakes more than a full window and the one that is served.
+        let size_max = self.window.size_max();
+        let crowd = wanted > size_max.saturating_add(1) && self.parked() > size_max;
+        let gap_ns = if crowd { CROWD } else { now_ns.saturating_sub(before_ns) };
+        self.gap_ns.store(gap_ns, Ordering::Relaxed);
         let woken = self.event.wake(wanted);
         if woken > 0 {
             self.coming.fetch_add(woken as i32, Ordering::Relaxed);
@@ -171,7 +182,7 @@ impl Policy for Mutable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Arrived,
-    Spinning { until_ns: u64 },
+    Spinning { until_ns: u64, pauses_left: u32 },
     Parking,
 }
 
@@ -196,9 +207,18 @@ impl MutableWaiter<'_> {
         if !short_of_cpus() && self.mutable.window.enter() {
             self.parker.unregister();
             self.owes = true;
-            self.phase = Phase::Spinning { until_ns: now_ns.saturating_add(spin_ns) };
+            self.phase = Phase::Spinning { until_ns: now_ns.saturating_add(spin_ns), pauses_left: PAUSES };
         } else {
             self.phase = Phase::Parking;
+        }
+    }
+
+    /// Whether spinning would have been cheap for what the last signal brought.
+    fn had_better_spun(&self) -> bool {
+        // Relaxed: advice.
+        match self.mutable.gap_ns.load(Ordering::Relaxed) {
+            CROWD => false,
+            gap_ns => clock::now_ns().saturating_sub(self.began_ns).min(gap_ns) < WORTH_NS,
         }
     }
 
@@ -231,14 +251,17 @@ impl Waiter for MutableWaiter<'_> {
                 self.settle(self.began_ns);
                 Action::Spin
             }
-            Phase::Spinning { until_ns } => {
+            Phase::Spinning { until_ns, pauses_left } => {
                 if short_of_cpus() {
                     self.stop_spinning();
+                } else if pauses_left > 0 {
+                    cpu::pause();
+                    self.phase = Phase::Spinning { until_ns, pauses_left: pauses_left - 1 };
                 } else if clock::now_ns() >= until_ns {
                     self.stop_spinning();
                     self.mutable.window.spinner_failed();
                 } else {
-                    cpu::pause();
+                    self.phase = Phase::Spinning { until_ns, pauses_left: PAUSES };
                 }
                 Action::Spin
             }
@@ -268,9 +291,7 @@ impl Drop for MutableWaiter<'_> {
                 self.mutable.window.waited_well();
             }
             Phase::Parking if self.parker.was_woken() => {
-                // How long this thread would have had to spin for what the last signal brought.
-                let waited_ns = clock::now_ns().saturating_sub(self.began_ns);
-                if waited_ns.min(self.mutable.gap_ns.load(Ordering::Relaxed)) < WORTH_NS {
+                if self.had_better_spun() {
                     self.mutable.window.sleeper_was_late();
                 } else {
                     self.mutable.window.waited_well();

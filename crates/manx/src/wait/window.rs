@@ -9,6 +9,7 @@
 //! | what happened | what follows |
 //! | --- | --- |
 //! | a sleeper was woken and found its wait over, and spinning would have been cheap ([`WORTH_NS`]) | twice as many may spin (1 instead of 0), at most one less than there are CPUs |
+//! | the same, but the signal woke more than could ever spin | nothing: they were late for want of CPUs |
 //! | a spinner spun for as long as a sleep costs, in vain | one less may spin, down to none |
 //! | [`CALM_WAITS`] waits in a row ended without a late sleeper | one less may spin, down to one |
 //!
@@ -98,7 +99,8 @@ impl Window {
         let _ = self.size.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    fn size_max(&self) -> u32 {
+    /// How many may ever spin.
+    pub(super) fn size_max(&self) -> u32 {
         match self.size_max.load(Ordering::Relaxed) {
             0 => {
                 let others = u32::try_from(cpu::count().saturating_sub(1)).unwrap_or(u32::MAX).max(1);
