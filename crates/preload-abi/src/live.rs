@@ -114,11 +114,11 @@ pub struct Site {
     pub offset: AtomicU64,
     /// [`How`]
     pub how: AtomicU32,
-    /// Why it was left alone: the text is in `Site::reason`; this is unused room.
+    /// Zero; keeps the counters behind it at multiples of eight bytes.
     pub reserved: AtomicU32,
-    /// Times that a thread came to wait here: a visit after the site was quiet for it.
+    /// Times that a thread came to wait here.
     pub waits: AtomicU64,
-    /// Rounds of the loop.
+    /// Rounds of the loop, all waits together.
     pub visits: AtomicU64,
     /// Yields of the CPU.
     pub yields: AtomicU64,
