@@ -56,7 +56,7 @@ macro_rules! site {
 
 impl Site {
     /// The command that replays this recorded word.
-    fn command(self, word: &str) -> String {
+    pub fn command(self, word: &str) -> String {
         let mut path = self.inside.split("::");
         let target = path.next().unwrap_or_default();
         let names: Vec<&str> = path.filter(|name| *name != "inside" && *name != "{{closure}}").collect();

@@ -2,7 +2,7 @@
 
 use platform_shuttle::atomic::{AtomicU32, Ordering};
 use platform_shuttle::explore::{record, replay};
-use platform_shuttle::thread;
+use platform_shuttle::{site, thread};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::sync::Arc;
 use std::any::Any;
@@ -61,4 +61,14 @@ fn a_word_that_was_not_recorded_is_refused() {
         let panic = catch_unwind(|| replay(word, lossy)).expect_err("no such word");
         assert!(message(&*panic).contains("MANX_SCHEDULE"), "{word}");
     }
+}
+
+#[test]
+fn the_command_names_this_test_and_no_other() {
+    let command = site!().command("7-0");
+    assert_eq!(
+        command,
+        "MANX_SCHEDULE='7-0' cargo test -p platform-shuttle --test replay -- --exact \
+         the_command_names_this_test_and_no_other"
+    );
 }
