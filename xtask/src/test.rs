@@ -138,16 +138,13 @@ fn doc() -> Verdict {
     cargo_step(&words.concat(), &[("RUSTDOCFLAGS", "-D warnings")])
 }
 
-/// The tests of one package. The twins' are model checking, which only ends in a sensible time with
-/// optimisation, and in CI with at most two preemptions an execution.
+/// The tests of one package. Loom's are model checking, which only ends in a sensible time with
+/// optimisation.
 fn test(package: &str, full: bool, limit: Duration) -> Verdict {
     let mut command = cargo();
     command.args(["test", "--no-fail-fast", "-p", package]).args(locked());
     if package.ends_with("-loom") {
         command.arg("--release");
-        if !full {
-            command.env("LOOM_MAX_PREEMPTIONS", "2");
-        }
     }
     if full {
         command.env("MANX_FULL", "1").env("PROPTEST_CASES", "20000");

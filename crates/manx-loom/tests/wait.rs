@@ -10,10 +10,11 @@ use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::thread;
 use manx_loom::wait::{Adaptive, Event, Mutable, Policy, Spin, Yield};
 
-/// Runs `test` in every order with at most `preemptions` preemptions.
+/// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
 fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
+    let more = usize::from(std::env::var_os("MANX_FULL").is_some());
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
+    builder.preemption_bound = Some(preemptions + more);
     builder.max_branches = 10_000;
     builder.check(test);
 }

@@ -29,6 +29,7 @@ macro_rules! hidden {
 }
 
 hidden! {
+    "clock_gettime" = clock_gettime;
     "stat64" = stat;
     "fstat64" = fstat;
     "pthread_key_create" = key_create;
@@ -45,6 +46,13 @@ fn error(result: isize) -> c_int {
             -1
         }
     }
+}
+
+/// Not a matter of versions: programs built with a sanitizer have a `clock_gettime` of their own, which
+/// cannot be called before the sanitizer has begun, and its beginning calls us (`dlsym`).
+unsafe extern "C" fn clock_gettime(clock: c_int, into: *mut c_void) -> c_int {
+    // SAFETY: the caller's promises are the system call's.
+    error(unsafe { syscall4(libc::SYS_clock_gettime, clock as usize, into.addr(), 0, 0) })
 }
 
 unsafe extern "C" fn stat(path: *const c_char, into: *mut c_void) -> c_int {

@@ -101,3 +101,39 @@ fn text_that_the_program_writes_keeps_its_rights() {
     command.arg(into).arg("wait_and_count");
     run(command, "").succeeded();
 }
+
+#[test]
+fn a_program_whose_sanitizer_begins_with_a_call_of_ours() {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/both.c");
+    let into = folder().join("sanitized");
+    let flags = ["-O2", "-pthread", "-D_GNU_SOURCE", "-fsanitize=address", "-static-libasan", "-o"];
+    let made = Command::new("cc").args(flags).arg(&into).arg(source).output().expect("a C compiler (cc)");
+    if !made.status.success() {
+        println!("skipped: the compiler has no static AddressSanitizer");
+        return;
+    }
+    run(Command::new(into), "").succeeded();
+}
+
+#[test]
+fn a_program_in_an_emulator() {
+    let mut command = Command::new("valgrind");
+    command.args(["-q", "--tool=none"]).arg(program("both"));
+    if !Command::new("valgrind").arg("--version").output().is_ok_and(|out| out.status.success()) {
+        println!("skipped: valgrind is not installed");
+        return;
+    }
+    run(command, "").succeeded();
+}
+
+#[test]
+fn a_program_that_locks_itself_in() {
+    // Seccomp, chroot and dropped rights need no root where they are refused: the program goes on.
+    for what in ["nothing", "membarrier", "files", "text", "yields", "rights", "text-for-good"] {
+        for when in ["early", "late"] {
+            let mut command = Command::new(program("locked_in"));
+            command.args([what, when]).arg(shared_library("both"));
+            run(command, "").succeeded();
+        }
+    }
+}

@@ -66,7 +66,10 @@ fn a_loop_that_cannot_be_repaired_is_named_when_asked() {
     assert!(quiet.succeeded().stderr.is_empty(), "{}", quiet.stderr);
     let verbose = under_manx("masked", &["jump"], "trap=off,verbose=1");
     let stderr = &verbose.succeeded().stderr;
-    assert!(stderr.contains("masked: the busy-wait loop at 0x") || stderr.contains("the program: "), "{stderr}");
+    assert!(
+        stderr.contains("masked: the busy-wait loop at 0x") || stderr.contains("the program: "),
+        "{stderr}"
+    );
     let left = verbose.sites("wait_by_trap")[0];
     assert_eq!(left["how"], "left", "{left}");
 }

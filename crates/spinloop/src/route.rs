@@ -26,7 +26,9 @@ fn reach(from: u64) -> Range<u64> {
 
 /// Finds a route over `runs`, dead runs in ascending order, avoiding and extending `taken`.
 pub(crate) fn find(pause: u64, runs: &[Range<u64>], taken: &mut Vec<Range<u64>>) -> Option<Route> {
-    let free = subtract(runs, taken);
+    let window = pause.saturating_sub(REACH)..pause.saturating_add(REACH);
+    let near = taken.iter().filter(|gone| gone.start < window.end && window.start < gone.end);
+    let free = subtract(runs, near);
     let mut open = Vec::from([Route { hops: [0; MAX_HOPS], hop_count: 0, landing: pause }]);
     let mut next = Vec::new();
     for _ in 0..=MAX_HOPS {
@@ -89,7 +91,7 @@ fn places(free: &[Range<u64>], from: u64, bytes: u64) -> impl Iterator<Item = u6
 }
 
 /// What of `runs` is not `taken`.
-fn subtract(runs: &[Range<u64>], taken: &[Range<u64>]) -> Vec<Range<u64>> {
+fn subtract<'a>(runs: &[Range<u64>], taken: impl Iterator<Item = &'a Range<u64>>) -> Vec<Range<u64>> {
     let mut free = runs.to_vec();
     for gone in taken {
         free = free

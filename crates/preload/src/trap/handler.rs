@@ -62,7 +62,9 @@ impl Interrupted<'_> {
         /// The number of the breakpoint exception.
         const EXCEPTION: i64 = 3;
         let registers = &self.0.uc_mcontext.gregs;
-        let raised = info.si_code == FROM_KERNEL && registers[libc::REG_TRAPNO as usize] == EXCEPTION;
+        let exception = registers[libc::REG_TRAPNO as usize] == EXCEPTION;
+        // Emulators (Valgrind) say what other systems' kernels would.
+        let raised = info.si_code == FROM_KERNEL && exception || info.si_code == libc::TRAP_BRKPT;
         raised.then_some((registers[libc::REG_RIP as usize] as usize).wrapping_sub(1))
     }
 
