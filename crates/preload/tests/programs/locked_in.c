@@ -1,0 +1,61 @@
+// Gives up rights before or after its first wait: system calls by a filter, its user, writable text.
+#include "loops.h"
+
+#include <dlfcn.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static volatile int word;
+
+static void *setter(void *unused) {
+    for (int round = 0; round < 20; round++)
+        sched_yield();
+    word = 1;
+    return unused;
+}
+
+static void wait_by(loop *waits) {
+    word = 0;
+    pthread_t thread = start(setter, NULL);
+    waits(&word);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void refuse(int first, int second) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, first, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, second, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+int main(int count, char **arguments) {
+    CHECK(count == 4);
+    one_cpu();
+    const char *what = arguments[1];
+    int late = strcmp(arguments[2], "late") == 0;
+    if (late) wait_by(wait_by_jump);
+    if (strcmp(what, "membarrier") == 0) refuse(SYS_membarrier, SYS_membarrier);
+    if (strcmp(what, "files") == 0) refuse(SYS_openat, SYS_open);
+    if (strcmp(what, "text") == 0) refuse(SYS_pwrite64, SYS_membarrier);
+    if (strcmp(what, "yields") == 0) refuse(SYS_sched_yield, SYS_clock_nanosleep);
+    if (strcmp(what, "rights") == 0) (void)!setuid(65534);
+    if (strcmp(what, "text-for-good") == 0) prctl(65 /* PR_SET_MDWE */, 1, 0, 0, 0);
+    wait_by(wait_by_jump);
+    wait_by(wait_by_trap);
+    // Libraries cannot be opened by those who may not open files, or not read this one.
+    void *library = late ? dlopen(arguments[3], RTLD_NOW) : NULL;
+    if (library != NULL) {
+        wait_by((loop *)dlsym(library, "wait_by_jump"));
+        wait_by((loop *)dlsym(library, "wait_by_trap"));
+    }
+    return 0;
+}
