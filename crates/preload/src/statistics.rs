@@ -260,7 +260,7 @@ fn without_signals<T>(write: impl FnOnce() -> T) -> T {
     let before = change_mask(Change::Block, OURS);
     let pending = signal::pending();
     let result = write();
-    signal::discard(OURS & !before & !pending);
+    signal::discard(OURS & !pending);
     change_mask(Change::Set, before);
     result
 }

@@ -15,6 +15,12 @@ fn handlers_ask_for_themselves_again_while_the_process_forks() {
 }
 
 #[test]
+fn handlers_fork_while_libraries_are_searched() {
+    let library = shared_library("both");
+    under_manx("forking", &[library.to_str().expect("utf-8")], "").succeeded();
+}
+
+#[test]
 fn the_memory_of_a_threads_name_is_given_back_before_its_creator_is_done() {
     under_manx("unnamed", &[], "").succeeded();
     under_manx("unnamed", &[], "guard=sample").succeeded();

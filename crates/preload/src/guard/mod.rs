@@ -27,6 +27,7 @@ pub mod visit;
 
 use crate::latch::Latch;
 use core::sync::atomic::{AtomicBool, Ordering};
+use platform::signal::{Change, bit, change_mask};
 use search::Search;
 
 /// What the guard knows; empty until it wakes.
@@ -45,7 +46,11 @@ pub fn wake() {
         return;
     }
     DIRTY.store(false, Ordering::Relaxed);
+    // A handler that ran in the middle of a search, and forked or exited, would wait for the latch that its
+    // own thread holds. SIGTRAP stays as it is: the search itself may have to open it.
+    let before = change_mask(Change::Block, !bit(libc::SIGTRAP));
     SEARCH.lock().run();
+    change_mask(Change::Unblock, !before & !bit(libc::SIGTRAP));
     AWAKE.store(true, Ordering::Release);
 }
 
