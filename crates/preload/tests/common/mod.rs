@@ -195,3 +195,15 @@ fn wait(child: &mut Child, command: &Command) -> ExitStatus {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// Asks until there is an answer; the limit only bounds a failure.
+pub fn eventually<T>(ask: impl Fn() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(start.elapsed() < LIMIT, "still no answer after {LIMIT:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
