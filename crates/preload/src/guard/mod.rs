@@ -12,9 +12,9 @@
 //! | [`text`], [`room`], [`trampoline`] | writing code, room for copies of loops, and the way from them to us |
 //! | [`site`], [`visit`] | what is known of a site, and one round of waiting at it |
 //!
-//! Lock order: the loader's lock (inside `dl_iterate_phdr`), then the guard's latch is never taken; the
-//! latch first, then the loader's lock. Whoever holds the loader's lock while running constructors holds
-//! another one of it, so a constructor that creates a thread may wait for the latch.
+//! Lock order: the guard's latch first, then the loader's lock of `dl_iterate_phdr`; never the other way
+//! round. While the loader runs constructors it holds a lock of its own, but not that one, so a constructor
+//! that creates a thread may wait for the latch.
 
 pub mod repair;
 pub mod room;

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A site's memory is never given back, only used again for another place: a thread may still hold
-//!    its address, in its thread block or in a stub.
+//!    its address, in its thread block or in a copy of the loop.
 //! 2. All fields are atomic: any thread reads and counts at any time; `pause`, `entry`, `how` and `record` are
 //!    changed only by the holder of the guard's latch.
 

@@ -11,8 +11,8 @@
 //! was, and turns to yielding as soon as its holder may be one of those that are not running. Who asks for no
 //! spinning at all (`spins=0`) gets none.
 //!
-//! This code runs in a trampoline that saves the general and the xmm registers only, and in a signal
-//! handler. Invariants:
+//! This code runs in a trampoline that saves the general and the xmm registers only, and signal handlers may
+//! interrupt it and wait themselves. Invariants:
 //! 1. From [`visit`] on, everything called is compiled into this library, and nothing of it uses other
 //!    registers, allocates, locks, or can panic (see [`super::trampoline`]).
 //! 2. `errno` is not touched: system calls are made directly.
