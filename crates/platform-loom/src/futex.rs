@@ -27,10 +27,39 @@ pub enum Outcome {
     Interrupted,
 }
 
+/// The clock that a [`Deadline`] is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// [`crate::clock::now_ns`]
+    Monotonic,
+    /// [`crate::clock::since_1970_ns`]
+    Realtime,
+}
+
+/// A point in time at which a wait ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    /// The clock that says so; there is one time only here.
+    pub clock: Clock,
+    /// Nanoseconds of that clock.
+    pub ns: u64,
+}
+
+impl Deadline {
+    /// How long it is until then, in nanoseconds; 0 if it is over.
+    pub fn left_ns(self) -> u64 {
+        self.ns.saturating_sub(crate::clock::now_ns())
+    }
+}
+
+/// Every set: whoever waits with it is woken by everybody, and the other way round.
+pub const ANY_SET: u32 = u32::MAX;
+
 /// A thread in a queue. Places stand for words; a ticket is nobody else's in its execution.
 struct Waiter {
     place: usize,
     ticket: u64,
+    set: u32,
     woken: bool,
     thread: Thread,
 }
@@ -69,12 +98,25 @@ fn leave(ticket: u64, only_if_woken: bool) -> bool {
 
 /// Sleeps while `word` is `expected`, until woken.
 pub fn wait(word: &AtomicU32, expected: u32) -> Outcome {
+    sleep(word, expected, ANY_SET)
+}
+
+/// Sleeps as a member of `set` while `word` is `expected`, until woken, and until the deadline if there
+/// is one.
+pub fn wait_set(word: &AtomicU32, expected: u32, set: u32, deadline: Option<Deadline>) -> Outcome {
+    match deadline {
+        Some(deadline) => wait_for(word, expected, deadline.left_ns()),
+        None => sleep(word, expected, set),
+    }
+}
+
+fn sleep(word: &AtomicU32, expected: u32, set: u32) -> Outcome {
     let thread = thread::current();
     let ticket = {
         let mut queues = queues();
         queues.tickets += 1;
         let ticket = queues.tickets;
-        queues.waiters.push(Waiter { place: place(word), ticket, woken: false, thread });
+        queues.waiters.push(Waiter { place: place(word), ticket, set, woken: false, thread });
         ticket
     };
     fence(Ordering::SeqCst);
@@ -104,11 +146,17 @@ pub fn wait_until(word: &AtomicU32, expected: u32, deadline_ns: u64) -> Outcome 
 
 /// Wakes at most `count` of the threads that wait at `word`; returns how many it woke.
 pub fn wake(word: &AtomicU32, count: u32) -> usize {
+    wake_set(word, count, ANY_SET)
+}
+
+/// Wakes at most `count` of the threads that wait at `word` as members of a set in common with `set`;
+/// returns how many it woke.
+pub fn wake_set(word: &AtomicU32, count: u32, set: u32) -> usize {
     fence(Ordering::SeqCst);
     let mut queues = queues();
     let mut woken = 0;
     for waiter in &mut queues.waiters {
-        if waiter.place == place(word) && !waiter.woken && woken < count as usize {
+        if waiter.place == place(word) && waiter.set & set != 0 && !waiter.woken && woken < count as usize {
             waiter.woken = true;
             waiter.thread.unpark();
             woken += 1;

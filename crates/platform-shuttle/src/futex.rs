@@ -45,10 +45,39 @@ pub enum Outcome {
     Interrupted,
 }
 
+/// The clock that a [`Deadline`] is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// [`crate::clock::now_ns`]
+    Monotonic,
+    /// [`crate::clock::since_1970_ns`]
+    Realtime,
+}
+
+/// A point in time at which a wait ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    /// The clock that says so; there is one time only here.
+    pub clock: Clock,
+    /// Nanoseconds of that clock.
+    pub ns: u64,
+}
+
+impl Deadline {
+    /// How long it is until then, in nanoseconds; 0 if it is over.
+    pub fn left_ns(self) -> u64 {
+        self.ns.saturating_sub(crate::clock::now_ns())
+    }
+}
+
+/// Every set: whoever waits with it is woken by everybody, and the other way round.
+pub const ANY_SET: u32 = u32::MAX;
+
 /// A thread in a queue. Places stand for words; a ticket is nobody else's in its execution.
 struct Waiter {
     place: usize,
     ticket: u64,
+    set: u32,
     woken: bool,
     thread: Thread,
 }
@@ -75,12 +104,12 @@ fn place(word: &AtomicU32) -> usize {
 }
 
 /// Stands in the queue of `word`; returns its ticket.
-fn enter(word: &AtomicU32) -> u64 {
+fn enter(word: &AtomicU32, set: u32) -> u64 {
     let thread = thread::current();
     let mut queues = queues();
     queues.tickets += 1;
     let ticket = queues.tickets;
-    queues.waiters.push(Waiter { place: place(word), ticket, woken: false, thread });
+    queues.waiters.push(Waiter { place: place(word), ticket, set, woken: false, thread });
     ticket
 }
 
@@ -97,8 +126,19 @@ fn leave(ticket: u64, only_if_woken: bool) -> bool {
 
 /// Sleeps while `word` is `expected`, until woken.
 pub fn wait(word: &AtomicU32, expected: u32) -> Outcome {
-    let end = chance::once_in(INTERRUPTED_ONCE_IN).then_some(Outcome::Interrupted);
-    sleep(word, expected, end)
+    wait_set(word, expected, ANY_SET, None)
+}
+
+/// Sleeps as a member of `set` while `word` is `expected`, until woken, and until the deadline if there
+/// is one.
+pub fn wait_set(word: &AtomicU32, expected: u32, set: u32, deadline: Option<Deadline>) -> Outcome {
+    let interrupted = chance::once_in(INTERRUPTED_ONCE_IN);
+    let end = if interrupted { Some(Outcome::Interrupted) } else { deadline.map(|_| Outcome::TimedOut) };
+    let outcome = sleep(word, expected, set, end);
+    if let (Outcome::TimedOut, Some(deadline)) = (outcome, deadline) {
+        clock::reach(deadline.ns);
+    }
+    outcome
 }
 
 /// Sleeps while `word` is `expected`, until woken, for at most `timeout_ns`.
@@ -109,18 +149,12 @@ pub fn wait_for(word: &AtomicU32, expected: u32, timeout_ns: u64) -> Outcome {
 /// Sleeps while `word` is `expected`, until woken, and until [`crate::clock::now_ns`] reaches
 /// `deadline_ns`.
 pub fn wait_until(word: &AtomicU32, expected: u32, deadline_ns: u64) -> Outcome {
-    let interrupted = chance::once_in(INTERRUPTED_ONCE_IN);
-    let end = if interrupted { Outcome::Interrupted } else { Outcome::TimedOut };
-    let outcome = sleep(word, expected, Some(end));
-    if outcome == Outcome::TimedOut {
-        clock::reach(deadline_ns);
-    }
-    outcome
+    wait_set(word, expected, ANY_SET, Some(Deadline { clock: Clock::Monotonic, ns: deadline_ns }))
 }
 
 /// Sleeps while `word` is `expected`, until woken, or until this end comes.
-fn sleep(word: &AtomicU32, expected: u32, end: Option<Outcome>) -> Outcome {
-    let ticket = enter(word);
+fn sleep(word: &AtomicU32, expected: u32, set: u32, end: Option<Outcome>) -> Outcome {
+    let ticket = enter(word, set);
     if word.load(Ordering::SeqCst) != expected {
         return if leave(ticket, false) { Outcome::Woken } else { Outcome::Changed };
     }
@@ -142,11 +176,18 @@ fn sleep(word: &AtomicU32, expected: u32, end: Option<Outcome>) -> Outcome {
 
 /// Wakes at most `count` of the threads that wait at `word`; returns how many it woke.
 pub fn wake(word: &AtomicU32, count: u32) -> usize {
+    wake_set(word, count, ANY_SET)
+}
+
+/// Wakes at most `count` of the threads that wait at `word` as members of a set in common with `set`;
+/// returns how many it woke.
+pub fn wake_set(word: &AtomicU32, count: u32, set: u32) -> usize {
     step();
     let woken: Vec<Thread> = {
         let mut queues = queues();
+        let here = |waiter: &&mut Waiter| waiter.place == place(word) && waiter.set & set != 0;
         let mut asleep: Vec<&mut Waiter> =
-            queues.waiters.iter_mut().filter(|waiter| waiter.place == place(word) && !waiter.woken).collect();
+            queues.waiters.iter_mut().filter(here).filter(|waiter| !waiter.woken).collect();
         while asleep.len() > count as usize {
             asleep.swap_remove(chance::below(asleep.len() as u64) as usize);
         }

@@ -4,6 +4,9 @@
 //! compares and falls asleep in one step as far as [`wake`] can tell: whoever changes the word first and
 //! then wakes, misses nobody. All futexes here are private to the process.
 //!
+//! Those who wait at one word can be told apart by *sets*: [`wait_set`] waits as a member of some, and
+//! [`wake_set`] wakes members only, in the order in which they came.
+//!
 //! Timeouts are rounded up by the thread's timer slack (50 µs unless set), exactly as sleeps are: short
 //! waits are better spun.
 
@@ -23,8 +26,47 @@ pub enum Outcome {
     Interrupted,
 }
 
+/// The clock that a [`Deadline`] is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// [`crate::clock::now_ns`]
+    Monotonic,
+    /// [`crate::clock::since_1970_ns`]: a wait ends earlier or later if somebody sets it meanwhile.
+    Realtime,
+}
+
+/// A point in time at which a wait ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    /// The clock that says so.
+    pub clock: Clock,
+    /// Nanoseconds of that clock.
+    pub ns: u64,
+}
+
+impl Deadline {
+    /// How long it is until then, in nanoseconds; 0 if it is over.
+    ///
+    /// ```
+    /// use platform::futex::{Clock, Deadline};
+    ///
+    /// assert_eq!(Deadline { clock: Clock::Realtime, ns: 0 }.left_ns(), 0);
+    /// ```
+    pub fn left_ns(self) -> u64 {
+        let now_ns = match self.clock {
+            Clock::Monotonic => crate::clock::now_ns(),
+            Clock::Realtime => crate::clock::since_1970_ns(),
+        };
+        self.ns.saturating_sub(now_ns)
+    }
+}
+
+/// Every set: whoever waits with it is woken by everybody, and the other way round.
+pub const ANY_SET: u32 = u32::MAX;
+
 const WAIT: usize = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
 const WAIT_UNTIL: usize = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG) as usize;
+const WAKE_SET: usize = (libc::FUTEX_WAKE_BITSET | libc::FUTEX_PRIVATE_FLAG) as usize;
 const WAKE: usize = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
 
 /// Sleeps while `word` is `expected`, until woken.
@@ -69,6 +111,36 @@ pub fn wait_until(word: &AtomicU32, expected: u32, deadline_ns: u64) -> Outcome 
     let any = libc::FUTEX_BITSET_MATCH_ANY as u32 as usize;
     // SAFETY: the kernel reads the word and the deadline, which live until the call returns.
     outcome(unsafe { syscall6(libc::SYS_futex, word, WAIT_UNTIL, expected as usize, deadline, 0, any) })
+}
+
+/// Sleeps as a member of `set` (any bits but none) while `word` is `expected`, until woken, and until the
+/// deadline if there is one.
+///
+/// ```
+/// use platform::futex::{self, Clock, Deadline, Outcome};
+/// use platform::atomic::AtomicU32;
+///
+/// let over = Deadline { clock: Clock::Realtime, ns: 0 };
+/// assert_eq!(futex::wait_set(&AtomicU32::new(0), 0, 1, Some(over)), Outcome::TimedOut);
+/// ```
+pub fn wait_set(word: &AtomicU32, expected: u32, set: u32, deadline: Option<Deadline>) -> Outcome {
+    let time = deadline.map(|deadline| crate::clock::timespec(deadline.ns));
+    let place = time.as_ref().map_or(0, |time| core::ptr::from_ref(time).addr());
+    let realtime = deadline.is_some_and(|deadline| deadline.clock == Clock::Realtime);
+    let operation = if realtime { WAIT_UNTIL | libc::FUTEX_CLOCK_REALTIME as usize } else { WAIT_UNTIL };
+    let (word, expected, set) = (word.as_ptr().addr(), expected as usize, set as usize);
+    // SAFETY: the kernel reads the word and the deadline, which live until the call returns.
+    outcome(unsafe { syscall6(libc::SYS_futex, word, operation, expected, place, 0, set) })
+}
+
+/// Wakes at most `count` of the threads that wait at `word` as members of a set in common with `set`;
+/// returns how many it woke.
+pub fn wake_set(word: &AtomicU32, count: u32, set: u32) -> usize {
+    let count = count.min(i32::MAX as u32) as usize;
+    // SAFETY: the kernel uses the address as a name only.
+    let result =
+        unsafe { syscall6(libc::SYS_futex, word.as_ptr().addr(), WAKE_SET, count, 0, 0, set as usize) };
+    check(result).unwrap_or(0)
 }
 
 /// Wakes at most `count` of the threads that wait at `word`; returns how many it woke.
@@ -130,6 +202,20 @@ mod tests {
             waiter.join().expect("woken");
         }
         assert_eq!(woken, 3);
+    }
+
+    #[test]
+    fn a_wake_reaches_its_set_only() {
+        static WORD: AtomicU32 = AtomicU32::new(0);
+        let waiter = std::thread::spawn(|| while wait_set(&WORD, 0, 2, None) != Outcome::Woken {});
+        for _ in 0..100 {
+            assert_eq!(wake_set(&WORD, 1, 1), 0);
+        }
+        while wake_set(&WORD, 1, 2) == 0 {}
+        waiter.join().expect("woken");
+        let waiter = std::thread::spawn(|| while wait_set(&WORD, 0, 2, None) != Outcome::Woken {});
+        while wake(&WORD, 1) == 0 {}
+        waiter.join().expect("woken");
     }
 
     #[test]

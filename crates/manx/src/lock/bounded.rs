@@ -1,0 +1,414 @@
+//! The default lock's algorithm: those who run may overtake those who sleep, for a window.
+//!
+//! When there are more threads than CPUs, a lock that is handed over in the order of arrival stands still
+//! most of the time, because whose turn it is does not run. A lock that anybody may take when it is free keeps
+//! moving, and starves somebody who sleeps. Here a waiter may be overtaken until its *window* is over. Then
+//! it is *overdue*, and whoever releases the lock does not free it but offers it to those overdue.
+//!
+//! # State
+//! Two words of 32 bits that need not be neighbours, and no pointer in either, so that they fit where a
+//! `pthread_mutex_t` has room, and a child that was forked while others waited finds no ghosts.
+//!
+//! | `word` | meaning |
+//! | --- | --- |
+//! | 0 | free |
+//! | 1 | held, and nobody sleeps |
+//! | 2 | held, and perhaps somebody sleeps |
+//! | 2 + [`MARKED`] | the same, and perhaps somebody is overdue |
+//!
+//! | `side` | meaning |
+//! | --- | --- |
+//! | [`OFFERED`] | nobody holds the lock, although `word` says so: it is on offer |
+//! | [`OVERDUE_ONE`] × n | so many waiters are overdue |
+//! | the bits above | what the lock has learnt about spinning ([`super::spin`]) |
+//!
+//! The values 0, 1 and 2 are those of the GNU C library's own mutexes, whose functions may work on the same
+//! `word` at the same time: they take it by 0 → 1 or 0 → 2, say by any → 2 that they sleep, and free it by
+//! any → 0. All they can destroy is the mark, which costs time: see *Healing*.
+//!
+//! # Waiting
+//! A waiter spins while that is known to pay, then sleeps on `word` until it is woken or its window is over.
+//! One that is overdue counts itself in `side`, marks `word`, spins once more, because now it runs and can be
+//! served without delay, and then sleeps on `side`. The kernel's queues are first in, first out.
+//!
+//! # Release
+//! From 1 to 0 nobody needs to know. From 2 to 0 one sleeper is woken, and whoever runs may take the lock before
+//! it comes. With a mark and a count, `side` becomes `OFFERED`, `word` stays as it is, and one of those
+//! overdue is woken. Whoever takes the offer counts one down.
+//!
+//! # Invariants
+//! 1. A thread holds the lock from the step that made `word` differ from 0, or that took `OFFERED` away,
+//!    until the step of its own that makes `word` 0 or sets `OFFERED`. There is one such thread at most:
+//!    `OFFERED` is set by holders only, and while it is set `word` is not 0.
+//! 2. After that last step a release touches neither word; it gives their addresses to the kernel, as names.
+//!    Whoever came next may have freed the memory.
+//! 3. Who sleeps on `word` made it 2 or more, or saw it so, and who acquires after having slept leaves 2 behind:
+//!    the release of a lock on which somebody sleeps is never the quick one.
+//! 4. Who sleeps on `side` is counted there, and `word` was marked after the count (a full fence between). A
+//!    release that sees the mark reads the count; one that finds no count takes the mark away, and reads
+//!    the count again (a full fence between) before it frees. So either the release sees the count, or the
+//!    waiter sees that the mark is gone and sets it again, and the step to 0 fails.
+//!
+//! # The bound
+//! A waiter sleeps for at most its window, gets a CPU after some time in the run queue, and is then one of n
+//! who are overdue. From there on each release serves one of them, those who sleep on `side` in order. So it holds the
+//! lock after at most: window + time in the run queue + (n + 1) × the longest hold. While there is an
+//! offer, or a count, nobody else can take the lock.
+//!
+//! # Healing
+//! Nobody answers an offer made to a thread that a fork left behind, and a mark may be overwritten by the C
+//! library. So all sleeps of a waiter with a window end after a while, in growing steps; whoever saw the same offer before and
+//! after such a sleep takes it. Counts are then off by those who were counted and are not there, or were taken
+//! for such, and each such offer, or sleep, puts one right again. Exclusion does not depend on counts.
+//!
+//! # Memory orderings
+//! Each step that acquires is `Acquire`, each that releases is `Release` (Invariant 1), and they are all on
+//! `word`, or on `side` for an offer. What orders the count against the mark are two fences (Invariant 4). The kernel
+//! compares a word again before it lets a thread sleep on it.
+
+use super::slice;
+use super::spin;
+use platform::atomic::{AtomicU32, Ordering, fence};
+use platform::clock;
+use platform::futex::{self, Clock, Deadline, Outcome};
+
+pub use super::slice::Thread;
+
+/// `word`: held.
+const HELD: u32 = 1;
+/// `word`: held, and perhaps somebody sleeps.
+const SLEEPERS: u32 = 2;
+/// `word`: perhaps somebody is overdue; with [`SLEEPERS`] only.
+pub const MARKED: u32 = 4;
+
+/// `side`: the lock is on offer to those overdue.
+pub const OFFERED: u32 = 1;
+/// `side`: one waiter that is overdue.
+pub const OVERDUE_ONE: u32 = 2;
+/// `side`: the bits in which those overdue are counted.
+const OVERDUE: u32 = 0xffff & !OFFERED;
+
+/// How long a waiter may be overtaken unless somebody says otherwise.
+pub const WINDOW_NS: u64 = 1_000_000;
+/// For [`Wait::window_ns`]: may be overtaken for ever.
+pub const UNBOUNDED_NS: u64 = u64::MAX;
+/// The longest time after which a sleeper with a window looks for itself.
+const PATIENCE_NS_MAX: u64 = 1_000_000_000;
+
+/// How to wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    /// How long those who run may overtake this waiter, in nanoseconds; [`UNBOUNDED_NS`] for ever.
+    pub window_ns: u64,
+    /// When to give up.
+    pub deadline: Option<Deadline>,
+    /// Whether to sleep without looking after a while whether an offer or a mark was lost. Right only where
+    /// nobody forks and nobody else's code works on the same lock.
+    pub trusting: bool,
+}
+
+impl Default for Wait {
+    fn default() -> Wait {
+        Wait { window_ns: WINDOW_NS, deadline: None, trusting: false }
+    }
+}
+
+/// What it took to acquire the lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Acquired {
+    /// Times that this waiter slept.
+    pub sleeps: u32,
+    /// Whether its window was over.
+    pub overdue: bool,
+    /// Whether the lock was offered to it, rather than found free.
+    pub offered: bool,
+}
+
+/// The deadline of a wait was over before the lock could be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimedOut;
+
+/// Takes the lock if it is free.
+#[inline(always)]
+pub fn try_acquire(word: &AtomicU32) -> bool {
+    // Acquire pairs with the release of whoever made it 0.
+    word.compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+}
+
+/// Releases the lock, if nobody has to be told.
+#[inline(always)]
+pub fn try_release(word: &AtomicU32) -> bool {
+    word.compare_exchange(HELD, 0, Ordering::Release, Ordering::Relaxed).is_ok()
+}
+
+/// Waits for the lock.
+///
+/// # Errors
+/// The deadline is over.
+#[cold]
+pub fn acquire_slow(
+    word: &AtomicU32,
+    side: &AtomicU32,
+    thread: &Thread,
+    wait: &Wait,
+) -> Result<Acquired, TimedOut> {
+    thread.met_contention();
+    if spin::until_acquired(word, side, thread) {
+        return Ok(Acquired::default());
+    }
+    let mut waiter =
+        Waiter { word, side, wait, began_ns: clock::now_ns(), patience_ns: 0, got: Acquired::default() };
+    let result = waiter.sleep_until_acquired();
+    thread.slept();
+    result.map(|()| waiter.got)
+}
+
+/// Releases a lock that [`try_release`] could not.
+#[cold]
+pub fn release_slow(word: &AtomicU32, side: &AtomicU32, thread: &Thread) {
+    release_and_wake(word, side);
+    slice::maybe_yield(thread);
+}
+
+/// Releases the lock to whoever waits, in preference to whoever runs: to those overdue if there are any, and
+/// otherwise as [`release_slow`], but gives the woken the CPU.
+#[cold]
+pub fn release_fair(word: &AtomicU32, side: &AtomicU32) {
+    if release_and_wake(word, side) {
+        platform::thread::yield_now();
+    }
+}
+
+/// Returns whether somebody was woken.
+fn release_and_wake(word: &AtomicU32, side: &AtomicU32) -> bool {
+    loop {
+        // Relaxed: what is decided by it is checked by the steps below.
+        let seen = word.load(Ordering::Relaxed);
+        if seen & MARKED != 0 {
+            if offer(side) {
+                return true;
+            }
+            // Nobody is overdue. AcqRel would do for the step; the fence is that of Invariant 4.
+            let unmarked = seen & !MARKED;
+            let _ = word.compare_exchange(seen, unmarked, Ordering::Relaxed, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            if offer(side) {
+                return true;
+            }
+            continue;
+        }
+        if word.compare_exchange(seen, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
+            return seen != HELD && futex::wake(word, 1) > 0;
+        }
+    }
+}
+
+/// Offers the lock to those overdue, if there are any.
+fn offer(side: &AtomicU32) -> bool {
+    // Relaxed: counts are hints, and Invariant 4 has a fence before the look that matters.
+    let mut seen = side.load(Ordering::Relaxed);
+    while seen & OVERDUE != 0 {
+        // Release: this is the step that gives the lock away (Invariant 1).
+        match side.compare_exchange_weak(seen, seen | OFFERED, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => {
+                futex::wake(side, 1);
+                return true;
+            }
+            Err(now) => seen = now,
+        }
+    }
+    false
+}
+
+/// A thread that has stopped spinning.
+struct Waiter<'a> {
+    word: &'a AtomicU32,
+    side: &'a AtomicU32,
+    wait: &'a Wait,
+    began_ns: u64,
+    /// How long the last sleep was meant to be.
+    patience_ns: u64,
+    got: Acquired,
+}
+
+impl Waiter<'_> {
+    fn sleep_until_acquired(&mut self) -> Result<(), TimedOut> {
+        if self.wait.window_ns > 0 && self.sleep_on_word()? {
+            return Ok(());
+        }
+        self.sleep_on_side()
+    }
+
+    /// Until the lock was acquired (true) or the window is over (false).
+    fn sleep_on_word(&mut self) -> Result<bool, TimedOut> {
+        let window_end_ns = self.began_ns.saturating_add(self.wait.window_ns);
+        let bounded = self.wait.window_ns != UNBOUNDED_NS;
+        let mut offered = 0;
+        loop {
+            let Some(seen) = self.take_or_mark(SLEEPERS) else { return Ok(true) };
+            let until = bounded.then_some(Deadline { clock: Clock::Monotonic, ns: window_end_ns });
+            // Relaxed: only compared with what is seen after the sleep.
+            offered = if bounded { self.side.load(Ordering::Relaxed) } else { offered };
+            match self.sleep(self.word, seen, until) {
+                Outcome::TimedOut => self.check_deadline()?,
+                Outcome::Woken => {
+                    self.got.sleeps += 1;
+                    if spin::after_sleep(self.word) {
+                        return Ok(true);
+                    }
+                }
+                Outcome::Changed | Outcome::Interrupted => {}
+            }
+            if bounded && clock::now_ns() >= window_end_ns {
+                // An offer that has been there for the whole sleep is nobody's.
+                let stale = offered & OFFERED != 0 && self.side.load(Ordering::Relaxed) == offered;
+                return Ok(stale && self.accept(offered));
+            }
+        }
+    }
+
+    /// Overdue: until the lock was acquired.
+    fn sleep_on_side(&mut self) -> Result<(), TimedOut> {
+        self.got.overdue = true;
+        self.join();
+        let mut spun = false;
+        loop {
+            let seen = self.side.load(Ordering::Relaxed);
+            if seen & OFFERED != 0 {
+                if self.accept(seen) {
+                    return Ok(());
+                }
+                continue;
+            }
+            if seen & OVERDUE == 0 {
+                // Counted no more: an offer was taken in this thread's stead.
+                self.join();
+                continue;
+            }
+            // Invariant 4: counted, fence, mark. It may be free, if the release did not see the count.
+            fence(Ordering::SeqCst);
+            if self.take_or_mark(SLEEPERS | MARKED).is_none() {
+                self.leave();
+                return Ok(());
+            }
+            if !spun {
+                spun = true;
+                if spin::until_offered(self.side) {
+                    continue;
+                }
+            }
+            let until = (!self.wait.trusting).then(|| self.next_look());
+            let outcome = self.sleep(self.side, seen, until);
+            match outcome {
+                Outcome::TimedOut => {
+                    if let Err(over) = self.check_deadline() {
+                        // An offer may have come for this thread, and its wake-up been meant for it.
+                        return if self.leave_or_accept() { Ok(()) } else { Err(over) };
+                    }
+                }
+                Outcome::Woken => self.got.sleeps += 1,
+                Outcome::Changed | Outcome::Interrupted => {}
+            }
+        }
+    }
+
+    /// Takes the lock if it is free; otherwise makes sure that `word` has all of `bits`, and returns it.
+    fn take_or_mark(&self, bits: u32) -> Option<u32> {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        loop {
+            let wanted = if seen == 0 { SLEEPERS } else { seen & MARKED | bits };
+            if seen == wanted {
+                return Some(seen);
+            }
+            // Acquire for the case that it was free: pairs with the release. Who has slept leaves 2
+            // behind (Invariant 3).
+            match self.word.compare_exchange_weak(seen, wanted, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(0) => return None,
+                Ok(_) => return Some(wanted),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Takes the offer that `seen`, a value of `side`, contains, and counts one down.
+    fn accept(&mut self, seen: u32) -> bool {
+        let left = if seen & OVERDUE == 0 { seen & !OFFERED } else { (seen & !OFFERED) - OVERDUE_ONE };
+        // Acquire pairs with the release in `offer`.
+        if self.side.compare_exchange(seen, left, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        self.got.offered = true;
+        if left & OVERDUE != 0 {
+            // Others are overdue, and the release may have taken their mark away before it saw them.
+            self.take_or_mark(SLEEPERS | MARKED);
+        }
+        true
+    }
+
+    /// Gives up: counts this thread no more. If there is an offer, its wake-up may have been meant for this
+    /// thread, which must take it (true).
+    fn leave_or_accept(&mut self) -> bool {
+        loop {
+            let seen = self.side.load(Ordering::Relaxed);
+            if seen & OFFERED != 0 {
+                if self.accept(seen) {
+                    return true;
+                }
+            } else if seen & OVERDUE == 0
+                || self
+                    .side
+                    .compare_exchange(seen, seen - OVERDUE_ONE, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return false;
+            }
+        }
+    }
+
+    /// Counts this thread among those overdue.
+    fn join(&self) {
+        let mut seen = self.side.load(Ordering::Relaxed);
+        while seen & OVERDUE != OVERDUE {
+            let counted = seen + OVERDUE_ONE;
+            match self.side.compare_exchange_weak(seen, counted, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Counts this thread no more.
+    fn leave(&self) {
+        let mut seen = self.side.load(Ordering::Relaxed);
+        while seen & OVERDUE != 0 {
+            let counted = seen - OVERDUE_ONE;
+            match self.side.compare_exchange_weak(seen, counted, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// When a sleeper that trusts nobody looks again.
+    fn next_look(&mut self) -> Deadline {
+        self.patience_ns = (self.patience_ns * 2).clamp(WINDOW_NS, PATIENCE_NS_MAX);
+        Deadline { clock: Clock::Monotonic, ns: clock::now_ns().saturating_add(self.patience_ns) }
+    }
+
+    /// Sleeps until then, or until the deadline if that comes first.
+    fn sleep(&self, place: &AtomicU32, seen: u32, until: Option<Deadline>) -> Outcome {
+        let nearer = match (until, self.wait.deadline) {
+            (Some(until), Some(deadline)) if until.left_ns() < deadline.left_ns() => Some(until),
+            (until, None) => until,
+            (_, deadline) => deadline,
+        };
+        futex::wait_set(place, seen, futex::ANY_SET, nearer)
+    }
+
+    fn check_deadline(&self) -> Result<(), TimedOut> {
+        match self.wait.deadline {
+            Some(deadline) if deadline.left_ns() == 0 => Err(TimedOut),
+            _ => Ok(()),
+        }
+    }
+}
