@@ -33,9 +33,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Run a program with its busy waiting cured
+    /// Run a program with its busy waiting and its locks cured
     Run(run::Args),
-    /// Show what the guard did in a program that runs or ran with statistics
+    /// Show where a program that runs or ran with statistics has waited
     Stats(stats::Args),
     /// Run one of Manx's experiments on this machine
     Bench(bench::Args),

@@ -157,13 +157,20 @@ fn settings_come_from_flags_then_file_then_environment() {
     let sandbox = Sandbox::new();
     sandbox.write(
         "manx.toml",
-        "guard = \"always\"\nverbose = true\n[wait]\nspins = 1\nyields = 2\nsleep-max = \"2ms\"\n",
+        "guard = \"always\"\nlock = \"fifo\"\nverbose = true\n[wait]\nspins = 1\nyields = 2\nsleep-max = \"2ms\"\n",
     );
     let run = output(
         sandbox
             .manx()
-            .env("MANX_OPTIONS", "yields=9,step_us=9")
-            .args(["run", "--config=manx.toml", "--spins=5", "--sleep-step=1.5ms", "--no-trap"])
+            .env("MANX_OPTIONS", "yields=9,step_us=9,lock=glibc")
+            .args([
+                "run",
+                "--config=manx.toml",
+                "--spins=5",
+                "--sleep-step=1.5ms",
+                "--no-trap",
+                "--lock=adaptive",
+            ])
             .args([
                 "--stats=out, it.json",
                 "--",
@@ -176,7 +183,7 @@ fn settings_come_from_flags_then_file_then_environment() {
     assert_eq!(
         stdout(&run),
         format!(
-            "guard=always,stats={},verbose=1,trap=off,spins=5,yields=2,step_us=1500,ceiling_us=2000\n",
+            "guard=always,lock=adaptive,stats={},verbose=1,trap=off,spins=5,yields=2,step_us=1500,ceiling_us=2000\n",
             file.display()
         ),
         "{}",
@@ -256,6 +263,7 @@ fn a_dry_run_runs_nothing() {
         format!("library      {}\n", library.display()),
         format!("environment  LD_PRELOAD={}\n", library.display()),
         "             MANX_OPTIONS=guard=off,pid=".to_owned(),
+        "\nlocks        manx\n".to_owned(),
         "no loop is repaired: the guard is off\n".to_owned(),
     ] {
         assert!(out.contains(&part), "no `{part}` in {out}");

@@ -14,7 +14,7 @@ pub mod render;
 
 /// The library exports a symbol of this name. It changes whenever [`options`] or [`live`] change in a
 /// way that an older launcher or library would misread.
-pub const VERSION_SYMBOL: &str = "manx_preload_abi_1";
+pub const VERSION_SYMBOL: &str = "manx_preload_abi_2";
 
 /// The environment variable that carries [`options::Options`].
 pub const OPTIONS_VARIABLE: &str = "MANX_OPTIONS";

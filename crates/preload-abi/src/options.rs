@@ -1,7 +1,7 @@
 //! The options string: `key=value` pairs, separated by commas.
 //!
 //! ```text
-//! MANX_OPTIONS=guard=on,stats=stderr,spins=10,yields=1000
+//! MANX_OPTIONS=guard=on,lock=manx,stats=stderr,spins=10,yields=1000
 //! ```
 //!
 //! A value may hold any byte; `%`, `,` and what is not printable ASCII are written as `%XX`. The library
@@ -44,6 +44,46 @@ impl Guard {
     }
 }
 
+/// What the program's mutexes and condition variables become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u32)]
+pub enum Lock {
+    /// Bounded reordering: whoever runs may overtake those who sleep, for at most a window.
+    #[default]
+    Manx = 0,
+    /// Whoever runs may take a free lock, without a bound; waiting is adaptive.
+    Adaptive = 1,
+    /// In the order of arrival: a queue of nodes on the waiters' stacks, which spin, then sleep.
+    Fifo = 2,
+    /// Those of the C library, untouched.
+    Glibc = 3,
+}
+
+impl Lock {
+    /// Every kind, in the order of its number.
+    pub const ALL: [Lock; 4] = [Lock::Manx, Lock::Adaptive, Lock::Fifo, Lock::Glibc];
+
+    /// The word for it in the options string.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Lock::Manx => "manx",
+            Lock::Adaptive => "adaptive",
+            Lock::Fifo => "fifo",
+            Lock::Glibc => "glibc",
+        }
+    }
+
+    /// The kind that `word` names.
+    pub fn from_word(word: &[u8]) -> Option<Lock> {
+        Lock::ALL.into_iter().find(|lock| lock.word().as_bytes() == word)
+    }
+
+    /// The value as stored, or `None` for a number that no version wrote.
+    pub fn from_number(number: u32) -> Option<Lock> {
+        Lock::ALL.into_iter().find(|lock| *lock as u32 == number)
+    }
+}
+
 /// Where statistics go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Stats<'a> {
@@ -61,6 +101,8 @@ pub enum Stats<'a> {
 pub struct Options<'a> {
     /// `guard=on|off|always|sample`
     pub guard: Guard,
+    /// `lock=manx|adaptive|fifo|glibc`
+    pub lock: Lock,
     /// `stats=stderr` or `stats=FILE`
     pub stats: Stats<'a>,
     /// `pid=N`: the process that the launcher became. It alone uses the names given in `stats`; other
@@ -86,6 +128,7 @@ impl Default for Options<'_> {
     fn default() -> Self {
         Options {
             guard: Guard::On,
+            lock: Lock::Manx,
             stats: Stats::Off,
             pid: 0,
             verbose: false,
@@ -123,6 +166,7 @@ impl<'a> Options<'a> {
         let (key, value) = (&pair[..at], &pair[at + 1..]);
         match key {
             b"guard" => self.guard = Guard::from_word(value)?,
+            b"lock" => self.lock = Lock::from_word(value)?,
             b"stats" if value == b"stderr" => self.stats = Stats::Stderr,
             b"stats" if value == b"off" => self.stats = Stats::Off,
             b"stats" if !value.is_empty() => self.stats = Stats::File(value),
@@ -190,6 +234,9 @@ impl core::fmt::Display for Options<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let default = Options::default();
         write!(f, "guard={}", self.guard.word())?;
+        if self.lock != default.lock {
+            write!(f, ",lock={}", self.lock.word())?;
+        }
         match self.stats {
             Stats::Off => {}
             Stats::Stderr => f.write_str(",stats=stderr")?,
@@ -227,6 +274,7 @@ mod tests {
     fn what_is_written_is_read_back() {
         let options = Options {
             guard: Guard::Sample,
+            lock: Lock::Fifo,
             stats: Stats::File(b"/tmp/a%2Cb"),
             pid: 7,
             verbose: true,
@@ -241,10 +289,30 @@ mod tests {
 
     #[test]
     fn bad_options_keep_the_default_and_are_named() {
-        for bad in ["spins=-1", "spins=4294967296", "spins=", "nonsense", "stats=", "trap=perhaps"] {
+        for bad in [
+            "spins=-1",
+            "lock=fair",
+            "lock=",
+            "spins=4294967296",
+            "spins=",
+            "nonsense",
+            "stats=",
+            "trap=perhaps",
+        ] {
             let options = Options::parse(bad.as_bytes());
             assert_eq!(options, Options { rejected: Some(bad.as_bytes()), ..Options::default() });
         }
+    }
+
+    #[test]
+    fn every_lock_has_a_word_and_a_number_of_its_own() {
+        for lock in Lock::ALL {
+            assert_eq!(Lock::from_word(lock.word().as_bytes()), Some(lock));
+            assert_eq!(Lock::from_number(lock as u32), Some(lock));
+            let options = Options { lock, ..Options::default() };
+            assert_eq!(Options::parse(options.to_string().as_bytes()).lock, lock);
+        }
+        assert_eq!(Lock::from_number(4), None);
     }
 
     #[test]

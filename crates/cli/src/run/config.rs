@@ -6,7 +6,7 @@
 use super::duration::parse_us;
 use super::settings::{Destination, Layer};
 use crate::failure::{Failure, USAGE, reason};
-use preload_abi::options::Guard;
+use preload_abi::options::{Guard, Lock};
 use std::fs::File;
 use std::io::Read as _;
 use std::ops::Range;
@@ -18,6 +18,7 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
   --config names a TOML file with any of these keys:
 
     guard = "on"           # "on", "off", "always" or "sample"
+    lock = "manx"          # "manx", "adaptive", "fifo" or "glibc"
     stats = "counts.json"  # a file, "stderr", or "off"
     trap = true            # false: as --no-trap
     verbose = false
@@ -36,7 +37,7 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
 /// The longest file that is read; what `/dev/zero` holds does not end.
 const BYTES_MAX: u64 = 1 << 20;
 
-const KEYS: [&str; 6] = ["guard", "stats", "trap", "verbose", "quiet", "wait"];
+const KEYS: [&str; 7] = ["guard", "lock", "stats", "trap", "verbose", "quiet", "wait"];
 const WAIT_KEYS: [&str; 4] = ["spins", "yields", "sleep-step", "sleep-max"];
 
 /// Reads the settings in `file`.
@@ -82,6 +83,7 @@ impl Document<'_> {
             let span = value.span();
             match key.get_ref().as_ref() {
                 "guard" => layer.guard = Some(self.guard(value.get_ref(), span)?),
+                "lock" => layer.lock = Some(self.lock(value.get_ref(), span)?),
                 "stats" => layer.stats = Some(self.stats(value.get_ref(), span)?),
                 "trap" => layer.trap = Some(self.switch(value.get_ref(), span)?),
                 "verbose" => layer.verbose = Some(self.switch(value.get_ref(), span)?),
@@ -117,6 +119,17 @@ impl Document<'_> {
                 span,
                 "not a way to guard",
                 r#"allowed are "on", "off", "always" and "sample", in quotation marks"#,
+            )
+        })
+    }
+
+    fn lock(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Lock, Failure> {
+        let word = value.as_str().and_then(|word| Lock::from_word(word.as_bytes()));
+        word.ok_or_else(|| {
+            self.fault(
+                span,
+                "not a lock",
+                r#"allowed are "manx", "adaptive", "fifo" and "glibc", in quotation marks"#,
             )
         })
     }
@@ -194,6 +207,7 @@ mod tests {
             layer,
             Layer {
                 guard: Some(default.guard),
+                lock: Some(default.lock),
                 stats: Some(Destination::File(here.join("counts.json"))),
                 spins: Some(default.spins),
                 yields: Some(default.yields),
@@ -219,10 +233,12 @@ mod tests {
                 "no key `sleep_max` in [wait]",
                 "nearest key is `sleep-max`",
             ),
-            ("zebra = 1", "1:1", "no key `zebra`", "the keys are guard, stats"),
+            ("zebra = 1", "1:1", "no key `zebra`", "the keys are guard, lock, stats"),
             ("\nguard = on", "2:9", "", "toml.io"),
             ("guard = \"maybe\"", "1:9", "not a way", "\"sample\""),
             ("guard = true", "1:9", "not a way", "\"sample\""),
+            ("lock = \"mcs\"", "1:8", "not a lock", "\"fifo\""),
+            ("lock = 1", "1:8", "not a lock", "\"fifo\""),
             ("stats = \"\"", "1:9", "not a destination", "\"stderr\""),
             ("trap = 1", "1:8", "neither true nor false", "true and false"),
             ("wait = 3", "1:8", "not a table", "[wait]"),

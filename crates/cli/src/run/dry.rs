@@ -39,6 +39,7 @@ fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) 
         let head = if index == 0 { "environment" } else { "" };
         writeln!(out, "{head:11}  {name}={}", value.display())?;
     }
+    writeln!(out, "locks        {}", settings.lock().word())?;
     if let Some(elf) = &program.elf {
         let preloaded = std::env::var_os(super::environment::PRELOAD_VARIABLE).unwrap_or_default();
         let found = libraries::find(program.image(), elf, &preloaded);

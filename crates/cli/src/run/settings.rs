@@ -7,7 +7,7 @@ use super::config;
 use super::duration::parse_us;
 use crate::failure::{Failure, USAGE};
 use preload_abi::OPTIONS_VARIABLE;
-use preload_abi::options::{self, Guard, Options, Stats};
+use preload_abi::options::{self, Guard, Lock, Options, Stats};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
@@ -18,6 +18,10 @@ pub struct Flags {
     /// How to guard against busy waiting [default: on]
     #[arg(long, value_name = "HOW")]
     guard: Option<GuardWord>,
+
+    /// What the program's mutexes and condition variables become [default: manx]
+    #[arg(long, value_name = "WHICH")]
+    lock: Option<LockWord>,
 
     /// Count what the guard does: a table on standard error when the program exits, or JSON in FILE
     ///
@@ -71,7 +75,7 @@ fn parse_count(text: &str) -> Result<u32, String> {
 enum GuardWord {
     /// Repair busy-wait loops when the program creates its first thread
     On,
-    /// Touch nothing
+    /// Leave busy-wait loops alone
     Off,
     /// Repair them as soon as the program is loaded
     Always,
@@ -86,6 +90,30 @@ impl From<GuardWord> for Guard {
             GuardWord::Off => Guard::Off,
             GuardWord::Always => Guard::Always,
             GuardWord::Sample => Guard::Sample,
+        }
+    }
+}
+
+/// A lock, as the command line spells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum LockWord {
+    /// Whoever runs may overtake those who sleep, for at most a window of time: fast, and nobody starves
+    Manx,
+    /// Whoever runs may take a free lock, and nobody says for how long; waiting is adaptive
+    Adaptive,
+    /// In the order of arrival, whatever it costs when threads outnumber CPUs
+    Fifo,
+    /// Leave them to the C library
+    Glibc,
+}
+
+impl From<LockWord> for Lock {
+    fn from(word: LockWord) -> Lock {
+        match word {
+            LockWord::Manx => Lock::Manx,
+            LockWord::Adaptive => Lock::Adaptive,
+            LockWord::Fifo => Lock::Fifo,
+            LockWord::Glibc => Lock::Glibc,
         }
     }
 }
@@ -122,6 +150,8 @@ fn absolute(path: PathBuf) -> PathBuf {
 pub struct Layer {
     /// `--guard`
     pub guard: Option<Guard>,
+    /// `--lock`
+    pub lock: Option<Lock>,
     /// `--stats`
     pub stats: Option<Destination>,
     /// `--spins`
@@ -144,6 +174,7 @@ impl From<&Flags> for Layer {
     fn from(flags: &Flags) -> Layer {
         Layer {
             guard: flags.guard.map(Guard::from),
+            lock: flags.lock.map(Lock::from),
             stats: flags.stats.as_deref().map(Destination::from_word),
             spins: flags.spins,
             yields: flags.yields,
@@ -209,9 +240,19 @@ impl Settings {
                 Destination::File(absolute(OsString::from_vec(path.to_vec()).into()))
             }
         };
-        let Options { guard, pid, verbose, trap, spins, yields, step_us, ceiling_us, .. } = read;
-        let stated =
-            Options { guard, pid, verbose, trap, spins, yields, step_us, ceiling_us, ..Options::default() };
+        let Options { guard, lock, pid, verbose, trap, spins, yields, step_us, ceiling_us, .. } = read;
+        let stated = Options {
+            guard,
+            lock,
+            pid,
+            verbose,
+            trap,
+            spins,
+            yields,
+            step_us,
+            ceiling_us,
+            ..Options::default()
+        };
         let outer = if matches!(stats, Destination::File(_)) { pid } else { 0 };
         Ok(Settings { options: stated, stats, outer, quiet: false })
     }
@@ -223,6 +264,7 @@ impl Settings {
             }
         }
         put(&mut self.options.guard, layer.guard);
+        put(&mut self.options.lock, layer.lock);
         if let Some(stats) = layer.stats {
             (self.stats, self.outer) = (stats, 0);
         }
@@ -253,6 +295,11 @@ impl Settings {
     /// How the guard is to work.
     pub fn guard(&self) -> Guard {
         self.options.guard
+    }
+
+    /// What the program's mutexes become.
+    pub fn lock(&self) -> Lock {
+        self.options.lock
     }
 
     /// Whether breakpoints may be used.
@@ -304,7 +351,12 @@ mod tests {
 
     #[test]
     fn what_was_said_twice_is_the_same() {
-        for text in ["guard=on", "guard=sample,stats=/tmp/a%2Cb%20c,verbose=1", "guard=off,step_us=5"] {
+        for text in [
+            "guard=on",
+            "guard=sample,stats=/tmp/a%2Cb%20c,verbose=1",
+            "guard=off,step_us=5",
+            "guard=on,lock=fifo",
+        ] {
             assert_eq!(from(text).to_options(0), text);
         }
     }
@@ -321,7 +373,7 @@ mod tests {
 
     #[test]
     fn bad_options_in_the_environment_are_refused() {
-        for bad in ["gaurd=on", "spins=many", "stats=/tmp/%zz"] {
+        for bad in ["gaurd=on", "lock=fair", "spins=many", "stats=/tmp/%zz"] {
             let failure = Settings::from_environment(bad.as_bytes()).expect_err(bad);
             assert_eq!(failure.code, USAGE);
             assert!(failure.what.starts_with("MANX_OPTIONS: `"), "{failure}");
