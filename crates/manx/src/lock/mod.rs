@@ -5,11 +5,39 @@
 //! when another lock is better.
 
 pub mod bounded;
+mod class;
+mod futex_mutex;
+mod mcs;
+mod mcs_park;
+mod mutable_lock;
 mod mutex;
+mod node;
+mod queue;
+mod raw;
+mod shfl;
 mod slice;
 mod spin;
+mod tas;
+mod ticket;
+mod ttas;
 
+pub use class::{Class, class_of_this_thread, set_class_of_this_thread};
+pub use futex_mutex::FutexMutex;
+pub use mcs::Mcs;
+pub use mcs_park::McsPark;
+pub use mutable_lock::MutableLock;
 pub use mutex::RawMutex;
+pub use queue::QueueHeld;
+pub use raw::{Fifo, RawLock};
+pub use shfl::Shfl;
+pub use tas::Tas;
+pub use ticket::Ticket;
+pub use ttas::Ttas;
 platform::os_only! {
+    pub mod observe;
+
     pub use mutex::{Mutex, MutexGuard};
+    pub use observe::{
+        Histogram, LockStatistics, Nameable, Observe, Statistics, name, observe, observed, statistics, unname,
+    };
 }

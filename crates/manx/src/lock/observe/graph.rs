@@ -1,0 +1,226 @@
+//! Who waits for whom: the graph that deadlocks are found in.
+//!
+//! It knows who holds what, and who waits without a limit. A thread that waits for a lock waits for
+//! each of its holders, and, as a reader, for the writers that wait for it too: only they keep readers out that others
+//! read with. A cycle of threads of which each waits for the next never ends, since each waits for *all* it waits for. Edges
+//! come when somebody begins to wait, so the last who does closes the cycle, and looking from it is enough.
+//!
+//! What can be missed, and what can be reported though it would end:
+//! - Locks taken before observation began are not known, nor are those that another observation does not cover.
+//! - A reader that waits behind a writer *with* a limit, while another writer waits without one, is taken to wait for
+//!   the latter. Reading twice in one thread around a waiting writer is wrong in any case.
+//! - Who holds a lock may give its guard to another thread. The graph keeps the one who took it.
+//!
+//! Memory is bounded by what is held and waited for. One standard lock protects the graph; under it nobody waits.
+
+use super::names::named;
+use super::{Access, Place};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
+
+/// A thread, by number and name.
+#[derive(Clone, Debug)]
+struct Who {
+    id: ThreadId,
+    name: Option<String>,
+}
+
+/// A thread that has a lock.
+#[derive(Clone, Debug)]
+struct Holder {
+    who: Who,
+    place: Place,
+    access: Access,
+}
+
+/// A thread that waits for a lock.
+#[derive(Clone, Debug)]
+struct Waiter {
+    who: Who,
+    address: usize,
+    place: Place,
+    access: Access,
+}
+
+/// Holders by lock, waiters by thread.
+#[derive(Debug, Default)]
+pub(super) struct Graph {
+    holders: HashMap<usize, Vec<Holder>>,
+    waiters: HashMap<ThreadId, Waiter>,
+}
+
+/// Runs `work` on the graph, which is nobody else's meanwhile.
+pub(super) fn exclusively<R>(work: impl FnOnce(&mut Graph) -> R) -> R {
+    static GRAPH: OnceLock<Mutex<Graph>> = OnceLock::new();
+    work(&mut GRAPH.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl Who {
+    fn me() -> Who {
+        let thread = thread::current();
+        Who { id: thread.id(), name: thread.name().map(str::to_owned) }
+    }
+}
+
+impl Graph {
+    /// Nobody holds anything, and nobody waits, as far as is known.
+    pub(super) fn forget_all(&mut self) {
+        *self = Graph::default();
+    }
+
+    /// The calling thread has taken a lock.
+    pub(super) fn hold(&mut self, address: usize, place: Place, access: Access) {
+        self.give_up();
+        let holders = self.holders.entry(address).or_default();
+        // Nobody else can hold it, or not alone, whatever was not seen.
+        holders.retain(|other| access == Access::Shared && other.access == Access::Shared);
+        holders.push(Holder { who: Who::me(), place, access });
+    }
+
+    /// The calling thread waits no more.
+    pub(super) fn give_up(&mut self) {
+        self.waiters.remove(&thread::current().id());
+    }
+
+    /// A lock is about to be released by the calling thread, or by somebody who was given its guard.
+    pub(super) fn release(&mut self, address: usize, access: Access) {
+        let Some(holders) = self.holders.get_mut(&address) else { return };
+        let me = thread::current().id();
+        let mine = holders.iter().rposition(|holder| holder.access == access && holder.who.id == me);
+        let one = mine.or_else(|| holders.iter().rposition(|holder| holder.access == access));
+        if let Some(one) = one {
+            holders.remove(one);
+        }
+        if holders.is_empty() {
+            self.holders.remove(&address);
+        }
+    }
+
+    /// Its holder is about to share a lock.
+    pub(super) fn downgrade(&mut self, address: usize) {
+        for holder in self.holders.get_mut(&address).into_iter().flatten() {
+            holder.access = Access::Shared;
+        }
+    }
+
+    /// The calling thread is about to wait; a deadlock if that would never end, and then it does not.
+    pub(super) fn wait(&mut self, address: usize, place: Place, access: Access) -> Option<Deadlock> {
+        let who = Who::me();
+        let me = who.id;
+        self.waiters.insert(me, Waiter { who, address, place, access });
+        let mut path = Vec::new();
+        if !self.leads_to(me, me, &mut path, &mut Vec::new()) {
+            return None;
+        }
+        self.waiters.remove(&me);
+        Some(Deadlock { path })
+    }
+
+    /// Whether `from` waits, over however many others, for `to`; if so `path` has the waits.
+    fn leads_to(&self, from: ThreadId, to: ThreadId, path: &mut Vec<Link>, seen: &mut Vec<ThreadId>) -> bool {
+        let Some(waiter) = self.waiters.get(&from) else { return false };
+        seen.push(from);
+        for next in self.waits_for(waiter) {
+            let id = next.who().id;
+            path.push(Link { waiter: waiter.clone(), next });
+            if id == to || (!seen.contains(&id) && self.leads_to(id, to, path, seen)) {
+                return true;
+            }
+            path.pop();
+        }
+        false
+    }
+
+    /// Those whom a waiter waits for.
+    fn waits_for(&self, waiter: &Waiter) -> Vec<Next> {
+        let holders = self.holders.get(&waiter.address).into_iter().flatten();
+        let reads = |access| access == Access::Shared;
+        let in_its_way = |holder: &&Holder| !(reads(waiter.access) && reads(holder.access));
+        let mut next: Vec<Next> = holders.filter(in_its_way).cloned().map(Next::Holder).collect();
+        if reads(waiter.access) {
+            let writers = self.waiters.values();
+            let writers = writers.filter(|other| other.address == waiter.address && !reads(other.access));
+            next.extend(writers.cloned().map(Next::Writer));
+        }
+        next
+    }
+}
+
+/// Whom a thread waits for.
+#[derive(Clone, Debug)]
+enum Next {
+    /// Who holds the lock.
+    Holder(Holder),
+    /// A writer that waits, and keeps readers out.
+    Writer(Waiter),
+}
+
+impl Next {
+    fn who(&self) -> &Who {
+        match self {
+            Next::Holder(holder) => &holder.who,
+            Next::Writer(writer) => &writer.who,
+        }
+    }
+}
+
+/// A wait for somebody.
+#[derive(Clone, Debug)]
+struct Link {
+    waiter: Waiter,
+    next: Next,
+}
+
+/// Threads of which each waits for the next and the last for the first.
+#[derive(Debug)]
+pub(super) struct Deadlock {
+    path: Vec<Link>,
+}
+
+/// One paragraph for each thread, beginning with the one that would have closed the cycle.
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.len() {
+            1 => writeln!(f, "deadlock: a thread would wait for itself")?,
+            count => writeln!(f, "deadlock: {count} threads would wait for each other")?,
+        }
+        for Link { waiter, next } in &self.path {
+            let verb = if waiter.access == Access::Shared { "read" } else { "take" };
+            let lock = Lock(waiter.address);
+            writeln!(f, "  {} waits at {} to {verb} {lock},", waiter.who, waiter.place)?;
+            match next {
+                Next::Holder(holder) => {
+                    let how = if holder.access == Access::Shared { "reads" } else { "holds" };
+                    writeln!(f, "    which {} {how} since {}", holder.who, holder.place)?;
+                }
+                Next::Writer(writer) => {
+                    writeln!(f, "    for which {} waits as a writer at {}", writer.who, writer.place)?;
+                }
+            }
+        }
+        write!(f, "help: take locks in the same order everywhere, and release one before waiting for another")
+    }
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "thread {name:?} ({:?})", self.id),
+            None => write!(f, "a thread without a name ({:?})", self.id),
+        }
+    }
+}
+
+/// A lock, by its name if it has one.
+struct Lock(usize);
+
+impl fmt::Display for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match named(self.0) {
+            Some(name) => write!(f, "lock {name:?} ({:#x})", self.0),
+            None => write!(f, "the lock at {:#x}", self.0),
+        }
+    }
+}
