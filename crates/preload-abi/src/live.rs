@@ -1,4 +1,5 @@
-//! The live statistics file: a header page, then one record for each PAUSE that was looked at.
+//! The live statistics file: a header page, one record for each PAUSE that was looked at, and a table of
+//! the locks that threads waited for.
 //!
 //! The library maps the file shared and counts into it with relaxed atomic adds, so whatever kills the
 //! program loses nothing; `manx stats` maps or reads the same bytes, while it runs or afterwards. All
@@ -8,23 +9,30 @@
 //! | --- | --- |
 //! | 0 | [`Header`], 4096 bytes |
 //! | 4096 + 256 n | [`Site`] n, for n below `Header::sites` |
+//! | 4096 + 256 × [`CAPACITY`] + 192 n | [`Lock`] n, for n below [`LOCKS`], if its address is not 0 |
 //!
 //! Invariants:
 //! 1. A file without [`MAGIC`] at its start, or with another [`FORMAT`], is not read.
 //! 2. A site is written in full before `Header::sites` counts it (release), so a reader that loads the
 //!    count (acquire) sees whole records. Counters change at any time and are read one by one.
-//! 3. Everything is zero where nothing was written; names end at the first zero byte or at their end.
+//! 3. A lock's record belongs to the address that was stored there first, by one atomic step. Who made
+//!    that step alone writes the names and the kind, then sets `Lock::named` (release); whoever reads
+//!    them loads that first (acquire).
+//! 4. Everything is zero where nothing was written; names end at the first zero byte or at their end.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The first eight bytes of the file.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"MANXLIVE");
 /// The layout's version.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// The most sites that one file records; what is found beyond them is counted in `Header::dropped`.
 pub const CAPACITY: usize = 4096;
+/// The most locks that one file records, a power of two; waits for others are counted in
+/// `Header::lock_waits_dropped`.
+pub const LOCKS: usize = 1024;
 /// The file's size in bytes. It is sparse: pages that hold nothing take no room.
-pub const FILE_BYTES: usize = size_of::<Header>() + CAPACITY * size_of::<Site>();
+pub const FILE_BYTES: usize = size_of::<Header>() + CAPACITY * size_of::<Site>() + LOCKS * size_of::<Lock>();
 
 /// `Header::state`: the program runs, or was ended from outside.
 pub const RUNNING: u32 = 1;
@@ -58,6 +66,8 @@ pub struct Header {
     pub scans: AtomicU64,
     /// Sites that found no room in the file.
     pub dropped: AtomicU64,
+    /// Waits for locks that found no room in the file.
+    pub lock_waits_dropped: AtomicU64,
     /// The program's path.
     pub program: [u8; 512],
 }
@@ -136,7 +146,70 @@ pub struct Site {
     pub reason: [u8; 64],
 }
 
-const _: () = assert!(size_of::<Header>() == 4096 && size_of::<Site>() == 256);
+/// The kind of a lock. `Lock::kind`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// `PTHREAD_MUTEX_NORMAL`, which is the default.
+    Normal = 0,
+    /// `PTHREAD_MUTEX_RECURSIVE`
+    Recursive = 1,
+    /// `PTHREAD_MUTEX_ERRORCHECK`
+    ErrorCheck = 2,
+    /// `PTHREAD_MUTEX_ADAPTIVE_NP`
+    Adaptive = 3,
+}
+
+impl Kind {
+    /// Every kind, in the order of its number.
+    pub const ALL: [Kind; 4] = [Kind::Normal, Kind::Recursive, Kind::ErrorCheck, Kind::Adaptive];
+
+    /// The value as stored, or `None` for a number that no version wrote.
+    pub fn from_number(number: u32) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| *kind as u32 == number)
+    }
+
+    /// One word for tables and JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Kind::Normal => "normal",
+            Kind::Recursive => "recursive",
+            Kind::ErrorCheck => "errorcheck",
+            Kind::Adaptive => "adaptive",
+        }
+    }
+}
+
+/// One lock that threads waited for. If its memory is given back and holds another lock later, the two
+/// have one record.
+#[repr(C, align(64))]
+pub struct Lock {
+    /// Its address in the process; 0: there is no lock here.
+    pub address: AtomicU64,
+    /// [`Kind`], once `named` is 1.
+    pub kind: AtomicU32,
+    /// 1 when `kind`, `offset`, `module` and `symbol` are written (Invariant 3).
+    pub named: AtomicU32,
+    /// Where the call was made that first waited: its address in its module's file.
+    pub offset: AtomicU64,
+    /// Times that a thread came and had to wait.
+    pub waits: AtomicU64,
+    /// Time spent waiting, all threads together, in ticks.
+    pub waited_ticks: AtomicU64,
+    /// The longest of the waits, in ticks.
+    pub longest_ticks: AtomicU64,
+    /// Waits that ended because the lock was handed over, rather than found free.
+    pub hand_overs: AtomicU64,
+    /// Waits that were longer than their window.
+    pub overdue: AtomicU64,
+    /// The file name, without its folder, of the module from which it was first waited for.
+    pub module: [u8; 64],
+    /// The function of that call, and the offset in it, if the module names it.
+    pub symbol: [u8; 64],
+}
+
+const _: () = assert!(size_of::<Header>() == 4096 && size_of::<Site>() == 256 && size_of::<Lock>() == 192);
+const _: () = assert!(LOCKS.is_power_of_two());
 
 /// Reads a name that ends at its first zero byte.
 pub fn name(bytes: &[u8]) -> &[u8] {
@@ -147,6 +220,7 @@ pub fn name(bytes: &[u8]) -> &[u8] {
 pub struct Live<'a> {
     header: &'a Header,
     sites: &'a [Site],
+    locks: &'a [Lock],
 }
 
 impl<'a> Live<'a> {
@@ -161,12 +235,15 @@ impl<'a> Live<'a> {
         if !bytes.as_ptr().addr().is_multiple_of(align_of::<Header>()) {
             return Err("not at a page boundary");
         }
-        // SAFETY: the length and alignment were just checked; both types are made of atomics and bytes,
-        // for which every bit pattern is valid and which may change under us.
-        let (header, sites) = unsafe {
+        // SAFETY: the length and alignment were just checked, and each part's size is a multiple of the next
+        // one's alignment; all types are made of atomics and bytes, for which every bit pattern is valid and
+        // which may change under us.
+        let (header, sites, locks) = unsafe {
             let header = &*bytes.as_ptr().cast::<Header>();
             let sites = bytes.as_ptr().add(size_of::<Header>()).cast::<Site>();
-            (header, core::slice::from_raw_parts(sites, CAPACITY))
+            let locks = sites.add(CAPACITY).cast::<Lock>();
+            let sites = core::slice::from_raw_parts(sites, CAPACITY);
+            (header, sites, core::slice::from_raw_parts(locks, LOCKS))
         };
         if header.magic.load(Ordering::Acquire) != MAGIC {
             return Err("not a statistics file of Manx");
@@ -174,7 +251,7 @@ impl<'a> Live<'a> {
         if header.format.load(Ordering::Relaxed) != FORMAT {
             return Err("written by another version of Manx");
         }
-        Ok(Live { header, sites })
+        Ok(Live { header, sites, locks })
     }
 
     /// The header.
@@ -186,5 +263,10 @@ impl<'a> Live<'a> {
     pub fn sites(&self) -> &'a [Site] {
         let count = self.header.sites.load(Ordering::Acquire) as usize;
         &self.sites[..count.min(CAPACITY)]
+    }
+
+    /// The table of locks, with its empty places (Invariant 3).
+    pub fn lock_table(&self) -> &'a [Lock] {
+        self.locks
     }
 }

@@ -15,13 +15,19 @@
 //! 1. `LIVE` is null or a mapping of [`live::FILE_BYTES`] that stays for the life of the process.
 //!    Its bytes are reserved when it is made: a mapped page that finds no room on a full disk would be a
 //!    SIGBUS for the program.
-//! 2. Records are written by the holder of the guard's latch, and counted in `sites` when complete.
+//! 2. Records of sites are written by the holder of the guard's latch, and counted in `sites` when complete. Those of
+//!    locks: see [`crate::lock::statistics`].
+//! 3. The file is made by one thread, the one that set `MADE`; until `LIVE` has it, nobody else counts.
+//!    Nothing waits for anything here: a forked child whose file was just being made has no statistics.
+//! 4. `NAMES` is written once, before `WANTED` becomes true (release), and read only after that was seen
+//!    (acquire).
 
 use crate::elf::modules::Module;
 use crate::elf::symbols::Table;
 use crate::guard::search::file_name;
 use crate::guard::site::Site;
 use crate::process::{self, Path};
+use core::cell::UnsafeCell;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use platform::file::{self, File};
@@ -42,20 +48,35 @@ static FORKED: AtomicBool = AtomicBool::new(false);
 /// The process that loaded the library.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
+/// A thread makes the file, has made it, or could not.
+static MADE: AtomicBool = AtomicBool::new(false);
+
 /// The names of the two files.
 struct Names {
     live: Path,
     report: Path,
 }
 
-static NAMES: crate::latch::Latch<Names> =
-    crate::latch::Latch::new(Names { live: Path::new(), report: Path::new() });
+/// [`Names`] that are written once.
+struct Written(UnsafeCell<Names>);
+
+// SAFETY: by Invariant 4 all reading happens after the one writing.
+unsafe impl Sync for Written {}
+
+static NAMES: Written = Written(UnsafeCell::new(Names { live: Path::new(), report: Path::new() }));
+
+/// The names; only after `WANTED` was seen to be true.
+fn names() -> &'static Names {
+    // SAFETY: by Invariant 4.
+    unsafe { &*NAMES.0.get() }
+}
 
 /// Notes what was asked for; nothing is made yet.
 pub fn prepare(options: &Options<'_>) {
     let pid = process::id();
     OWNER.store(pid, Ordering::Relaxed);
-    let mut names = NAMES.lock();
+    // SAFETY: by Invariant 4; this function runs once.
+    let names = unsafe { &mut *NAMES.0.get() };
     let named = match options.stats {
         Stats::Off => return,
         Stats::Stderr => {
@@ -98,13 +119,24 @@ fn name_in_own_folder(path: &mut Path, pid: u32) -> bool {
     own.is_ok_and(|(owner, mode)| owner == user && mode & 0o077 == 0) && write!(path, "/{pid}.live").is_ok()
 }
 
+/// Whether statistics are kept: one load, for those who would have to read a clock.
+#[inline(always)]
+pub fn wanted() -> bool {
+    // Relaxed: whoever goes on asks again.
+    WANTED.load(Ordering::Relaxed)
+}
+
 /// The mapped file; made now if it is wanted and not there yet.
-fn header() -> Option<&'static Header> {
+pub(crate) fn header() -> Option<&'static Header> {
     if !WANTED.load(Ordering::Acquire) {
         return None;
     }
     let mut mapped = LIVE.load(Ordering::Acquire);
     if mapped.is_null() {
+        // Relaxed: decides by itself who makes it (Invariant 3).
+        if MADE.swap(true, Ordering::Relaxed) {
+            return None;
+        }
         mapped = make()?;
         LIVE.store(mapped, Ordering::Release);
     }
@@ -114,11 +146,11 @@ fn header() -> Option<&'static Header> {
 
 fn make() -> Option<*mut u8> {
     let made = without_signals(|| {
-        let file = File::create(NAMES.lock().live.as_c_str())?;
+        let file = File::create(names().live.as_c_str())?;
         let mapped =
             file.reserve(live::FILE_BYTES).and_then(|()| memory::map_shared(&file, live::FILE_BYTES));
         if mapped.is_err() {
-            let _ = file::remove(NAMES.lock().live.as_c_str());
+            let _ = file::remove(names().live.as_c_str());
         }
         mapped
     });
@@ -196,12 +228,13 @@ fn write_reason(site: &live::Site, reason: &str) {
     }
 }
 
-fn name_function(into: &mut [u8; 64], module: &Module<'_>, pause: usize) {
+/// Names the function that holds `address`, and the offset in it; writes nothing if the module does not.
+pub(crate) fn name_function(into: &mut [u8; 64], module: &Module<'_>, address: usize) {
     let Some(table) = Table::of(module) else { return };
-    let Some((name, start)) = table.enclosing(pause) else { return };
+    let Some((name, start)) = table.enclosing(address) else { return };
     let mut text = process::Text { room: into, length: 0 };
     let name = name.to_str().unwrap_or("?");
-    let _ = write!(text, "{}+{:#x}", &name[..name.floor_char_boundary(52)], pause - start);
+    let _ = write!(text, "{}+{:#x}", &name[..name.floor_char_boundary(52)], address - start);
 }
 
 /// Gives a site its record, if statistics are kept.
@@ -272,7 +305,7 @@ fn report(live: &Live<'_>, owner: bool) {
         }
         return;
     }
-    let names = NAMES.lock();
+    let names = names();
     let Ok(report) = File::create_for_user(names.report.as_c_str()) else {
         process::say(crate::settings::verbose(), format_args!("the statistics cannot be written"));
         return;
