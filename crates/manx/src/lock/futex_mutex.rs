@@ -1,0 +1,106 @@
+//! The futex mutex: try, and sleep in the kernel until the lock is given back.
+//!
+//! Drepper's third mutex ("Futexes are tricky", 2004), which is also the GNU C library's default: a waiter
+//! sleeps at once, the lock is free while the one who was woken is on its way, and whoever runs may take it in
+//! the meantime. That makes it fast with any number of threads, and unfair to those who sleep: somebody may
+//! wait for as long as others come back before it has woken up.
+//!
+//! | `word` | meaning |
+//! | --- | --- |
+//! | 0 | free |
+//! | 1 | held |
+//! | 2 | held, and perhaps somebody sleeps |
+//!
+//! Invariants:
+//! 1. Between its change from 0 to something else and the next exchange for 0, `word` belongs to the thread
+//!    that changed it, but for others turning 1 into 2.
+//! 2. Whoever sleeps has seen or written a 2 since the lock was last given back, and sleeps only while it is
+//!    2. Who takes the lock after having waited leaves a 2, for others that may sleep as well. So an unlock
+//!    that takes away a 1 has nobody to wake.
+//! 3. After the exchange in `unlock` the lock may be gone. Its address is still used, as a name: at worst a
+//!    thread that sleeps elsewhere at the same address looks again.
+//!
+//! # Memory orderings
+//! Every change of `word` is a read-modify-write, with acquire where it may take the lock and with release
+//! where it gives it back. The kernel orders a sleeper's comparison against a waker's exchange.
+
+use super::RawLock;
+use platform::atomic::{AtomicU32, Ordering};
+use platform::futex;
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const CONTENDED: u32 = 2;
+
+/// A mutex of four bytes whose waiters sleep at once. Unfair. See the module's text.
+#[derive(Debug)]
+pub struct FutexMutex {
+    word: AtomicU32,
+}
+
+platform::os_only! {
+    const _: () = assert!(size_of::<FutexMutex>() == 4);
+}
+
+impl FutexMutex {
+    platform::const_fn! {
+        /// A free lock.
+        pub const fn new() -> Self {
+            FutexMutex { word: AtomicU32::new(FREE) }
+        }
+    }
+
+    #[inline]
+    fn take(&self) -> bool {
+        self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[cold]
+    fn lock_contended(&self) {
+        // Invariant 2: what is taken here is taken as contended.
+        while self.word.swap(CONTENDED, Ordering::Acquire) != FREE {
+            futex::wait(&self.word, CONTENDED);
+        }
+    }
+
+    #[cold]
+    fn wake_one(&self) {
+        futex::wake(&self.word, 1);
+    }
+}
+
+// SAFETY: by Invariant 1, and by the orderings in the module's text. Where the lock is matters to those only
+// who wait for it.
+unsafe impl RawLock for FutexMutex {
+    type Held = ();
+    const NAME: &'static str = "futex";
+
+    fn new() -> Self {
+        FutexMutex::new()
+    }
+
+    #[inline]
+    fn lock(&self) {
+        if !self.take() {
+            self.lock_contended();
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<()> {
+        self.take().then_some(())
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, (): ()) {
+        if self.word.swap(FREE, Ordering::Release) == CONTENDED {
+            // By Invariant 3.
+            self.wake_one();
+        }
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.word.load(Ordering::Relaxed) != FREE
+    }
+}

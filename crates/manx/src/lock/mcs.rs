@@ -1,0 +1,102 @@
+//! The MCS lock: a queue in which each waiter spins on a word of its own.
+//!
+//! Mellor-Crummey and Scott's lock (1991; see [`super::queue`]). First in, first out; a hand-over costs one
+//! cache miss however many wait. As with every strict queue whose waiters spin, all of them wait for the next in
+//! line even if that thread has no CPU: with more threads than CPUs it loses nearly all of its throughput, and
+//! [`super::McsPark`] most of it.
+//!
+//! | `state` of a place | meaning | changed by |
+//! | --- | --- | --- |
+//! | 0 | it waits, or has never had to | |
+//! | 1 | it holds the lock | the one before, once, when it leaves |
+//!
+//! Invariant 1: who holds the lock is the first in the queue, and stays in it until it unlocks. So a place is
+//! lent for as long as the lock is held, and what a holder keeps is a pointer to it.
+//!
+//! # Memory orderings
+//! The word is stored with release and read with acquire: who is told sees what the last holder wrote. The rest
+//! is the queue's.
+
+use super::node;
+use super::queue::{Queue, QueueHeld};
+use super::{Fifo, RawLock};
+use crate::wait::{Policy, Spin};
+use platform::atomic::Ordering;
+
+const YOURS: u32 = 1;
+
+/// The MCS lock. First in, first out; spins. See the module's text.
+#[derive(Debug)]
+pub struct Mcs {
+    queue: Queue,
+}
+
+impl Mcs {
+    platform::const_fn! {
+        /// A free lock.
+        pub const fn new() -> Self {
+            Mcs { queue: Queue::new() }
+        }
+    }
+}
+
+// SAFETY: by Invariant 1, Invariant 3 of the queue, and the orderings in the module's texts. Places do not know
+// where the lock is.
+unsafe impl RawLock for Mcs {
+    type Held = QueueHeld;
+    const NAME: &'static str = "mcs";
+
+    fn new() -> Self {
+        Mcs::new()
+    }
+
+    #[inline]
+    fn lock(&self) -> QueueHeld {
+        let node = node::lend();
+        // SAFETY: just lent, and given back in `unlock`.
+        if !unsafe { self.queue.enter(node) } {
+            // SAFETY: lent to this thread.
+            let state = &unsafe { node.as_ref() }.state;
+            Spin.until(|| state.load(Ordering::Acquire) == YOURS);
+        }
+        QueueHeld::at(node)
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<QueueHeld> {
+        if !self.queue.is_empty() {
+            return None;
+        }
+        let node = node::lend();
+        if self.queue.enter_if_empty(node) {
+            return Some(QueueHeld::at(node));
+        }
+        // SAFETY: just lent, and no queue leads to it.
+        unsafe { node::give_back(node) };
+        None
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, held: QueueHeld) {
+        let node = held.into_node();
+        // SAFETY: the caller holds the lock at this place, so it is the first (Invariant 1).
+        if let Some(behind) = unsafe { self.queue.leave(node, Spin) } {
+            // SAFETY: it waits, so its place is lent to it until it is told.
+            unsafe { behind.as_ref() }.state.store(YOURS, Ordering::Release);
+        }
+        // SAFETY: lent by `lock`, and it has left the queue.
+        unsafe { node::give_back(node) };
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        !self.queue.is_empty()
+    }
+}
+
+// SAFETY: the queue is in the order of arrival, and passes from each to the one behind.
+unsafe impl Fifo for Mcs {
+    fn last_in_line(&self) -> usize {
+        self.queue.tail().addr()
+    }
+}

@@ -1,0 +1,263 @@
+//! The shuffle lock with a proportional policy: N competitors from big cores pass for one from a little core.
+//!
+//! A shuffle lock (Kashyap, Calciu, Cheng, Min and Kim, "Scalable and practical locking with shuffling", SOSP
+//! 2019) is a flag, and a queue of those who wait for it. Only the first in the queue, its *head*, looks at the
+//! flag; and while it does, it has time to rearrange those behind it as a policy wants. The policy here is the
+//! one that LibASL is compared with as SHFL-PB (section 4 of that paper, with N = 10): in place of NUMA nodes
+//! there are two classes of cores, and a counter lets exactly one from a little core pass after N from big ones.
+//! The best that a static proportion can do, and why it is not enough, is what that paper is about.
+//!
+//! ```text
+//!   taken: held by one that is no longer in the queue
+//!            │ looks                  tail ─────────────────────────┐
+//!          head ──next──► waiter ──next──► waiter ──next──► waiter ◄┘
+//!                                ▲            │
+//!                                └── moved ───┘  if it is the first one of the class wanted next
+//! ```
+//!
+//! The class that is wanted next depends on how many from big cores have become head since the last one from a
+//! little core: fewer than N, and it is big, otherwise little. If nobody of that class waits, the next in line is
+//! as good. Among those of one class the order is that of arrival. So from the time that a little one stands in
+//! line, at most N big ones become head before the first little one does.
+//!
+//! A head that has the flag leaves the queue and makes the next one head, so nobody stands in the queue while it
+//! holds the lock, and a place need not outlive the call: it is on the waiter's stack.
+//!
+//! What differs from the original: one waiter at most is moved for each head, to where it is next, and it may be
+//! the last in the queue, so the proportion is exact however short the queue. What the head has looked at
+//! is remembered by itself only. Everybody spins; with more threads than CPUs this is as bad as any strict queue.
+//!
+//! Invariants:
+//! 1. Between its change from false to true and the next store of false, `taken` belongs to the thread
+//!    that changed it. It is tried by the head, and by those who have found nobody in the queue.
+//! 2. There is one head while the queue is not empty: who found it empty, then who was told to by the head
+//!    before it, once, when that one left.
+//! 3. Links are written by the head, but for the `next` of the last place, which is written once by whoever
+//!    has found that place in `tail`. So the head may change a link behind which there is another place, and
+//!    the one of a place that it has made the last one before anybody could find it in `tail`.
+//! 4. Only a head leaves, so the places behind it stay where they are; and it leaves when nobody will
+//!    write to its place: it has taken `tail` back to null, or has seen who is behind.
+//! 5. `passed` is used by the head only.
+//!
+//! # Memory orderings
+//! `taken` is changed with acquire and stored with release: who takes the lock sees what the last holder
+//! wrote. A swap of `tail` releases a place, `next` is written with release and read with acquire, so the
+//! head sees places as their owners made them. `ready` is stored with release and read with acquire, and
+//! `tail` goes back to null with release and is swapped with acquire: a head sees all links and the counter as
+//! the head before it left them.
+
+use super::RawLock;
+use super::class::{Class, class_of_this_thread};
+use crate::wait::{Policy, Spin};
+use platform::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::ptr;
+
+/// The shuffle lock that lets `BIG` from big cores pass for one from a little core. Spins. See the module's text.
+///
+/// ```
+/// use manx::lock::{Class, RawLock, Shfl, set_class_of_this_thread};
+///
+/// static LOCK: Shfl = Shfl::new(); // 10 to 1
+/// std::thread::scope(|scope| {
+///     for class in [Class::Big, Class::Little] {
+///         scope.spawn(move || {
+///             set_class_of_this_thread(class);
+///             LOCK.lock();
+///             // SAFETY: held by this thread.
+///             unsafe { LOCK.unlock(()) };
+///         });
+///     }
+/// });
+/// ```
+#[derive(Debug)]
+pub struct Shfl<const BIG: u32 = 10> {
+    taken: AtomicBool,
+    /// How many from big cores have become head since one from a little core did; no more than `BIG` matter.
+    passed: AtomicU32,
+    tail: AtomicPtr<Place>,
+}
+
+/// A place in the queue, on its owner's stack.
+#[repr(align(128))]
+struct Place {
+    next: AtomicPtr<Place>,
+    /// It is the head. Stored once, by the head before.
+    ready: AtomicBool,
+    class: Class,
+}
+
+/// What a head has found out about those behind it.
+struct Search {
+    wanted: Class,
+    /// The last place that is known not to be of the class wanted.
+    seen: *const Place,
+    /// The next one is of that class.
+    found: bool,
+}
+
+impl<const BIG: u32> Shfl<BIG> {
+    platform::const_fn! {
+        /// A free lock.
+        pub const fn new() -> Self {
+            Shfl {
+                taken: AtomicBool::new(false),
+                passed: AtomicU32::new(0),
+                tail: AtomicPtr::new(ptr::null_mut()),
+            }
+        }
+    }
+
+    /// Something that stands for the last one in line, and differs once another one stands behind it. To
+    /// compare; its value means nothing.
+    pub fn last_in_line(&self) -> usize {
+        self.tail.load(Ordering::Relaxed).addr()
+    }
+
+    #[inline]
+    fn take(&self) -> bool {
+        // Acquire pairs with the release in `unlock`. A failure learns nothing.
+        self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes the lock, if nobody stands in line for it.
+    #[inline]
+    fn take_if_nobody_waits(&self) -> bool {
+        // Relaxed: the order of arrival is meant, not the order of memory.
+        self.tail.load(Ordering::Relaxed).is_null() && self.take()
+    }
+
+    #[cold]
+    fn lock_contended(&self) {
+        let place = Place {
+            next: AtomicPtr::new(ptr::null_mut()),
+            ready: AtomicBool::new(false),
+            class: class_of_this_thread(),
+        };
+        self.enter(&place);
+        // Here it is the head, until it has left.
+        let mut search = Search { wanted: self.count(place.class), seen: &place, found: false };
+        Spin.until(|| {
+            self.search(&place, &mut search);
+            !self.taken.load(Ordering::Relaxed) && self.take()
+        });
+        self.leave(&place, &mut search);
+    }
+
+    /// Stands in line, and waits to be the head.
+    fn enter(&self, place: &Place) {
+        let before = self.tail.swap(ptr::from_ref(place).cast_mut(), Ordering::AcqRel);
+        if before.is_null() {
+            return;
+        }
+        // SAFETY: by Invariant 4 it has not left, and will not until this is written.
+        unsafe { (*before).next.store(ptr::from_ref(place).cast_mut(), Ordering::Release) };
+        Spin.until(|| place.ready.load(Ordering::Acquire));
+    }
+
+    /// Counts the new head; returns which class is wanted next.
+    fn count(&self, class: Class) -> Class {
+        // Relaxed: by Invariant 5.
+        let passed = match class {
+            Class::Big => self.passed.load(Ordering::Relaxed).saturating_add(1),
+            Class::Little => 0,
+        };
+        self.passed.store(passed, Ordering::Relaxed);
+        if passed < BIG { Class::Big } else { Class::Little }
+    }
+
+    /// Looks at those who have arrived since it last looked, and moves the first one of the class wanted to
+    /// where it is next. Ends when it has found one, or seen the last one.
+    fn search(&self, head: &Place, search: &mut Search) {
+        while !search.found {
+            // SAFETY: the head itself, or behind it (Invariant 4).
+            let seen = unsafe { &*search.seen };
+            let place = seen.next.load(Ordering::Acquire);
+            if place.is_null() {
+                return;
+            }
+            // SAFETY: as above.
+            if unsafe { (*place).class } != search.wanted {
+                search.seen = place;
+            } else if ptr::eq(seen, head) || self.move_to_front(head, seen, place) {
+                search.found = true;
+            } else {
+                // It was the last, and somebody is about to stand behind it: another time.
+                return;
+            }
+        }
+    }
+
+    /// Makes `place`, which is behind `before`, the next one. Returns false, and has changed nothing, if somebody
+    /// is about to write to it.
+    fn move_to_front(&self, head: &Place, before: &Place, place: *mut Place) -> bool {
+        // SAFETY: behind the head (Invariant 4).
+        let moved = unsafe { &*place };
+        let behind = moved.next.load(Ordering::Acquire);
+        // Relaxed, here and below: published with `tail`, or with `ready` when the head leaves.
+        before.next.store(behind, Ordering::Relaxed);
+        if behind.is_null() {
+            // It is the last one, and `before` becomes it, unless somebody has found it in `tail`.
+            let last = ptr::from_ref(before).cast_mut();
+            if self.tail.compare_exchange(place, last, Ordering::Release, Ordering::Relaxed).is_err() {
+                before.next.store(place, Ordering::Relaxed);
+                return false;
+            }
+        }
+        moved.next.store(head.next.load(Ordering::Relaxed), Ordering::Relaxed);
+        head.next.store(place, Ordering::Relaxed);
+        true
+    }
+
+    /// Leaves the queue, with the lock, and makes the next one head.
+    fn leave(&self, head: &Place, search: &mut Search) {
+        // Whoever has come since it last looked counts too.
+        self.search(head, search);
+        let mut next = head.next.load(Ordering::Acquire);
+        if next.is_null() {
+            // Release: the next head sees the counter.
+            let own = ptr::from_ref(head).cast_mut();
+            let gone = ptr::null_mut();
+            if self.tail.compare_exchange(own, gone, Ordering::Release, Ordering::Relaxed).is_ok() {
+                return;
+            }
+            Spin.until(|| {
+                next = head.next.load(Ordering::Acquire);
+                !next.is_null()
+            });
+        }
+        // SAFETY: it waits until it is told (Invariants 2 and 4).
+        unsafe { (*next).ready.store(true, Ordering::Release) };
+    }
+}
+
+// SAFETY: by Invariant 1, and by the orderings in the module's text. Places do not know where the lock is.
+unsafe impl<const BIG: u32> RawLock for Shfl<BIG> {
+    type Held = ();
+    const NAME: &'static str = "shfl-pb";
+
+    fn new() -> Self {
+        Shfl::new()
+    }
+
+    #[inline]
+    fn lock(&self) {
+        if !self.take_if_nobody_waits() {
+            self.lock_contended();
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<()> {
+        self.take_if_nobody_waits().then_some(())
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, (): ()) {
+        self.taken.store(false, Ordering::Release);
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.taken.load(Ordering::Relaxed)
+    }
+}
