@@ -60,6 +60,7 @@ struct Waiter {
     place: usize,
     ticket: u64,
     set: u32,
+    expected: u32,
     woken: bool,
     thread: Thread,
 }
@@ -116,7 +117,7 @@ fn sleep(word: &AtomicU32, expected: u32, set: u32) -> Outcome {
         let mut queues = queues();
         queues.tickets += 1;
         let ticket = queues.tickets;
-        queues.waiters.push(Waiter { place: place(word), ticket, set, woken: false, thread });
+        queues.waiters.push(Waiter { place: place(word), ticket, set, expected, woken: false, thread });
         ticket
     };
     fence(Ordering::SeqCst);
@@ -153,10 +154,22 @@ pub fn wake(word: &AtomicU32, count: u32) -> usize {
 /// returns how many it woke.
 pub fn wake_set(word: &AtomicU32, count: u32, set: u32) -> usize {
     fence(Ordering::SeqCst);
+    wake_some(word, count, |waiter| waiter.set & set != 0)
+}
+
+/// Adds 1 to `word` and wakes at most `count` of the threads that wait there, in one step as far as any [`wait`]
+/// can tell: none that came for the new value. Returns how many it woke.
+pub fn advance(word: &AtomicU32, count: u32) -> usize {
+    let old = word.fetch_add(1, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    wake_some(word, count, |waiter| old.wrapping_sub(waiter.expected) <= u32::MAX / 2)
+}
+
+fn wake_some(word: &AtomicU32, count: u32, wanted: impl Fn(&Waiter) -> bool) -> usize {
     let mut queues = queues();
     let mut woken = 0;
     for waiter in &mut queues.waiters {
-        if waiter.place == place(word) && waiter.set & set != 0 && !waiter.woken && woken < count as usize {
+        if waiter.place == place(word) && wanted(waiter) && !waiter.woken && woken < count as usize {
             waiter.woken = true;
             waiter.thread.unpark();
             woken += 1;

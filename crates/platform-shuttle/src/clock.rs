@@ -51,6 +51,11 @@ pub fn thread_cpu_ns() -> u64 {
     now_ns()
 }
 
+/// The CPU time that all threads have used; no better than [`now_ns`] here.
+pub fn process_cpu_ns() -> u64 {
+    now_ns()
+}
+
 /// The time in ticks, which are nanoseconds here.
 pub fn ticks() -> u64 {
     now_ns()

@@ -78,6 +78,7 @@ struct Waiter {
     place: usize,
     ticket: u64,
     set: u32,
+    expected: u32,
     woken: bool,
     thread: Thread,
 }
@@ -104,12 +105,12 @@ fn place(word: &AtomicU32) -> usize {
 }
 
 /// Stands in the queue of `word`; returns its ticket.
-fn enter(word: &AtomicU32, set: u32) -> u64 {
+fn enter(word: &AtomicU32, expected: u32, set: u32) -> u64 {
     let thread = thread::current();
     let mut queues = queues();
     queues.tickets += 1;
     let ticket = queues.tickets;
-    queues.waiters.push(Waiter { place: place(word), ticket, set, woken: false, thread });
+    queues.waiters.push(Waiter { place: place(word), ticket, set, expected, woken: false, thread });
     ticket
 }
 
@@ -154,7 +155,7 @@ pub fn wait_until(word: &AtomicU32, expected: u32, deadline_ns: u64) -> Outcome 
 
 /// Sleeps while `word` is `expected`, until woken, or until this end comes.
 fn sleep(word: &AtomicU32, expected: u32, set: u32, end: Option<Outcome>) -> Outcome {
-    let ticket = enter(word, set);
+    let ticket = enter(word, expected, set);
     if word.load(Ordering::SeqCst) != expected {
         return if leave(ticket, false) { Outcome::Woken } else { Outcome::Changed };
     }
@@ -183,9 +184,20 @@ pub fn wake(word: &AtomicU32, count: u32) -> usize {
 /// returns how many it woke.
 pub fn wake_set(word: &AtomicU32, count: u32, set: u32) -> usize {
     step();
+    wake_some(word, count, |waiter| waiter.set & set != 0)
+}
+
+/// Adds 1 to `word` and wakes at most `count` of the threads that wait there, in one step as far as any [`wait`]
+/// can tell: none that came for the new value. Returns how many it woke.
+pub fn advance(word: &AtomicU32, count: u32) -> usize {
+    let old = word.fetch_add(1, Ordering::SeqCst);
+    wake_some(word, count, |waiter| old.wrapping_sub(waiter.expected) <= u32::MAX / 2)
+}
+
+fn wake_some(word: &AtomicU32, count: u32, wanted: impl Fn(&Waiter) -> bool) -> usize {
     let woken: Vec<Thread> = {
         let mut queues = queues();
-        let here = |waiter: &&mut Waiter| waiter.place == place(word) && waiter.set & set != 0;
+        let here = |waiter: &&mut Waiter| waiter.place == place(word) && wanted(waiter);
         let mut asleep: Vec<&mut Waiter> =
             queues.waiters.iter_mut().filter(here).filter(|waiter| !waiter.woken).collect();
         while asleep.len() > count as usize {

@@ -68,6 +68,7 @@ const WAIT: usize = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
 const WAIT_UNTIL: usize = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG) as usize;
 const WAKE_SET: usize = (libc::FUTEX_WAKE_BITSET | libc::FUTEX_PRIVATE_FLAG) as usize;
 const WAKE: usize = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
+const WAKE_AND_CHANGE: usize = (libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG) as usize;
 
 /// Sleeps while `word` is `expected`, until woken.
 ///
@@ -143,6 +144,30 @@ pub fn wake_set(word: &AtomicU32, count: u32, set: u32) -> usize {
     check(result).unwrap_or(0)
 }
 
+/// Adds 1 to `word` and wakes at most `count` of the threads that wait there, in one step as far as any
+/// [`wait`] can tell: who comes to wait for the new value cannot be woken by this, in whatever order threads are
+/// woken. Returns how many it woke.
+///
+/// ```
+/// use platform::{atomic::{AtomicU32, Ordering}, futex};
+///
+/// let word = AtomicU32::new(7);
+/// assert_eq!(futex::advance(&word, 1), 0);
+/// assert_eq!(word.load(Ordering::Relaxed), 8);
+/// ```
+pub fn advance(word: &AtomicU32, count: u32) -> usize {
+    // Add 1; and if it was 0 before, wake one of the second word's, which is the same word: once in 2³².
+    const ADD_ONE: usize = 1 << 28 | 1 << 12;
+    let (place, count) = (word.as_ptr().addr(), count.min(i32::MAX as u32) as usize);
+    // SAFETY: the kernel adds to the word, atomically, and the word lives until the call returns.
+    let result = unsafe { syscall6(libc::SYS_futex, place, WAKE_AND_CHANGE, count, 0, place, ADD_ONE) };
+    check(result).unwrap_or_else(|_| {
+        // A sandbox that does not know the operation, and has left the word alone.
+        word.fetch_add(1, crate::atomic::Ordering::SeqCst);
+        wake(word, count as u32)
+    })
+}
+
 /// Wakes at most `count` of the threads that wait at `word`; returns how many it woke.
 pub fn wake(word: &AtomicU32, count: u32) -> usize {
     let count = count.min(i32::MAX as u32) as usize;
@@ -216,6 +241,18 @@ mod tests {
         let waiter = std::thread::spawn(|| while wait_set(&WORD, 0, 2, None) != Outcome::Woken {});
         while wake(&WORD, 1) == 0 {}
         waiter.join().expect("woken");
+    }
+
+    #[test]
+    fn an_advance_wakes_those_of_the_old_value() {
+        static WORD: AtomicU32 = AtomicU32::new(u32::MAX - 1);
+        for before in [u32::MAX - 1, u32::MAX, 0] {
+            let waiter = std::thread::spawn(move || while wait(&WORD, before) != Outcome::Changed {});
+            let woken = advance(&WORD, 1);
+            waiter.join().expect("woken, or the word had changed");
+            assert!(woken <= 1);
+            assert_eq!(WORD.load(Ordering::Relaxed), before.wrapping_add(1));
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //! | 0 | free |
 //! | 1 | held, and nobody sleeps |
 //! | 2 | held, and perhaps somebody sleeps |
+//! | 3 | held, nobody sleeps, and the holder looks at its slice when it releases ([`super::slice`]) |
 //! | 2 + [`MARKED`] | the same, and perhaps somebody is overdue |
 //!
 //! | `side` | meaning |
@@ -78,6 +79,8 @@ pub use super::slice::Thread;
 const HELD: u32 = 1;
 /// `word`: held, and perhaps somebody sleeps.
 const SLEEPERS: u32 = 2;
+/// `word`: held, nobody sleeps, and the holder may yield when it releases.
+const YIELDING: u32 = 3;
 /// `word`: perhaps somebody is overdue; with [`SLEEPERS`] only.
 pub const MARKED: u32 = 4;
 
@@ -153,11 +156,19 @@ pub fn acquire_slow(
     wait: &Wait,
 ) -> Result<Acquired, TimedOut> {
     thread.met_contention();
-    if spin::until_acquired(word, side, thread) {
+    let to = if thread.is_over(clock::ticks()) { YIELDING } else { HELD };
+    if spin::until_acquired(word, side, thread, to) {
         return Ok(Acquired::default());
     }
-    let mut waiter =
-        Waiter { word, side, wait, began_ns: clock::now_ns(), patience_ns: 0, got: Acquired::default() };
+    let mut waiter = Waiter {
+        word,
+        side,
+        thread,
+        wait,
+        began_ns: clock::now_ns(),
+        patience_ns: 0,
+        got: Acquired::default(),
+    };
     let result = waiter.sleep_until_acquired();
     thread.slept();
     result.map(|()| waiter.got)
@@ -198,7 +209,7 @@ fn release_and_wake(word: &AtomicU32, side: &AtomicU32) -> bool {
             continue;
         }
         if word.compare_exchange(seen, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
-            return seen != HELD && futex::wake(word, 1) > 0;
+            return seen == SLEEPERS && futex::wake(word, 1) > 0;
         }
     }
 }
@@ -224,6 +235,7 @@ fn offer(side: &AtomicU32) -> bool {
 struct Waiter<'a> {
     word: &'a AtomicU32,
     side: &'a AtomicU32,
+    thread: &'a Thread,
     wait: &'a Wait,
     began_ns: u64,
     /// How long the last sleep was meant to be.
@@ -253,7 +265,7 @@ impl Waiter<'_> {
                 Outcome::TimedOut => self.check_deadline()?,
                 Outcome::Woken => {
                     self.got.sleeps += 1;
-                    if spin::after_sleep(self.word) {
+                    if spin::after_sleep(self.word, self.thread, SLEEPERS) {
                         return Ok(true);
                     }
                 }
@@ -261,8 +273,9 @@ impl Waiter<'_> {
             }
             if bounded && clock::now_ns() >= window_end_ns {
                 // An offer that has been there for the whole sleep is nobody's.
-                let stale = offered & OFFERED != 0 && self.side.load(Ordering::Relaxed) == offered;
-                return Ok(stale && self.accept(offered));
+                let now = self.side.load(Ordering::Relaxed);
+                let same = (now ^ offered) & (OVERDUE | OFFERED) == 0;
+                return Ok(offered & OFFERED != 0 && same && self.accept(now));
             }
         }
     }
