@@ -4,6 +4,7 @@
 //! interrupted experiment shows and writes what it has measured, and exits with 130 as a shell would.
 
 mod conduct;
+mod engines;
 mod progress;
 
 use crate::failure::Failure;
@@ -32,6 +33,8 @@ enum Experiment {
     Inversion(InversionArgs),
     /// What the guard costs programs that need no repair
     Guard(GuardArgs),
+    /// What Manx's locks make of databases that have more threads than CPUs
+    Engines(engines::EnginesArgs),
     /// How late each way of waiting notices that its wait is over, and the CPU it burns until then
     Wait(WaitArgs),
 }
@@ -110,6 +113,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         None => list(),
         Some(Experiment::Inversion(args)) => inversion(args),
         Some(Experiment::Guard(args)) => guard(args),
+        Some(Experiment::Engines(args)) => engines::engines(args),
         Some(Experiment::Wait(args)) => wait(args),
     }
 }
@@ -119,6 +123,7 @@ fn list() -> Result<u8, Failure> {
 The experiments:
   inversion  what threads of high priority do to an engine that busy-waits, and what the guard makes of it
   guard      what the guard costs programs that need no repair
+  engines    what Manx's locks make of databases that have more threads than CPUs
   wait       how late each way of waiting notices that its wait is over, and the CPU it burns until then
 
 `manx bench NAME --help` shows an experiment's options; `--quick` is a smoke check of each.

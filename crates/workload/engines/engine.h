@@ -12,7 +12,9 @@
 //!    that began are waited for, so the longest stalls are never cut off.
 //! 2. Each thread counts into its own histogram and adds it to its class's shared one when a new second
 //!    begins, outside of what is timed. Nothing is allocated after the start.
-//! 3. A thread is `boosted` for the whole run if it is one of the first `--boost` threads, also outside the
+//! 3. An engine that keeps data checks it at the end. One that lost any fails and prints no result: the
+//!    throughput of a broken run is worth nothing.
+//! 4. A thread is `boosted` for the whole run if it is one of the first `--boost` threads, also outside the
 //!    window in which its niceness really differs; `normal` otherwise.
 
 #ifndef MANX_ENGINES_ENGINE_H
@@ -63,6 +65,9 @@ struct engine {
     enum outcome (*operate)(struct worker *worker);
     /// Ends one thread's session, or null
     void (*end)(struct worker *worker);
+    /// Called when all threads have ended: ends the program if an update was lost or a record is broken, and
+    /// returns how many updates it has accounted for, those of the warm-up included. Null: nothing to check
+    uint64_t (*verify)(void);
     /// Closes what `open` opened, or null
     void (*close)(void);
 };
@@ -177,14 +182,14 @@ static void *worker_main(void *argument) {
         if (begin >= measure_to_ns)
             break;
         enum outcome outcome = engine->operate(self);
-        if (begin < measure_from_ns)
-            continue;
-        if (outcome != DONE) {
+        if (outcome != DONE) { // also before the measured time: what is broken is broken
             self->errors++;
             if (self->errors > 1000)
                 break; // the engine has failed for good; the result says so
             continue;
         }
+        if (begin < measure_from_ns)
+            continue;
         uint64_t end = now_ns();
         unsigned began_in = (unsigned)((begin - measure_from_ns) / 1000000000u);
         if (began_in != second) {
@@ -256,7 +261,7 @@ static inline void print_options(FILE *out, const struct option_spec *const *tab
     fputs("},", out);
 }
 
-static inline void print_result(FILE *out, const struct option_spec *const *tables) {
+static inline void print_result(FILE *out, const struct option_spec *const *tables, uint64_t verified) {
     struct shared_histogram *classes = allocate(3, sizeof *classes); // normal, boosted, all
     for (int i = 0; i < 3; i++)
         shared_histogram_clear(&classes[i]);
@@ -278,6 +283,7 @@ static inline void print_result(FILE *out, const struct option_spec *const *tabl
     print_text(out, engine->version ? engine->version() : "");
     fputc(',', out);
     print_options(out, tables);
+    fprintf(out, "\"verified_updates\":%llu,", (unsigned long long)verified);
     fprintf(out, "\"throughput_per_s\":%.3f,\"errors\":%llu,\"conflicts\":%llu,\"first_error\":",
             (double)classes[2].count / option_seconds, (unsigned long long)errors, (unsigned long long)conflicts);
     print_text(out, first_error);
@@ -361,7 +367,7 @@ static inline int engine_main(int argc, char **argv, const struct engine *which)
     for (unsigned i = 0; i < threads; i++)
         pthread_join(workers[i].handle, NULL);
 
-    print_result(stdout, tables);
+    print_result(stdout, tables, engine->verify ? engine->verify() : 0);
     if (engine->close)
         engine->close();
     if (fflush(stdout) != 0)

@@ -4,11 +4,13 @@ pub mod choice;
 pub mod compiler;
 pub mod library;
 pub mod output;
+pub mod package;
 
 pub use choice::{Choice, Engines, Kind};
 pub use compiler::Compiler;
 pub use library::Library;
 pub use output::Output;
+pub use package::Package;
 
 use crate::child;
 use crate::error::{Error, reason};
@@ -46,6 +48,10 @@ pub enum Start<'a> {
     AsIs,
     /// Under `manx run`; the path is that of `manx`
     Guarded(&'a Path),
+    /// Under `manx run --lock=MODE`; the path is that of `manx`
+    Locked(&'a Path, &'a str),
+    /// With somebody else's library preloaded
+    Preloaded(&'a Path),
 }
 
 /// What a run of an engine is told.
@@ -112,6 +118,16 @@ pub fn command(program: &Path, start: Start) -> Command {
             command.args(["run", "--"]).arg(program);
             command
         }
+        Start::Locked(manx, lock) => {
+            let mut command = Command::new(manx);
+            command.arg("run").arg(format!("--lock={lock}")).arg("--").arg(program);
+            command
+        }
+        Start::Preloaded(library) => {
+            let mut command = Command::new(program);
+            command.env("LD_PRELOAD", library);
+            command
+        }
     }
 }
 
@@ -120,6 +136,15 @@ pub fn command(program: &Path, start: Start) -> Command {
 /// # Errors
 /// If it fails, prints what does not add up, or counts errors.
 pub fn run(program: &Program, start: Start, load: &Load) -> Result<Sample, Error> {
+    // A stalled engine takes far longer than it was asked to; one that hangs must end all the same.
+    run_within(program, start, load, load.expected() * 5 + Duration::from_secs(60))
+}
+
+/// The same with another limit on the time from start to end.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_within(program: &Program, start: Start, load: &Load, limit: Duration) -> Result<Sample, Error> {
     let mut command = command(&program.path, start);
     command.args(&program.arguments).args(load.arguments());
     let home = if program.home {
@@ -134,8 +159,6 @@ pub fn run(program: &Program, start: Start, load: &Load) -> Result<Sample, Error
     } else {
         None
     };
-    // A stalled engine takes far longer than it was asked to; one that hangs must end all the same.
-    let limit = load.expected() * 5 + Duration::from_secs(60);
     let finished = child::run(command, limit)?;
     drop(home);
     Output::sample(&finished.stdout).map_err(|reason| Error::Failed {
@@ -161,6 +184,12 @@ mod tests {
         assert_eq!(words(&command(program, Start::AsIs)), ["/x/driver"]);
         let guarded = command(program, Start::Guarded(Path::new("/y/manx")));
         assert_eq!(words(&guarded), ["/y/manx", "run", "--", "/x/driver"]);
+        let locked = command(program, Start::Locked(Path::new("/y/manx"), "fifo"));
+        assert_eq!(words(&locked), ["/y/manx", "run", "--lock=fifo", "--", "/x/driver"]);
+        let preloaded = command(program, Start::Preloaded(Path::new("/z/lock.so")));
+        assert_eq!(words(&preloaded), ["/x/driver"]);
+        let variables: Vec<_> = preloaded.get_envs().collect();
+        assert_eq!(variables, [("LD_PRELOAD".as_ref(), Some("/z/lock.so".as_ref()))]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! | [`harness`] | variants in turn, round after round; what was measured is kept |
 //! | [`child`], [`interrupt`] | a measured program in a session of its own, and Ctrl-C |
 //! | [`inversion`] | the experiment of Andreoli and Cucinotta, figures 2 to 4 |
+//! | [`engines`] | databases as they are, under `manx run`, and with others' lock libraries |
 //! | [`guard`] | what the guard costs programs that need no repair |
 //! | [`waiting`], [`waits`] | how late each way of waiting notices, and the CPU it burns |
 //!
@@ -13,6 +14,7 @@
 
 pub mod child;
 pub mod engine;
+pub mod engines;
 pub mod error;
 pub mod guard;
 pub mod harness;

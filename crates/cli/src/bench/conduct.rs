@@ -19,7 +19,7 @@ pub(super) fn conduct(
     name: &str,
     common: &Common,
     measure: impl FnOnce(&mut Bench) -> Result<(), Error>,
-    conclude: fn(&mut Report),
+    conclude: impl FnOnce(&mut Report),
 ) -> Result<u8, Failure> {
     // Opened first, so that nobody measures for an hour and then cannot write.
     let json = common.json.as_deref().map(open).transpose()?;

@@ -7,7 +7,7 @@ use crate::error::Error;
 use std::path::PathBuf;
 
 /// What brings WiredTiger to this machine.
-pub(super) const PACKAGE: &str = "libwiredtiger-dev";
+const PACKAGE: &str = "libwiredtiger-dev";
 
 /// The engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! everything that went into it, so that a second run starts at once and a changed source or library is
 //! compiled anew. It is written under another name and renamed, so that two runs at a time do no harm.
 
-use super::choice::PACKAGE;
+use super::package;
 use crate::error::{Error, reason};
 use std::ffi::OsString;
 use std::fs;
@@ -13,12 +13,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The sources, by file name.
-const SOURCES: [(&str, &str); 12] = [
+const SOURCES: [(&str, &str); 19] = [
     ("options.h", include_str!("../../engines/options.h")),
     ("histogram.h", include_str!("../../engines/histogram.h")),
     ("random.h", include_str!("../../engines/random.h")),
     ("engine.h", include_str!("../../engines/engine.h")),
     ("records.h", include_str!("../../engines/records.h")),
+    ("ledger.h", include_str!("../../engines/ledger.h")),
+    ("log_structured.h", include_str!("../../engines/log_structured.h")),
+    ("sqlite.c", include_str!("../../engines/sqlite.c")),
+    ("leveldb.c", include_str!("../../engines/leveldb.c")),
+    ("rocksdb.c", include_str!("../../engines/rocksdb.c")),
+    ("kyoto.c", include_str!("../../engines/kyoto.c")),
+    ("lmdb.c", include_str!("../../engines/lmdb.c")),
     ("wiredtiger.c", include_str!("../../engines/wiredtiger.c")),
     ("snapshot.c", include_str!("../../engines/snapshot.c")),
     ("bounded.c", include_str!("../../engines/bounded.c")),
@@ -128,12 +135,17 @@ impl Compiler {
 
 /// What to do, as the compiler's words tell.
 fn help(words: &str) -> String {
+    if let Some(package) = package::missing(words) {
+        return match package.flag {
+            "-lwiredtiger" => format!(
+                "{}, or name a library with --library, or choose --engine snapshot, which needs none",
+                package.remedy()
+            ),
+            _ => package.remedy(),
+        };
+    }
     let missing = |name: &str| words.lines().any(|line| line.contains(name));
-    if missing("-lwiredtiger") || missing("wiredtiger.h: No such file") {
-        format!(
-            "WiredTiger's header and library are missing: install them (Debian: apt-get install {PACKAGE}), or name a library with --library, or choose --engine snapshot, which needs none"
-        )
-    } else if missing(".h: No such file") || missing("no include path") {
+    if missing(".h: No such file") || missing("no include path") {
         "headers of the C library are missing: install them (Debian: apt-get install libc6-dev)".into()
     } else {
         "the engines need a C compiler that knows GNU C11, such as gcc or clang; CC names another one".into()

@@ -17,6 +17,9 @@ pub struct Output {
     pub engine: String,
     /// What was measured, in its own words
     pub version: String,
+    /// Updates that the engine looked for at its end, and found; 0 for one that keeps nothing
+    #[serde(default)]
+    pub verified_updates: u64,
     /// Operations that were begun in a second of the measured time
     pub throughput_per_s: f64,
     /// Operations that failed
@@ -121,6 +124,7 @@ impl Output {
             ("slowest_of_mean", output.slowest_of_mean),
             ("slowest_of_fastest", output.slowest_of_fastest),
             ("conflicts", output.conflicts as f64),
+            ("verified_updates", output.verified_updates as f64),
         ]);
         for (class, counts) in [("", &output.all), ("normal_", &output.normal), ("boosted_", &output.boosted)]
         {

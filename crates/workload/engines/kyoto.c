@@ -1,0 +1,117 @@
+//! Kyoto Cabinet under 8 threads, half gets and half sets: the file hash database, or the cache in memory.
+//!
+//!     cc -O2 -pthread kyoto.c -lkyotocabinet -lm
+//!
+//! `--mode=hash` (HashDB) takes a reader-writer lock over the whole database and one of its record locks in
+//! each operation; `--mode=cache` (CacheDB) one of 16 mutexes, for the time of a hash table look-up and of
+//! moving the record to the front of its list. Both go through the library's C interface.
+
+#include "ledger.h"
+
+#include <kclangc.h>
+
+static const char *option_home = NULL, *option_mode = "hash";
+
+static const struct option_spec options[] = {
+    LEDGER_OPTIONS,
+    {"home", OPTION_TEXT, &option_home, 0, 0, NULL, "an empty folder for the database (required by --mode=hash)"},
+    {"mode", OPTION_WORD, &option_mode, 0, 0, "hash|cache", "HashDB in a file, or CacheDB in memory (hash)"},
+    {0},
+};
+
+static KCDB *database;
+
+static _Noreturn void give_up(const char *what) {
+    fail(1, "%s: %s (%s)", what, kcecodename(kcdbecode(database)), kcdbemsg(database));
+}
+
+static const char *version(void) {
+    static char text[64];
+    snprintf(text, sizeof text, "Kyoto Cabinet %s", KCVERSION);
+    return text;
+}
+
+static void open_engine(unsigned threads) {
+    char path[4096] = "*"; // CacheDB
+    if (strcmp(option_mode, "hash") == 0) {
+        if (!option_home)
+            fail(2, "--home is missing: an empty folder for the database");
+        int length = snprintf(path, sizeof path, "%s/records.kch", option_home);
+        if (length < 0 || (size_t)length >= sizeof path)
+            fail(2, "--home: longer than %zu bytes", sizeof path - sizeof "/records.kch");
+    }
+    ledger_init(threads);
+    database = kcdbnew();
+    if (!kcdbopen(database, path, KCOWRITER | KCOCREATE))
+        give_up(path);
+    char *value = allocate(1, option_value_bytes);
+    for (uint64_t i = 1; i <= option_records; i++) {
+        const uint64_t key = ledger_key(i);
+        ledger_load(value, i);
+        if (!kcdbset(database, (const char *)&key, sizeof key, value, option_value_bytes))
+            give_up("load a record");
+    }
+    free(value);
+}
+
+static void *open_session(struct worker *worker) {
+    (void)worker;
+    // One byte more, so that a value that is too long is seen to be.
+    return allocate(1, option_value_bytes + 1);
+}
+
+static enum outcome operate(struct worker *worker) {
+    char *value = worker->session;
+    uint64_t number = 1 + random_below(&worker->random, option_records);
+    const uint64_t key = ledger_key(number);
+    if (random_bits(&worker->random) & 1) {
+        ledger_next(value, number, worker);
+        if (!kcdbset(database, (const char *)&key, sizeof key, value, option_value_bytes)) {
+            note_error("set: %s", kcecodename(kcdbecode(database)));
+            return FAILED;
+        }
+        ledger_note(number, worker);
+        return DONE;
+    }
+    int32_t bytes = kcdbgetbuf(database, (const char *)&key, sizeof key, value, option_value_bytes + 1);
+    if (bytes < 0) {
+        note_error("get: %s", kcecodename(kcdbecode(database)));
+        return FAILED;
+    }
+    return ledger_found(value, (size_t)bytes, number, worker);
+}
+
+static uint64_t verify(void) {
+    if (kcdbcount(database) != (int64_t)option_records)
+        fail(1, "self-check: %lld records instead of %llu", (long long)kcdbcount(database),
+             (unsigned long long)option_records);
+    char *value = allocate(1, option_value_bytes + 1);
+    for (uint64_t i = 1; i <= option_records; i++) {
+        const uint64_t key = ledger_key(i);
+        int32_t bytes = kcdbgetbuf(database, (const char *)&key, sizeof key, value, option_value_bytes + 1);
+        ledger_settle(bytes < 0 ? NULL : value, (size_t)bytes, i);
+    }
+    free(value);
+    return ledger_puts();
+}
+
+static void close_engine(void) {
+    if (!kcdbclose(database))
+        give_up("close the database");
+    kcdbdel(database);
+}
+
+int main(int argc, char **argv) {
+    const struct engine kyoto = {
+        .name = "kyoto",
+        .summary = "Kyoto Cabinet under several threads; the result is one JSON object on standard output.",
+        .options = options,
+        .version = version,
+        .open = open_engine,
+        .session = open_session,
+        .operate = operate,
+        .verify = verify,
+        .close = close_engine,
+    };
+    return engine_main(argc, argv, &kyoto);
+}

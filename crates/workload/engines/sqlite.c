@@ -1,0 +1,197 @@
+//! SQLite under several threads: half reads of a row, half updates of one, each a transaction of its own.
+//!
+//!     cc -O2 -pthread sqlite.c -lsqlite3 -lm
+//!
+//! `--mode=shared`: one connection in serialized mode, which all threads use; each call into the library takes the
+//! connection's recursive mutex. The database is in memory, so that nothing but the library is measured.
+//! `--mode=wal`: a connection a thread and a write-ahead log, not synced to the disk; writers take turns by file
+//! locks and the library's busy handler, which sleeps.
+//!
+//! An update counts its row up, so the sum over all rows is the number of updates that were not lost.
+
+#include "engine.h"
+
+#include <sqlite3.h>
+
+static const char *option_home = NULL, *option_mode = "shared";
+static uint64_t option_records = 10000, option_value_bytes = 100;
+
+static const struct option_spec options[] = {
+    {"records", OPTION_COUNT, &option_records, 1, 1e8, NULL, "rows to load (10000)"},
+    {"value-bytes", OPTION_COUNT, &option_value_bytes, 1, 1 << 20, NULL, "size of a row's payload (100)"},
+    {"home", OPTION_TEXT, &option_home, 0, 0, NULL, "an empty folder for the database (required by --mode=wal)"},
+    {"mode", OPTION_WORD, &option_mode, 0, 0, "shared|wal",
+     "one connection for all threads, or one each and a write-ahead log (shared)"},
+    {0},
+};
+
+/// How long the library tries for a lock before it gives up with SQLITE_BUSY.
+enum { BUSY_MS = 10000 };
+
+/// One thread's statements; in shared mode they belong to the one connection.
+struct client {
+    sqlite3 *connection;
+    sqlite3_stmt *read, *update;
+    uint64_t updates;
+};
+
+static sqlite3 *first_connection;
+static struct client *clients;
+static unsigned client_count;
+static char path[4096] = ":memory:";
+static bool shared;
+
+static void must(int error, sqlite3 *connection, const char *what) {
+    if (error)
+        fail(1, "%s: %s", what, connection ? sqlite3_errmsg(connection) : sqlite3_errstr(error));
+}
+
+static const char *version(void) {
+    static char text[64];
+    snprintf(text, sizeof text, "SQLite %s", sqlite3_libversion());
+    return text;
+}
+
+static void execute(sqlite3 *connection, const char *sql) {
+    must(sqlite3_exec(connection, sql, NULL, NULL, NULL), connection, sql);
+}
+
+static sqlite3 *connect(void) {
+    sqlite3 *connection;
+    int how = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | (shared ? SQLITE_OPEN_FULLMUTEX : SQLITE_OPEN_NOMUTEX);
+    must(sqlite3_open_v2(path, &connection, how, NULL), NULL, path);
+    must(sqlite3_busy_timeout(connection, BUSY_MS), connection, "set the busy handler");
+    if (!shared)
+        execute(connection, "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF");
+    return connection;
+}
+
+static sqlite3_stmt *prepare(sqlite3 *connection, const char *sql) {
+    sqlite3_stmt *statement;
+    must(sqlite3_prepare_v3(connection, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL), connection, sql);
+    return statement;
+}
+
+static void load(void) {
+    execute(first_connection, "CREATE TABLE records(id INTEGER PRIMARY KEY, updates INTEGER NOT NULL, value BLOB); BEGIN");
+    sqlite3_stmt *insert = prepare(first_connection, "INSERT INTO records VALUES(?1, 0, zeroblob(?2))");
+    for (uint64_t id = 1; id <= option_records; id++) {
+        sqlite3_bind_int64(insert, 1, (sqlite3_int64)id);
+        sqlite3_bind_int64(insert, 2, (sqlite3_int64)option_value_bytes);
+        if (sqlite3_step(insert) != SQLITE_DONE)
+            must(SQLITE_ERROR, first_connection, "load a row");
+        sqlite3_reset(insert);
+    }
+    sqlite3_finalize(insert);
+    execute(first_connection, "COMMIT");
+}
+
+static void open_engine(unsigned threads) {
+    shared = strcmp(option_mode, "shared") == 0;
+    if (!sqlite3_threadsafe())
+        fail(1, "this SQLite was built without threads (SQLITE_THREADSAFE=0)");
+    if (!shared) {
+        if (!option_home)
+            fail(2, "--home is missing: an empty folder for the database");
+        int length = snprintf(path, sizeof path, "%s/records.db", option_home);
+        if (length < 0 || (size_t)length >= sizeof path)
+            fail(2, "--home: longer than %zu bytes", sizeof path - sizeof "/records.db");
+    }
+    first_connection = connect();
+    load();
+    client_count = threads;
+    clients = allocate(threads, sizeof *clients);
+    for (unsigned i = 0; i < threads; i++) {
+        clients[i].connection = shared ? first_connection : connect();
+        clients[i].read = prepare(clients[i].connection, "SELECT updates, value FROM records WHERE id = ?1");
+        clients[i].update = prepare(clients[i].connection, "UPDATE records SET updates = updates + 1 WHERE id = ?1");
+    }
+}
+
+static void *open_session(struct worker *worker) {
+    return &clients[worker->index];
+}
+
+/// By the statement's own result, since another thread may have changed the connection's.
+static enum outcome refused(const char *what, int error) {
+    note_error("%s: %s", what, sqlite3_errstr(error));
+    return FAILED;
+}
+
+static enum outcome read_row(struct client *client, uint64_t id) {
+    sqlite3_bind_int64(client->read, 1, (sqlite3_int64)id);
+    int result = sqlite3_step(client->read);
+    bool whole = result == SQLITE_ROW && sqlite3_column_int64(client->read, 0) >= 0 &&
+                 sqlite3_column_bytes(client->read, 1) == (int)option_value_bytes;
+    int reset = sqlite3_reset(client->read);
+    if (whole && reset == SQLITE_OK)
+        return DONE;
+    if (result == SQLITE_ROW || result == SQLITE_DONE) {
+        note_error("read: row %llu is not what was loaded", (unsigned long long)id);
+        return FAILED;
+    }
+    return refused("read", result);
+}
+
+static enum outcome update_row(struct client *client, uint64_t id) {
+    sqlite3_bind_int64(client->update, 1, (sqlite3_int64)id);
+    int result = sqlite3_step(client->update);
+    int reset = sqlite3_reset(client->update);
+    if (result != SQLITE_DONE || reset != SQLITE_OK)
+        return refused("update", result != SQLITE_DONE ? result : reset);
+    client->updates++;
+    return DONE;
+}
+
+static enum outcome operate(struct worker *worker) {
+    uint64_t id = 1 + random_below(&worker->random, option_records);
+    return random_bits(&worker->random) & 1 ? update_row(worker->session, id) : read_row(worker->session, id);
+}
+
+/// The one number that a query returns.
+static uint64_t number(const char *sql) {
+    sqlite3_stmt *statement = prepare(first_connection, sql);
+    if (sqlite3_step(statement) != SQLITE_ROW)
+        must(SQLITE_ERROR, first_connection, sql);
+    uint64_t value = (uint64_t)sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return value;
+}
+
+static uint64_t verify(void) {
+    uint64_t made = 0;
+    for (unsigned i = 0; i < client_count; i++)
+        made += clients[i].updates;
+    uint64_t rows = number("SELECT count(*) FROM records"), held = number("SELECT sum(updates) FROM records");
+    if (rows != option_records || held != made)
+        fail(1, "self-check: %llu rows with %llu updates instead of %llu with %llu", (unsigned long long)rows,
+             (unsigned long long)held, (unsigned long long)option_records, (unsigned long long)made);
+    if (number("SELECT count(*) FROM pragma_quick_check WHERE quick_check <> 'ok'"))
+        fail(1, "self-check: the database's structure is broken (PRAGMA quick_check)");
+    return made;
+}
+
+static void close_engine(void) {
+    for (unsigned i = 0; i < client_count; i++) {
+        sqlite3_finalize(clients[i].read);
+        sqlite3_finalize(clients[i].update);
+        if (!shared)
+            must(sqlite3_close(clients[i].connection), clients[i].connection, "close a connection");
+    }
+    must(sqlite3_close(first_connection), first_connection, "close the database");
+}
+
+int main(int argc, char **argv) {
+    const struct engine sqlite = {
+        .name = "sqlite",
+        .summary = "SQLite under several threads; the result is one JSON object on standard output.",
+        .options = options,
+        .version = version,
+        .open = open_engine,
+        .session = open_session,
+        .operate = operate,
+        .verify = verify,
+        .close = close_engine,
+    };
+    return engine_main(argc, argv, &sqlite);
+}
