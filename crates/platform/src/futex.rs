@@ -45,6 +45,20 @@ pub struct Deadline {
 }
 
 impl Deadline {
+    /// So long from now, by the monotonic clock; never, if that is more than 500 years.
+    ///
+    /// ```
+    /// use platform::futex::Deadline;
+    /// use std::time::Duration;
+    ///
+    /// assert!(Deadline::after(Duration::from_secs(60)).left_ns() > 0);
+    /// ```
+    pub fn after(time: core::time::Duration) -> Deadline {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let ns = crate::clock::now_ns().saturating_add(ns).min(i64::MAX as u64);
+        Deadline { clock: Clock::Monotonic, ns }
+    }
+
     /// How long it is until then, in nanoseconds; 0 if it is over.
     ///
     /// ```

@@ -6,6 +6,7 @@
 
 pub mod bounded;
 mod class;
+pub mod condvar;
 mod futex_mutex;
 mod mcs;
 mod mcs_park;
@@ -22,6 +23,7 @@ mod ticket;
 mod ttas;
 
 pub use class::{Class, class_of_this_thread, set_class_of_this_thread};
+pub use condvar::RawCondvar;
 pub use futex_mutex::FutexMutex;
 pub use mcs::Mcs;
 pub use mcs_park::McsPark;
@@ -36,6 +38,7 @@ pub use ttas::Ttas;
 platform::os_only! {
     pub mod observe;
 
+    pub use condvar::{Condvar, WaitTimeoutResult};
     pub use mutex::{Mutex, MutexGuard};
     pub use observe::{
         Histogram, LockStatistics, Nameable, Observe, Statistics, name, observe, observed, statistics, unname,
