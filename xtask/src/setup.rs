@@ -34,6 +34,10 @@ const fn program(name: &'static str, package: &'static str, purpose: &'static st
     Need { sign: Sign::Program(name), package, purpose, demo: false }
 }
 
+const fn header(name: &'static str, package: &'static str) -> Need {
+    Need { sign: Sign::Header(name), package, purpose: "a real program of `manx bench engines`", demo: false }
+}
+
 const NEEDS: &[Need] = &[
     Need { sign: Sign::Program("gcc"), package: "gcc", purpose: "builds the engines' drivers", demo: true },
     Need {
@@ -48,6 +52,12 @@ const NEEDS: &[Need] = &[
         purpose: "the real engine of the demo and of the inversion benchmark",
         demo: true,
     },
+    header("sqlite3.h", "libsqlite3-dev"),
+    header("leveldb/c.h", "libleveldb-dev"),
+    header("kclangc.h", "libkyotocabinet-dev"),
+    header("lmdb.h", "liblmdb-dev"),
+    header("rocksdb/c.h", "librocksdb-dev"),
+    program("g++", "g++", "builds the C++ programs that must run unchanged"),
     program("objdump", "binutils", "a second opinion on machine code"),
     program("gdb", "gdb", "a program under a debugger must run unchanged"),
     program("git", "git", "a real program that must run unchanged"),

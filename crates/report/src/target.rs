@@ -7,10 +7,12 @@
 //! | the target | the measured figure | verdict |
 //! | --- | --- | --- |
 //! | - | there is none | not measured |
-//! | relative, and nearer to 1 than A is to A | misses it, and lies beyond the spread as well | falls short |
-//! | relative, and nearer to 1 than A is to A | any other | not resolvable here |
-//! | any other | reaches it | met |
-//! | any other | misses it | falls short |
+//! | relative, and nearer to 1 than A is to A | is nearer to 1 than A is to A, too | not resolvable here |
+//! | any other, or with any other figure | reaches it | met |
+//! | any other, or with any other figure | misses it | falls short |
+//!
+//! A figure beyond the spread is told from 1, and with it from every target within the spread: it is better
+//! than all of them or worse than all of them.
 
 use crate::figure::three_digits;
 use crate::statistics::Spread;
@@ -135,9 +137,7 @@ impl Target {
         let near = spread.filter(|spread| self.relative && spread.covers(self.limit()));
         let reached = self.reached_by(measured);
         let outcome = match near {
-            Some(spread) if spread.covers(measured) || self.on_the_good_side(measured) => {
-                Outcome::NotResolvable
-            }
+            Some(spread) if spread.covers(measured) => Outcome::NotResolvable,
             _ if reached => Outcome::Met,
             _ => Outcome::FallsShort,
         };
@@ -148,11 +148,6 @@ impl Target {
             ..self.unmeasured("")
         }
         .without_reason()
-    }
-
-    /// Better than "the same", though it may miss a target that asks for more.
-    fn on_the_good_side(&self, ratio: f64) -> bool {
-        if self.at_most.is_some() { ratio < 1.0 } else { ratio > 1.0 }
     }
 
     /// The verdict on a target that could not be measured.

@@ -29,11 +29,22 @@ fn a_target_far_from_one_is_met_or_missed() {
 
 #[test]
 fn a_target_within_the_spread_is_neither_met_nor_missed() {
-    for measured in [0.97, 0.98, 0.99, 1.0, 1.5] {
+    for measured in [0.97, 0.98, 0.99, 1.0, 1.04] {
         assert_eq!(judged("at_least = 0.98", measured, 1.05), Outcome::NotResolvable, "{measured}");
     }
     assert_eq!(judged("at_most = 1.5", 1.4, 2.0), Outcome::NotResolvable);
-    assert_eq!(judged("at_most = 1.5", 0.1, 2.0), Outcome::NotResolvable);
+    assert_eq!(judged("at_most = 1.5", 0.6, 2.0), Outcome::NotResolvable);
+    assert_eq!(judged("at_most = 1.0", 0.9, 1.2), Outcome::NotResolvable);
+    assert_eq!(judged("at_least = 1.1", 1.15, 1.2), Outcome::NotResolvable);
+}
+
+#[test]
+fn what_lies_beyond_the_spread_is_told_from_one() {
+    assert_eq!(judged("at_least = 0.98", 1.5, 1.05), Outcome::Met);
+    assert_eq!(judged("at_most = 1.5", 0.1, 2.0), Outcome::Met);
+    assert_eq!(judged("at_most = 1.0", 0.2, 1.8), Outcome::Met);
+    assert_eq!(judged("at_least = 1.1", 1.6, 1.2), Outcome::Met);
+    assert_eq!(judged("at_most = 1.0", 4.0, 1.8), Outcome::FallsShort);
 }
 
 #[test]
