@@ -21,7 +21,8 @@
 //! | --- | --- |
 //! | [`OFFERED`] | nobody holds the lock, although `word` says so: it is on offer |
 //! | [`OVERDUE_ONE`] × n | so many waiters are overdue |
-//! | the bits above | what the lock has learnt about spinning ([`super::spin`]) |
+//! | 8 bits from bit 16 on | what the lock has learnt about spinning ([`super::spin`]) |
+//! | 8 bits from bit 24 on | the lock's window, if it has one of its own ([`with_window_ns`]) |
 //!
 //! The values 0, 1 and 2 are those of the GNU C library's own mutexes, whose functions may work on the same
 //! `word` at the same time: they take it by 0 → 1 or 0 → 2, say by any → 2 that they sleep, and free it by
@@ -98,22 +99,49 @@ pub const UNBOUNDED_NS: u64 = u64::MAX;
 /// The longest time after which a sleeper with a window looks for itself.
 const PATIENCE_NS_MAX: u64 = 1_000_000_000;
 
+/// Where a lock's own window stands in `side`: 0 for none, [`CODE_UNBOUNDED`], or 4 e + m for
+/// (4 + m) 2^e ns.
+const CODE_SHIFT: u32 = 24;
+const CODE_UNBOUNDED: u32 = 0xff;
+
+/// What `side` begins as for a lock with a window of its own, of at least 5 ns. It is rounded up to three binary
+/// digits, that is by less than a quarter.
+pub const fn with_window_ns(window_ns: u64) -> u32 {
+    let code = if window_ns > WINDOW_NS_MAX {
+        CODE_UNBOUNDED
+    } else {
+        let window_ns = if window_ns < 5 { 5 } else { window_ns };
+        let exponent = window_ns.ilog2() - 2;
+        let mantissa = window_ns.div_ceil(1 << exponent);
+        // A mantissa of 8 is 4 with the next exponent, and the sum says so.
+        4 * exponent + mantissa as u32 - 4
+    };
+    code << CODE_SHIFT
+}
+
+/// The longest window that is a window: about six days. What is longer is without bound.
+pub const WINDOW_NS_MAX: u64 = 1 << 49;
+
+/// The window of the lock with this `side`.
+fn window_ns(side: u32) -> u64 {
+    match side >> CODE_SHIFT {
+        0 => WINDOW_NS,
+        CODE_UNBOUNDED => UNBOUNDED_NS,
+        code => u64::from(4 + code % 4) << (code / 4).min(60),
+    }
+}
+
 /// How to wait.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Wait {
-    /// How long those who run may overtake this waiter, in nanoseconds; [`UNBOUNDED_NS`] for ever.
-    pub window_ns: u64,
+    /// How long those who run may overtake this waiter, in nanoseconds; [`UNBOUNDED_NS`] for ever. `None`: as
+    /// long as the lock says.
+    pub window_ns: Option<u64>,
     /// When to give up.
     pub deadline: Option<Deadline>,
     /// Whether to sleep without looking after a while whether an offer or a mark was lost. Right only where
     /// nobody forks and nobody else's code works on the same lock.
     pub trusting: bool,
-}
-
-impl Default for Wait {
-    fn default() -> Wait {
-        Wait { window_ns: WINDOW_NS, deadline: None, trusting: false }
-    }
 }
 
 /// What it took to acquire the lock.
@@ -165,6 +193,7 @@ pub fn acquire_slow(
         side,
         thread,
         wait,
+        window_ns: wait.window_ns.unwrap_or_else(|| window_ns(side.load(Ordering::Relaxed))),
         began_ns: clock::now_ns(),
         patience_ns: 0,
         got: Acquired::default(),
@@ -237,6 +266,7 @@ struct Waiter<'a> {
     side: &'a AtomicU32,
     thread: &'a Thread,
     wait: &'a Wait,
+    window_ns: u64,
     began_ns: u64,
     /// How long the last sleep was meant to be.
     patience_ns: u64,
@@ -245,7 +275,7 @@ struct Waiter<'a> {
 
 impl Waiter<'_> {
     fn sleep_until_acquired(&mut self) -> Result<(), TimedOut> {
-        if self.wait.window_ns > 0 && self.sleep_on_word()? {
+        if self.window_ns > 0 && self.sleep_on_word()? {
             return Ok(());
         }
         self.sleep_on_side()
@@ -253,8 +283,8 @@ impl Waiter<'_> {
 
     /// Until the lock was acquired (true) or the window is over (false).
     fn sleep_on_word(&mut self) -> Result<bool, TimedOut> {
-        let window_end_ns = self.began_ns.saturating_add(self.wait.window_ns);
-        let bounded = self.wait.window_ns != UNBOUNDED_NS;
+        let window_end_ns = self.began_ns.saturating_add(self.window_ns);
+        let bounded = self.window_ns != UNBOUNDED_NS;
         let mut offered = 0;
         loop {
             let Some(seen) = self.take_or_mark(SLEEPERS) else { return Ok(true) };
@@ -423,5 +453,22 @@ impl Waiter<'_> {
             Some(deadline) if deadline.left_ns() == 0 => Err(TimedOut),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_kept_to_three_digits() {
+        assert_eq!(window_ns(0), WINDOW_NS);
+        for window in [5, 6, 7, 8, 9, 1000, 1_000_000, 1_048_576, 3_000_000_000, WINDOW_NS_MAX] {
+            let kept = window_ns(with_window_ns(window));
+            assert!((window..=window + window / 4).contains(&kept), "{window} became {kept}");
+        }
+        assert_eq!(window_ns(with_window_ns(0)), 5);
+        assert_eq!(window_ns(with_window_ns(UNBOUNDED_NS)), UNBOUNDED_NS);
+        assert_eq!(with_window_ns(1_000_000) & 0xff_ffff, 0, "nothing else is touched");
     }
 }

@@ -39,7 +39,7 @@ platform::os_only! {
     pub mod observe;
 
     pub use condvar::{Condvar, WaitTimeoutResult};
-    pub use mutex::{Mutex, MutexGuard};
+    pub use mutex::{MappedMutexGuard, Mutex, MutexGuard};
     pub use observe::{
         Histogram, LockStatistics, Nameable, Observe, Statistics, name, observe, observed, statistics, unname,
     };

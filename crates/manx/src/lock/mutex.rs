@@ -1,7 +1,7 @@
 //! The default mutex, eight bytes: [`bounded`] with its two words side by side.
 //!
-//! There is no poisoning: a critical section that panics releases the lock as it unwinds, and what it left
-//! half done is seen by the next.
+//! All-zero is free. There is no poisoning: a critical section that panics releases the mutex as it unwinds, and
+//! whoever comes next sees what it left half done.
 
 use super::bounded::{self, Acquired, Thread, TimedOut, Wait};
 use platform::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,17 @@ platform::thread_local! {
     static THREAD: Thread = Thread::new();
 }
 
-/// The default mutex without data. See [`bounded`].
+/// The default mutex without data. How it works: [`bounded`].
+///
+/// ```
+/// use manx::lock::RawMutex;
+///
+/// static MUTEX: RawMutex = RawMutex::new();
+/// MUTEX.acquire();
+/// assert!(!MUTEX.try_acquire());
+/// // SAFETY: acquired above.
+/// unsafe { MUTEX.release() };
+/// ```
 #[repr(C)]
 #[derive(Debug)]
 pub struct RawMutex {
@@ -27,10 +37,26 @@ impl RawMutex {
         }
     }
 
+    platform::const_fn! {
+        /// A mutex whose waiters may be overtaken for `window_ns` (5 ns to [`bounded::WINDOW_NS_MAX`], rounded up by
+        /// less than a quarter; longer is for ever) instead of [`bounded::WINDOW_NS`].
+        ///
+        /// ```
+        /// use manx::lock::{Mutex, RawMutex};
+        ///
+        /// static PATIENT: Mutex<u32> = Mutex::from_raw(RawMutex::with_window_ns(10_000_000), 0);
+        /// *PATIENT.lock() += 1;
+        /// ```
+        pub const fn with_window_ns(window_ns: u64) -> RawMutex {
+            RawMutex { word: AtomicU32::new(0), side: AtomicU32::new(bounded::with_window_ns(window_ns)) }
+        }
+    }
+
     /// Waits for the mutex.
     #[inline]
     pub fn acquire(&self) {
         if !bounded::try_acquire(&self.word) {
+            // Without a deadline it succeeds.
             let _ = self.acquire_slow(&Wait::default());
         }
     }
@@ -41,12 +67,6 @@ impl RawMutex {
         bounded::try_acquire(&self.word)
     }
 
-    /// Waits for the mutex until the deadline; false if it could not be had by then.
-    pub fn acquire_until(&self, deadline: Deadline) -> bool {
-        bounded::try_acquire(&self.word)
-            || self.acquire_slow(&Wait { deadline: Some(deadline), ..Wait::default() }).is_ok()
-    }
-
     /// Waits for the mutex as told, and tells how it went.
     ///
     /// # Errors
@@ -54,6 +74,17 @@ impl RawMutex {
     #[cold]
     pub fn acquire_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
         THREAD.with(|thread| bounded::acquire_slow(&self.word, &self.side, thread, wait))
+    }
+
+    /// Waits for the mutex until the deadline.
+    ///
+    /// # Errors
+    /// It is over.
+    pub fn acquire_until(&self, deadline: Deadline) -> Result<(), TimedOut> {
+        if bounded::try_acquire(&self.word) {
+            return Ok(());
+        }
+        self.acquire_slow(&Wait { deadline: Some(deadline), ..Wait::default() }).map(drop)
     }
 
     /// Releases the mutex.
@@ -76,6 +107,7 @@ impl RawMutex {
     ///
     /// # Safety
     /// The calling context holds it.
+    #[inline]
     pub unsafe fn release_fair(&self) {
         if !bounded::try_release(&self.word) {
             bounded::release_fair(&self.word, &self.side);
@@ -84,6 +116,7 @@ impl RawMutex {
 
     /// Whether somebody holds the mutex just now.
     pub fn is_acquired(&self) -> bool {
+        // Relaxed: out of date when it is returned, whatever the ordering.
         self.word.load(Ordering::Relaxed) != 0
     }
 }
@@ -95,31 +128,85 @@ impl Default for RawMutex {
 }
 
 platform::os_only! {
-    const _: () = assert!(size_of::<RawMutex>() == 8);
+    use super::observe::{self, Access, How};
+    use lock_api::GuardNoSend;
+    use std::panic::Location;
+    use std::time::{Duration, Instant};
 
-    /// The default mutex around data. See [`super`].
+    const _: () = assert!(size_of::<RawMutex>() == 8 && align_of::<RawMutex>() == 4);
+
+    /// The default mutex around data: eight bytes and the data. See [`super`].
     pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
     /// What a locked [`Mutex`] is used through; unlocks it when dropped.
     pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
+    /// A guard of a part of what a [`Mutex`] protects.
+    pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 
-    // SAFETY: exclusion, acquire and release are those of `bounded` (its Invariant 1).
+    impl RawMutex {
+        fn address(&self) -> usize {
+            core::ptr::from_ref(self).addr()
+        }
+
+        #[cold]
+        #[track_caller]
+        fn lock_contended(&self, deadline: Option<Deadline>) -> bool {
+            let waiting = observe::on().then(|| {
+                observe::waiting(self.address(), Location::caller(), Access::Exclusive, deadline.is_some())
+            });
+            let Ok(acquired) = self.acquire_slow(&Wait { deadline, ..Wait::default() }) else {
+                return false;
+            };
+            if let Some(waiting) = waiting {
+                waiting.acquired(How { overdue: acquired.overdue, handed_over: acquired.offered });
+            }
+            true
+        }
+
+        #[track_caller]
+        fn lock_until(&self, deadline: Deadline) -> Option<GuardNoSend> {
+            lock_api::RawMutex::try_lock(self)
+                .or_else(|| self.lock_contended(Some(deadline)).then(GuardNoSend::new))
+        }
+
+        /// What must be known before a release, if anybody asked.
+        #[inline(always)]
+        fn observe_release(&self) {
+            if observe::on() {
+                observe::released(self.address(), Access::Exclusive);
+            }
+        }
+    }
+
+    // SAFETY: exclusion, acquire and release are those of `bounded` (its Invariant 1). An observer panics
+    // before the wait only, when nothing has been acquired.
     unsafe impl lock_api::RawMutex for RawMutex {
         const INIT: RawMutex = RawMutex::new();
-        type Guard = lock_api::GuardSend;
+        type Guard = GuardNoSend;
 
         #[inline]
-        fn lock(&self) -> lock_api::GuardSend {
-            self.acquire();
-            lock_api::GuardSend::new()
+        #[track_caller]
+        fn lock(&self) -> GuardNoSend {
+            if !self.try_acquire() {
+                self.lock_contended(None);
+            } else if observe::on() {
+                observe::acquired(self.address(), Location::caller(), Access::Exclusive);
+            }
+            GuardNoSend::new()
         }
 
         #[inline]
-        fn try_lock(&self) -> Option<lock_api::GuardSend> {
-            self.try_acquire().then(lock_api::GuardSend::new)
+        #[track_caller]
+        fn try_lock(&self) -> Option<GuardNoSend> {
+            let acquired = self.try_acquire();
+            if acquired && observe::on() {
+                observe::acquired(self.address(), Location::caller(), Access::Exclusive);
+            }
+            acquired.then(GuardNoSend::new)
         }
 
         #[inline]
-        unsafe fn unlock(&self, _guard: lock_api::GuardSend) {
+        unsafe fn unlock(&self, _guard: GuardNoSend) {
+            self.observe_release();
             // SAFETY: the caller gives back the state of its acquisition.
             unsafe { self.release() }
         }
@@ -127,6 +214,32 @@ platform::os_only! {
         #[inline]
         fn is_locked(&self) -> bool {
             self.is_acquired()
+        }
+    }
+
+    // SAFETY: as above; an offer goes to one waiter, who holds the lock from when it takes it.
+    unsafe impl lock_api::RawMutexFair for RawMutex {
+        #[inline]
+        unsafe fn unlock_fair(&self, _guard: GuardNoSend) {
+            self.observe_release();
+            // SAFETY: the caller gives back the state of its acquisition.
+            unsafe { self.release_fair() }
+        }
+    }
+
+    // SAFETY: as above; a wait that timed out holds nothing.
+    unsafe impl lock_api::RawMutexTimed for RawMutex {
+        type Duration = Duration;
+        type Instant = Instant;
+
+        #[track_caller]
+        fn try_lock_for(&self, timeout: Duration) -> Option<GuardNoSend> {
+            self.lock_until(Deadline::after(timeout))
+        }
+
+        #[track_caller]
+        fn try_lock_until(&self, timeout: Instant) -> Option<GuardNoSend> {
+            self.lock_until(Deadline::after(timeout.saturating_duration_since(Instant::now())))
         }
     }
 }

@@ -1,0 +1,250 @@
+//! The default lock under loom: exclusion, no lost wake-up, and nobody overtakes who is overdue.
+//!
+//! Waiters here are *trusting*: they never wake up to look for themselves, which would hide a lost wake-up. The
+//! data that the lock protects is loom's own cell, so orderings that are too weak are reported as well.
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use loom::thread;
+use manx_loom::lock::bounded::{
+    self, Acquired, MARKED, OFFERED, OVERDUE_ONE, Thread, TimedOut, UNBOUNDED_NS, Wait,
+};
+use platform::futex::{Clock, Deadline};
+
+/// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
+fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
+    let more = usize::from(std::env::var_os("MANX_FULL").is_some());
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions + more);
+    builder.max_branches = 10_000;
+    builder.check(test);
+}
+
+/// Overtaken for ever.
+const BARGING: Wait = Wait { window_ns: Some(UNBOUNDED_NS), deadline: None, trusting: true };
+/// Overdue as soon as it waits.
+const OVERDUE: Wait = Wait { window_ns: Some(0), deadline: None, trusting: true };
+
+struct Lock {
+    word: AtomicU32,
+    side: AtomicU32,
+    passed: UnsafeCell<u32>,
+}
+
+// SAFETY: the cell is used by the lock's holder only, and loom reports if that is not so.
+unsafe impl Sync for Lock {}
+// SAFETY: as above.
+unsafe impl Send for Lock {}
+
+impl Lock {
+    fn new() -> Arc<Lock> {
+        Lock::with(0, 0)
+    }
+
+    fn with(word: u32, side: u32) -> Arc<Lock> {
+        let (word, side) = (AtomicU32::new(word), AtomicU32::new(side));
+        Arc::new(Lock { word, side, passed: UnsafeCell::new(0) })
+    }
+
+    fn acquire(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
+        if bounded::try_acquire(&self.word) {
+            return Ok(Acquired::default());
+        }
+        bounded::acquire_slow(&self.word, &self.side, &Thread::new(), wait)
+    }
+
+    fn release(&self) {
+        if !bounded::try_release(&self.word) {
+            bounded::release_slow(&self.word, &self.side, &Thread::new());
+        }
+    }
+
+    fn pass(&self) {
+        // SAFETY: the caller holds the lock; loom checks it.
+        self.passed.with_mut(|passed| unsafe { *passed += 1 });
+    }
+
+    fn with_lock(&self, wait: &Wait) -> bool {
+        let acquired = self.acquire(wait).is_ok();
+        if acquired {
+            self.pass();
+            self.release();
+        }
+        acquired
+    }
+
+    /// Nobody holds it, waits or is counted; so many have passed.
+    fn assert_left(&self, passed: u32) {
+        assert_eq!(self.word.load(Ordering::Relaxed), 0, "free");
+        assert_eq!(self.side.load(Ordering::Relaxed) & 0xffff, 0, "nobody is counted, nothing on offer");
+        // SAFETY: all other threads have been joined.
+        self.passed.with(|all| assert_eq!(unsafe { *all }, passed));
+    }
+}
+
+/// Each of these waits takes the lock once, in a thread of its own but for the first.
+fn take_turns(preemptions: usize, waits: &'static [Wait]) {
+    check(preemptions, move || {
+        let lock = Lock::new();
+        let others: Vec<_> = waits[1..]
+            .iter()
+            .map(|wait| {
+                let lock = Arc::clone(&lock);
+                thread::spawn(move || assert!(lock.with_lock(wait)))
+            })
+            .collect();
+        assert!(lock.with_lock(&waits[0]));
+        for other in others {
+            other.join().unwrap();
+        }
+        lock.assert_left(waits.len() as u32);
+    });
+}
+
+#[test]
+fn three_that_barge_take_turns() {
+    take_turns(2, &[BARGING, BARGING, BARGING]);
+}
+
+#[test]
+fn two_that_are_overdue_take_turns() {
+    take_turns(3, &[OVERDUE, OVERDUE]);
+}
+
+#[test]
+fn three_that_are_overdue_take_turns() {
+    take_turns(2, &[OVERDUE, OVERDUE, OVERDUE]);
+}
+
+#[test]
+fn those_overdue_and_those_who_barge_take_turns() {
+    take_turns(2, &[BARGING, OVERDUE, BARGING]);
+    take_turns(2, &[OVERDUE, BARGING, OVERDUE]);
+}
+
+#[test]
+fn the_lock_is_taken_again_and_again() {
+    check(2, || {
+        let lock = Lock::new();
+        let other = thread::spawn({
+            let lock = Arc::clone(&lock);
+            move || (0..2).for_each(|_| assert!(lock.with_lock(&OVERDUE)))
+        });
+        (0..2).for_each(|_| assert!(lock.with_lock(&BARGING)));
+        other.join().unwrap();
+        lock.assert_left(4);
+    });
+}
+
+/// A limit that ends at some point while others hold, offer and release.
+fn limited(window_ns: u64) -> Wait {
+    let deadline = Some(Deadline { clock: Clock::Monotonic, ns: platform::clock::now_ns() + 50 });
+    Wait { window_ns: Some(window_ns), deadline, trusting: true }
+}
+
+#[test]
+fn a_limit_races_with_an_offer_and_nothing_is_left_behind() {
+    for window_ns in [0, UNBOUNDED_NS] {
+        check(2, move || {
+            let lock = Lock::new();
+            let others: Vec<_> = [limited(window_ns), OVERDUE]
+                .into_iter()
+                .map(|wait| {
+                    let lock = Arc::clone(&lock);
+                    thread::spawn(move || lock.with_lock(&wait))
+                })
+                .collect();
+            assert!(lock.with_lock(&BARGING));
+            let passed: u32 = others.into_iter().map(|other| u32::from(other.join().unwrap())).sum();
+            assert!(passed >= 1, "who has no limit passes");
+            lock.assert_left(1 + passed);
+        });
+    }
+}
+
+#[test]
+fn nobody_overtakes_who_is_overdue() {
+    check(3, || {
+        let lock = Lock::new();
+        let served = Arc::new(AtomicBool::new(false));
+        assert!(lock.acquire(&BARGING).is_ok());
+        let waiter = thread::spawn({
+            let (lock, served) = (Arc::clone(&lock), Arc::clone(&served));
+            move || {
+                let acquired = lock.acquire(&OVERDUE).unwrap();
+                served.store(true, Ordering::Relaxed);
+                lock.pass();
+                lock.release();
+                acquired
+            }
+        });
+        // Acquire: so the count, which came before the mark, is seen by the release.
+        let waits = lock.word.load(Ordering::Acquire) & MARKED != 0;
+        lock.pass();
+        lock.release();
+        if bounded::try_acquire(&lock.word) {
+            assert!(!waits || served.load(Ordering::Relaxed), "it was overdue, and was overtaken");
+            lock.release();
+        }
+        let acquired = waiter.join().unwrap();
+        assert!(!waits || acquired.offered);
+        lock.assert_left(2);
+    });
+}
+
+#[test]
+fn an_offer_to_a_ghost_is_taken_back() {
+    check(2, || {
+        // As a forked child finds it: a waiter is counted that is not there.
+        let lock = Lock::with(MARKED | 2, OVERDUE_ONE);
+        let waiter = thread::spawn({
+            let lock = Arc::clone(&lock);
+            let wait = Wait { window_ns: Some(20), deadline: None, trusting: false };
+            move || assert!(lock.with_lock(&wait))
+        });
+        lock.pass();
+        lock.release();
+        waiter.join().unwrap();
+        // The ghost may have been taken for the waiter itself; then one more offer rids the lock of it.
+        while lock.side.load(Ordering::Relaxed) & 0xffff != 0 {
+            if lock.acquire(&Wait { window_ns: Some(20), deadline: None, trusting: false }).is_ok() {
+                lock.release();
+            }
+        }
+        lock.assert_left(2);
+    });
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_finds_a_wake_up_that_is_lost() {
+    check(2, || {
+        // The standard library's: loom's own cannot be dropped once an execution has failed.
+        let words = std::sync::Arc::new((AtomicU32::new(0), AtomicU32::new(0)));
+        let waiter = thread::spawn({
+            let words = std::sync::Arc::clone(&words);
+            move || {
+                if !bounded::try_acquire(&words.0) {
+                    let _ = bounded::acquire_slow(&words.0, &words.1, &Thread::new(), &OVERDUE);
+                }
+            }
+        });
+        if bounded::try_acquire(&words.0) {
+            // A release without an offer, a wake-up and a look at the mark.
+            words.0.store(0, Ordering::Release);
+        }
+        waiter.join().unwrap();
+    });
+}
+
+#[test]
+fn an_offer_is_not_free() {
+    check(1, || {
+        let lock = Lock::with(MARKED | 2, OVERDUE_ONE | OFFERED);
+        assert!(!bounded::try_acquire(&lock.word));
+        assert!(!bounded::try_release(&lock.word));
+        assert!(lock.acquire(&OVERDUE).unwrap().offered);
+        lock.release();
+    });
+}
