@@ -1,14 +1,22 @@
 //! The engines' C headers by themselves: the histogram's error, and the distributions of keys and think times.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// Compiles a few lines of C against the headers, runs them, and returns the numbers that they print.
 fn numbers(body: &str) -> Vec<f64> {
+    let output = compiled("engine.h", "", body);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.split_whitespace().map(|word| word.parse().unwrap()).collect()
+}
+
+/// The same with another header and functions before the lines; what the program did comes back.
+fn compiled(header: &str, functions: &str, body: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let (source, program) = (folder.path().join("x.c"), folder.path().join("x"));
     let text = format!(
-        "#include \"engine.h\"\nint main(void) {{ (void)engine_main; (void)worker_main;\n{body}\nreturn 0; }}\n"
+        "#include \"{header}\"\n{functions}\nint main(void) {{ (void)engine_main; (void)worker_main;\n{body}\nreturn 0; }}\n"
     );
     std::fs::write(&source, text).unwrap();
     let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("engines");
@@ -22,10 +30,7 @@ fn numbers(body: &str) -> Vec<f64> {
         .arg("-lm");
     let output = compile.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let output = Command::new(&program).output().unwrap();
-    assert!(output.status.success());
-    let text = String::from_utf8(output.stdout).unwrap();
-    text.split_whitespace().map(|word| word.parse().unwrap()).collect()
+    Command::new(&program).output().unwrap()
 }
 
 #[test]
@@ -114,4 +119,74 @@ fn think_times_are_exponential_and_keys_are_drawn_as_asked() {
     assert!(found[2] < 1.5 && found[3] > 0.6, "uniform keys from {} to {} of the mean", found[3], found[2]);
     // The most popular key of a zipfian distribution has the share 1/zeta; others may share its place.
     assert!(found[4] > 0.95 * found[5] && found[4] < 1.4 * found[5], "{} instead of {}", found[4], found[5]);
+}
+
+/// A store of one value, three keys and two threads, and what it takes to put and to look.
+const STORE: &str = r#"
+static struct worker thread[2] = {{.index = 0}, {.index = 1}};
+static char value[100];
+static void begin(void) {
+    option_records = 3;
+    ledger_init(2);
+    ledger_load(value, 2);
+}
+static void put(unsigned by, uint64_t key) {
+    ledger_next(value, key, &thread[by]);
+    ledger_note(key, &thread[by]);
+}
+"#;
+
+/// Puts, then what is settled at the end: the exit status and the reason.
+fn settled(body: &str) -> (Option<i32>, String) {
+    let output = compiled("ledger.h", STORE, &format!("begin();\n{body}\n(void)option_value_bytes;"));
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn the_ledger_accepts_the_last_put_of_any_thread_and_what_was_loaded() {
+    for body in [
+        "ledger_settle(value, 100, 2);",
+        "put(0, 2); put(1, 2); ledger_settle(value, 100, 2);",
+        // Which of two threads came last, nobody knows.
+        "put(0, 2); put(1, 2); ledger_stamp(value, 2, 0, 1); ledger_settle(value, 100, 2);",
+        "put(1, 2); if (ledger_found(value, 100, 2, &thread[0]) != DONE) return 9;",
+        "put(0, 2); if (ledger_found(value, 100, 2, &thread[0]) != DONE) return 9;",
+        "put(0, 1); put(1, 3); put(1, 3); if (ledger_puts() != 3) return 9;",
+    ] {
+        assert_eq!(settled(body), (Some(0), String::new()), "{body}");
+    }
+}
+
+#[test]
+fn the_ledger_sees_what_was_lost_torn_or_mixed_up() {
+    for (body, reason) in [
+        ("put(0, 2); ledger_load(value, 2); ledger_settle(value, 100, 2);", "what was loaded, but thread 0"),
+        (
+            "put(0, 2); put(0, 2); ledger_stamp(value, 2, 0, 1); ledger_settle(value, 100, 2);",
+            "put 2 came later",
+        ),
+        ("put(0, 1); ledger_settle(value, 100, 2);", "belongs to another key"),
+        ("ledger_settle(NULL, 0, 2);", "the record is gone"),
+        ("ledger_settle(value, 99, 2);", "another size"),
+        ("put(0, 2); ledger_stamp(value, 2, 7, 1); ledger_settle(value, 100, 2);", "does not exist"),
+        ("value[17]++; ledger_settle(value, 100, 2);", "not what anybody put"),
+        (
+            "put(0, 2); char other[100]; memcpy(other, value, 100); put(1, 2); memcpy(value, other, 50); \
+             ledger_settle(value, 100, 2);",
+            "two different puts",
+        ),
+    ] {
+        let (status, words) = settled(body);
+        assert!(status == Some(1) && words.contains(reason), "{body}: {status:?} {words}");
+    }
+}
+
+#[test]
+fn a_thread_that_reads_an_older_put_of_its_own_has_failed() {
+    let body = "put(0, 2); put(0, 2); ledger_stamp(value, 2, 0, 1); \
+                if (ledger_found(value, 100, 2, &thread[0]) != FAILED) return 9; \
+                if (ledger_found(value, 100, 2, &thread[1]) != DONE) return 9; \
+                fputs(first_error, stderr);";
+    let (status, words) = settled(body);
+    assert!(status == Some(0) && words.contains("a later one was lost"), "{status:?} {words}");
 }

@@ -1,0 +1,149 @@
+//! The databases' drivers: they run, account for every update, and refuse to print a figure when one is missing.
+//!
+//! A database that is not installed is skipped with a line that says so; `cargo xtask setup` installs all of them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output as Ended, Stdio};
+use workload::engine::{self, Compiler, Load, Output, Program, Start};
+use workload::engines::{SUBJECTS, Subject};
+use workload::{Error, machine};
+
+/// Programs are compiled below the build folder, once for all tests.
+fn compiler() -> Compiler {
+    Compiler::new("cc", PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("engines"))
+}
+
+fn installed(name: &str) -> Option<Program> {
+    let subject: &Subject = SUBJECTS.iter().find(|subject| subject.name == name).unwrap();
+    match subject.program(&compiler()) {
+        Ok(program) => Some(program),
+        Err(Error::Missing { help, .. }) if help.contains(subject.package().name) => {
+            eprintln!("skipped: {help}");
+            None
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn load(more: &[&str]) -> Load {
+    Load {
+        threads: 4,
+        seconds: 0.3,
+        warm_up: 0.1,
+        think_us: 0.0,
+        cpus: machine::cpu_list(2),
+        boost: 0,
+        lowered: false,
+        window: None,
+        seed: 3,
+        more: more.iter().map(|option| (*option).to_owned()).collect(),
+    }
+}
+
+/// Runs it on so few records that threads meet at them all the time.
+fn updates(name: &str) -> Option<u64> {
+    let sample = engine::run(&installed(name)?, Start::AsIs, &load(&["--records=7"])).unwrap();
+    let output = Output::parse(sample.output.unwrap().get()).unwrap();
+    assert_eq!((output.errors, output.threads.len()), (0, 4), "{name}: {}", output.first_error);
+    assert!(!output.version.is_empty());
+    assert_eq!(sample.values["verified_updates"], output.verified_updates as f64);
+    Some(output.verified_updates)
+}
+
+#[test]
+fn sqlite_accounts_for_every_update_by_one_connection_and_by_many() {
+    for mode in ["sqlite-shared", "sqlite-wal"] {
+        assert_ne!(updates(mode), Some(0), "{mode}");
+    }
+}
+
+#[test]
+fn leveldb_accounts_for_every_put_and_reads_what_was_loaded() {
+    assert!(matches!(updates("leveldb-read"), None | Some(0)));
+    assert_ne!(updates("leveldb-mixed"), Some(0));
+}
+
+#[test]
+fn rocksdb_accounts_for_every_put_and_reads_what_was_loaded() {
+    assert!(matches!(updates("rocksdb-read"), None | Some(0)));
+    assert_ne!(updates("rocksdb-mixed"), Some(0));
+}
+
+#[test]
+fn kyoto_cabinet_accounts_for_every_set_in_a_file_and_in_memory() {
+    for mode in ["kyoto-hash", "kyoto-cache"] {
+        assert_ne!(updates(mode), Some(0), "{mode}");
+    }
+}
+
+#[test]
+fn lmdb_accounts_for_every_transaction() {
+    assert_ne!(updates("lmdb"), Some(0));
+}
+
+/// One process on an LMDB database of seven records.
+fn lmdb(program: &Program, home: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new(&program.path);
+    command.args(["--records=7", "--threads=3", "--warm-up=0", "--home"]).arg(home).args(more);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// How many updates a process made and found again.
+fn made(ended: &Ended) -> u64 {
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    Output::parse(std::str::from_utf8(&ended.stdout).unwrap()).unwrap().verified_updates
+}
+
+#[test]
+fn two_processes_that_write_the_same_lmdb_database_lose_nothing() {
+    let Some(program) = installed("lmdb") else { return };
+    let home = tempfile::tempdir().unwrap();
+    let loaded = made(&lmdb(&program, home.path(), &["--seconds=0.1"]).output().unwrap());
+    let start = || lmdb(&program, home.path(), &["--seconds=0.5", "--join"]).spawn().unwrap();
+    let both: [Child; 2] = [start(), start()];
+    let [first, second] = both.map(|child| made(&child.wait_with_output().unwrap()));
+    assert!(first > 0 && second > 0, "{first} and {second} updates");
+    let expect = |updates: u64| {
+        let options = ["--seconds=0.1", "--join", &format!("--expect={updates}")];
+        lmdb(&program, home.path(), &options).output().unwrap()
+    };
+    // One that is missing would be seen.
+    let ended = expect(loaded + first + second + 1);
+    assert_eq!((ended.status.code(), ended.stdout.len()), (Some(1), 0));
+    let words = String::from_utf8(ended.stderr).unwrap();
+    assert!(words.contains("self-check") && words.contains("--expect"), "{words}");
+    made(&expect(loaded + first + second));
+}
+
+#[test]
+fn what_a_database_cannot_do_without_is_asked_for() {
+    for (name, arguments, reason) in [
+        ("lmdb", &["--expect=1", "--home=/tmp"][..], "--join is missing"),
+        ("lmdb", &[], "--home is missing"),
+        ("leveldb-read", &[], "--home is missing"),
+        ("rocksdb-read", &["--mode=write", "--home=x"], "not one of read|mixed"),
+        ("kyoto-hash", &["--mode=hash"], "--home is missing"),
+        ("sqlite-wal", &["--mode=wal"], "--home is missing"),
+        ("kyoto-cache", &["--mode=cache", "--value-bytes=8"], "is not a whole number from 48"),
+    ] {
+        let Some(program) = installed(name) else { continue };
+        let ended = Command::new(&program.path).args(arguments).output().unwrap();
+        let words = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!((ended.status.code(), ended.stdout.len()), (Some(2), 0), "{name} {arguments:?}: {words}");
+        assert!(words.contains(reason), "{name} {arguments:?}: {words}");
+    }
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_an_error_and_no_figure() {
+    for name in ["leveldb-read", "rocksdb-read", "kyoto-hash", "lmdb", "sqlite-wal"] {
+        let Some(program) = installed(name) else { continue };
+        let mut command = Command::new(&program.path);
+        command.args(&program.arguments).args(["--seconds=0.1", "--home=/no/such/folder/below"]);
+        let ended = command.output().unwrap();
+        assert_eq!((ended.status.code(), ended.stdout.len()), (Some(1), 0), "{name}");
+        let words = String::from_utf8(ended.stderr).unwrap();
+        assert!(words.contains("/no/such/folder/below"), "{name}: {words}");
+    }
+}
