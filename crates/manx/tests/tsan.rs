@@ -1,8 +1,12 @@
-//! Waits under ThreadSanitizer: what a waiter sees after its wait was written before the signal.
+//! Waits and locks under ThreadSanitizer: what a waiter sees after its wait was written before the signal, and a
+//! holder what the holder before it wrote.
 //!
 //! `cargo xtask test` runs this with the sanitizer, and with suppressions for what the test harness itself does; otherwise
 //! it is an ordinary test. Threads synchronise by atomics and by being joined only, because the standard
 //! library is not instrumented.
+
+#[path = "tsan/locks.rs"]
+mod locks;
 
 use manx::wait::{Adaptive, Event, FixedSleep, Mutable, Policy, Spin, Yield};
 use platform::atomic::{AtomicBool, Ordering};

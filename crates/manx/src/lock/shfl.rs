@@ -261,3 +261,120 @@ unsafe impl<const BIG: u32> RawLock for Shfl<BIG> {
         self.taken.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::set_class_of_this_thread;
+    use super::*;
+    use Class::{Big, Little};
+    use platform::cell::UnsafeCell;
+    use std::thread;
+
+    struct Guarded<const BIG: u32> {
+        lock: Shfl<BIG>,
+        order: UnsafeCell<Vec<usize>>,
+    }
+
+    // SAFETY: the order is used by holders of the lock only.
+    unsafe impl<const BIG: u32> Sync for Guarded<BIG> {}
+
+    /// Lets threads of these classes stand in line one after the other, and returns the order in which they
+    /// were let in.
+    fn order<const BIG: u32>(classes: &[Class]) -> Vec<usize> {
+        let guarded = Guarded::<BIG> { lock: Shfl::new(), order: UnsafeCell::new(Vec::new()) };
+        let (guarded, lock) = (&guarded, &guarded.lock);
+        RawLock::lock(lock);
+        thread::scope(|scope| {
+            let mut head: *const Place = ptr::null();
+            for (number, &class) in classes.iter().enumerate() {
+                scope.spawn(move || {
+                    set_class_of_this_thread(class);
+                    RawLock::lock(lock);
+                    // SAFETY: this thread holds the lock.
+                    guarded.order.with_mut(|order| unsafe { (*order).push(number) });
+                    // SAFETY: as above.
+                    unsafe { lock.unlock(()) };
+                });
+                // The first one is the head, and nobody leaves while this thread holds the lock.
+                while head.is_null() {
+                    thread::yield_now();
+                    head = lock.tail.load(Ordering::Acquire);
+                }
+                while in_line(head, classes.len()) <= number {
+                    thread::yield_now();
+                }
+            }
+            // SAFETY: locked above.
+            unsafe { lock.unlock(()) };
+        });
+        assert!(!lock.is_locked() && lock.last_in_line() == 0);
+        // SAFETY: all others have ended.
+        guarded.order.with_mut(|order| unsafe { std::mem::take(&mut *order) })
+    }
+
+    /// How many places can be reached from this one, itself included. While the head moves a place, one less.
+    fn in_line(head: *const Place, most: usize) -> usize {
+        let mut place = head;
+        for count in 0..most {
+            if place.is_null() {
+                return count;
+            }
+            // SAFETY: nobody leaves meanwhile.
+            place = unsafe { (*place).next.load(Ordering::Acquire) };
+        }
+        most
+    }
+
+    /// The policy, told once more with a list.
+    fn expected(classes: &[Class], big: u32) -> Vec<usize> {
+        let mut waiting: Vec<usize> = (0..classes.len()).collect();
+        let (mut order, mut next, mut passed) = (Vec::new(), 0, 0);
+        while !waiting.is_empty() {
+            let head = waiting.remove(next);
+            passed = if classes[head] == Big { passed + 1 } else { 0 };
+            let wanted = if passed < big { Big } else { Little };
+            next = waiting.iter().position(|&waiter| classes[waiter] == wanted).unwrap_or(0);
+            order.push(head);
+        }
+        order
+    }
+
+    #[test]
+    fn two_big_ones_pass_for_one_little_one() {
+        let classes = [Little, Little, Big, Big, Big, Big, Big, Little];
+        assert_eq!(order::<2>(&classes), [0, 2, 3, 1, 4, 5, 7, 6]);
+    }
+
+    #[test]
+    fn the_last_in_line_may_be_the_next() {
+        assert_eq!(order::<2>(&[Little, Little, Little, Big]), [0, 3, 1, 2]);
+        assert_eq!(order::<1>(&[Big, Big, Big, Little]), [0, 3, 1, 2]);
+    }
+
+    #[test]
+    fn one_class_alone_is_served_in_the_order_of_arrival() {
+        assert_eq!(order::<2>(&[Big; 6]), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(order::<2>(&[Little; 6]), [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_policy_for_many_queues() {
+        // The bits of a number that visits every value say who is little.
+        for bits in (0..256_u32).map(|number| number * 37 % 256).take(12) {
+            let classes: Vec<Class> =
+                (0..8).map(|bit| if bits >> bit & 1 == 1 { Little } else { Big }).collect();
+            assert_eq!(order::<1>(&classes), expected(&classes, 1), "{classes:?}");
+            assert_eq!(order::<3>(&classes), expected(&classes, 3), "{classes:?}");
+        }
+    }
+
+    #[test]
+    fn ten_is_the_proportion_unless_told_otherwise() {
+        let mut classes = [Big; 14];
+        classes[1] = Little;
+        // The first one is head before any other comes, and nine more of its class follow.
+        let expected = [0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1, 11, 12, 13];
+        assert_eq!(order::<10>(&classes), expected);
+        let _: Shfl<10> = Shfl::<10>::new() as Shfl;
+    }
+}

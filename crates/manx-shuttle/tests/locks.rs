@@ -1,0 +1,216 @@
+//! The FIFO and unfair locks under randomized schedules: more threads and rounds than loom can try.
+//!
+//! Shuttle models sequentially consistent memory only; the orderings are loom's business
+//! (`crates/manx-loom/tests`). A lock that lets two in, forgets somebody, or never ends is found.
+
+#[allow(dead_code, reason = "the lock made of a flag is for the tests of policies")]
+mod common;
+
+use common::together;
+use manx_shuttle::lock::{
+    Class, Fifo, FutexMutex, Mcs, McsPark, MutableLock, RawLock, Shfl, Tas, Ticket, Ttas,
+    set_class_of_this_thread,
+};
+use platform::cell::UnsafeCell;
+use platform::explore::{Site, check};
+use platform::{site, thread};
+use shuttle::rand::{RngCore, thread_rng};
+use shuttle::sync::Arc;
+use shuttle::sync::atomic::{AtomicU32, Ordering};
+
+const THREADS: u32 = 5;
+const ROUNDS: u32 = 3;
+
+/// A lock, what it guards, and how often it was taken.
+struct Guarded<L> {
+    lock: L,
+    order: UnsafeCell<Vec<u32>>,
+}
+
+// SAFETY: the order is used by holders of the lock only; the cell reports it if that is not enough.
+unsafe impl<L: RawLock> Sync for Guarded<L> {}
+
+impl<L: RawLock> Guarded<L> {
+    fn new() -> Arc<Self> {
+        Arc::new(Guarded { lock: L::new(), order: UnsafeCell::new(Vec::new()) })
+    }
+
+    fn write_down(&self, number: u32) {
+        // SAFETY: called by holders only.
+        self.order.with_mut(|order| unsafe { (*order).push(number) });
+    }
+
+    fn lock(&self, number: u32) {
+        let held = self.lock.lock();
+        self.write_down(number);
+        // SAFETY: just locked.
+        unsafe { self.lock.unlock(held) };
+    }
+
+    fn try_lock(&self, number: u32) -> bool {
+        let Some(held) = self.lock.try_lock() else { return false };
+        self.write_down(number);
+        // SAFETY: just locked.
+        unsafe { self.lock.unlock(held) };
+        true
+    }
+
+    /// The numbers of those who held the lock, once it is free for good.
+    fn order(&self) -> Vec<u32> {
+        assert!(!self.lock.is_locked());
+        assert!(self.try_lock(u32::MAX), "a free lock is taken without waiting");
+        // SAFETY: the others have ended.
+        let mut order = self.order.with_mut(|order| unsafe { std::mem::take(&mut *order) });
+        order.pop();
+        order
+    }
+}
+
+fn all_take_turns<L: RawLock + 'static>(site: Site) {
+    check(site, || {
+        let guarded = Guarded::<L>::new();
+        together(THREADS, &guarded, |guarded, number| {
+            set_class_of_this_thread(if number % 2 == 0 { Class::Little } else { Class::Big });
+            (0..ROUNDS).for_each(|_| guarded.lock(number));
+        });
+        assert_eq!(guarded.order().len() as u32, THREADS * ROUNDS);
+    });
+}
+
+fn some_only_try<L: RawLock + 'static>(site: Site) {
+    check(site, || {
+        let shared = Arc::new((Guarded::<L>::new(), AtomicU32::new(0)));
+        together(THREADS, &shared, |(guarded, tried), number| {
+            for _ in 0..ROUNDS {
+                if number % 2 == 0 {
+                    guarded.lock(number);
+                    tried.fetch_add(1, Ordering::Relaxed);
+                } else if guarded.try_lock(number) {
+                    tried.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        assert_eq!(shared.0.order().len() as u32, shared.1.load(Ordering::Relaxed));
+    });
+}
+
+/// Each holds some of three locks at once, and releases them in any order.
+fn several_at_once<L: RawLock + 'static>(site: Site) {
+    check(site, || {
+        let guarded = Arc::new([Guarded::<L>::new(), Guarded::<L>::new(), Guarded::<L>::new()]);
+        together(THREADS, &guarded, |guarded, number| {
+            for _ in 0..ROUNDS {
+                let mut held: Vec<_> = guarded.iter().map(|guarded| (guarded, guarded.lock.lock())).collect();
+                while !held.is_empty() {
+                    let at = thread_rng().next_u64() as usize % held.len();
+                    let (guarded, held) = held.swap_remove(at);
+                    guarded.write_down(number);
+                    // SAFETY: locked above, by what it returned.
+                    unsafe { guarded.lock.unlock(held) };
+                }
+            }
+        });
+        for guarded in guarded.iter() {
+            assert_eq!(guarded.order().len() as u32, THREADS * ROUNDS);
+        }
+    });
+}
+
+/// Who has been seen to stand in line is let in before anybody who comes later.
+fn first_in_first_out<L: Fifo + 'static>(site: Site) {
+    check(site, || {
+        let guarded = Guarded::<L>::new();
+        let held = guarded.lock.lock();
+        let waiters: Vec<_> = (0..THREADS)
+            .map(|number| {
+                let before = guarded.lock.last_in_line();
+                let waiter = thread::spawn({
+                    let guarded = Arc::clone(&guarded);
+                    move || guarded.lock(number)
+                });
+                while guarded.lock.last_in_line() == before {
+                    thread::yield_now();
+                }
+                waiter
+            })
+            .collect();
+        // SAFETY: locked above.
+        unsafe { guarded.lock.unlock(held) };
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+        assert_eq!(guarded.order(), (0..THREADS).collect::<Vec<_>>());
+    });
+}
+
+macro_rules! every_lock {
+    ($($name:ident: $lock:ty;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn all_take_turns() {
+                super::all_take_turns::<$lock>(site!());
+            }
+
+            #[test]
+            fn some_only_try() {
+                super::some_only_try::<$lock>(site!());
+            }
+        }
+    )*};
+}
+
+every_lock! {
+    tas: Tas;
+    ttas: Ttas;
+    ticket: Ticket;
+    mcs: Mcs;
+    mcs_park: McsPark;
+    futex_mutex: FutexMutex;
+    mutable_lock: MutableLock;
+    shfl: Shfl<2>;
+    shfl_that_alternates: Shfl<1>;
+}
+
+#[test]
+fn the_ticket_lock_lets_in_by_arrival() {
+    first_in_first_out::<Ticket>(site!());
+}
+
+#[test]
+fn the_mcs_lock_lets_in_by_arrival() {
+    first_in_first_out::<Mcs>(site!());
+}
+
+#[test]
+fn the_mcs_lock_with_parking_lets_in_by_arrival() {
+    first_in_first_out::<McsPark>(site!());
+}
+
+#[test]
+fn places_of_several_queues_are_given_back_in_any_order() {
+    several_at_once::<Mcs>(site!());
+    several_at_once::<McsPark>(site!());
+}
+
+#[test]
+#[should_panic(expected = "while another thread")]
+fn a_lock_that_lets_two_in_would_be_found() {
+    struct Open;
+    // SAFETY: it is not: that is the point. The cell reports who uses it at the same time.
+    unsafe impl RawLock for Open {
+        type Held = ();
+        const NAME: &'static str = "open";
+        fn new() -> Self {
+            Open
+        }
+        fn lock(&self) {}
+        fn try_lock(&self) -> Option<()> {
+            Some(())
+        }
+        unsafe fn unlock(&self, (): ()) {}
+        fn is_locked(&self) -> bool {
+            false
+        }
+    }
+    all_take_turns::<Open>(site!());
+}

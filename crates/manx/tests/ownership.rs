@@ -1,0 +1,147 @@
+//! Nobody is in a critical section with somebody else, also while a thread that cannot be outranked takes the
+//! CPUs away from holders and waiters.
+//!
+//! Each holder writes its number into a cell that nothing but the lock protects, and finds it there at the end.
+//! The numbers of rounds are fixed and small: a strict queue passes no faster than the scheduler changes threads.
+
+use manx::lock::{
+    Class, FutexMutex, Mcs, McsPark, MutableLock, RawLock, Shfl, Tas, Ticket, Ttas, set_class_of_this_thread,
+};
+use platform::cell::UnsafeCell;
+use platform::clock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+const THREADS: u64 = 6;
+const NOBODY: u64 = 0;
+
+/// Who is inside, and how often somebody was.
+struct Section {
+    owner: u64,
+    entered: u64,
+}
+
+struct Guarded<L> {
+    lock: L,
+    section: UnsafeCell<Section>,
+}
+
+// SAFETY: that the section is used by one thread at a time is what these tests are about; it has plain numbers
+// only, so that a lock that fails makes them wrong and nothing else.
+unsafe impl<L: RawLock> Sync for Guarded<L> {}
+
+impl<L: RawLock> Guarded<L> {
+    fn enter(&self, me: u64, stay: u32) {
+        self.section.with_mut(|section| {
+            // SAFETY: the caller holds the lock.
+            unsafe {
+                assert_eq!((&raw const (*section).owner).read_volatile(), NOBODY, "somebody else is inside");
+                (&raw mut (*section).owner).write_volatile(me);
+            }
+            (0..stay).for_each(|_| platform::cpu::pause());
+            // SAFETY: as above.
+            unsafe {
+                assert_eq!((&raw const (*section).owner).read_volatile(), me, "somebody else came in");
+                (&raw mut (*section).owner).write_volatile(NOBODY);
+                (*section).entered += 1;
+            }
+        });
+    }
+}
+
+/// Lets threads take the lock, by trying or by waiting; returns when each has had it `rounds` times.
+fn take_turns<L: RawLock + 'static>(rounds: u64) {
+    let section = UnsafeCell::new(Section { owner: NOBODY, entered: 0 });
+    let guarded = &Guarded { lock: L::new(), section };
+    let arrived = &AtomicU64::new(0);
+    // All of them wait for the lock before the first one gets it.
+    let held = guarded.lock.lock();
+    thread::scope(|scope| {
+        for me in 1..=THREADS {
+            scope.spawn(move || {
+                set_class_of_this_thread(if me % 2 == 0 { Class::Little } else { Class::Big });
+                arrived.fetch_add(1, Ordering::Relaxed);
+                for round in 0..rounds {
+                    let tried = if (me + round) % 4 == 0 { guarded.lock.try_lock() } else { None };
+                    let held = tried.unwrap_or_else(|| guarded.lock.lock());
+                    guarded.enter(me, (me + round) as u32 % 16);
+                    // SAFETY: by `held`, as this lock returned it.
+                    unsafe { guarded.lock.unlock(held) };
+                }
+            });
+        }
+        while arrived.load(Ordering::Relaxed) < THREADS {
+            thread::yield_now();
+        }
+        // SAFETY: locked above.
+        unsafe { guarded.lock.unlock(held) };
+    });
+    // SAFETY: all others have ended.
+    let entered = guarded.section.with(|section| unsafe { (*section).entered });
+    assert_eq!((entered, guarded.lock.is_locked()), (THREADS * rounds, false), "{}", L::NAME);
+}
+
+/// Runs `work` beside a thread of the class SCHED_FIFO that takes a CPU for most of the time.
+fn beside_a_hog(work: impl FnOnce()) {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let parameter = libc::sched_param { sched_priority: 1 };
+            // SAFETY: changes the calling thread only, with a valid parameter.
+            if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameter) } != 0 {
+                let why = std::io::Error::last_os_error();
+                println!("without a hog: no real-time class for this process: {why}");
+                return;
+            }
+            while !stop.load(Ordering::Relaxed) {
+                let until_ns = clock::now_ns() + 3_000_000;
+                while clock::now_ns() < until_ns {
+                    platform::cpu::pause();
+                }
+                // Wakes up on this CPU or another one.
+                platform::thread::sleep_ns(1_000_000);
+            }
+        });
+        // Also if a thread of the test panics, or nobody would stop the hog.
+        struct Stop<'a>(&'a AtomicBool);
+        impl Drop for Stop<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let _stop = Stop(&stop);
+        work();
+    });
+}
+
+/// Those that let whoever runs pass, or sleep, take many turns in little time.
+const MANY: u64 = 2_000;
+/// Those that pass in a strict order while all spin need a change of threads for nearly every turn.
+const FEW: u64 = 8;
+
+#[test]
+fn each_is_alone_inside() {
+    take_turns::<Tas>(MANY);
+    take_turns::<Ttas>(MANY);
+    take_turns::<FutexMutex>(MANY);
+    take_turns::<MutableLock>(MANY);
+    take_turns::<McsPark>(MANY / 10);
+    take_turns::<Ticket>(FEW);
+    take_turns::<Mcs>(FEW);
+    take_turns::<Shfl>(FEW);
+    take_turns::<Shfl<1>>(FEW);
+}
+
+#[test]
+fn each_is_alone_inside_while_cpus_are_taken_away() {
+    beside_a_hog(|| {
+        take_turns::<Tas>(MANY);
+        take_turns::<Ttas>(MANY);
+        take_turns::<FutexMutex>(MANY);
+        take_turns::<MutableLock>(MANY);
+        take_turns::<McsPark>(MANY / 10);
+        take_turns::<Ticket>(FEW);
+        take_turns::<Mcs>(FEW);
+        take_turns::<Shfl>(FEW);
+    });
+}

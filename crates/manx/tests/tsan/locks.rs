@@ -1,0 +1,58 @@
+//! The FIFO and unfair locks: who holds one sees what the holder before it wrote.
+
+use manx::lock::{
+    Class, FutexMutex, Mcs, McsPark, MutableLock, RawLock, Shfl, Tas, Ticket, Ttas, set_class_of_this_thread,
+};
+use platform::cell::UnsafeCell;
+use platform::thread;
+
+const THREADS: u64 = 3;
+/// Few: where the order is strict, each turn may take as long as the scheduler lets others run.
+const TURNS: u64 = 60;
+
+struct Guarded<L> {
+    lock: L,
+    number: UnsafeCell<u64>,
+}
+
+// SAFETY: the number is used by holders of the lock only.
+unsafe impl<L: RawLock> Sync for Guarded<L> {}
+
+fn counts_alone<L: RawLock + 'static>() {
+    let guarded: &'static Guarded<L> =
+        Box::leak(Box::new(Guarded { lock: L::new(), number: UnsafeCell::new(0) }));
+    let threads: Vec<_> = (0..THREADS)
+        .map(|number| {
+            thread::spawn(move || {
+                let class = if number == 0 { Class::Little } else { Class::Big };
+                set_class_of_this_thread(class);
+                for _ in 0..TURNS {
+                    // One of them tries first, and now and then in vain.
+                    let tried = if number == 1 { guarded.lock.try_lock() } else { None };
+                    let held = tried.unwrap_or_else(|| guarded.lock.lock());
+                    // SAFETY: this thread holds the lock.
+                    guarded.number.with_mut(|number| unsafe { *number += 1 });
+                    // SAFETY: by `held`.
+                    unsafe { guarded.lock.unlock(held) };
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("all turns");
+    }
+    // SAFETY: the other threads have ended.
+    assert_eq!(guarded.number.with(|number| unsafe { *number }), THREADS * TURNS);
+}
+
+#[test]
+fn every_lock_orders_memory() {
+    counts_alone::<Tas>();
+    counts_alone::<Ttas>();
+    counts_alone::<Ticket>();
+    counts_alone::<Mcs>();
+    counts_alone::<McsPark>();
+    counts_alone::<FutexMutex>();
+    counts_alone::<MutableLock>();
+    counts_alone::<Shfl<1>>();
+}
