@@ -1,0 +1,184 @@
+//! `manx bench engines` as an experiment: a failure is never a figure, and what it does not touch goes on.
+//!
+//! `manx` is a shell script here, so that nothing depends on the preload library or on what it does. Whoever has none of
+//! the databases skips with a line that says so.
+
+use report::target::Outcome;
+use report::{Machine, Report, Run};
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use workload::engine::Compiler;
+use workload::engines::{self, AGAIN, AS_IS, MANX, Setup, Version};
+use workload::harness::{Bench, Silent};
+use workload::{Error, machine};
+
+fn script(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// A setup for short runs of LMDB, and the folder of its `manx`; `None` without LMDB.
+fn setup(manx: &str) -> Option<(Setup, tempfile::TempDir)> {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = Setup {
+        subjects: engines::choose(&["lmdb".into()]).unwrap(),
+        versions: Version::always(),
+        compiler: Compiler::new("cc", PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("engines")),
+        manx: script(folder.path(), "manx", manx),
+        repeats: 2,
+        seconds: 0.1,
+        threads: 2,
+        cpus: machine::cpu_list(2),
+    };
+    match setup.subjects[0].program(&setup.compiler) {
+        Ok(_) => Some((setup, folder)),
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+    }
+}
+
+/// Measures and concludes.
+fn measured(setup: &Setup) -> (Result<(), Error>, Report) {
+    let mut progress = Silent;
+    let mut bench = Bench::new("engines", Machine::default(), None, &mut progress);
+    let result = engines::measure(setup, &mut bench);
+    let mut report = bench.finish(&result);
+    engines::conclude(&mut report, &setup.subjects);
+    (result, report)
+}
+
+fn runs(report: &Report, version: &str) -> usize {
+    report.runs.iter().filter(|run| run.variant == version).count()
+}
+
+/// `manx run [--lock=MODE] -- PROGRAM ...` that runs the program as it is.
+const PASSES: &str = "while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"";
+
+#[test]
+fn every_version_runs_in_every_round_and_the_chosen_programs_targets_are_judged() {
+    let Some((mut setup, _folder)) = setup(PASSES) else { return };
+    setup.versions.push(Version::lock("fifo"));
+    let (result, report) = measured(&setup);
+    result.unwrap();
+    for version in [AS_IS, AGAIN, MANX, "manx run --lock=fifo"] {
+        assert_eq!(runs(&report, version), 2, "{version}");
+    }
+    assert!(report.runs.iter().all(|run| run.output.is_some() && run.values["verified_updates"] > 0.0));
+    let ids: Vec<&str> = report.targets.iter().map(|target| target.id.as_str()).collect();
+    assert_eq!(ids, ["lmdb-throughput", "lmdb-max"]);
+    assert!(report.targets.iter().all(|target| target.measured.is_some()));
+    assert_eq!(report.tables[0].rows.len(), 4);
+}
+
+#[test]
+fn a_program_that_fails_under_manx_has_no_figure_and_is_the_experiments_failure() {
+    // The first time it does as it should: what was measured then counts for nothing any more.
+    let once =
+        format!("[ -e \"$0.ran\" ] && {{ echo 'self-check: lost' >&2; exit 1; }}; : > \"$0.ran\"; {PASSES}");
+    let Some((setup, _folder)) = setup(&once) else { return };
+    let (result, report) = measured(&setup);
+    let Err(Error::Failed { stderr, .. }) = result else { panic!("{result:?}") };
+    assert!(
+        stderr.contains("lmdb: manx run failed: manx: ended with status 1 (self-check: lost)"),
+        "{stderr}"
+    );
+    assert_eq!((runs(&report, AS_IS), runs(&report, AGAIN), runs(&report, MANX)), (2, 2, 0));
+    for target in &report.targets {
+        assert_eq!(target.verdict, Outcome::NotMeasured);
+        assert!(target.reason.as_ref().unwrap().contains("self-check: lost"), "{target:?}");
+    }
+}
+
+#[test]
+fn a_rival_that_fails_is_noted_and_the_rest_goes_on() {
+    let Some((mut setup, folder)) = setup(PASSES) else { return };
+    let source = folder.path().join("rival.c");
+    std::fs::write(
+        &source,
+        "#include <stdlib.h>\n__attribute__((constructor)) static void end(void) { _Exit(7); }\n",
+    )
+    .unwrap();
+    let library = folder.path().join("rival.so");
+    let mut cc = std::process::Command::new("cc");
+    assert!(cc.args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status().unwrap().success());
+    setup.versions.push(Version::rival(&format!("worse={}", library.display())).unwrap());
+    let (result, report) = measured(&setup);
+    result.unwrap();
+    assert_eq!((runs(&report, MANX), runs(&report, "worse")), (2, 0));
+    assert!(report.notes.iter().any(|note| note.contains("worse failed: lmdb: ended with status 7")));
+    assert!(report.targets.iter().all(|target| target.measured.is_some()));
+}
+
+#[test]
+fn what_is_not_installed_is_named_and_the_rest_is_measured() {
+    let Some((mut setup, folder)) = setup(PASSES) else { return };
+    let cc = script(
+        folder.path(),
+        "cc",
+        "case \"$*\" in *lsqlite3*) echo 'sqlite.c:14:10: fatal error: sqlite3.h: No such file or directory' >&2; exit 1;; esac\nexec cc \"$@\"",
+    );
+    setup.compiler = Compiler::new(&cc, folder.path().join("cache"));
+    setup.subjects = engines::choose(&["sqlite-wal".into(), "lmdb".into()]).unwrap();
+    setup.repeats = 1;
+    let (result, report) = measured(&setup);
+    result.unwrap();
+    let left_out = |text: &str| text.contains("apt-get install libsqlite3-dev");
+    assert!(report.notes.iter().any(|note| note.starts_with("sqlite-wal: left out: ") && left_out(note)));
+    let reasons: Vec<bool> =
+        report.targets.iter().map(|t| t.reason.as_deref().is_some_and(left_out)).collect();
+    assert_eq!(reasons, [true, true, false, false]);
+
+    setup.subjects = engines::choose(&["sqlite-wal".into()]).unwrap();
+    let (result, _) = measured(&setup);
+    assert!(matches!(&result, Err(Error::Missing { help, .. }) if left_out(help)), "{result:?}");
+}
+
+#[test]
+fn targets_compare_manx_with_the_program_as_it_is() {
+    let mut report = Report::new("engines", Machine::default(), 0);
+    let versions = [(AS_IS, 100.0), (AGAIN, 101.0), (MANX, 250.0)];
+    for (version, throughput) in versions {
+        for round in 0..5 {
+            let tail = if version == MANX { 1e5 } else { 2e6 };
+            let values = [("throughput_per_s", throughput), ("p999_ns", tail), ("max_ns", 3.0 * tail)];
+            let values: BTreeMap<String, f64> = values.map(|(name, v)| (name.to_owned(), v)).into();
+            let (case, variant) = ("leveldb-read".into(), version.into());
+            report.runs.push(Run { case, variant, round, values, output: None });
+        }
+    }
+    let chosen = engines::choose(&["leveldb-read".into(), "lmdb".into()]).unwrap();
+    engines::conclude(&mut report, &chosen);
+    let found: Vec<(&str, Option<f64>, Outcome)> =
+        report.targets.iter().map(|target| (target.id.as_str(), target.measured, target.verdict)).collect();
+    let expected = [
+        ("leveldb-read-throughput", Some(2.5), Outcome::Met),
+        ("leveldb-read-p999", Some(0.05), Outcome::Met),
+        ("leveldb-read-max", Some(0.05), Outcome::Met),
+        ("lmdb-throughput", None, Outcome::NotMeasured),
+        ("lmdb-max", None, Outcome::NotMeasured),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(report.targets[3].reason.as_deref(), Some("there are too few runs"));
+    assert_eq!(report.spreads.len(), 3);
+}
+
+#[test]
+fn every_program_has_targets_and_every_target_a_program() {
+    let all = engines::choose(&[]).unwrap();
+    let mut report = Report::new("engines", Machine::default(), 0);
+    engines::conclude(&mut report, &all);
+    // None is left out as one of a program that nobody knows.
+    assert_eq!(report.targets.len(), report::target::of_bench("engines").len());
+    for subject in all {
+        for figure in ["throughput", "max"] {
+            let id = format!("{}-{figure}", subject.name);
+            assert!(report.targets.iter().any(|target| target.id == id), "no target {id}");
+        }
+    }
+    assert!(report.tables.is_empty() && report.spreads.is_empty());
+}
