@@ -15,9 +15,10 @@ pub use catalogue::{SUBJECTS, Subject, choose};
 pub use conclude::conclude;
 pub use version::{AGAIN, AS_IS, MANX, Version};
 
-use crate::engine::{self, Compiler, Load, Program};
+use crate::engine::{self, Compiler, Load, Output, Program};
 use crate::error::Error;
 use crate::harness::{Bench, Sample};
+use report::Report;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -82,11 +83,27 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
             Err(error) => return Err(error),
         }
     }
+    let versions = versions(&bench.report);
+    if !versions.is_empty() {
+        bench.note(format!("measured: {}", versions.join(", ")));
+    }
     match (failures.is_empty(), measured, missing) {
         (false, ..) => Err(Error::Failed { what: "programs failed".into(), stderr: failures.join("\n") }),
         (true, 0, Some(missing)) => Err(missing),
         _ => Ok(()),
     }
+}
+
+/// What was measured, in the programs' own words, each once.
+fn versions(report: &Report) -> Vec<String> {
+    let mut versions: Vec<String> = Vec::new();
+    for output in report.runs.iter().filter_map(|run| run.output.as_ref()) {
+        match Output::parse(output.get()) {
+            Ok(output) if !versions.contains(&output.version) => versions.push(output.version),
+            _ => {}
+        }
+    }
+    versions
 }
 
 /// One program in all versions. What failed is noted, and listed in `failures` if it is the experiment's failure.

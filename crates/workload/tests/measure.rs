@@ -73,6 +73,7 @@ fn every_version_runs_in_every_round_and_the_chosen_programs_targets_are_judged(
     assert_eq!(ids, ["lmdb-throughput", "lmdb-max"]);
     assert!(report.targets.iter().all(|target| target.measured.is_some()));
     assert_eq!(report.tables[0].rows.len(), 4);
+    assert!(report.notes.iter().any(|note| note.starts_with("measured: LMDB ")), "{:?}", report.notes);
 }
 
 #[test]
