@@ -3,15 +3,17 @@
 use manx::lock::{
     Class, FutexMutex, Mcs, McsPark, MutableLock, RawLock, Shfl, Tas, Ticket, Ttas, set_class_of_this_thread,
 };
+use platform::atomic::{AtomicU64, Ordering};
 use platform::cell::UnsafeCell;
 use platform::thread;
 
 const THREADS: u64 = 3;
 /// Few: where the order is strict, each turn may take as long as the scheduler lets others run.
-const TURNS: u64 = 60;
+const TURNS: u64 = 30;
 
 struct Guarded<L> {
     lock: L,
+    arrived: AtomicU64,
     number: UnsafeCell<u64>,
 }
 
@@ -19,13 +21,19 @@ struct Guarded<L> {
 unsafe impl<L: RawLock> Sync for Guarded<L> {}
 
 fn counts_alone<L: RawLock + 'static>() {
-    let guarded: &'static Guarded<L> =
-        Box::leak(Box::new(Guarded { lock: L::new(), number: UnsafeCell::new(0) }));
+    let guarded: &'static Guarded<L> = Box::leak(Box::new(Guarded {
+        lock: L::new(),
+        arrived: AtomicU64::new(0),
+        number: UnsafeCell::new(0),
+    }));
+    // All of them wait for the lock before the first one gets it.
+    let held = guarded.lock.lock();
     let threads: Vec<_> = (0..THREADS)
         .map(|number| {
             thread::spawn(move || {
                 let class = if number == 0 { Class::Little } else { Class::Big };
                 set_class_of_this_thread(class);
+                guarded.arrived.fetch_add(1, Ordering::Relaxed);
                 for _ in 0..TURNS {
                     // One of them tries first, and now and then in vain.
                     let tried = if number == 1 { guarded.lock.try_lock() } else { None };
@@ -38,6 +46,11 @@ fn counts_alone<L: RawLock + 'static>() {
             })
         })
         .collect();
+    while guarded.arrived.load(Ordering::Relaxed) < THREADS {
+        thread::yield_now();
+    }
+    // SAFETY: locked above.
+    unsafe { guarded.lock.unlock(held) };
     for thread in threads {
         thread.join().expect("all turns");
     }
