@@ -15,6 +15,7 @@ mod mutex;
 mod node;
 mod queue;
 mod raw;
+pub mod rwlock;
 mod shfl;
 mod slice;
 mod spin;
@@ -31,6 +32,7 @@ pub use mutable_lock::MutableLock;
 pub use mutex::RawMutex;
 pub use queue::QueueHeld;
 pub use raw::{Fifo, RawLock};
+pub use rwlock::RawRwLock;
 pub use shfl::Shfl;
 pub use tas::Tas;
 pub use ticket::Ticket;
@@ -42,5 +44,8 @@ platform::os_only! {
     pub use mutex::{MappedMutexGuard, Mutex, MutexGuard};
     pub use observe::{
         Histogram, LockStatistics, Nameable, Observe, Statistics, name, observe, observed, statistics, unname,
+    };
+    pub use rwlock::{
+        MappedRwLockReadGuard, MappedRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
     };
 }
