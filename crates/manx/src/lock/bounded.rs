@@ -305,7 +305,8 @@ impl Waiter<'_> {
                 // An offer that has been there for the whole sleep is nobody's.
                 let now = self.side.load(Ordering::Relaxed);
                 let same = (now ^ offered) & (OVERDUE | OFFERED) == 0;
-                return Ok(offered & OFFERED != 0 && same && self.accept(now));
+                let stale = offered & OFFERED != 0 && same && !self.wait.trusting;
+                return Ok(stale && self.accept(now));
             }
         }
     }
