@@ -1,6 +1,6 @@
-//! Runs small C programs under the library that was built beside the test.
+//! Runs small C and C++ programs under the library that was built beside the test.
 //!
-//! Each program is compiled with the system's C compiler when it is first wanted, with its symbols
+//! Each program is compiled with the system's compiler when it is first wanted, with its symbols
 //! exported, so that the statistics name the functions in which threads waited. It runs with a limit on
 //! its time, which only bounds a failure.
 #![allow(dead_code)]
@@ -31,10 +31,15 @@ pub fn folder() -> PathBuf {
     folder
 }
 
-/// Compiles `tests/programs/NAME.c` and returns the program's path.
+/// Compiles `tests/programs/NAME.c`, or `NAME.cpp`, and returns the program's path.
 pub fn program(name: &str) -> PathBuf {
+    program_with(name, &[])
+}
+
+/// As [`program`], with libraries to link and other flags.
+pub fn program_with(name: &str, flags: &[&str]) -> PathBuf {
     let into = folder().join(name);
-    compile(name, &into, &[]);
+    compile(name, &into, flags);
     into
 }
 
@@ -52,15 +57,20 @@ fn compile(name: &str, into: &Path, flags: &[&str]) {
     if made_before.iter().any(|path| path == into) {
         return;
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
-    let made = Command::new("cc")
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let (mut source, mut compiler) = (sources.join(format!("{name}.c")), Command::new("cc"));
+    if !source.exists() {
+        (source, compiler) = (sources.join(format!("{name}.cpp")), Command::new("c++"));
+        compiler.arg("-std=c++17");
+    }
+    let made = compiler
         .args(["-O2", "-g", "-Wall", "-Werror", "-pthread", "-rdynamic", "-D_GNU_SOURCE"])
-        .args(flags)
         .arg("-o")
         .arg(into)
         .arg(&source)
+        .args(flags)
         .output()
-        .expect("a C compiler (cc)");
+        .expect("a compiler for C and C++ (cc, c++)");
     assert!(made.status.success(), "{}:\n{}", source.display(), String::from_utf8_lossy(&made.stderr));
     made_before.push(into.to_owned());
 }

@@ -1,0 +1,202 @@
+//! Mutexes and condition variables behave as the C library's do, whichever lock they become.
+//!
+//! Each probe is a function of a program in `programs/lock_*`, and runs five times: without Manx, where the
+//! C library must pass, which shows that the probe asks for nothing that it should not; and under each `lock=`. What
+//! they look for is what interposers are known to break: see the names.
+#![cfg(target_arch = "x86_64")]
+
+mod common;
+
+use common::{Outcome, finish, folder, library, program, program_with, shared_library};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Every value of the option `lock`.
+const MODES: [&str; 4] = ["manx", "adaptive", "fifo", "glibc"];
+
+/// Runs one probe without Manx and in every mode.
+fn probe(program: &Path, name: &str, arguments: &[PathBuf]) {
+    let command = || {
+        let mut command = Command::new(program);
+        command
+            .arg(name)
+            .args(arguments)
+            .env_remove("LD_PRELOAD")
+            .env_remove("MANX_OPTIONS")
+            .env_remove("MANX");
+        command
+    };
+    judge(name, "without Manx", finish(command()));
+    for mode in MODES {
+        let mut command = command();
+        command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", format!("lock={mode}"));
+        judge(name, &format!("under lock={mode}"), finish(command));
+    }
+}
+
+fn judge(name: &str, how: &str, outcome: Outcome) {
+    match outcome.status.code() {
+        Some(0) => assert_eq!(outcome.stderr, "", "{name} {how}: nothing is said unasked"),
+        // The program's word for: not possible here.
+        Some(77) => println!("{name} {how}: skipped: {}", outcome.stderr.trim()),
+        _ => panic!("{name} {how}: {}\n{}{}", outcome.status, outcome.stdout, outcome.stderr),
+    }
+}
+
+/// A test for each probe of a program, and one that none is forgotten here.
+macro_rules! probes {
+    ($module:ident: $program:expr, $arguments:expr; $($name:ident),* $(,)?) => {
+        mod $module {
+            use super::*;
+
+            #[test]
+            fn every_probe_is_run() {
+                let mut list = Command::new($program);
+                list.arg("--list");
+                let listed = finish(list);
+                assert_eq!(listed.stdout.split_whitespace().collect::<Vec<_>>(), [$(stringify!($name)),*]);
+            }
+
+            $(
+                #[test]
+                fn $name() {
+                    let arguments: &[PathBuf] = &$arguments;
+                    probe(&$program, stringify!($name), arguments);
+                }
+            )*
+        }
+    };
+}
+
+probes! { codes: program("lock_codes"), [];
+    static_initialisers,
+    zero_filled_memory,
+    reinitialised_after_destroy,
+    reinitialised_without_destroy,
+    codes_normal_and_adaptive,
+    codes_errorcheck,
+    codes_recursive,
+    recursion_overflows,
+    destroy_while_locked,
+    trylock_from_elsewhere,
+    attribute_functions,
+    errno_is_preserved,
+}
+
+probes! { times: program("lock_times"), [];
+    timedlock_expires_not_early,
+    timedlock_bad_nanoseconds,
+    deadlines_in_the_past,
+    clocklock_invalid_clock,
+    timedlock_acquires_on_release,
+    timeouts_race_with_releases,
+    signals_do_not_end_a_wait,
+}
+
+probes! { exclusion: program("lock_exclusion"), [];
+    exclusion_normal,
+    exclusion_recursive,
+    exclusion_errorcheck,
+    exclusion_adaptive,
+    holds_longer_than_the_window,
+    recursion_under_contention,
+    memory_of_every_kind,
+    unlock_then_unmap_by_the_next_owner,
+    five_thousand_threads,
+    more_than_ten_thousand_threads_ever,
+    with_a_realtime_thread,
+}
+
+probes! { cond: program("lock_cond"), [];
+    signal_wakes,
+    broadcast_wakes_all,
+    zero_filled_and_reinitialised,
+    signals_are_not_remembered,
+    timedwait_expires_with_the_mutex_held,
+    attribute_clock_is_kept,
+    clockwait_by_both_clocks,
+    clockwait_releases_the_mutex_and_is_woken,
+    any_kind_of_mutex,
+    mutex_that_is_not_held,
+    freed_right_after_broadcast,
+    every_item_passes_once,
+    signals_do_not_end_a_wait_with_an_error,
+}
+
+probes! { cancel: program("lock_cancel"), [];
+    cancelled_in_wait,
+    cancelled_in_timedwait,
+    cancelled_in_clockwait,
+    cancelled_before_the_wait,
+    disabled_cancellation_waits,
+    to_lock_is_no_cancellation_point,
+    no_wake_up_is_lost,
+}
+
+probes! { shared: program("lock_shared"), [];
+    processes_lose_no_updates,
+    condition_variable_across_processes,
+    robust_owner_died,
+    robust_across_processes,
+    robust_in_a_wait,
+    priority_inheritance,
+    priority_ceiling,
+    fork_while_others_hold,
+    fork_by_the_holder_while_others_wait,
+    fork_from_threads_among_locks,
+}
+
+probes! { c11: program("lock_c11"), [];
+    plain,
+    timed,
+    recursive,
+    conditions,
+    called_once,
+}
+
+probes! { cpp: program("lock_cpp"), [];
+    mutex,
+    condition_variable_wait_for,
+    condition_variable_wait_until,
+    timed_mutex,
+    recursive_mutex,
+    shared_mutex,
+    any_lock_and_exceptions,
+    futures_and_once,
+}
+
+probes! { loaded: loaded_program(), [shared_library("lock_deep"), shared_library("lock_plugin")];
+    constructors_before_ours,
+    destructors_after_ours,
+    opened_library_locks,
+    deep_binding_library_locks_the_same_mutex,
+    every_symbol_version,
+    old_condition_variables,
+    looked_up_explicitly,
+    locked_before_dlopen_unlocked_after,
+    the_c_librarys_own_locks,
+}
+
+/// A program linked against a library whose constructor locks before any other's.
+fn loaded_program() -> PathBuf {
+    let early = shared_library("lock_early");
+    let rpath = format!("-Wl,-rpath,{}", folder().display());
+    program_with("lock_loaded", &[early.to_str().expect("utf-8"), &rpath, "-ldl"])
+}
+
+#[test]
+fn the_functions_are_ours_in_every_mode() {
+    let outcome = |mode: &str| {
+        let mut command = Command::new(program("lock_ours"));
+        command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", format!("lock={mode}"));
+        finish(command)
+    };
+    for mode in MODES {
+        let outcome = outcome(mode);
+        outcome.succeeded();
+        for line in outcome.stdout.lines() {
+            assert!(line.ends_with("libmanx_preload.so"), "lock={mode}: {line}");
+        }
+        assert!(outcome.stdout.lines().count() > 12, "{}", outcome.stdout);
+    }
+}

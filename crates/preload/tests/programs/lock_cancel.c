@@ -1,0 +1,232 @@
+// Threads that are cancelled while they wait at a condition variable: they hold the mutex again when their clean-up
+// handlers run, and take no wake-up with them that another one needs.
+#include "lock_probe.h"
+
+enum way { WAIT, TIMED, CLOCK };
+
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    int waiting, cleaned;
+    enum way way;
+} stage = {.cond = PTHREAD_COND_INITIALIZER};
+
+static void wait_by(enum way way, pthread_cond_t *cond, pthread_mutex_t *mutex) {
+    struct timespec real = after_ns(CLOCK_REALTIME, 40000 * MS), monotonic = after_ns(CLOCK_MONOTONIC, 40000 * MS);
+    IS(way == WAIT    ? pthread_cond_wait(cond, mutex)
+       : way == TIMED ? pthread_cond_timedwait(cond, mutex, &real)
+                      : pthread_cond_clockwait(cond, mutex, CLOCK_MONOTONIC, &monotonic),
+       0);
+}
+
+static void clean(void *unused) {
+    (void)unused;
+    // Held by this very thread, as an error-checking mutex can tell.
+    IS(pthread_mutex_trylock(&stage.mutex), EBUSY);
+    IS(pthread_mutex_lock(&stage.mutex), EDEADLK);
+    stage.cleaned++;
+    IS(pthread_mutex_unlock(&stage.mutex), 0);
+}
+
+static void *wait_to_be_cancelled(void *unused) {
+    (void)unused;
+    IS(pthread_mutex_lock(&stage.mutex), 0);
+    stage.waiting++;
+    pthread_cleanup_push(clean, NULL);
+    for (;;)
+        wait_by(stage.way, &stage.cond, &stage.mutex);
+    pthread_cleanup_pop(1);
+}
+
+static void all_wait(int count) {
+    for (int waiting = 0; waiting != count; sleep_us(200)) {
+        IS(pthread_mutex_lock(&stage.mutex), 0);
+        waiting = stage.waiting;
+        IS(pthread_mutex_unlock(&stage.mutex), 0);
+    }
+}
+
+static void cancelled(enum way way) {
+    init_kind(&stage.mutex, PTHREAD_MUTEX_ERRORCHECK);
+    stage.way = way;
+    for (int round = 0; round < 20; round++) {
+        stage.waiting = stage.cleaned = 0;
+        pthread_t threads[5];
+        start_all(threads, 5, wait_to_be_cancelled, NULL);
+        all_wait(5);
+        // Sometimes the mutex is held meanwhile, and those cancelled have to wait for it.
+        if (round % 2)
+            IS(pthread_mutex_lock(&stage.mutex), 0);
+        for (int i = 0; i < 5; i++)
+            IS(pthread_cancel(threads[i]), 0);
+        if (round % 2) {
+            sleep_us(2500);
+            CHECK(stage.cleaned == 0);
+            IS(pthread_mutex_unlock(&stage.mutex), 0);
+        }
+        for (int i = 0; i < 5; i++)
+            CHECK(join(threads[i]) == PTHREAD_CANCELED);
+        CHECK(stage.cleaned == 5);
+        IS(pthread_mutex_lock(&stage.mutex), 0);
+        IS(pthread_mutex_unlock(&stage.mutex), 0);
+    }
+    IS(pthread_cond_destroy(&stage.cond), 0);
+    IS(pthread_mutex_destroy(&stage.mutex), 0);
+}
+
+static void cancelled_in_wait(void) {
+    cancelled(WAIT);
+}
+
+static void cancelled_in_timedwait(void) {
+    cancelled(TIMED);
+}
+
+static void cancelled_in_clockwait(void) {
+    cancelled(CLOCK);
+}
+
+static void *cancel_me_first(void *unused) {
+    (void)unused;
+    IS(pthread_mutex_lock(&stage.mutex), 0);
+    pthread_cleanup_push(clean, NULL);
+    IS(pthread_cancel(pthread_self()), 0);
+    wait_by(stage.way, &stage.cond, &stage.mutex);
+    FAIL("a wait %s", "returned although a cancellation was pending");
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void cancelled_before_the_wait(void) {
+    init_kind(&stage.mutex, PTHREAD_MUTEX_ERRORCHECK);
+    for (int round = 0; round < 30; round++) {
+        stage.way = round % 3;
+        stage.cleaned = 0;
+        CHECK(join(start(cancel_me_first, NULL)) == PTHREAD_CANCELED && stage.cleaned == 1);
+    }
+}
+
+static void *not_to_be_cancelled(void *argument) {
+    int *open = argument, before;
+    IS(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL), 0);
+    IS(pthread_mutex_lock(&stage.mutex), 0);
+    stage.waiting++;
+    while (!*open)
+        wait_by(stage.way, &stage.cond, &stage.mutex);
+    IS(pthread_mutex_unlock(&stage.mutex), 0);
+    // The type is as it was, too.
+    IS(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &before), 0);
+    CHECK(before == PTHREAD_CANCEL_DEFERRED);
+    return open;
+}
+
+static void disabled_cancellation_waits(void) {
+    init_kind(&stage.mutex, PTHREAD_MUTEX_ERRORCHECK);
+    for (int round = 0; round < 9; round++) {
+        int open = 0;
+        stage.way = round % 3;
+        stage.waiting = 0;
+        pthread_t thread = start(not_to_be_cancelled, &open);
+        all_wait(1);
+        IS(pthread_cancel(thread), 0);
+        sleep_us(1000);
+        IS(pthread_mutex_lock(&stage.mutex), 0);
+        open = 1;
+        IS(pthread_cond_signal(&stage.cond), 0);
+        IS(pthread_mutex_unlock(&stage.mutex), 0);
+        CHECK(join(thread) == &open);
+    }
+}
+
+static void *locks_while_cancelled(void *argument) {
+    struct owned *owned = argument;
+    // To lock a mutex is no cancellation point.
+    IS(pthread_mutex_lock(&owned->mutex), 0);
+    enter(owned);
+    leave(owned);
+    IS(pthread_mutex_unlock(&owned->mutex), 0);
+    return owned;
+}
+
+static void to_lock_is_no_cancellation_point(void) {
+    for (int i = 0; i < 5 * KIND_COUNT; i++) {
+        struct owned owned = {.count = 0};
+        init_kind(&owned.mutex, KINDS[i % KIND_COUNT].type);
+        IS(pthread_mutex_lock(&owned.mutex), 0);
+        pthread_t threads[3];
+        start_all(threads, 3, locks_while_cancelled, &owned);
+        sleep_us(1500);
+        for (int t = 0; t < 3; t++)
+            IS(pthread_cancel(threads[t]), 0);
+        sleep_us(500);
+        IS(pthread_mutex_unlock(&owned.mutex), 0);
+        for (int t = 0; t < 3; t++)
+            CHECK(join(threads[t]) == &owned);
+        CHECK(owned.count == 3);
+    }
+}
+
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    int waiting, tokens, taken;
+} hall = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0};
+
+static void let_go(void *unused) {
+    (void)unused;
+    IS(pthread_mutex_unlock(&hall.mutex), 0);
+}
+
+static void *take_token(void *unused) {
+    (void)unused;
+    IS(pthread_mutex_lock(&hall.mutex), 0);
+    hall.waiting++;
+    pthread_cleanup_push(let_go, NULL);
+    while (hall.tokens == 0)
+        IS(pthread_cond_wait(&hall.cond, &hall.mutex), 0);
+    hall.tokens--;
+    hall.taken++;
+    pthread_cleanup_pop(1);
+    return NULL;
+}
+
+/* Two wait, one wake-up is sent, and one of the two is cancelled at the same time. Whichever of them the wake-up
+ * was for: the token is taken. A wake-up that vanished with the cancelled leaves the other asleep for ever. */
+static void no_wake_up_is_lost(void) {
+    for (int round = 0; round < 400; round++) {
+        hall.waiting = hall.tokens = hall.taken = 0;
+        pthread_t cancelled = start(take_token, NULL), other = start(take_token, NULL);
+        for (int waiting = 0; waiting != 2; sched_yield()) {
+            IS(pthread_mutex_lock(&hall.mutex), 0);
+            waiting = hall.waiting;
+            IS(pthread_mutex_unlock(&hall.mutex), 0);
+        }
+        IS(pthread_mutex_lock(&hall.mutex), 0);
+        hall.tokens = 1;
+        if (round % 2)
+            IS(pthread_cancel(cancelled), 0);
+        IS(pthread_cond_signal(&hall.cond), 0);
+        IS(pthread_mutex_unlock(&hall.mutex), 0);
+        if (round % 2 == 0)
+            IS(pthread_cancel(cancelled), 0);
+        if (join(cancelled) == PTHREAD_CANCELED) {
+            join(other);
+            CHECK(hall.taken == 1);
+        } else {
+            // It took the token itself; the other gets one of its own.
+            IS(pthread_mutex_lock(&hall.mutex), 0);
+            CHECK(hall.taken == 1);
+            hall.tokens = 1;
+            IS(pthread_cond_signal(&hall.cond), 0);
+            IS(pthread_mutex_unlock(&hall.mutex), 0);
+            join(other);
+            CHECK(hall.taken == 2);
+        }
+    }
+}
+
+PROBES({"cancelled_in_wait", cancelled_in_wait}, {"cancelled_in_timedwait", cancelled_in_timedwait},
+       {"cancelled_in_clockwait", cancelled_in_clockwait}, {"cancelled_before_the_wait", cancelled_before_the_wait},
+       {"disabled_cancellation_waits", disabled_cancellation_waits},
+       {"to_lock_is_no_cancellation_point", to_lock_is_no_cancellation_point},
+       {"no_wake_up_is_lost", no_wake_up_is_lost})
