@@ -62,7 +62,7 @@ fn take_turns<L: RawLock + 'static>(rounds: u64) {
                 set_class_of_this_thread(if me % 2 == 0 { Class::Little } else { Class::Big });
                 arrived.fetch_add(1, Ordering::Relaxed);
                 for round in 0..rounds {
-                    let tried = if (me + round) % 4 == 0 { guarded.lock.try_lock() } else { None };
+                    let tried = if (me + round).is_multiple_of(4) { guarded.lock.try_lock() } else { None };
                     let held = tried.unwrap_or_else(|| guarded.lock.lock());
                     guarded.enter(me, (me + round) as u32 % 16);
                     // SAFETY: by `held`, as this lock returned it.
