@@ -11,9 +11,11 @@
 #include <kclangc.h>
 
 static const char *option_home = NULL, *option_mode = "hash";
+static uint64_t option_records = 20000, option_value_bytes = 100;
 
 static const struct option_spec options[] = {
-    LEDGER_OPTIONS,
+    {"records", OPTION_COUNT, &option_records, 1, 1e8, NULL, "records to load (20000)"},
+    {"value-bytes", OPTION_COUNT, &option_value_bytes, LEDGER_VALUE_MIN, 1 << 20, NULL, "size of a value (100)"},
     {"home", OPTION_TEXT, &option_home, 0, 0, NULL, "an empty folder for the database (required by --mode=hash)"},
     {"mode", OPTION_WORD, &option_mode, 0, 0, "hash|cache", "HashDB in a file, or CacheDB in memory (hash)"},
     {0},
@@ -40,7 +42,7 @@ static void open_engine(unsigned threads) {
         if (length < 0 || (size_t)length >= sizeof path)
             fail(2, "--home: longer than %zu bytes", sizeof path - sizeof "/records.kch");
     }
-    ledger_init(threads);
+    ledger_init(threads, option_records, option_value_bytes);
     database = kcdbnew();
     if (!kcdbopen(database, path, KCOWRITER | KCOCREATE))
         give_up(path);
@@ -65,7 +67,7 @@ static enum outcome operate(struct worker *worker) {
     uint64_t number = 1 + random_below(&worker->random, option_records);
     const uint64_t key = ledger_key(number);
     if (random_bits(&worker->random) & 1) {
-        ledger_next(value, number, worker);
+        ledger_next(value, number, worker, 0);
         if (!kcdbset(database, (const char *)&key, sizeof key, value, option_value_bytes)) {
             note_error("set: %s", kcecodename(kcdbecode(database)));
             return FAILED;

@@ -33,13 +33,6 @@ struct stamp {
 
 enum { LEDGER_VALUE_MIN = 2 * sizeof(struct stamp) };
 
-static uint64_t option_records = 20000, option_value_bytes = 100;
-
-#define LEDGER_OPTIONS                                                                                             \
-    {"records", OPTION_COUNT, &option_records, 1, 1e8, NULL, "records to load (20000)"}, {                         \
-        "value-bytes", OPTION_COUNT, &option_value_bytes, LEDGER_VALUE_MIN, 1 << 20, NULL, "size of a value (100)" \
-    }
-
 struct ledger {
     /// The number of the latest put to each key, from 1 on
     uint32_t *latest;
@@ -48,13 +41,15 @@ struct ledger {
 
 static struct ledger *ledgers;
 static unsigned ledger_threads;
+static size_t ledger_value_bytes;
 
-/// To be called from `open`.
-static inline void ledger_init(unsigned threads) {
+/// To be called from `open`: keys are from 1 to `records`, values have `value_bytes`, LEDGER_VALUE_MIN or more.
+static inline void ledger_init(unsigned threads, uint64_t records, uint64_t value_bytes) {
     ledger_threads = threads;
+    ledger_value_bytes = value_bytes;
     ledgers = allocate(threads, sizeof *ledgers);
     for (unsigned i = 0; i < threads; i++)
-        ledgers[i].latest = allocate(option_records + 1, sizeof(uint32_t));
+        ledgers[i].latest = allocate(records + 1, sizeof(uint32_t));
 }
 
 /// The key as stores get it: eight bytes whose order is that of the numbers.
@@ -70,18 +65,19 @@ static inline void ledger_stamp(char *value, uint64_t key, uint32_t writer, uint
     struct stamp stamp = {.key = key, .writer = writer, .number = number};
     stamp.checksum = stamp_checksum(&stamp);
     memcpy(value, &stamp, sizeof stamp);
-    memcpy(value + option_value_bytes - sizeof stamp, &stamp, sizeof stamp);
+    memcpy(value + ledger_value_bytes - sizeof stamp, &stamp, sizeof stamp);
 }
 
 /// Fills `value` with what is loaded for `key`.
 static inline void ledger_load(char *value, uint64_t key) {
-    memset(value, 'a' + (int)(key % 26), option_value_bytes);
+    memset(value, 'a' + (int)(key % 26), ledger_value_bytes);
     ledger_stamp(value, key, LEDGER_LOADER, 0);
 }
 
-/// Fills both ends of `value` for a put by `worker`, which is noted once `ledger_note` says that it was done.
-static inline void ledger_next(char *value, uint64_t key, const struct worker *worker) {
-    ledger_stamp(value, key, worker->index, ledgers[worker->index].puts + 1);
+/// Fills both ends of `value` for the next put by `worker`, or for the one that follows after `others` more. Once
+/// they are done, `ledger_note` is to be called for each in that order.
+static inline void ledger_next(char *value, uint64_t key, const struct worker *worker, unsigned others) {
+    ledger_stamp(value, key, worker->index, ledgers[worker->index].puts + 1 + others);
 }
 
 static inline void ledger_note(uint64_t key, const struct worker *worker) {
@@ -93,7 +89,7 @@ static inline void ledger_note(uint64_t key, const struct worker *worker) {
 
 /// Reads a value's stamp. Null if it is whole and belongs to `key`, otherwise what is wrong (by 1).
 static inline const char *ledger_read(struct stamp *stamp, const char *value, size_t bytes, uint64_t key) {
-    if (bytes != option_value_bytes)
+    if (bytes != ledger_value_bytes)
         return "a value has another size than was put";
     memcpy(stamp, value, sizeof *stamp);
     if (stamp->checksum != stamp_checksum(stamp))

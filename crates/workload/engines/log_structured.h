@@ -10,9 +10,11 @@
 #include "ledger.h"
 
 static const char *option_home = NULL, *option_mode = "read";
+static uint64_t option_records = 20000, option_value_bytes = 100;
 
 static const struct option_spec options[] = {
-    LEDGER_OPTIONS,
+    {"records", OPTION_COUNT, &option_records, 1, 1e8, NULL, "records to load (20000)"},
+    {"value-bytes", OPTION_COUNT, &option_value_bytes, LEDGER_VALUE_MIN, 1 << 20, NULL, "size of a value (100)"},
     {"home", OPTION_TEXT, &option_home, 0, 0, NULL, "an empty folder for the database (required)"},
     {"mode", OPTION_WORD, &option_mode, 0, 0, "read|mixed",
      "a snapshot and a read in it, or half reads and half writes (read)"},
@@ -53,7 +55,7 @@ static void open_engine(unsigned threads) {
     if (!option_home)
         fail(2, "--home is missing: an empty folder for the database");
     mixed = strcmp(option_mode, "mixed") == 0;
-    ledger_init(threads);
+    ledger_init(threads, option_records, option_value_bytes);
     STORE(options_t) *open_options = STORE(options_create)();
     STORE(options_set_create_if_missing)(open_options, 1);
     STORE(options_set_error_if_exists)(open_options, 1);
@@ -103,7 +105,7 @@ static enum outcome put(uint64_t number, const struct worker *worker) {
     struct client *client = worker->session;
     char *error = NULL;
     const uint64_t key = ledger_key(number);
-    ledger_next(client->value, number, worker);
+    ledger_next(client->value, number, worker, 0);
     STORE(put)(database, write_options, (const char *)&key, sizeof key, client->value, option_value_bytes, &error);
     if (error)
         return refused(error);

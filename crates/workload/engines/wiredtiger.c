@@ -6,7 +6,10 @@
 //! and a cursor a thread. The database lies in `--home`, a folder that exists; what it writes there is the
 //! caller's to remove. By default there is no log and no checkpoint while it runs, and the cache is large
 //! enough for the records, so that what is measured is the engine's transactions and not the disk.
+//!
+//! Values of 48 bytes and more tell who wrote them, and are looked for at the end (`ledger.h`).
 
+#include "ledger.h"
 #include "records.h"
 
 #include <wiredtiger.h>
@@ -31,6 +34,8 @@ struct client {
 
 static const char TABLE[] = "table:records";
 static WT_CONNECTION *connection;
+/// Values have room for what the ledger wants to know
+static bool checked;
 
 static void must(int error, const char *what) {
     if (error)
@@ -44,12 +49,17 @@ static const char *version(void) {
 static void value_fill(char *value, uint64_t key) {
     for (uint64_t i = 0; i < option_value_bytes; i++)
         value[i] = (char)('a' + (key + i) % 26);
+    if (checked)
+        ledger_stamp(value, key, LEDGER_LOADER, 0);
 }
 
 static void open_engine(unsigned threads) {
     if (!option_home)
         fail(2, "--home is missing: an empty folder for the database");
     records_init();
+    checked = option_value_bytes >= LEDGER_VALUE_MIN;
+    if (checked)
+        ledger_init(threads, option_records, option_value_bytes);
     char config[4096];
     // The dirty limits leave room for the updates of a run: eviction that writes would measure the disk.
     int length = snprintf(config, sizeof config,
@@ -94,7 +104,8 @@ static void *open_session(struct worker *worker) {
 }
 
 /// Everything between begin and commit.
-static int within(struct client *client) {
+static int within(struct worker *worker) {
+    struct client *client = worker->session;
     WT_CURSOR *cursor = client->cursor;
     WT_ITEM item;
     if (client->operation.read) {
@@ -107,10 +118,14 @@ static int within(struct client *client) {
             return error;
         // As a server does that must send it.
         memcpy(client->value, item.data, item.size < option_value_bytes ? item.size : option_value_bytes);
+        if (checked && ledger_found(item.data, item.size, client->operation.key[0], worker) != DONE)
+            return WT_ERROR;
         return 0;
     }
     for (unsigned i = 0; i < client->operation.keys; i++) {
         item = (WT_ITEM){.data = client->value, .size = option_value_bytes};
+        if (checked)
+            ledger_next(client->value, client->operation.key[i], worker, i);
         cursor->set_key(cursor, client->operation.key[i]);
         cursor->set_value(cursor, &item);
         int error = cursor->update(cursor);
@@ -120,12 +135,13 @@ static int within(struct client *client) {
     return 0;
 }
 
-static int transaction(struct client *client) {
+static int transaction(struct worker *worker) {
+    struct client *client = worker->session;
     WT_SESSION *session = client->session;
     int error = session->begin_transaction(session, "isolation=snapshot");
     if (error)
         return error;
-    error = within(client);
+    error = within(worker);
     int reset = client->cursor->reset(client->cursor);
     if (error == 0 && reset == 0)
         return session->commit_transaction(session, NULL);
@@ -139,10 +155,14 @@ static enum outcome operate(struct worker *worker) {
     client->value[0]++;
     int error;
     unsigned times = 0;
-    while ((error = transaction(client)) == WT_ROLLBACK && conflict_wait(worker, ++times))
+    while ((error = transaction(worker)) == WT_ROLLBACK && conflict_wait(worker, ++times))
         ;
-    if (error == 0)
+    if (error == 0) {
+        if (checked && !client->operation.read)
+            for (unsigned i = 0; i < client->operation.keys; i++)
+                ledger_note(client->operation.key[i], worker);
         return DONE;
+    }
     note_error("%s", wiredtiger_strerror(error));
     return FAILED;
 }
@@ -150,6 +170,27 @@ static enum outcome operate(struct worker *worker) {
 static void end_session(struct worker *worker) {
     struct client *client = worker->session;
     client->session->close(client->session, NULL);
+}
+
+static uint64_t verify(void) {
+    if (!checked)
+        return 0;
+    WT_SESSION *session;
+    WT_CURSOR *cursor;
+    must(connection->open_session(connection, NULL, NULL, &session), "self-check");
+    must(session->open_cursor(session, TABLE, NULL, NULL, &cursor), "self-check");
+    for (uint64_t key = 1; key <= option_records; key++) {
+        WT_ITEM item = {0};
+        cursor->set_key(cursor, key);
+        int error = cursor->search(cursor);
+        if (error == 0)
+            error = cursor->get_value(cursor, &item);
+        if (error && error != WT_NOTFOUND)
+            must(error, "self-check");
+        ledger_settle(item.data, item.size, key);
+    }
+    must(session->close(session, NULL), "self-check");
+    return ledger_puts();
 }
 
 static void close_engine(void) {
@@ -166,6 +207,7 @@ int main(int argc, char **argv) {
         .session = open_session,
         .operate = operate,
         .end = end_session,
+        .verify = verify,
         .close = close_engine,
     };
     return engine_main(argc, argv, &wiredtiger);

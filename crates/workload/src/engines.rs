@@ -94,13 +94,14 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     }
 }
 
-/// What was measured, in the programs' own words, each once.
+/// What was measured, in the programs' own words but for their dates, each once.
 fn versions(report: &Report) -> Vec<String> {
     let mut versions: Vec<String> = Vec::new();
     for output in report.runs.iter().filter_map(|run| run.output.as_ref()) {
-        match Output::parse(output.get()) {
-            Ok(output) if !versions.contains(&output.version) => versions.push(output.version),
-            _ => {}
+        let Ok(Output { version, .. }) = Output::parse(output.get()) else { continue };
+        let short = version.split(": ").next().unwrap_or_default();
+        if !versions.iter().any(|known| known == short) {
+            versions.push(short.to_owned());
         }
     }
     versions

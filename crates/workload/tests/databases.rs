@@ -77,6 +77,20 @@ fn kyoto_cabinet_accounts_for_every_set_in_a_file_and_in_memory() {
 }
 
 #[test]
+fn wiredtiger_accounts_for_every_put_of_every_transaction() {
+    assert_ne!(updates("wiredtiger"), Some(0));
+    let Some(program) = installed("wiredtiger") else { return };
+    let options = ["--records=50", "--updates=5", "--read-share=0.2", "--value-bytes=48"];
+    let sample =
+        engine::run(&Program { arguments: Vec::new(), ..program }, Start::AsIs, &load(&options)).unwrap();
+    assert!(
+        sample.values["verified_updates"] > 0.0 && sample.values["conflicts"] > 0.0,
+        "{:?}",
+        sample.values
+    );
+}
+
+#[test]
 fn lmdb_accounts_for_every_transaction() {
     assert_ne!(updates("lmdb"), Some(0));
 }

@@ -126,19 +126,18 @@ const STORE: &str = r#"
 static struct worker thread[2] = {{.index = 0}, {.index = 1}};
 static char value[100];
 static void begin(void) {
-    option_records = 3;
-    ledger_init(2);
+    ledger_init(2, 3, sizeof value);
     ledger_load(value, 2);
 }
 static void put(unsigned by, uint64_t key) {
-    ledger_next(value, key, &thread[by]);
+    ledger_next(value, key, &thread[by], 0);
     ledger_note(key, &thread[by]);
 }
 "#;
 
 /// Puts, then what is settled at the end: the exit status and the reason.
 fn settled(body: &str) -> (Option<i32>, String) {
-    let output = compiled("ledger.h", STORE, &format!("begin();\n{body}\n(void)option_value_bytes;"));
+    let output = compiled("ledger.h", STORE, &format!("begin();\n{body}"));
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
