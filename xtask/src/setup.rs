@@ -35,8 +35,11 @@ const fn program(name: &'static str, package: &'static str, purpose: &'static st
 }
 
 const fn header(name: &'static str, package: &'static str) -> Need {
-    Need { sign: Sign::Header(name), package, purpose: "a real program of `manx bench engines`", demo: false }
+    Need { sign: Sign::Header(name), package, purpose: DATABASE, demo: false }
 }
+
+/// What the databases are for.
+const DATABASE: &str = "a real program of `manx bench engines`";
 
 const NEEDS: &[Need] = &[
     Need { sign: Sign::Program("gcc"), package: "gcc", purpose: "builds the engines' drivers", demo: true },
@@ -108,6 +111,15 @@ pub fn ensure(whom: For) -> Option<String> {
     Some(format!("install by hand: apt-get install {}", packages(&missing).join(" ")))
 }
 
+/// What to install if none of the databases of `manx bench engines` is there; with one of them it runs.
+pub fn without_databases() -> Option<String> {
+    let databases: Vec<&Need> = NEEDS.iter().filter(|need| need.purpose == DATABASE).collect();
+    if databases.iter().any(|need| need.sign.is_there()) {
+        return None;
+    }
+    Some(format!("there is no database to measure: apt-get install {}", packages(&databases).join(" ")))
+}
+
 fn missing(whom: For) -> Vec<&'static Need> {
     NEEDS.iter().filter(|need| (whom == For::Tests || need.demo) && !need.sign.is_there()).collect()
 }
@@ -174,6 +186,14 @@ mod tests {
     fn a_package_is_named_once() {
         let twice = [&NEEDS[0], &NEEDS[2], &NEEDS[0]];
         assert_eq!(packages(&twice), ["gcc", "libwiredtiger-dev"]);
+    }
+
+    #[test]
+    fn one_database_is_enough() {
+        let names = NEEDS.iter().filter(|need| need.purpose == DATABASE).count();
+        let there = NEEDS.iter().filter(|need| need.purpose == DATABASE && need.sign.is_there()).count();
+        assert!(names > 1);
+        assert_eq!(without_databases().is_none(), there > 0);
     }
 
     #[test]

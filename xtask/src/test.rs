@@ -99,7 +99,16 @@ fn all<'w>(workspace: &'w Workspace, full: bool) -> Vec<Step<'w>> {
     for name in BENCHES {
         add(&format!("bench-{name}"), Box::new(move || bench::smoke(name, QUICK).into()));
     }
+    add("bench-engines", Box::new(databases));
     steps
+}
+
+/// The one benchmark that measures nothing of its own.
+fn databases() -> Verdict {
+    match setup::without_databases() {
+        None => bench::smoke("engines", QUICK).into(),
+        Some(missing) => Verdict::Skipped(missing),
+    }
 }
 
 fn set_up() -> Verdict {
