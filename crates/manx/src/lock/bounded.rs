@@ -21,6 +21,7 @@
 //! | --- | --- |
 //! | [`OFFERED`] | nobody holds the lock, although `word` says so: it is on offer |
 //! | [`OVERDUE_ONE`] × n | so many waiters are overdue |
+//! | bit 15 | the next one that is woken and finds the lock taken is overdue at once ([`release_fair`]) |
 //! | 8 bits from bit 16 on | what the lock has learnt about spinning ([`super::spin`]) |
 //! | 8 bits from bit 24 on | the lock's window, if it has one of its own ([`with_window_ns`]) |
 //!
@@ -90,7 +91,9 @@ pub const OFFERED: u32 = 1;
 /// `side`: one waiter that is overdue.
 pub const OVERDUE_ONE: u32 = 2;
 /// `side`: the bits in which those overdue are counted.
-const OVERDUE: u32 = 0xffff & !OFFERED;
+const OVERDUE: u32 = 0x7fff & !OFFERED;
+/// `side`: the next waiter that was woken and finds the lock taken is overdue at once.
+const FAIR: u32 = 0x8000;
 
 /// How long a waiter may be overtaken unless somebody says otherwise.
 pub const WINDOW_NS: u64 = 1_000_000;
@@ -210,10 +213,12 @@ pub fn release_slow(word: &AtomicU32, side: &AtomicU32, thread: &Thread) {
     slice::maybe_yield(thread);
 }
 
-/// Releases the lock to whoever waits, in preference to whoever runs: to those overdue if there are any, and
-/// otherwise as [`release_slow`], but gives the woken the CPU.
+/// Releases the lock to who waits, rather than to who runs: one overdue if there is any, and otherwise the first
+/// sleeper, who may be overtaken only by those that take the lock before it runs.
 #[cold]
 pub fn release_fair(word: &AtomicU32, side: &AtomicU32) {
+    // Relaxed: a hint, given while the lock is still held.
+    side.fetch_or(FAIR, Ordering::Relaxed);
     if release_and_wake(word, side) {
         platform::thread::yield_now();
     }
@@ -295,6 +300,12 @@ impl Waiter<'_> {
                 Outcome::TimedOut => self.check_deadline()?,
                 Outcome::Woken => {
                     self.got.sleeps += 1;
+                    // Relaxed, here and below: a hint. Whoever takes it away is overdue.
+                    if self.side.load(Ordering::Relaxed) & FAIR != 0
+                        && self.side.fetch_and(!FAIR, Ordering::Relaxed) & FAIR != 0
+                    {
+                        return Ok(self.take_or_mark(SLEEPERS).is_none());
+                    }
                     if spin::after_sleep(self.word, self.thread, SLEEPERS) {
                         return Ok(true);
                     }

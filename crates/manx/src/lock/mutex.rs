@@ -127,6 +127,37 @@ impl Default for RawMutex {
     }
 }
 
+// SAFETY: exclusion, acquire and release are those of `bounded` (its Invariant 1); no pointer into the lock
+// is kept while nobody waits.
+unsafe impl super::RawLock for RawMutex {
+    type Held = ();
+    const NAME: &'static str = "manx";
+
+    fn new() -> RawMutex {
+        RawMutex::new()
+    }
+
+    #[inline]
+    fn lock(&self) {
+        self.acquire();
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<()> {
+        self.try_acquire().then_some(())
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, (): ()) {
+        // SAFETY: the caller holds it.
+        unsafe { self.release() }
+    }
+
+    fn is_locked(&self) -> bool {
+        self.is_acquired()
+    }
+}
+
 platform::os_only! {
     use super::observe::{self, Access, How};
     use lock_api::GuardNoSend;

@@ -1,0 +1,226 @@
+//! The default mutex on the machine: what its users may rely on.
+
+use manx::lock::bounded::{self, MARKED, OVERDUE_ONE, Thread, WINDOW_NS, Wait};
+use manx::lock::{Mutex, RawMutex};
+use platform::atomic::AtomicU32;
+use platform::clock;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+#[test]
+fn all_zero_is_free() {
+    // SAFETY: two numbers, for which zero is a value.
+    let mutex: RawMutex = unsafe { core::mem::zeroed() };
+    assert!(mutex.try_acquire());
+    assert!(!mutex.try_acquire());
+    // SAFETY: acquired above.
+    unsafe { mutex.release() };
+    assert!(!mutex.is_acquired());
+}
+
+#[test]
+fn a_static_counts() {
+    static COUNT: Mutex<u64> = Mutex::new(0);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..20_000).for_each(|_| *COUNT.lock() += 1));
+        }
+    });
+    assert_eq!(*COUNT.lock(), 160_000);
+}
+
+#[test]
+fn a_panic_inside_releases_the_mutex() {
+    let mutex = Mutex::new(0);
+    for round in 1..=3 {
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let mut guard = mutex.lock();
+            *guard = round;
+            panic!("in the critical section");
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(*mutex.try_lock().expect("free, and not poisoned"), round);
+    }
+}
+
+#[test]
+fn a_limit_is_kept_and_a_mutex_that_comes_free_within_it_is_had() {
+    let mutex = Mutex::new(0);
+    let guard = mutex.lock();
+    thread::scope(|scope| {
+        scope
+            .spawn(|| {
+                let began = Instant::now();
+                assert!(mutex.try_lock_for(Duration::from_millis(20)).is_none());
+                assert!(began.elapsed() >= Duration::from_millis(20), "not before the limit");
+                assert!(mutex.try_lock_until(Instant::now()).is_none());
+                assert!(mutex.try_lock().is_none());
+            })
+            .join()
+            .expect("timed out");
+        let waiter = scope.spawn(|| mutex.try_lock_for(Duration::from_secs(600)).map(|mut held| *held += 1));
+        thread::sleep(Duration::from_millis(20));
+        drop(guard);
+        assert_eq!(waiter.join().expect("no panic"), Some(()));
+    });
+    assert_eq!(*mutex.lock(), 1);
+}
+
+/// Threads with limits of every length, so that some end just as the lock is handed over.
+#[test]
+fn limits_race_with_hand_over() {
+    let mutex = Mutex::from_raw(RawMutex::with_window_ns(5), 0_u64);
+    let passed = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for number in 0..12_u64 {
+            let (mutex, passed) = (&mutex, &passed);
+            scope.spawn(move || {
+                for round in 0..400_u64 {
+                    let limit = Duration::from_nanos((number * 7919 + round * 104_729) % 150_000);
+                    if let Some(mut guard) = mutex.try_lock_for(limit) {
+                        let before = *guard;
+                        let end_ns = clock::now_ns() + 2_000;
+                        while clock::now_ns() < end_ns {}
+                        *guard = before + 1;
+                        passed.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    assert!(mutex.try_lock().is_some(), "nobody was left holding it");
+    assert_eq!(*mutex.lock(), passed.load(Ordering::Relaxed));
+    assert!(passed.load(Ordering::Relaxed) > 0);
+}
+
+#[test]
+fn five_thousand_threads_pass() {
+    static COUNT: Mutex<u32> = Mutex::new(0);
+    let guard = COUNT.lock();
+    let threads: Vec<_> = (0..5_000)
+        .map(|_| {
+            let small = thread::Builder::new().stack_size(64 << 10);
+            small.spawn(|| *COUNT.lock() += 1).expect("a thread")
+        })
+        .collect();
+    drop(guard);
+    threads.into_iter().for_each(|thread| thread.join().expect("passes"));
+    assert_eq!(*COUNT.lock(), 5_000);
+}
+
+#[test]
+fn a_fair_release_lets_the_other_in() {
+    let mutex = Mutex::new(());
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                lock_api::MutexGuard::unlock_fair(mutex.lock());
+            }
+        });
+        (0..100).for_each(|_| drop(mutex.lock()));
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// What holders leave for each other, protected by the lock under test.
+#[derive(Default)]
+struct Left {
+    /// Somebody was overdue when the lock was released.
+    overdue: bool,
+    released_ns: u64,
+}
+
+struct Watched {
+    word: AtomicU32,
+    side: AtomicU32,
+    left: platform::cell::UnsafeCell<Left>,
+    passed: AtomicU64,
+    /// The longest time from a release to the next one while somebody waited.
+    turn_ns_max: AtomicU64,
+}
+
+// SAFETY: what is left is used by the lock's holder only, which is what these tests rely on.
+unsafe impl Sync for Watched {}
+
+impl Watched {
+    fn pass(&self, thread: &Thread, hold_ns: u64) {
+        let began_ns = clock::now_ns();
+        let acquired = if bounded::try_acquire(&self.word) {
+            bounded::Acquired::default()
+        } else {
+            bounded::acquire_slow(&self.word, &self.side, thread, &Wait::default()).expect("no limit")
+        };
+        self.left.with_mut(|left| {
+            // SAFETY: the lock is held.
+            let left = unsafe { &mut *left };
+            assert!(!left.overdue || acquired.offered, "who was overdue has been overtaken");
+            let end_ns = clock::now_ns() + hold_ns;
+            while clock::now_ns() < end_ns {}
+            self.passed.fetch_add(1, Ordering::Relaxed);
+            let now_ns = clock::now_ns();
+            self.turn_ns_max.fetch_max(now_ns - left.released_ns.max(began_ns), Ordering::Relaxed);
+            left.released_ns = now_ns;
+            // Marked first, so that the count is the one that the release will see, or one more.
+            let marked = self.word.load(Ordering::Acquire) & MARKED != 0;
+            left.overdue = marked && self.side.load(Ordering::Relaxed) & 0x7fff >= OVERDUE_ONE;
+        });
+        if !bounded::try_release(&self.word) {
+            bounded::release_slow(&self.word, &self.side, thread);
+        }
+    }
+}
+
+/// How long the calling thread has waited in run queues, in nanoseconds; `None` where the kernel does not tell.
+fn run_queue_ns() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Nobody waits for longer than: the window, its own time in run queues, and as many turns as there are threads.
+#[test]
+fn the_bound_holds() {
+    const THREADS: u64 = 12;
+    if run_queue_ns().is_none() {
+        println!("skipped: the kernel does not tell run queue waits (/proc/thread-self/schedstat)");
+        return;
+    }
+    let watched = Watched {
+        word: AtomicU32::new(0),
+        side: AtomicU32::new(0),
+        left: platform::cell::UnsafeCell::new(Left::default()),
+        passed: AtomicU64::new(0),
+        turn_ns_max: AtomicU64::new(0),
+    };
+    let beyond_window_ns = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for number in 0..THREADS {
+            let (watched, beyond_window_ns, stop) = (&watched, &beyond_window_ns, &stop);
+            scope.spawn(move || {
+                let thread = Thread::new();
+                while !stop.load(Ordering::Relaxed) {
+                    let queued_ns = run_queue_ns().expect("as before");
+                    let began_ns = clock::now_ns();
+                    // Holds of up to 20 µs: long enough that the lock is nearly always wanted.
+                    watched.pass(&thread, number % 3 * 10_000);
+                    let waited_ns = clock::now_ns() - began_ns;
+                    let queued_ns = run_queue_ns().expect("as before") - queued_ns;
+                    let beyond_ns = waited_ns.saturating_sub(queued_ns + WINDOW_NS);
+                    beyond_window_ns.fetch_max(beyond_ns, Ordering::Relaxed);
+                }
+            });
+        }
+        thread::sleep(Duration::from_millis(1_500));
+        stop.store(true, Ordering::Relaxed);
+    });
+    let turn_ns = watched.turn_ns_max.load(Ordering::Relaxed);
+    let beyond_ns = beyond_window_ns.load(Ordering::Relaxed);
+    assert!(watched.passed.load(Ordering::Relaxed) > 1_000, "the lock was used");
+    assert!(
+        beyond_ns <= (THREADS + 1) * turn_ns,
+        "{beyond_ns} ns beyond window and run queue; the longest turn took {turn_ns} ns"
+    );
+}
