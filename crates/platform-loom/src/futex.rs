@@ -61,6 +61,8 @@ struct Waiter {
     ticket: u64,
     set: u32,
     expected: u32,
+    /// The word was compared, and had the value expected.
+    compared: bool,
     woken: bool,
     thread: Thread,
 }
@@ -117,17 +119,35 @@ fn sleep(word: &AtomicU32, expected: u32, set: u32) -> Outcome {
         let mut queues = queues();
         queues.tickets += 1;
         let ticket = queues.tickets;
-        queues.waiters.push(Waiter { place: place(word), ticket, set, expected, woken: false, thread });
+        queues.waiters.push(Waiter {
+            place: place(word),
+            ticket,
+            set,
+            expected,
+            compared: false,
+            woken: false,
+            thread,
+        });
         ticket
     };
     fence(Ordering::SeqCst);
     if word.load(Ordering::Relaxed) != expected {
         return if leave(ticket, false) { Outcome::Woken } else { Outcome::Changed };
     }
+    compared(ticket);
     while !leave(ticket, true) {
         thread::park();
     }
     Outcome::Woken
+}
+
+/// Remembers that the waiter with this ticket sleeps.
+fn compared(ticket: u64) {
+    queues()
+        .waiters
+        .iter_mut()
+        .filter(|waiter| waiter.ticket == ticket)
+        .for_each(|waiter| waiter.compared = true);
 }
 
 /// Sleeps while `word` is `expected`, until woken, for at most `timeout_ns`.
@@ -158,11 +178,13 @@ pub fn wake_set(word: &AtomicU32, count: u32, set: u32) -> usize {
 }
 
 /// Adds 1 to `word` and wakes at most `count` of the threads that wait there, in one step as far as any [`wait`]
-/// can tell: none that came for the new value. Returns how many it woke.
+/// can tell: none that came for the new value, and none that will find the word changed by others already. Returns
+/// how many it woke.
 pub fn advance(word: &AtomicU32, count: u32) -> usize {
     let old = word.fetch_add(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
-    wake_some(word, count, |waiter| old.wrapping_sub(waiter.expected) <= u32::MAX / 2)
+    let older = |waiter: &Waiter| old.wrapping_sub(waiter.expected) <= u32::MAX / 2;
+    wake_some(word, count, |waiter| waiter.expected == old || waiter.compared && older(waiter))
 }
 
 fn wake_some(word: &AtomicU32, count: u32, wanted: impl Fn(&Waiter) -> bool) -> usize {
