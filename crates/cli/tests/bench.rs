@@ -1,6 +1,6 @@
 //! `manx bench` from outside: Ctrl-C, and a measured program that fails, lose nothing and leave nothing.
 //!
-//! The built-in engine is measured, so that no test depends on what is installed, and nothing here depends
+//! The built-in engine is measured, or what is expected depends on what is installed, and nothing here depends
 //! on how fast anything is.
 
 use report::Report;
@@ -8,12 +8,15 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// `manx bench inversion` with the built-in engine, compiled below the build folder.
+/// `manx bench inversion` with the built-in engine.
 fn inversion(folder: &Path) -> Command {
+    bench(folder, &["inversion", "--engine", "snapshot", "--quick"])
+}
+
+/// `manx bench` whose programs are compiled below the build folder.
+fn bench(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_manx"));
-    command
-        .args(["bench", "inversion", "--engine", "snapshot", "--quick", "--json"])
-        .arg(folder.join("x.json"));
+    command.arg("bench").args(arguments).arg("--json").arg(folder.join("x.json"));
     command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
     // There is no such library: whatever is started under `manx run` fails, and says so.
     command.env("MANX_PRELOAD", folder.join("missing.so"));
@@ -85,4 +88,28 @@ fn a_program_that_fails_is_reported_with_its_own_words() {
     assert_eq!(report.runs.len(), 2);
     assert!(report.runs.iter().all(|run| run.output.is_some()));
     assert!(!report.spreads.is_empty());
+}
+
+#[test]
+fn a_database_that_fails_under_manx_is_noted_and_the_others_are_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["engines", "lmdb", "kyoto-cache", "--seconds", "0.1", "--repeats", "1"];
+    let ended = bench(folder.path(), &arguments).output().unwrap();
+    let (stdout, stderr) =
+        (String::from_utf8(ended.stdout).unwrap(), String::from_utf8(ended.stderr).unwrap());
+    // Without the packages and without the preload library alike.
+    assert_eq!(ended.status.code(), Some(125), "{stderr}");
+    let report = report(folder.path());
+    let missing = |name: &str| report.notes.iter().any(|note| note.starts_with(&format!("{name}: left out")));
+    for name in ["lmdb", "kyoto-cache"].iter().filter(|name| !missing(name)) {
+        let failed = format!("{name}: manx run failed: manx: ended with status 125");
+        assert!(stderr.contains(&failed) && stderr.contains("missing.so"), "{stderr}");
+        assert!(stdout.contains(&failed), "{stdout}");
+        assert_eq!(report.runs.iter().filter(|run| run.case == **name).count(), 2);
+    }
+    assert!(!report.targets.is_empty());
+    for target in &report.targets {
+        assert!(target.measured.is_none());
+        assert!(target.id.starts_with("lmdb-") || target.id.starts_with("kyoto-cache-"), "{}", target.id);
+    }
 }

@@ -112,6 +112,9 @@ static void open_engine(unsigned threads) {
     must(mdb_env_set_mapsize(environment, MAP_BYTES), "set the map's size");
     must(mdb_env_set_maxreaders(environment, threads + MORE_READERS), "set the number of readers");
     must(mdb_env_open(environment, option_home, MDB_NOSYNC | MDB_WRITEMAP, 0600), option_home);
+    // Readers of a process that was killed would keep what they once saw for ever.
+    int dead = 0;
+    must(mdb_reader_check(environment, &dead), "look for dead readers");
     MDB_txn *transaction;
     must(mdb_txn_begin(environment, NULL, 0, &transaction), "begin");
     must(mdb_dbi_open(transaction, NULL, MDB_INTEGERKEY, &table), "open the table");

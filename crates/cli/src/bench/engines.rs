@@ -3,6 +3,7 @@
 use super::{Common, conduct};
 use crate::failure::Failure;
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use preload_abi::options::Lock;
 use workload::engine::Compiler;
 use workload::engines::{self, SUBJECTS, Setup, Version};
 use workload::{Error, machine};
@@ -12,8 +13,6 @@ const REPEATS: u32 = 5;
 /// Measured seconds of a run, and those of a smoke check.
 const SECONDS: f64 = 3.0;
 const QUICK_SECONDS: f64 = 0.2;
-/// What `manx run --lock` knows.
-const LOCKS: [&str; 4] = ["manx", "adaptive", "fifo", "glibc"];
 
 #[derive(Debug, clap::Args)]
 pub(super) struct EnginesArgs {
@@ -29,7 +28,7 @@ pub(super) struct EnginesArgs {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
     /// Compare with `manx run --lock=MODE` too; several with commas between
-    #[arg(long, value_name = "MODE", value_delimiter = ',', value_parser = PossibleValuesParser::new(LOCKS))]
+    #[arg(long, value_name = "MODE", value_delimiter = ',', value_parser = locks())]
     lock: Vec<String>,
     /// Compare with this library in LD_PRELOAD too; may be given several times
     #[arg(long, value_name = "NAME=PATH")]
@@ -38,6 +37,10 @@ pub(super) struct EnginesArgs {
 
 fn programs() -> PossibleValuesParser {
     PossibleValuesParser::new(SUBJECTS.each_ref().map(|s| PossibleValue::new(s.name).help(s.words)))
+}
+
+fn locks() -> PossibleValuesParser {
+    PossibleValuesParser::new(Lock::ALL.map(Lock::word))
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
