@@ -1,4 +1,4 @@
-//! `manx stats`: what the guard did, live and afterwards.
+//! `manx stats`: where a program has waited, in loops and for locks, live and afterwards.
 //!
 //! Where the counts are found is in [`source`], how they get into memory in [`image`]; the table and the
 //! JSON are those that the preload library itself writes ([`preload_abi::render`]).

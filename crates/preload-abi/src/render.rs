@@ -4,14 +4,20 @@
 //! At an exit this runs inside somebody else's program, on a stack of unknown size, while other threads
 //! may still count:
 //! 1. Nothing is allocated, and the largest thing on the stack is a bit for each site.
-//! 2. Each site is shown once, whatever happens to its counters meanwhile: sites are picked in falling
-//!    order of the time waited, and a bit remembers those that were picked.
+//! 2. Each site and each lock is shown once, whatever happens to its counters meanwhile: they are picked in
+//!    falling order of the time waited, and a bit remembers those that were picked.
 //! 3. Names are the program's bytes: what is not UTF-8 or not printable is replaced or escaped, so that
 //!    they can neither break the JSON nor reach a terminal as control sequences.
 
+mod columns;
+mod locks;
+mod text;
+
 use crate::live::{CAPACITY, ENDED, How, Live, Site, name};
+use columns::{Falling, line, pad_after, width};
 use core::fmt::{self, Display, Write};
 use core::sync::atomic::{AtomicU64, Ordering};
+use text::{Bytes, Count, Duration, Place, Quoted, QuotedOrNull, Shown};
 
 /// What the JSON calls itself, in its field `schema`.
 pub const JSON_SCHEMA: &str = "manx-stats";
@@ -24,7 +30,7 @@ const HEADS: [&str; 9] =
 /// The columns of text, which stand to the left; numbers stand to the right.
 const TEXT_COLUMNS: usize = 3;
 
-/// Writes a table of every site, those waited at longest first.
+/// Writes a table of every site, those waited at longest first, and one of the locks most waited for.
 ///
 /// # Errors
 /// Those of `out`.
@@ -34,14 +40,17 @@ pub fn table(live: &Live, out: &mut impl Write) -> fmt::Result {
     let (pid, state) = (header.pid.load(Ordering::Relaxed), header.state.load(Ordering::Acquire));
     let ended = if state == ENDED { "ended" } else { "running, or ended from outside" };
     writeln!(out, "manx: {} (process {pid}, {ended})", Shown(name(&header.program)))?;
-    writeln!(
-        out,
-        "searched {} of {} in {}, {}",
-        Bytes(load(&header.text_bytes)),
-        Count(load(&header.modules), "module", "modules"),
-        Duration(Some(load(&header.scan_ns))),
-        Count(load(&header.scans), "search", "searches"),
-    )?;
+    let scans = load(&header.scans);
+    if scans > 0 {
+        writeln!(
+            out,
+            "searched {} of {} in {}, {}",
+            Bytes(load(&header.text_bytes)),
+            Count(load(&header.modules), "module", "modules"),
+            Duration(Some(load(&header.scan_ns))),
+            Count(scans, "search", "searches"),
+        )?;
+    }
 
     let rate = load(&header.ticks_per_second);
     let left = live.sites().iter().filter(|site| is_left(site)).count();
@@ -52,10 +61,10 @@ pub fn table(live: &Live, out: &mut impl Write) -> fmt::Result {
             Row::read(site, rate).cells(|column, cell| widths[column] = widths[column].max(width(cell)));
         }
         writeln!(out)?;
-        line(out, &widths, |column, put| put(&HEADS[column]))?;
-        for site in Falling::new(live).filter(|site| !is_left(site)) {
+        line(out, &widths, TEXT_COLUMNS, |column, put| put(&HEADS[column]))?;
+        for site in falling(live).filter(|site| !is_left(site)) {
             let row = Row::read(site, rate);
-            line(out, &widths, |column, put| {
+            line(out, &widths, TEXT_COLUMNS, |column, put| {
                 let mut result = Ok(());
                 row.cells(|at, cell| {
                     if at == column {
@@ -79,17 +88,19 @@ pub fn table(live: &Live, out: &mut impl Write) -> fmt::Result {
             writeln!(out, "{}", Shown(name(&site.reason)))?;
         }
     }
-    if waited + left == 0 {
+    if waited + left == 0 && scans > 0 {
         writeln!(out, "\nno busy-wait loop was found")?;
     }
     match load(&header.dropped) {
-        0 => Ok(()),
-        dropped => writeln!(out, "\nand {}: the file was full", Count(dropped, "more site", "more sites")),
+        0 => {}
+        dropped => writeln!(out, "\nand {}: the file was full", Count(dropped, "more site", "more sites"))?,
     }
+    locks::table(live, out)
 }
 
 /// Writes one JSON object and a line break. Times are in nanoseconds, `null` where the clock's rate is not
-/// known; a site has a `symbol` or `null`, and a `reason` if it was left alone, else `null`.
+/// known; a site has a `symbol` or `null`, and a `reason` if it was left alone, else `null`. The `module`, `symbol`
+/// and `offset` of a lock are where it was first waited for.
 ///
 /// # Errors
 /// Those of `out`.
@@ -107,13 +118,14 @@ pub fn json(live: &Live, out: &mut impl Write) -> fmt::Result {
         ("scans", load(&header.scans)),
         ("scan_ns", load(&header.scan_ns)),
         ("sites_dropped", load(&header.dropped)),
+        ("lock_waits_dropped", load(&header.lock_waits_dropped)),
     ] {
         writeln!(out, "  \"{key}\": {value},")?;
     }
     out.write_str("  \"sites\": [")?;
     let rate = load(&header.ticks_per_second);
     let mut separator = "";
-    for site in Falling::new(live) {
+    for site in falling(live) {
         let row = Row::read(site, rate);
         write!(out, "{separator}\n    {{\"module\": {}", Quoted(name(&site.module)))?;
         write!(out, ", \"symbol\": {}", QuotedOrNull(name(&site.symbol)))?;
@@ -122,16 +134,32 @@ pub fn json(live: &Live, out: &mut impl Write) -> fmt::Result {
         for (key, value) in ["waits", "visits", "yields", "sleeps"].iter().zip(row.counts) {
             write!(out, ", \"{key}\": {value}")?;
         }
-        for (key, Duration(ns)) in [("waited_ns", row.waited), ("longest_ns", row.longest)] {
-            match ns {
-                Some(ns) => write!(out, ", \"{key}\": {ns}")?,
-                None => write!(out, ", \"{key}\": null")?,
-            }
-        }
+        times(out, row.waited, row.longest)?;
         out.write_str("}")?;
         separator = ",";
     }
-    out.write_str(if separator.is_empty() { "]\n}\n" } else { "\n  ]\n}\n" })
+    out.write_str(if separator.is_empty() { "],\n" } else { "\n  ],\n" })?;
+    locks::json(live, out)?;
+    out.write_str("}\n")
+}
+
+/// The two times that sites and locks have, as members of a JSON object.
+fn times(out: &mut impl Write, waited: Duration, longest: Duration) -> fmt::Result {
+    for (key, Duration(ns)) in [("waited_ns", waited), ("longest_ns", longest)] {
+        match ns {
+            Some(ns) => write!(out, ", \"{key}\": {ns}")?,
+            None => write!(out, ", \"{key}\": null")?,
+        }
+    }
+    Ok(())
+}
+
+/// The sites, those waited at longest first. Of equals the first found, which is the order of addresses.
+fn falling<'a>(live: &Live<'a>) -> Falling<'a, Site, { CAPACITY / 64 }> {
+    Falling::new(live.sites(), |site| {
+        let load = |field: &AtomicU64| field.load(Ordering::Relaxed);
+        Some((load(&site.waited_ticks), load(&site.waits), load(&site.visits)))
+    })
 }
 
 fn is_left(site: &Site) -> bool {
@@ -152,10 +180,7 @@ struct Row<'a> {
 impl<'a> Row<'a> {
     fn read(site: &'a Site, ticks_per_second: u64) -> Row<'a> {
         let load = |field: &AtomicU64| field.load(Ordering::Relaxed);
-        let time = |field: &AtomicU64| {
-            let ns = u128::from(load(field)) * 1_000_000_000;
-            Duration(ns.checked_div(ticks_per_second.into()).map(|ns| ns.try_into().unwrap_or(u64::MAX)))
-        };
+        let time = |field: &AtomicU64| Duration::of_ticks(load(field), ticks_per_second);
         Row {
             module: Shown(name(&site.module)),
             place: Place { symbol: name(&site.symbol), offset: load(&site.offset) },
@@ -176,186 +201,6 @@ impl<'a> Row<'a> {
         }
         each(7, &self.waited);
         each(8, &self.longest);
-    }
-}
-
-/// Writes one line of the table, whose cells `cell` puts out by column.
-fn line<W: Write>(
-    out: &mut W,
-    widths: &[usize; 9],
-    cell: impl Fn(usize, &mut dyn FnMut(&dyn Display) -> fmt::Result) -> fmt::Result,
-) -> fmt::Result {
-    for (column, &wide) in widths.iter().enumerate() {
-        cell(column, &mut |value| {
-            if column < TEXT_COLUMNS {
-                pad_after(out, value, wide)
-            } else {
-                spaces(out, wide - width(value).min(wide))?;
-                write!(out, "{value}")?;
-                out.write_str(if column + 1 < widths.len() { "  " } else { "\n" })
-            }
-        })?;
-    }
-    Ok(())
-}
-
-fn pad_after(out: &mut impl Write, value: &dyn Display, wide: usize) -> fmt::Result {
-    write!(out, "{value}")?;
-    spaces(out, wide - width(value).min(wide) + 2)
-}
-
-fn spaces(out: &mut impl Write, count: usize) -> fmt::Result {
-    (0..count).try_for_each(|_| out.write_char(' '))
-}
-
-/// How many characters `value` takes.
-fn width(value: &dyn Display) -> usize {
-    struct Counter(usize);
-    impl Write for Counter {
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            self.0 += text.chars().count();
-            Ok(())
-        }
-    }
-    let mut counter = Counter(0);
-    // A counter never fails, and neither do the values of this module.
-    let _ = write!(counter, "{value}");
-    counter.0
-}
-
-/// The sites, those waited at longest first (Invariant 2).
-struct Falling<'a> {
-    sites: &'a [Site],
-    picked: [u64; CAPACITY / 64],
-}
-
-impl<'a> Falling<'a> {
-    fn new(live: &Live<'a>) -> Falling<'a> {
-        Falling { sites: live.sites(), picked: [0; CAPACITY / 64] }
-    }
-}
-
-impl<'a> Iterator for Falling<'a> {
-    type Item = &'a Site;
-
-    fn next(&mut self) -> Option<&'a Site> {
-        let key = |site: &Site| {
-            let load = |field: &AtomicU64| field.load(Ordering::Relaxed);
-            (load(&site.waited_ticks), load(&site.waits), load(&site.visits))
-        };
-        let mut best = None;
-        for (index, site) in self.sites.iter().enumerate() {
-            if self.picked[index / 64] & 1 << (index % 64) == 0 {
-                let key = key(site);
-                // Of equals the first: the order in which they were found is the order of addresses.
-                if best.is_none_or(|(longest, _)| key > longest) {
-                    best = Some((key, index));
-                }
-            }
-        }
-        let (_, index) = best?;
-        self.picked[index / 64] |= 1 << (index % 64);
-        Some(&self.sites[index])
-    }
-}
-
-/// A site within its module: its symbol and the offset in it, or its address in the file.
-struct Place<'a> {
-    symbol: &'a [u8],
-    offset: u64,
-}
-
-impl Display for Place<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.symbol.is_empty() { write!(f, "{:#x}", self.offset) } else { Shown(self.symbol).fmt(f) }
-    }
-}
-
-/// Bytes as text for a terminal (Invariant 3).
-struct Shown<'a>(&'a [u8]);
-
-impl Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        each_char(
-            self.0,
-            |c| if c.is_control() { write!(f, "{}", c.escape_unicode()) } else { f.write_char(c) },
-        )
-    }
-}
-
-/// Bytes as a JSON string (Invariant 3).
-struct Quoted<'a>(&'a [u8]);
-
-impl Display for Quoted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_char('"')?;
-        each_char(self.0, |c| match c {
-            '"' | '\\' => write!(f, "\\{c}"),
-            // Every control character is below U+00A0, so four digits suffice.
-            c if c.is_control() => write!(f, "\\u{:04x}", u32::from(c)),
-            c => f.write_char(c),
-        })?;
-        f.write_char('"')
-    }
-}
-
-struct QuotedOrNull<'a>(&'a [u8]);
-
-impl Display for QuotedOrNull<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { f.write_str("null") } else { Quoted(self.0).fmt(f) }
-    }
-}
-
-fn each_char(bytes: &[u8], mut each: impl FnMut(char) -> fmt::Result) -> fmt::Result {
-    for chunk in bytes.utf8_chunks() {
-        chunk.valid().chars().try_for_each(&mut each)?;
-        if !chunk.invalid().is_empty() {
-            each(char::REPLACEMENT_CHARACTER)?;
-        }
-    }
-    Ok(())
-}
-
-/// A number and its noun.
-struct Count(u64, &'static str, &'static str);
-
-impl Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.0, if self.0 == 1 { self.1 } else { self.2 })
-    }
-}
-
-/// Nanoseconds in the unit that suits them, with three figures; `?` where the clock's rate is not known.
-struct Duration(Option<u64>);
-
-impl Display for Duration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            None => f.write_str("?"),
-            Some(ns) => scaled(f, ns, &[("ns", 1), ("us", 1000), ("ms", 1_000_000), ("s", 1_000_000_000)]),
-        }
-    }
-}
-
-/// Bytes in the unit that suits them, with three figures.
-struct Bytes(u64);
-
-impl Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        scaled(f, self.0, &[("bytes", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)])
-    }
-}
-
-/// Writes `value` in the largest unit that it reaches; the first unit is 1.
-fn scaled(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
-    let (unit, scale) = *units.iter().rev().find(|(_, scale)| value >= *scale).unwrap_or(&units[0]);
-    let (whole, rest) = (value / scale, value % scale);
-    match whole {
-        _ if scale == 1 => write!(f, "{whole} {unit}"),
-        0..10 => write!(f, "{whole}.{:02} {unit}", rest * 100 / scale),
-        10..100 => write!(f, "{whole}.{} {unit}", rest * 10 / scale),
-        _ => write!(f, "{whole} {unit}"),
     }
 }
 

@@ -23,7 +23,8 @@ pub struct Flags {
     #[arg(long, value_name = "WHICH")]
     lock: Option<LockWord>,
 
-    /// Count what the guard does: a table on standard error when the program exits, or JSON in FILE
+    /// Count where threads wait, in loops and for locks: a table on standard error when the program exits, or JSON
+    /// in FILE
     ///
     /// While the program runs, `manx stats` shows the same; nothing is lost if it is killed. Processes that
     /// it starts append their process id to FILE. `stderr` and `off` are not file names here: write ./off.

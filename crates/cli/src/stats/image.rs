@@ -2,7 +2,9 @@
 //!
 //! Both ways lead to the same bytes, so one definition renders both.
 
-use preload_abi::live::{self, CAPACITY, FILE_BYTES, FORMAT, Header, How, Live, MAGIC, Site};
+use preload_abi::live::{
+    self, CAPACITY, FILE_BYTES, FORMAT, Header, How, Kind, LOCKS, Live, Lock, MAGIC, Site,
+};
 use preload_abi::render::{JSON_SCHEMA, JSON_VERSION};
 use serde::Deserialize;
 use std::io::{self, Read};
@@ -63,6 +65,9 @@ impl Image {
         if recorded.sites.len() > CAPACITY {
             return Err(format!("a damaged statistics file: more than {CAPACITY} sites"));
         }
+        if recorded.locks.len() > LOCKS {
+            return Err(format!("a damaged statistics file: more than {LOCKS} locks"));
+        }
         Ok(recorded.image())
     }
 
@@ -104,6 +109,11 @@ struct Recorded {
     scan_ns: u64,
     sites_dropped: u64,
     sites: Vec<RecordedSite>,
+    // Versions of Manx that knew no locks wrote neither.
+    #[serde(default)]
+    lock_waits_dropped: u64,
+    #[serde(default)]
+    locks: Vec<RecordedLock>,
 }
 
 #[derive(Deserialize)]
@@ -121,12 +131,27 @@ struct RecordedSite {
     longest_ns: Option<u64>,
 }
 
+#[derive(Deserialize)]
+struct RecordedLock {
+    address: u64,
+    kind: String,
+    module: Option<String>,
+    symbol: Option<String>,
+    offset: u64,
+    waits: u64,
+    hand_overs: u64,
+    overdue: u64,
+    waited_ns: Option<u64>,
+    longest_ns: Option<u64>,
+}
+
 impl Recorded {
     fn image(&self) -> Image {
         let mut image = Image::empty();
         let state = if self.state == "ended" { live::ENDED } else { live::RUNNING };
-        // One clock for all: a file whose times are not known has none in any site.
-        let timed = self.sites.iter().all(|site| site.waited_ns.is_some());
+        // One clock for all: a file whose times are not known has none in any site or lock.
+        let timed = self.sites.iter().all(|site| site.waited_ns.is_some())
+            && self.locks.iter().all(|lock| lock.waited_ns.is_some());
         for (offset, value) in [
             (offset_of!(Header, format), FORMAT),
             (offset_of!(Header, pid), self.pid),
@@ -144,12 +169,17 @@ impl Recorded {
             (offset_of!(Header, scan_ns), self.scan_ns),
             (offset_of!(Header, scans), self.scans),
             (offset_of!(Header, dropped), self.sites_dropped),
+            (offset_of!(Header, lock_waits_dropped), self.lock_waits_dropped),
         ] {
             image.put(offset, &value.to_ne_bytes());
         }
         image.put_name(offset_of!(Header, program), 512, &self.program);
         for (index, site) in self.sites.iter().enumerate() {
             site.put(&mut image, size_of::<Header>() + index * size_of::<Site>());
+        }
+        let locks = size_of::<Header>() + CAPACITY * size_of::<Site>();
+        for (index, lock) in self.locks.iter().enumerate() {
+            lock.put(&mut image, locks + index * size_of::<Lock>());
         }
         image
     }
@@ -182,6 +212,31 @@ impl RecordedSite {
     }
 }
 
+impl RecordedLock {
+    fn put(&self, image: &mut Image, base: usize) {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.word() == self.kind);
+        let kind = kind.map_or(u32::MAX, |kind| kind as u32);
+        image.put(base + offset_of!(Lock, kind), &kind.to_ne_bytes());
+        image.put(base + offset_of!(Lock, named), &1_u32.to_ne_bytes());
+        for (offset, value) in [
+            (offset_of!(Lock, address), self.address),
+            (offset_of!(Lock, offset), self.offset),
+            (offset_of!(Lock, waits), self.waits),
+            (offset_of!(Lock, hand_overs), self.hand_overs),
+            (offset_of!(Lock, overdue), self.overdue),
+            (offset_of!(Lock, waited_ticks), self.waited_ns.unwrap_or(0)),
+            (offset_of!(Lock, longest_ticks), self.longest_ns.unwrap_or(0)),
+        ] {
+            image.put(base + offset, &value.to_ne_bytes());
+        }
+        for (offset, text) in
+            [(offset_of!(Lock, module), &self.module), (offset_of!(Lock, symbol), &self.symbol)]
+        {
+            image.put_name(base + offset, 64, text.as_deref().unwrap_or(""));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,6 +253,13 @@ mod tests {
                  "waits": 1, "visits": 2, "yields": 3, "sleeps": 4, "waited_ns": 500, "longest_ns": 60},
                 {"module": "libb.so", "symbol": null, "offset": 77, "how": "left", "reason": "too far",
                  "waits": 0, "visits": 0, "yields": 0, "sleeps": 0, "waited_ns": 0, "longest_ns": 0},
+            ],
+            "lock_waits_dropped": 3,
+            "locks": [
+                {"address": 0x7f00_1234, "kind": "recursive", "module": "liba.so", "symbol": "take+0x8",
+                 "offset": 77, "waits": 9, "hand_overs": 4, "overdue": 2, "waited_ns": 900, "longest_ns": 80},
+                {"address": 64, "kind": "normal", "module": null, "symbol": null, "offset": 0, "waits": 1,
+                 "hand_overs": 0, "overdue": 0, "waited_ns": 1, "longest_ns": 1},
             ],
         })
     }
@@ -218,11 +280,23 @@ mod tests {
     #[test]
     fn times_that_are_not_known_stay_so() {
         let mut value = recorded();
-        for site in value["sites"].as_array_mut().expect("sites") {
-            site["waited_ns"] = Value::Null;
-            site["longest_ns"] = Value::Null;
+        for list in ["sites", "locks"] {
+            for record in value[list].as_array_mut().expect("records") {
+                record["waited_ns"] = Value::Null;
+                record["longest_ns"] = Value::Null;
+            }
         }
         assert_eq!(back(&value), value);
+    }
+
+    #[test]
+    fn json_from_before_there_were_locks_is_read() {
+        let mut value = recorded();
+        let map = value.as_object_mut().expect("an object");
+        assert!(map.remove("locks").is_some() && map.remove("lock_waits_dropped").is_some());
+        let back = back(&value);
+        assert_eq!((&back["locks"], &back["lock_waits_dropped"]), (&json!([]), &json!(0)));
+        assert_eq!(back["sites"], value["sites"]);
     }
 
     #[test]
@@ -248,7 +322,10 @@ mod tests {
         assert!(refuse("{\"schema\": \"manx-stats\", \"version\": 1}").contains("damaged"));
         let mut value = recorded();
         value["sites"] = vec![value["sites"][0].clone(); CAPACITY + 1].into();
-        assert!(refuse(&value.to_string()).contains("more than 4096"));
+        assert!(refuse(&value.to_string()).contains("more than 4096 sites"));
+        let mut value = recorded();
+        value["locks"] = vec![value["locks"][0].clone(); LOCKS + 1].into();
+        assert!(refuse(&value.to_string()).contains("more than 1024 locks"));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 /// What a live file's name ends in.
 const LIVE: &str = ".live";
-/// No statistics in JSON are larger: 4096 sites of less than a kilobyte each.
+/// No statistics in JSON are larger: 4096 sites and 1024 locks of less than a kilobyte each.
 const JSON_BYTES_MAX: u64 = 16 << 20;
 
 /// The folder of the live files of processes that were given no file.

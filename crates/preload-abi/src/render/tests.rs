@@ -1,7 +1,7 @@
 //! Tests of the table and the JSON, on live files built in memory.
 
 use super::*;
-use crate::live::{FILE_BYTES, FORMAT, Header, MAGIC, RUNNING};
+use crate::live::{FILE_BYTES, FORMAT, Header, Kind, LOCKS, Lock, MAGIC, RUNNING};
 
 /// A live file's bytes, which start at a page boundary as a mapping does.
 struct Image {
@@ -55,6 +55,23 @@ impl Image {
         site.offset.store(0x1000 + index as u64, Ordering::Relaxed);
         let fields =
             [&site.waits, &site.visits, &site.yields, &site.sleeps, &site.waited_ticks, &site.longest_ticks];
+        for (field, value) in fields.into_iter().zip(counters) {
+            field.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts a lock at a place of the table; counters are waits, hand-overs, overdue, ticks, longest.
+    fn add_lock(&mut self, at: usize, address: u64, kind: Kind, place: [&[u8]; 2], counters: [u64; 5]) {
+        let base = FILE_BYTES - (LOCKS - at) * size_of::<Lock>();
+        self.put(base + core::mem::offset_of!(Lock, module), place[0]);
+        self.put(base + core::mem::offset_of!(Lock, symbol), place[1]);
+        let live = self.live();
+        let lock = &live.lock_table()[at];
+        lock.address.store(address, Ordering::Relaxed);
+        lock.kind.store(kind as u32, Ordering::Relaxed);
+        lock.offset.store(0x1234, Ordering::Relaxed);
+        lock.named.store(1, Ordering::Relaxed);
+        let fields = [&lock.waits, &lock.hand_overs, &lock.overdue, &lock.waited_ticks, &lock.longest_ticks];
         for (field, value) in fields.into_iter().zip(counters) {
             field.store(value, Ordering::Relaxed);
         }
@@ -140,6 +157,88 @@ fn the_json_carries_everything_in_the_same_order() {
     assert_eq!(json["sites"][2]["reason"], "a counter ends it");
 }
 
+fn with_locks() -> Image {
+    let mut image = Image::new(b"/usr/bin/server", 2_000_000_000);
+    let header = image.live().header();
+    for field in [&header.scans, &header.scan_ns, &header.modules, &header.text_bytes] {
+        field.store(0, Ordering::Relaxed);
+    }
+    image.add_lock(900, 0x7f00_1000, Kind::Recursive, [b"libb.so", b""], [5, 0, 0, 4_000, 2_000]);
+    image.add_lock(3, 0x5555_0040, Kind::Normal, [b"server", b"serve+0x1f"], [70, 9, 12, 9_000_000, 800_000]);
+    image.add_lock(LOCKS - 1, 0x10, Kind::ErrorCheck, [b"", b""], [1, 1, 1, 1, 1]);
+    image
+}
+
+#[test]
+fn locks_are_shown_by_time_waited() {
+    assert_eq!(
+        with_locks().table(),
+        "\
+manx: /usr/bin/server (process 42, running, or ended from outside)
+
+LOCK        KIND        MODULE   FIRST WAITED AT  WAITS  HANDED OVER  OVERDUE   WAITED  LONGEST
+0x55550040  normal      server   serve+0x1f          70            9       12  4.50 ms   400 us
+0x7f001000  recursive   libb.so  0x1234               5            0        0  2.00 us  1.00 us
+0x10        errorcheck  ?        ?                    1            1        1     0 ns     0 ns
+"
+    );
+}
+
+#[test]
+fn the_json_has_the_locks_in_the_same_order() {
+    let json = with_locks().json();
+    assert_eq!(json["lock_waits_dropped"], 0);
+    assert_eq!(json["locks"].as_array().map(Vec::len), Some(3));
+    assert_eq!(
+        json["locks"][0],
+        serde_json::json!({
+            "address": 0x5555_0040, "kind": "normal", "module": "server", "symbol": "serve+0x1f",
+            "offset": 0x1234, "waits": 70, "hand_overs": 9, "overdue": 12, "waited_ns": 4_500_000,
+            "longest_ns": 400_000,
+        })
+    );
+    assert_eq!(json["locks"][2]["module"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_lock_that_is_being_described_shows_no_half_of_a_name() {
+    let image = with_locks();
+    let live = image.live();
+    live.lock_table()[3].named.store(0, Ordering::Relaxed);
+    live.lock_table()[900].kind.store(99, Ordering::Relaxed);
+    let json = image.json();
+    assert_eq!(
+        (&json["locks"][0]["symbol"], &json["locks"][0]["kind"]),
+        (&serde_json::Value::Null, &"unknown".into())
+    );
+    assert_eq!(json["locks"][1]["kind"], "unknown");
+}
+
+#[test]
+fn the_table_of_locks_is_short_and_tells_what_it_leaves_out() {
+    let mut image = with_locks();
+    for at in 100..125 {
+        image.add_lock(at, 0x1000 + at as u64, Kind::Adaptive, [b"m", b"f+0x1"], [1, 0, 0, 100_000, 1]);
+    }
+    image.live().header().lock_waits_dropped.store(1, Ordering::Relaxed);
+    let table = image.table();
+    assert_eq!(table.matches("  adaptive  ").count(), 19, "{table}");
+    assert!(
+        table.ends_with("and 8 more locks: see the JSON\nand 1 wait for other locks: the file was full\n"),
+        "{table}"
+    );
+    assert_eq!(image.json()["locks"].as_array().map(Vec::len), Some(28));
+}
+
+#[test]
+fn names_of_locks_cannot_break_out() {
+    let mut image = Image::new(b"p", 1);
+    image.add_lock(0, 1, Kind::Normal, [b"\x1b[2J\"\\", b"f\n\xff"], [1; 5]);
+    assert_eq!(image.json()["locks"][0]["module"], "\x1b[2J\"\\");
+    assert_eq!(image.json()["locks"][0]["symbol"], "f\n\u{fffd}");
+    assert!(image.table().chars().all(|c| c == '\n' || !c.is_control()), "{}", image.table());
+}
+
 #[test]
 fn names_cannot_break_out() {
     let mut image = Image::new(b"/tmp/\"a\\b\"\x1b[2J\xff", 1);
@@ -190,12 +289,12 @@ fn every_site_of_a_full_file_is_shown_once_even_if_all_are_equal() {
     let mut image = Image::new(b"p", 1);
     image.live().header().sites.store(CAPACITY as u32, Ordering::Relaxed);
     image.put(size_of::<Header>() + core::mem::offset_of!(Site, module), b"m");
-    assert_eq!(Falling::new(&image.live()).count(), CAPACITY);
+    assert_eq!(falling(&image.live()).count(), CAPACITY);
     for (index, site) in image.live().sites().iter().enumerate() {
         site.waited_ticks.store((index as u64).wrapping_mul(2_654_435_761) % 1000, Ordering::Relaxed);
     }
     let times: Vec<u64> =
-        Falling::new(&image.live()).map(|site| site.waited_ticks.load(Ordering::Relaxed)).collect();
+        falling(&image.live()).map(|site| site.waited_ticks.load(Ordering::Relaxed)).collect();
     assert!(times.len() == CAPACITY && times.is_sorted_by(|a, b| a >= b));
 }
 
