@@ -87,6 +87,7 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     if !versions.is_empty() {
         bench.note(format!("measured: {}", versions.join(", ")));
     }
+    bench.complete();
     match (failures.is_empty(), measured, missing) {
         (false, ..) => Err(Error::Failed { what: "programs failed".into(), stderr: failures.join("\n") }),
         (true, 0, Some(missing)) => Err(missing),

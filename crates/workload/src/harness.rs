@@ -63,6 +63,7 @@ pub struct Bench<'a> {
     progress: &'a mut dyn Progress,
     started: Instant,
     budget: Option<Duration>,
+    complete: bool,
 }
 
 impl<'a> Bench<'a> {
@@ -79,7 +80,7 @@ impl<'a> Bench<'a> {
         if report.quick {
             report.notes.push("quick: a smoke check, not a measurement".into());
         }
-        Bench { report, progress, started: Instant::now(), budget }
+        Bench { report, progress, started: Instant::now(), budget, complete: false }
     }
 
     /// Something that the reader must know; said once.
@@ -147,10 +148,15 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
+    /// All that was to be measured was tried: an error that still follows is a finding, and no early end.
+    pub fn complete(&mut self) {
+        self.complete = true;
+    }
+
     /// The report, with its last words.
     pub fn finish(mut self, result: &Result<(), Error>) -> Report {
         self.report.wall_s = self.started.elapsed().as_secs_f64();
-        if result.is_err() {
+        if result.is_err() && !self.complete {
             self.report.interrupted = true;
             self.note("ended early: what follows is what was measured until then");
         }

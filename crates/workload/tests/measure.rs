@@ -89,6 +89,7 @@ fn a_program_that_fails_under_manx_has_no_figure_and_is_the_experiments_failure(
         "{stderr}"
     );
     assert_eq!((runs(&report, AS_IS), runs(&report, AGAIN), runs(&report, MANX)), (2, 2, 0));
+    assert!(!report.interrupted, "what could be measured was measured");
     for target in &report.targets {
         assert_eq!(target.verdict, Outcome::NotMeasured);
         assert!(target.reason.as_ref().unwrap().contains("self-check: lost"), "{target:?}");

@@ -25,7 +25,7 @@ pub(super) struct EnginesArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     seconds: Option<f64>,
     /// Threads of each program, on 2 CPUs
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: u32,
     /// Compare with `manx run --lock=MODE` too; several with commas between
     #[arg(long, value_name = "MODE", value_delimiter = ',', value_parser = locks())]
