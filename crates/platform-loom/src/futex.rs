@@ -63,6 +63,8 @@ struct Waiter {
     expected: u32,
     /// The word was compared, and had the value expected.
     compared: bool,
+    /// The word changed, under the kernel's lock, before it was compared.
+    changed: bool,
     woken: bool,
     thread: Thread,
 }
@@ -125,29 +127,29 @@ fn sleep(word: &AtomicU32, expected: u32, set: u32) -> Outcome {
             set,
             expected,
             compared: false,
+            changed: false,
             woken: false,
             thread,
         });
         ticket
     };
     fence(Ordering::SeqCst);
-    if word.load(Ordering::Relaxed) != expected {
+    let seen = word.load(Ordering::Relaxed);
+    if !compare(ticket, seen) {
         return if leave(ticket, false) { Outcome::Woken } else { Outcome::Changed };
     }
-    compared(ticket);
     while !leave(ticket, true) {
         thread::park();
     }
     Outcome::Woken
 }
 
-/// Remembers that the waiter with this ticket sleeps.
-fn compared(ticket: u64) {
-    queues()
-        .waiters
-        .iter_mut()
-        .filter(|waiter| waiter.ticket == ticket)
-        .for_each(|waiter| waiter.compared = true);
+/// Whether the waiter with this ticket sleeps, having seen this value.
+fn compare(ticket: u64, seen: u32) -> bool {
+    let mut queues = queues();
+    let waiter = queues.waiters.iter_mut().find(|waiter| waiter.ticket == ticket).expect("it is queued");
+    waiter.compared = seen == waiter.expected && !waiter.changed;
+    waiter.compared
 }
 
 /// Sleeps while `word` is `expected`, until woken, for at most `timeout_ns`.
@@ -184,7 +186,12 @@ pub fn advance(word: &AtomicU32, count: u32) -> usize {
     let old = word.fetch_add(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
     let older = |waiter: &Waiter| old.wrapping_sub(waiter.expected) <= u32::MAX / 2;
-    wake_some(word, count, |waiter| waiter.expected == old || waiter.compared && older(waiter))
+    let woken = wake_some(word, count, |waiter| waiter.expected == old || waiter.compared && older(waiter));
+    for waiter in &mut queues().waiters {
+        let late = waiter.place == place(word) && !waiter.compared && older(waiter);
+        waiter.changed |= late && waiter.expected != old;
+    }
+    woken
 }
 
 fn wake_some(word: &AtomicU32, count: u32, wanted: impl Fn(&Waiter) -> bool) -> usize {
