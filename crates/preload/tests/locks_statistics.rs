@@ -1,0 +1,146 @@
+//! Statistics name the locks that a program waits for: by address, kind, and the function that waited first.
+#![cfg(target_arch = "x86_64")]
+
+mod common;
+
+use common::{Outcome, finish, library, program, under_manx};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+/// The modes in which mutexes are ours, so that their waits can be counted.
+const OURS: [&str; 3] = ["manx", "adaptive", "fifo"];
+
+/// The addresses of the hot, the warm and the cold mutex.
+fn addresses(stdout: &str) -> [u64; 3] {
+    let numbers: Vec<u64> =
+        stdout.split_whitespace().map(|number| number.parse().expect("an address")).collect();
+    numbers.try_into().expect("three addresses")
+}
+
+fn locks(outcome: &Outcome) -> &[Value] {
+    let report = outcome.report.as_ref().unwrap_or_else(|| panic!("no statistics\n{}", outcome.stderr));
+    assert_eq!(report["lock_waits_dropped"], 0);
+    report["locks"].as_array().expect("a list of locks")
+}
+
+#[track_caller]
+fn by_address(locks: &[Value], address: u64) -> &Value {
+    let mut found = locks.iter().filter(|lock| lock["address"] == address);
+    let lock = found.next().unwrap_or_else(|| panic!("no lock at {address}: {locks:#?}"));
+    assert!(found.next().is_none(), "two records of {address}: {locks:#?}");
+    lock
+}
+
+#[track_caller]
+fn is_named(lock: &Value, kind: &str, function: &str) {
+    assert_eq!((&lock["kind"], &lock["module"]), (&kind.into(), &"lock_hot".into()), "{lock}");
+    let symbol = lock["symbol"].as_str().unwrap_or_default();
+    assert!(symbol.starts_with(&format!("{function}+0x")), "{lock}");
+}
+
+#[test]
+fn the_hottest_lock_and_the_function_that_waits_for_it_come_first() {
+    for mode in OURS {
+        let outcome = under_manx("lock_hot", &[], &format!("lock={mode}"));
+        let [hot, warm, cold] = addresses(&outcome.succeeded().stdout);
+        let locks = locks(&outcome);
+        assert_eq!(locks[0]["address"], hot, "lock={mode}: {locks:#?}");
+        let lock = by_address(locks, hot);
+        is_named(lock, "recursive", "enter_hot_place");
+        // Each of the four threads found it held when it came.
+        assert!(lock["waits"].as_u64() >= Some(4) && lock["waits"].as_u64() <= Some(20), "{lock}");
+        assert!(lock["waited_ns"].as_u64() >= lock["longest_ns"].as_u64(), "{lock}");
+        assert!(lock["longest_ns"].as_u64() > Some(0), "{lock}");
+        assert!(lock["hand_overs"].as_u64() <= lock["waits"].as_u64(), "{lock}");
+        assert!(lock["overdue"].as_u64() <= lock["waits"].as_u64(), "{lock}");
+        let lock = by_address(locks, warm);
+        is_named(lock, "normal", "enter_warm_place");
+        assert_eq!(lock["waits"], 1, "{lock}");
+        assert!(locks.iter().all(|lock| lock["address"] != cold), "{locks:#?}");
+    }
+}
+
+#[test]
+fn the_default_counts_who_was_overdue() {
+    // The mutex was held for many windows while they waited.
+    let outcome = under_manx("lock_hot", &[], "");
+    let [hot, ..] = addresses(&outcome.succeeded().stdout);
+    let lock = by_address(locks(&outcome), hot);
+    assert!(lock["overdue"].as_u64() > Some(0) && lock["hand_overs"].as_u64() > Some(0), "{lock}");
+}
+
+#[test]
+fn locks_of_the_c_library_are_not_counted() {
+    let outcome = under_manx("lock_hot", &[], "lock=glibc");
+    outcome.succeeded();
+    assert!(locks(&outcome).is_empty(), "{:#?}", outcome.report);
+}
+
+#[test]
+fn locks_are_counted_without_the_guard() {
+    let outcome = under_manx("lock_hot", &[], "guard=off");
+    let [hot, ..] = addresses(&outcome.succeeded().stdout);
+    is_named(by_address(locks(&outcome), hot), "recursive", "enter_hot_place");
+    let report = outcome.report.as_ref().expect("statistics");
+    assert_eq!((&report["scans"], &report["sites"]), (&0.into(), &serde_json::json!([])));
+}
+
+#[test]
+fn the_table_shows_them() {
+    let mut command = Command::new(program("lock_hot"));
+    let folder = tempfile::tempdir().expect("a folder");
+    command
+        .env("LD_PRELOAD", library())
+        .env("MANX_OPTIONS", "stats=stderr")
+        .env("TMPDIR", folder.path())
+        .env_remove("MANX");
+    let outcome = finish(command);
+    let [hot, ..] = addresses(&outcome.succeeded().stdout);
+    let line = outcome.stderr.lines().find(|line| line.starts_with(&format!("{hot:#x} ")));
+    let line = line.unwrap_or_else(|| panic!("no line for {hot:#x}:\n{}", outcome.stderr));
+    assert!(line.contains(" recursive ") && line.contains(" enter_hot_place+0x"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("\nLOCK "), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_program_that_is_killed_has_lost_no_lock() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("killed.json");
+    let mut child = Command::new(program("lock_hot"))
+        .arg("stay")
+        .env("LD_PRELOAD", library())
+        .env("MANX_OPTIONS", format!("stats={}", report.display()))
+        .env_remove("MANX")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    let [hot, ..] = addresses(&line);
+    let bytes = std::fs::read(report.with_extension("json.live")).expect("the live file");
+    // A live file wants the alignment that a mapping has.
+    let mut room = vec![0; bytes.len() + 4096];
+    let start = room.as_ptr().align_offset(4096);
+    room[start..start + bytes.len()].copy_from_slice(&bytes);
+    let live = preload_abi::live::Live::new(&room[start..]).expect("a live file");
+    let mut text = String::new();
+    preload_abi::render::json(&live, &mut text).expect("writing to a String");
+    let json: Value = serde_json::from_str(&text).expect("JSON");
+    is_named(by_address(json["locks"].as_array().expect("locks"), hot), "recursive", "enter_hot_place");
+}
+
+#[test]
+fn more_locks_than_the_file_holds_are_told() {
+    let outcome = under_manx("lock_many", &[], "");
+    outcome.succeeded();
+    let report = outcome.report.as_ref().expect("statistics");
+    let locks = report["locks"].as_array().expect("a list of locks");
+    let counted: u64 = locks.iter().map(|lock| lock["waits"].as_u64().expect("a number")).sum();
+    let dropped = report["lock_waits_dropped"].as_u64().expect("a number");
+    // Each of the 1500 mutexes was waited for once, in the file or beyond it.
+    assert!(locks.len() > 900 && locks.len() <= 1024, "{}", locks.len());
+    assert!(counted + dropped >= 1500 && dropped >= 1500 - 1024, "{counted} and {dropped}");
+}
