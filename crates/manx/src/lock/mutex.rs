@@ -181,9 +181,13 @@ platform::os_only! {
         #[cold]
         #[track_caller]
         fn lock_contended(&self, deadline: Option<Deadline>) -> bool {
-            let waiting = observe::on().then(|| {
-                observe::waiting(self.address(), Location::caller(), Access::Exclusive, deadline.is_some())
-            });
+            // No closure: a closure's caller is not ours.
+            let waiting = if observe::on() {
+                let limited = deadline.is_some();
+                Some(observe::waiting(self.address(), Location::caller(), Access::Exclusive, limited))
+            } else {
+                None
+            };
             let Ok(acquired) = self.acquire_slow(&Wait { deadline, ..Wait::default() }) else {
                 return false;
             };

@@ -36,7 +36,7 @@
 //! | when | what |
 //! | --- | --- |
 //! | it was taken without waiting | `if on() { acquired(address, Location::caller(), access) }` |
-//! | it is about to wait | `let waiting = on().then(\|\| waiting(address, Location::caller(), access, limited))` |
+//! | it is about to wait | `if on() { Some(waiting(address, Location::caller(), access, limited)) } else { None }` (in a closure, the caller is not the lock's) |
 //! | it got it | `waiting.acquired(how)`; a dropped [`Waiting`] means that it gave up |
 //! | it is about to be released, while still held | `if on() { released(address, access) }` |
 //!

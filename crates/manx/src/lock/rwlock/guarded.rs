@@ -57,8 +57,12 @@ impl RawRwLock {
     #[track_caller]
     fn wait(&self, access: Access, deadline: Option<Deadline>) -> bool {
         let limited = deadline.is_some();
-        let waiting =
-            observe::on().then(|| observe::waiting(self.address(), Location::caller(), access, limited));
+        // No closure: a closure's caller is not ours.
+        let waiting = if observe::on() {
+            Some(observe::waiting(self.address(), Location::caller(), access, limited))
+        } else {
+            None
+        };
         let wait = Wait { deadline, ..Wait::default() };
         let result = match access {
             Access::Shared => self.read_slow(&wait),
