@@ -7,15 +7,21 @@
 use loom::sync::Arc;
 use loom::thread;
 use manx_loom::lock::{
-    Class, FutexMutex, Mcs, McsPark, MutableLock, RawLock, Shfl, Tas, Ticket, Ttas, set_class_of_this_thread,
+    Class, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas,
+    set_class_of_this_thread,
 };
 use platform::cell::UnsafeCell;
 
 /// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
 fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
     let more = usize::from(std::env::var_os("MANX_FULL").is_some());
+    check_no_more(preemptions + more, test);
+}
+
+/// Runs `test` in every order with at most `preemptions` preemptions, for tests of four threads.
+fn check_no_more(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions + more);
+    builder.preemption_bound = Some(preemptions);
     builder.max_branches = 10_000;
     builder.check(test);
 }
@@ -156,6 +162,7 @@ every_lock! {
     mcs: Mcs;
     mcs_park: McsPark;
     futex_mutex: FutexMutex;
+    default_mutex: RawMutex;
     mutable_lock: MutableLock;
     shfl: Shfl;
 }
@@ -170,10 +177,10 @@ every_queue! {
 }
 
 #[test]
-fn the_shuffle_lock_moves_the_last_one_and_loses_nobody() {
+fn the_shuffle_lock_moves_one_of_four_and_loses_nobody() {
     // While this thread holds the lock, a little one and two big ones come, in any order; the head may find a big
     // one behind a little one, last in the queue or with another one on its way to stand behind it.
-    check(1, || {
+    check_no_more(1, || {
         let guarded = Guarded::<Shfl<2>>::new();
         guarded.lock.lock();
         let others = [Class::Big, Class::Little, Class::Big].map(|class| {
@@ -185,6 +192,29 @@ fn the_shuffle_lock_moves_the_last_one_and_loses_nobody() {
         guarded.add();
         // SAFETY: locked above.
         unsafe { guarded.lock.unlock(()) };
+        for other in others {
+            other.join().unwrap();
+        }
+        guarded.assert_done(4);
+    });
+}
+
+#[test]
+fn who_comes_behind_one_that_was_the_last_is_not_lost() {
+    // This thread comes back and stands behind a little one, from behind which the head has moved a big one, or
+    // is about to.
+    check_no_more(1, || {
+        let guarded = Guarded::<Shfl<2>>::new();
+        guarded.lock.lock();
+        let others = [Class::Big, Class::Little, Class::Big].map(|class| {
+            spawn(&guarded, move |guarded| {
+                set_class_of_this_thread(class);
+                guarded.lock_and_add();
+            })
+        });
+        // SAFETY: locked above.
+        unsafe { guarded.lock.unlock(()) };
+        guarded.lock_and_add();
         for other in others {
             other.join().unwrap();
         }

@@ -8,7 +8,7 @@ mod common;
 
 use common::together;
 use manx_shuttle::lock::{
-    Class, Fifo, FutexMutex, Mcs, McsPark, MutableLock, RawLock, Shfl, Tas, Ticket, Ttas,
+    Class, Fifo, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas,
     set_class_of_this_thread,
 };
 use platform::cell::UnsafeCell;
@@ -116,28 +116,32 @@ fn several_at_once<L: RawLock + 'static>(site: Site) {
     });
 }
 
-/// Who has been seen to stand in line is let in before anybody who comes later.
-fn first_in_first_out<L: Fifo + 'static>(site: Site) {
-    check(site, || {
+/// Who has been seen to stand in line is let in before anybody who comes later, also before the one who has just
+/// had the lock and comes back at once.
+fn first_in_first_out<L: RawLock + 'static>(site: Site, last_in_line: fn(&L) -> usize) {
+    check(site, move || {
         let guarded = Guarded::<L>::new();
         let held = guarded.lock.lock();
         let waiters: Vec<_> = (0..THREADS)
-            .map(|number| {
-                let before = guarded.lock.last_in_line();
+            .map(|waiter| {
+                let number = waiter + 1;
+                let before = last_in_line(&guarded.lock);
                 let waiter = thread::spawn({
                     let guarded = Arc::clone(&guarded);
                     move || guarded.lock(number)
                 });
-                while guarded.lock.last_in_line() == before {
+                while last_in_line(&guarded.lock) == before {
                     thread::yield_now();
                 }
                 waiter
             })
             .collect();
+        guarded.write_down(0);
         // SAFETY: locked above.
         unsafe { guarded.lock.unlock(held) };
+        guarded.lock(THREADS + 1);
         waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
-        assert_eq!(guarded.order(), (0..THREADS).collect::<Vec<_>>());
+        assert_eq!(guarded.order(), (0..THREADS + 2).collect::<Vec<_>>());
     });
 }
 
@@ -166,6 +170,7 @@ every_lock! {
     mcs: Mcs;
     mcs_park: McsPark;
     futex_mutex: FutexMutex;
+    default_mutex: RawMutex;
     mutable_lock: MutableLock;
     shfl: Shfl<2>;
     shfl_that_alternates: Shfl<1>;
@@ -173,17 +178,22 @@ every_lock! {
 
 #[test]
 fn the_ticket_lock_lets_in_by_arrival() {
-    first_in_first_out::<Ticket>(site!());
+    first_in_first_out::<Ticket>(site!(), Fifo::last_in_line);
 }
 
 #[test]
 fn the_mcs_lock_lets_in_by_arrival() {
-    first_in_first_out::<Mcs>(site!());
+    first_in_first_out::<Mcs>(site!(), Fifo::last_in_line);
 }
 
 #[test]
 fn the_mcs_lock_with_parking_lets_in_by_arrival() {
-    first_in_first_out::<McsPark>(site!());
+    first_in_first_out::<McsPark>(site!(), Fifo::last_in_line);
+}
+
+#[test]
+fn the_shuffle_lock_lets_in_by_arrival_where_there_is_one_class() {
+    first_in_first_out::<Shfl>(site!(), Shfl::last_in_line);
 }
 
 #[test]
