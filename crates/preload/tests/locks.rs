@@ -102,6 +102,7 @@ probes! { exclusion: program("lock_exclusion"), [];
     recursion_under_contention,
     memory_of_every_kind,
     unlock_then_unmap_by_the_next_owner,
+    rwlocks_spinlocks_and_barriers,
     five_thousand_threads,
     more_than_ten_thousand_threads_ever,
     with_a_realtime_thread,
@@ -119,6 +120,7 @@ probes! { cond: program("lock_cond"), [];
     any_kind_of_mutex,
     mutex_that_is_not_held,
     freed_right_after_broadcast,
+    timeouts_race_with_signals,
     every_item_passes_once,
     signals_do_not_end_a_wait_with_an_error,
 }
@@ -129,6 +131,7 @@ probes! { cancel: program("lock_cancel"), [];
     cancelled_in_clockwait,
     cancelled_before_the_wait,
     disabled_cancellation_waits,
+    the_type_of_cancellation_is_kept,
     to_lock_is_no_cancellation_point,
     no_wake_up_is_lost,
 }
@@ -182,6 +185,49 @@ fn loaded_program() -> PathBuf {
     let early = shared_library("lock_early");
     let rpath = format!("-Wl,-rpath,{}", folder().display());
     program_with("lock_loaded", &[early.to_str().expect("utf-8"), &rpath, "-ldl"])
+}
+
+/// Runs a probe with `libraries` preloaded in this order; returns what it wrote.
+fn preloaded(program: &Path, probe: &str, libraries: [PathBuf; 2], mode: &str) -> String {
+    let mut command = Command::new(program);
+    let list = libraries.map(|path| path.to_str().expect("utf-8").to_owned()).join(":");
+    command.arg(probe).env("LD_PRELOAD", list).env("MANX_OPTIONS", format!("lock={mode}"));
+    command.env("LOCK_WRAP_SAYS", "1").env_remove("MANX");
+    let outcome = finish(command);
+    let stdout = outcome.stdout.clone();
+    judge(probe, &format!("preloaded with another library, lock={mode}"), outcome);
+    stdout
+}
+
+#[test]
+fn another_library_that_wraps_the_same_functions() {
+    let wrap = || shared_library("lock_wrap");
+    let times = |stdout: &str| -> u64 {
+        let count = stdout.trim().strip_prefix("asked ").unwrap_or_else(|| panic!("{stdout}"));
+        count.parse().expect("a number")
+    };
+    for mode in MODES {
+        for (name, probe, least) in [
+            ("lock_exclusion", "exclusion_recursive", 10_000),
+            ("lock_cond", "every_item_passes_once", 30_000),
+        ] {
+            // In front of ours it is asked, and passes on to us.
+            let front = preloaded(&program(name), probe, [wrap(), library()], mode);
+            assert!(times(&front) > least, "{front}");
+            // Behind ours it is not in the way: what is ours goes no further.
+            preloaded(&program(name), probe, [library(), wrap()], mode);
+        }
+    }
+}
+
+#[test]
+fn another_library_whose_constructor_locks_first() {
+    let early = || shared_library("lock_early");
+    for mode in MODES {
+        for libraries in [[early(), library()], [library(), early()]] {
+            preloaded(&program("lock_codes"), "reinitialised_after_destroy", libraries, mode);
+        }
+    }
 }
 
 #[test]

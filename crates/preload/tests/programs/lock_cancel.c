@@ -138,6 +138,36 @@ static void disabled_cancellation_waits(void) {
     }
 }
 
+static void *wait_asynchronously(void *argument) {
+    int *open = argument, before;
+    IS(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL), 0);
+    IS(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
+    IS(pthread_mutex_lock(&stage.mutex), 0);
+    stage.waiting++;
+    while (!*open)
+        wait_by(stage.way, &stage.cond, &stage.mutex);
+    IS(pthread_mutex_unlock(&stage.mutex), 0);
+    IS(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &before), 0);
+    CHECK(before == PTHREAD_CANCEL_ASYNCHRONOUS);
+    return open;
+}
+
+static void the_type_of_cancellation_is_kept(void) {
+    init_kind(&stage.mutex, PTHREAD_MUTEX_ERRORCHECK);
+    for (int round = 0; round < 9; round++) {
+        int open = 0;
+        stage.way = round % 3;
+        stage.waiting = 0;
+        pthread_t thread = start(wait_asynchronously, &open);
+        all_wait(1);
+        IS(pthread_mutex_lock(&stage.mutex), 0);
+        open = 1;
+        IS(pthread_cond_broadcast(&stage.cond), 0);
+        IS(pthread_mutex_unlock(&stage.mutex), 0);
+        CHECK(join(thread) == &open);
+    }
+}
+
 static void *locks_while_cancelled(void *argument) {
     struct owned *owned = argument;
     // To lock a mutex is no cancellation point.
@@ -228,5 +258,6 @@ static void no_wake_up_is_lost(void) {
 PROBES({"cancelled_in_wait", cancelled_in_wait}, {"cancelled_in_timedwait", cancelled_in_timedwait},
        {"cancelled_in_clockwait", cancelled_in_clockwait}, {"cancelled_before_the_wait", cancelled_before_the_wait},
        {"disabled_cancellation_waits", disabled_cancellation_waits},
+       {"the_type_of_cancellation_is_kept", the_type_of_cancellation_is_kept},
        {"to_lock_is_no_cancellation_point", to_lock_is_no_cancellation_point},
        {"no_wake_up_is_lost", no_wake_up_is_lost})

@@ -327,6 +327,62 @@ static void every_item_passes_once(void) {
     CHECK(belt.taken == ITEMS && belt.count == 0);
 }
 
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    int tokens, taken, over;
+} purse = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0};
+
+static void *take_tokens(void *patient) {
+    unsigned seed = (unsigned)((size_t)&seed >> 12);
+    IS(pthread_mutex_lock(&purse.mutex), 0);
+    while (purse.tokens > 0 || !purse.over) {
+        if (purse.tokens > 0) {
+            purse.tokens--;
+            purse.taken++;
+        } else if (patient != NULL) {
+            IS(pthread_cond_wait(&purse.cond, &purse.mutex), 0);
+        } else {
+            // About as long as it takes until the next signal.
+            clockid_t clock = rand_r(&seed) % 2 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+            struct timespec deadline = after_ns(clock, rand_r(&seed) % 200000);
+            int result = pthread_cond_clockwait(&purse.cond, &purse.mutex, clock, &deadline);
+            CHECK(result == 0 || (result == ETIMEDOUT && is_over(clock, &deadline)));
+        }
+    }
+    IS(pthread_mutex_unlock(&purse.mutex), 0);
+    return NULL;
+}
+
+static void timeouts_race_with_signals(void) {
+    pthread_t threads[6];
+    for (int i = 0; i < 6; i++)
+        threads[i] = start(take_tokens, i < 3 ? "patient" : NULL);
+    for (int round = 0; round < 3000; round++) {
+        IS(pthread_mutex_lock(&purse.mutex), 0);
+        purse.tokens++;
+        if (round % 2)
+            IS(pthread_cond_signal(&purse.cond), 0);
+        IS(pthread_mutex_unlock(&purse.mutex), 0);
+        if (round % 2 == 0)
+            IS(pthread_cond_signal(&purse.cond), 0);
+        if (round % 16 == 0)
+            sleep_us(rand() % 100);
+        // One by one: a signal that is lost is not made up for by the next.
+        for (int taken = 0; round % 8 == 0 && taken != round + 1; sched_yield()) {
+            IS(pthread_mutex_lock(&purse.mutex), 0);
+            taken = purse.taken;
+            IS(pthread_mutex_unlock(&purse.mutex), 0);
+        }
+    }
+    IS(pthread_mutex_lock(&purse.mutex), 0);
+    purse.over = 1;
+    IS(pthread_cond_broadcast(&purse.cond), 0);
+    IS(pthread_mutex_unlock(&purse.mutex), 0);
+    join_all(threads, 6);
+    CHECK(purse.taken == 3000 && purse.tokens == 0);
+}
+
 static atomic_int handled;
 
 static void on_signal(int signal) {
@@ -360,5 +416,6 @@ PROBES({"signal_wakes", signal_wakes}, {"broadcast_wakes_all", broadcast_wakes_a
        {"clockwait_releases_the_mutex_and_is_woken", clockwait_releases_the_mutex_and_is_woken},
        {"any_kind_of_mutex", any_kind_of_mutex}, {"mutex_that_is_not_held", mutex_that_is_not_held},
        {"freed_right_after_broadcast", freed_right_after_broadcast},
+       {"timeouts_race_with_signals", timeouts_race_with_signals},
        {"every_item_passes_once", every_item_passes_once},
        {"signals_do_not_end_a_wait_with_an_error", signals_do_not_end_a_wait_with_an_error})

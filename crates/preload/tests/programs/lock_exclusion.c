@@ -203,6 +203,49 @@ static void unlock_then_unmap_by_the_next_owner(void) {
     join_all(threads, 4);
 }
 
+static struct {
+    pthread_rwlock_t rwlock;
+    pthread_spinlock_t spinlock;
+    pthread_barrier_t barrier;
+    atomic_int readers, writers, spinners, last;
+    volatile long written, spun;
+} others = {.rwlock = PTHREAD_RWLOCK_INITIALIZER};
+
+static void *use_the_others(void *unused) {
+    for (int round = 0; round < 1000; round++) {
+        if (round % 4 == 0) {
+            IS(pthread_rwlock_wrlock(&others.rwlock), 0);
+            CHECK(atomic_fetch_add(&others.writers, 1) == 0 && atomic_load(&others.readers) == 0);
+            others.written = others.written + 1;
+            atomic_fetch_sub(&others.writers, 1);
+        } else {
+            IS(pthread_rwlock_rdlock(&others.rwlock), 0);
+            atomic_fetch_add(&others.readers, 1);
+            CHECK(atomic_load(&others.writers) == 0);
+            atomic_fetch_sub(&others.readers, 1);
+        }
+        IS(pthread_rwlock_unlock(&others.rwlock), 0);
+        IS(pthread_spin_lock(&others.spinlock), 0);
+        CHECK(atomic_fetch_add(&others.spinners, 1) == 0);
+        others.spun = others.spun + 1;
+        atomic_fetch_sub(&others.spinners, 1);
+        IS(pthread_spin_unlock(&others.spinlock), 0);
+        if (round % 100 == 0 && pthread_barrier_wait(&others.barrier) == PTHREAD_BARRIER_SERIAL_THREAD)
+            atomic_fetch_add(&others.last, 1);
+    }
+    return unused;
+}
+
+/* Those that are the C library's in every mode. */
+static void rwlocks_spinlocks_and_barriers(void) {
+    IS(pthread_spin_init(&others.spinlock, PTHREAD_PROCESS_PRIVATE), 0);
+    IS(pthread_barrier_init(&others.barrier, NULL, 4), 0);
+    pthread_t threads[4];
+    start_all(threads, 4, use_the_others, NULL);
+    join_all(threads, 4);
+    CHECK(others.written == 1000 && others.spun == 4000 && others.last == 10);
+}
+
 static struct owned crowd_mutex;
 static struct {
     pthread_mutex_t mutex;
@@ -313,6 +356,7 @@ PROBES({"exclusion_normal", exclusion_normal}, {"exclusion_recursive", exclusion
        {"holds_longer_than_the_window", holds_longer_than_the_window},
        {"recursion_under_contention", recursion_under_contention}, {"memory_of_every_kind", memory_of_every_kind},
        {"unlock_then_unmap_by_the_next_owner", unlock_then_unmap_by_the_next_owner},
+       {"rwlocks_spinlocks_and_barriers", rwlocks_spinlocks_and_barriers},
        {"five_thousand_threads", five_thousand_threads},
        {"more_than_ten_thousand_threads_ever", more_than_ten_thousand_threads_ever},
        {"with_a_realtime_thread", with_a_realtime_thread})
