@@ -7,6 +7,8 @@
 
 #[path = "tsan/locks.rs"]
 mod locks;
+#[path = "tsan/rwlock.rs"]
+mod rwlock;
 
 use manx::wait::{Adaptive, Event, FixedSleep, Mutable, Policy, Spin, Yield};
 use platform::atomic::{AtomicBool, Ordering};

@@ -11,11 +11,11 @@
 //! # State
 //! | `word` | meaning |
 //! | --- | --- |
-//! | [`WRITER`] | a writer holds the lock |
-//! | [`READERS_SLEEP`], [`WRITERS_SLEEP`] | perhaps some sleep that are not overdue |
-//! | [`READER_GATE`], [`WRITER_GATE`] | there are overdue readers, overdue writers |
-//! | [`READERS_TURN`] | with both gates closed: overdue readers go first. Never without `READER_GATE` |
-//! | [`READER_ONE`] × n | n readers hold the lock |
+//! | `WRITER` | a writer holds the lock |
+//! | `READERS_SLEEP`, `WRITERS_SLEEP` | perhaps some sleep that are not overdue |
+//! | `READER_GATE`, `WRITER_GATE` | there are overdue readers, overdue writers |
+//! | `READERS_TURN` | with both gates closed: overdue readers go first. Never without `READER_GATE` |
+//! | `READER_ONE` × n | n readers hold the lock |
 //!
 //! | who may enter, if none of these is set | |
 //! | --- | --- |
@@ -47,10 +47,10 @@
 //!
 //! # The bound
 //! An overdue writer keeps everybody out but other overdue ones. Those who hold the lock leave it, and then it is
-//! the turn of overdue writers, one at a time in the order in which they fell asleep, and between two of them of all overdue readers together. So
-//! a waiter holds the lock after at most: window + time in the run queue + (n + 1) × (the longest hold of a writer
-//! + the longest of a reader), with n writers overdue before it; a reader with n = 1. Up to 4,095 of each kind can be overdue;
-//! more wait for another window first.
+//! the turn of overdue writers, one at a time in the order in which they fell asleep, and between two of them of all
+//! overdue readers together. So a waiter holds the lock after at most: its window, its time in the run queue, and
+//! n + 1 times the longest hold of a writer and the longest of a reader, where n writers were overdue before it; for a
+//! reader n is 1. Up to 4,095 of each kind can be overdue; more wait for another window first.
 //!
 //! # Reading twice
 //! A thread that reads and wants to read once more waits for itself if a writer became overdue in between. The
@@ -62,11 +62,17 @@
 //! release by a wake-up: a waiter that sees the change saw `word` after it. Counts and gates are in different words, and Dekker's
 //! fences stand between the two on both sides.
 
-use super::bounded::{Acquired, TimedOut, WINDOW_NS, Wait};
-use crate::wait::short_of_cpus;
+mod state;
+mod waiter;
+
+use super::bounded::{Acquired, TimedOut, Wait};
 use platform::atomic::{AtomicU32, Ordering, fence};
-use platform::futex::{self, Clock, Deadline};
-use platform::{clock, cpu, thread};
+use platform::{futex, thread};
+use state::{
+    Kind, Next, READER, READER_GATE, READER_ONE, READERS, READERS_LIMIT, READERS_TURN, WAKE_ONE, WRITER,
+    WRITER_KIND,
+};
+use waiter::Waiter;
 
 platform::os_only! {
     mod guarded;
@@ -74,102 +80,6 @@ platform::os_only! {
     pub use guarded::{
         MappedRwLockReadGuard, MappedRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
     };
-}
-
-/// `word`: a writer holds the lock.
-const WRITER: u32 = 1;
-/// `word`: readers may be asleep.
-const READERS_SLEEP: u32 = 1 << 1;
-/// `word`: writers may be asleep.
-const WRITERS_SLEEP: u32 = 1 << 2;
-/// `word`: there are overdue readers.
-const READER_GATE: u32 = 1 << 3;
-/// `word`: there are overdue writers.
-const WRITER_GATE: u32 = 1 << 4;
-/// `word`: overdue readers go before overdue writers.
-const READERS_TURN: u32 = 1 << 5;
-/// `word`: one reader.
-const READER_ONE: u32 = 1 << 6;
-/// `word`: all readers.
-const READERS: u32 = !(READER_ONE - 1);
-/// `word`: from here on there are too many readers.
-const READERS_LIMIT: u32 = 1 << 31;
-
-/// `side`: one more wake-up.
-const WAKE_ONE: u32 = 1 << 24;
-
-/// The futex sets.
-mod set {
-    pub const READERS: u32 = 1;
-    pub const WRITERS: u32 = 1 << 1;
-    pub const OVERDUE_READERS: u32 = 1 << 2;
-    pub const OVERDUE_WRITERS: u32 = 1 << 3;
-}
-
-/// How often a waiter looks before it sleeps, with twice as many pauses between two looks each time.
-const LOOKS: u32 = 9;
-/// The most pauses between two looks, as a power of two.
-const PAUSES_LOG_MAX: u32 = 6;
-/// How long a waiter sleeps at least that may not be overdue yet.
-const PATIENCE_NS_MIN: u64 = 50_000;
-
-/// What distinguishes readers and writers that wait.
-#[derive(Debug)]
-struct Kind {
-    /// `word`: what must not be set for one to enter.
-    barred_by: u32,
-    /// `word`: its flag, its gate, and what goes with the gate.
-    sleeps: u32,
-    gate: u32,
-    opens: u32,
-    /// The sets of those asleep and those overdue.
-    asleep: u32,
-    overdue: u32,
-    /// `side`: one overdue, and the bits in which they are counted.
-    overdue_one: u32,
-    overdue_all: u32,
-    /// What entering adds to `word`, and for one that has slept sets in it.
-    enters: u32,
-    leaves_behind: u32,
-}
-
-const READER: Kind = Kind {
-    barred_by: WRITER | WRITER_GATE,
-    sleeps: READERS_SLEEP,
-    gate: READER_GATE,
-    opens: READER_GATE | READERS_TURN,
-    asleep: set::READERS,
-    overdue: set::OVERDUE_READERS,
-    overdue_one: 1,
-    overdue_all: 0xfff,
-    enters: READER_ONE,
-    leaves_behind: 0,
-};
-
-const WRITER_KIND: Kind = Kind {
-    barred_by: WRITER | READERS | READER_GATE | WRITER_GATE,
-    sleeps: WRITERS_SLEEP,
-    gate: WRITER_GATE,
-    opens: WRITER_GATE,
-    asleep: set::WRITERS,
-    overdue: set::OVERDUE_WRITERS,
-    overdue_one: 1 << 12,
-    overdue_all: 0xfff << 12,
-    enters: WRITER,
-    leaves_behind: WRITERS_SLEEP,
-};
-
-impl Kind {
-    /// The second table of the module's text.
-    const fn may_enter(&self, word: u32, overdue: bool) -> bool {
-        let barred_by = match (overdue, self.enters == WRITER) {
-            (false, _) => self.barred_by,
-            (true, true) => WRITER | READERS | READERS_TURN,
-            (true, false) if word & READERS_TURN != 0 => WRITER,
-            (true, false) => WRITER | WRITER_GATE,
-        };
-        word & barred_by == 0
-    }
 }
 
 /// A readers-writer lock without data. See [the module](self).
@@ -344,7 +254,7 @@ impl RawRwLock {
         loop {
             // Invariant 5: it is the readers' turn if some are overdue.
             let turn = if seen & READER_GATE != 0 { READERS_TURN } else { 0 };
-            let left = (seen & !WRITER) + instead | turn;
+            let left = ((seen & !WRITER) + instead) | turn;
             // Release pairs with the acquire of whoever comes next.
             match self.word.compare_exchange_weak(seen, left, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return self.pass_on(),
@@ -403,200 +313,4 @@ impl Default for RawRwLock {
 
 platform::os_only! {
     const _: () = assert!(size_of::<RawRwLock>() == 8 && align_of::<RawRwLock>() == 4);
-}
-
-/// Whom to wake in a state of the lock.
-struct Next {
-    sets: u32,
-    count: u32,
-    /// Flags that stand for those who are woken.
-    clears: u32,
-    /// They are counted as overdue: if none of them sleeps, they are awake and see for themselves.
-    counted: bool,
-}
-
-impl Next {
-    const fn of(word: u32) -> Option<Next> {
-        if word & WRITER != 0 {
-            return None;
-        }
-        let readers_may = word & WRITER_GATE == 0;
-        let (ordinary, clears) =
-            if readers_may && word & READERS_SLEEP != 0 { (set::READERS, READERS_SLEEP) } else { (0, 0) };
-        let overdue_may = word & READER_GATE != 0 && (readers_may || word & READERS_TURN != 0);
-        if overdue_may {
-            let sets = ordinary | set::OVERDUE_READERS;
-            return Some(Next { sets, count: u32::MAX, clears, counted: true });
-        }
-        if ordinary != 0 {
-            return Some(Next { sets: ordinary, count: u32::MAX, clears, counted: false });
-        }
-        if word & READERS != 0 {
-            return None;
-        }
-        if word & WRITER_GATE != 0 {
-            return Some(Next { sets: set::OVERDUE_WRITERS, count: 1, clears: 0, counted: true });
-        }
-        if word & WRITERS_SLEEP != 0 {
-            return Some(Next { sets: set::WRITERS, count: 1, clears: WRITERS_SLEEP, counted: false });
-        }
-        None
-    }
-}
-
-/// A thread that could not enter at once.
-struct Waiter<'a> {
-    lock: &'a RawRwLock,
-    kind: &'static Kind,
-    deadline: Option<Deadline>,
-    window_ns: u64,
-    window_end_ns: u64,
-    got: Acquired,
-}
-
-impl<'a> Waiter<'a> {
-    fn new(lock: &'a RawRwLock, kind: &'static Kind, wait: &Wait) -> Waiter<'a> {
-        let window_ns = wait.window_ns.unwrap_or(WINDOW_NS);
-        let window_end_ns = clock::now_ns().saturating_add(window_ns);
-        Waiter { lock, kind, deadline: wait.deadline, window_ns, window_end_ns, got: Acquired::default() }
-    }
-
-    fn enter(mut self) -> Result<Acquired, TimedOut> {
-        self.spin();
-        loop {
-            // Acquire, and before the look at `word`: Invariant 2.
-            let side = self.lock.side.load(Ordering::Acquire);
-            let seen = self.lock.word.load(Ordering::Relaxed);
-            if self.kind.may_enter(seen, self.got.overdue) {
-                if self.enter_from(seen) {
-                    return Ok(self.got);
-                }
-                continue;
-            }
-            if self.deadline.is_some_and(|deadline| deadline.left_ns() == 0) {
-                self.give_up();
-                return Err(TimedOut);
-            }
-            if self.got.overdue {
-                // Somebody may have opened the gate before this waiter was counted (Invariant 4).
-                if seen & self.kind.gate == 0 {
-                    self.lock.word.fetch_or(self.kind.gate, Ordering::Relaxed);
-                } else {
-                    self.sleep(side, self.kind.overdue, None);
-                }
-                continue;
-            }
-            if self.window_is_over() {
-                if self.join(seen) {
-                    self.spin();
-                } else {
-                    self.window_end_ns = clock::now_ns() + self.window_ns.max(PATIENCE_NS_MIN);
-                }
-                continue;
-            }
-            let flag = self.kind.sleeps;
-            let flagged = seen & flag != 0
-                || self
-                    .lock
-                    .word
-                    .compare_exchange(seen, seen | flag, Ordering::Relaxed, Ordering::Relaxed)
-                    .is_ok();
-            if flagged {
-                self.sleep(side, self.kind.asleep, self.window_end());
-            }
-        }
-    }
-
-    /// Looks a few times more before it costs a system call; not while the process is short of CPUs.
-    fn spin(&self) {
-        for look in 0..platform::spin_bound(LOOKS) {
-            let seen = self.lock.word.load(Ordering::Relaxed);
-            if self.kind.may_enter(seen, self.got.overdue) || short_of_cpus() {
-                return;
-            }
-            for _ in 0..1 << look.min(PAUSES_LOG_MAX) {
-                cpu::pause();
-            }
-        }
-    }
-
-    /// Enters from a state that lets it.
-    fn enter_from(&self, seen: u32) -> bool {
-        assert!(
-            seen < READERS_LIMIT,
-            "a readers-writer lock has 2^25 readers: are guards forgotten in a loop?"
-        );
-        // Invariant 3: a writer that has slept was perhaps woken for others too.
-        let behind = if self.got.sleeps > 0 { self.kind.leaves_behind } else { 0 };
-        let entered = seen + self.kind.enters | behind;
-        // Acquire pairs with the release of those who held it (Invariant 1).
-        let step = self.lock.word.compare_exchange(seen, entered, Ordering::Acquire, Ordering::Relaxed);
-        if step.is_ok() && self.got.overdue {
-            self.uncount();
-        }
-        step.is_ok()
-    }
-
-    /// Is counted as overdue from now on, and closes its gate; false if it may not be yet.
-    fn join(&mut self, seen: u32) -> bool {
-        if seen & READERS_TURN != 0 && self.kind.gate == READER_GATE {
-            // Invariant 5.
-            return false;
-        }
-        let side = &self.lock.side;
-        let one_more = |seen: u32| {
-            let full = seen & self.kind.overdue_all == self.kind.overdue_all;
-            (!full).then(|| seen + self.kind.overdue_one)
-        };
-        // Relaxed, here and below: the fence is what orders it against `settle`.
-        if side.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
-            return false;
-        }
-        fence(Ordering::SeqCst);
-        self.lock.word.fetch_or(self.kind.gate, Ordering::Relaxed);
-        self.got.overdue = true;
-        true
-    }
-
-    /// Is overdue no more: it has entered, or gives up.
-    fn uncount(&self) {
-        // Relaxed: see `settle`.
-        let before = self.lock.side.fetch_sub(self.kind.overdue_one, Ordering::Relaxed);
-        if before & self.kind.overdue_all == self.kind.overdue_one {
-            self.lock.settle(self.kind);
-        }
-    }
-
-    /// Leaves without the lock; what it may have been woken for is somebody else's.
-    fn give_up(&self) {
-        if self.got.sleeps > 0 && self.kind.leaves_behind != 0 {
-            // Invariant 3.
-            self.lock.word.fetch_or(self.kind.leaves_behind, Ordering::Relaxed);
-        }
-        if self.got.overdue {
-            self.uncount();
-        }
-        self.lock.pass_on();
-    }
-
-    fn window_is_over(&self) -> bool {
-        self.window_end_ns != u64::MAX && clock::now_ns() >= self.window_end_ns
-    }
-
-    /// When to wake up to be overdue; `None` if that is never.
-    fn window_end(&self) -> Option<Deadline> {
-        let bounded = self.window_end_ns != u64::MAX;
-        bounded.then_some(Deadline { clock: Clock::Monotonic, ns: self.window_end_ns })
-    }
-
-    /// Sleeps on this value of `side`, until the earlier one of its deadline and `end`.
-    fn sleep(&mut self, side: u32, sets: u32, end: Option<Deadline>) {
-        let first = match (self.deadline, end) {
-            (Some(mine), Some(end)) => Some(if mine.left_ns() < end.left_ns() { mine } else { end }),
-            (mine, end) => mine.or(end),
-        };
-        if futex::wait_set(&self.lock.side, side, sets, first) == futex::Outcome::Woken {
-            self.got.sleeps += 1;
-        }
-    }
 }

@@ -19,14 +19,14 @@
 //! ```
 //!
 //! # Statistics
-//! A table of fixed size, [`CAPACITY`] locks by their addresses, counts and histograms in atomics
-//! ([`table`](self), [`histogram`](self)). What finds no room is counted as [`Statistics::dropped`]. They are kept when
+//! A table of fixed size, [`CAPACITY`] locks by their addresses, counts and histograms in atomics.
+//! What finds no room is counted as [`Statistics::dropped`]. They are kept when
 //! observation ends and begin anew when it begins.
 //!
 //! # Deadlocks
 //! Who is about to block without a limit says so, and what it holds is known. If that closes a cycle of threads of
 //! which each waits for the next, the thread that closes it **panics** instead of blocking, and the message names
-//! every thread, lock, and place in the source ([`graph`](self)). Its unwinding releases what it holds, so that the
+//! every thread, lock, and place in the source. Its unwinding releases what it holds, so that the
 //! others go on. One lock protects the graph, so programs are slowed down: this is for tests and for
 //! finding a bug. Who waits with a limit will end by itself and is in no cycle.
 //!
