@@ -3,6 +3,7 @@
 //!
 //! A lost wake-up is a deadlock here: a wait without a deadline has nothing else to save it.
 
+#[allow(dead_code, reason = "the lock made of a flag is for the tests of policies")]
 mod common;
 
 use common::together;

@@ -3,6 +3,7 @@
 //!
 //! A lost wake-up is a deadlock here, and an execution that goes on for ever is reported, so starvation is found as well.
 
+#[allow(dead_code, reason = "the lock made of a flag is for the tests of policies")]
 mod common;
 
 use common::together;

@@ -1,7 +1,5 @@
 //! What the tests of the waiting room share: a lock made of a flag and a policy, and threads by the number.
 
-#![allow(dead_code)] // Each test is a program of its own and uses a part.
-
 use manx_shuttle::wait::Policy;
 use platform::thread;
 use shuttle::sync::Arc;

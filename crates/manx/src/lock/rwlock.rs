@@ -35,13 +35,13 @@
 //!    taken away by its holder.
 //! 2. A waiter sleeps on a value of `side` that it read before it looked at `word`, saw that it may not enter, and saw
 //!    there that its flag (asleep) or its gate (overdue) is set. Whoever makes `word` such that somebody may enter then looks for
-//!    flags and gates ([`RawRwLock::pass_on`]), changes `side`, and wakes. So either the waiter finds `side` changed, or is in
+//!    flags and gates (`pass_on`), changes `side`, and wakes. So either the waiter finds `side` changed, or is in
 //!    the kernel's queue and is woken.
 //! 3. Who clears `READERS_SLEEP` wakes all readers. Who clears `WRITERS_SLEEP` wakes one writer, and if that one enters or
 //!    gives up it sets `WRITERS_SLEEP` again, because others may still sleep. If nobody was there to be woken, the next
 //!    kind in question is woken.
 //! 4. A gate is set while somebody of its kind is counted in `side`, but for moments that whoever changed the count mends before
-//!    it goes on ([`RawRwLock::settle`]), and then it wakes those who may enter.
+//!    it goes on (`settle`), and then it wakes those who may enter.
 //! 5. The readers' turn begins when a writer releases the lock and the readers' gate is closed, and ends when no overdue reader is
 //!    left. During it nobody joins the overdue readers, so it ends.
 //!
@@ -54,7 +54,7 @@
 //!
 //! # Reading twice
 //! A thread that reads and wants to read once more waits for itself if a writer became overdue in between. The
-//! deadlock mode of [`super::observe`] names such threads.
+//! deadlock mode of [`super::observe()`] names such threads.
 //!
 //! # Memory orderings
 //! Entering is `Acquire`, leaving is `Release`, both on `word`, and every step on `word` is a read-modify-write: so a

@@ -1,6 +1,6 @@
 //! What locks tell about themselves when somebody asks: statistics, and deadlocks with those who are in them.
 //!
-//! Off by default. While it is off a lock reads one static word for each operation ([`on`], a relaxed load)
+//! Off by default. While it is off a lock reads one static word for each operation (`on`, a relaxed load)
 //! and does nothing else; the hooks below are cold and out of line. [`observe`] switches at run time.
 //!
 //! ```
@@ -37,13 +37,13 @@
 //! | --- | --- |
 //! | it was taken without waiting | `if on() { acquired(address, Location::caller(), access) }` |
 //! | it is about to wait | `if on() { Some(waiting(address, Location::caller(), access, limited)) } else { None }` (in a closure, the caller is not the lock's) |
-//! | it got it | `waiting.acquired(how)`; a dropped [`Waiting`] means that it gave up |
+//! | it got it | `waiting.acquired(how)`; a dropped `Waiting` means that it gave up |
 //! | it is about to be released, while still held | `if on() { released(address, access) }` |
 //!
 //! Invariants:
 //! 1. No hook blocks on anything but the graph's own lock, under which no other code runs, and none calls a lock
-//!    of this crate. Locks that the memory allocator takes meanwhile are not observed ([`alone`]).
-//! 2. A hook unwinds in one case only: [`waiting`] on a deadlock. The lock is not held then, nor waited for.
+//!    of this crate. Locks that the memory allocator takes meanwhile are not observed (`alone`).
+//! 2. A hook unwinds in one case only: `waiting` on a deadlock. The lock is not held then, nor waited for.
 //! 3. What is known when observation is switched is forgotten, so a release that nobody saw leaves no holder behind.
 
 mod graph;
