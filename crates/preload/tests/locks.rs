@@ -108,6 +108,11 @@ probes! { exclusion: program("lock_exclusion"), [];
     with_a_realtime_thread,
 }
 
+probes! { steps: program("lock_steps"), Vec::new();
+    unlock_while_somebody_tries,
+    unlock_while_somebody_waits,
+}
+
 probes! { cond: program("lock_cond"), [];
     signal_wakes,
     broadcast_wakes_all,

@@ -3,6 +3,23 @@
 
 #include <limits.h>
 
+/* A free mutex is of this kind: what its owner, and somebody else, get for locking and unlocking it again. */
+static void is_of_kind(pthread_mutex_t *mutex, int type) {
+    IS(pthread_mutex_lock(mutex), 0);
+    IS(elsewhere(pthread_mutex_trylock, mutex), EBUSY);
+    IS(pthread_mutex_trylock(mutex), type == PTHREAD_MUTEX_RECURSIVE ? 0 : EBUSY);
+    if (type == PTHREAD_MUTEX_RECURSIVE)
+        IS(pthread_mutex_unlock(mutex), 0);
+    if (type == PTHREAD_MUTEX_ERRORCHECK)
+        IS(pthread_mutex_lock(mutex), EDEADLK);
+    if (type == PTHREAD_MUTEX_RECURSIVE || type == PTHREAD_MUTEX_ERRORCHECK)
+        IS(elsewhere(pthread_mutex_unlock, mutex), EPERM);
+    IS(pthread_mutex_unlock(mutex), 0);
+    if (type == PTHREAD_MUTEX_RECURSIVE || type == PTHREAD_MUTEX_ERRORCHECK)
+        IS(pthread_mutex_unlock(mutex), EPERM);
+    IS(elsewhere(pthread_mutex_trylock, mutex), 0);
+}
+
 static void static_initialisers(void) {
     static pthread_mutex_t normal = PTHREAD_MUTEX_INITIALIZER;
     static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -10,10 +27,7 @@ static void static_initialisers(void) {
     static pthread_mutex_t adaptive = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
     pthread_mutex_t *all[] = {&normal, &recursive, &checking, &adaptive};
     for (int i = 0; i < KIND_COUNT; i++) {
-        IS(pthread_mutex_lock(all[i]), 0);
-        IS(elsewhere(pthread_mutex_trylock, all[i]), EBUSY);
-        IS(pthread_mutex_unlock(all[i]), 0);
-        IS(elsewhere(pthread_mutex_trylock, all[i]), 0);
+        is_of_kind(all[i], KINDS[i].type);
         IS(pthread_mutex_destroy(all[i]), 0);
     }
 }
@@ -35,17 +49,8 @@ static void zero_filled_memory(void) {
 static void reinitialised_after_destroy(void) {
     pthread_mutex_t mutex;
     for (int round = 0; round < 40; round++) {
-        int type = KINDS[round % KIND_COUNT].type;
-        init_kind(&mutex, type);
-        IS(pthread_mutex_lock(&mutex), 0);
-        if (type == PTHREAD_MUTEX_RECURSIVE) {
-            IS(pthread_mutex_lock(&mutex), 0);
-            IS(pthread_mutex_unlock(&mutex), 0);
-        }
-        if (type == PTHREAD_MUTEX_ERRORCHECK)
-            IS(pthread_mutex_lock(&mutex), EDEADLK);
-        IS(elsewhere(pthread_mutex_trylock, &mutex), EBUSY);
-        IS(pthread_mutex_unlock(&mutex), 0);
+        init_kind(&mutex, KINDS[round % KIND_COUNT].type);
+        is_of_kind(&mutex, KINDS[round % KIND_COUNT].type);
         IS(pthread_mutex_destroy(&mutex), 0);
     }
 }
@@ -63,6 +68,7 @@ static void reinitialised_without_destroy(void) {
         if (round % 3 != 0)
             memset(&mutex, round % 3 == 1 ? 0 : 0xa5, sizeof mutex);
         init_kind(&mutex, KINDS[round % KIND_COUNT].type);
+        is_of_kind(&mutex, KINDS[round % KIND_COUNT].type);
         IS(pthread_mutex_lock(&mutex), 0);
         pthread_t waiter = start(blocks_once, &mutex);
         IS(elsewhere(pthread_mutex_trylock, &mutex), EBUSY);
