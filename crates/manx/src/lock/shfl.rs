@@ -3,9 +3,9 @@
 //! A shuffle lock (Kashyap, Calciu, Cheng, Min and Kim, "Scalable and practical locking with shuffling", SOSP
 //! 2019) is a flag, and a queue of those who wait for it. Only the first in the queue, its *head*, looks at the
 //! flag; and while it does, it has time to rearrange those behind it as a policy wants. The policy here is the
-//! one that LibASL is compared with as SHFL-PB (section 4 of that paper, with N = 10): in place of NUMA nodes
-//! there are two classes of cores, and a counter lets exactly one from a little core pass after N from big ones.
-//! The best that a static proportion can do, and why it is not enough, is what that paper is about.
+//! one that LibASL is compared with as SHFL-PB10 (Liu and others, "Asymmetry-aware scalable locking", 2022,
+//! section 4): in place of NUMA nodes there are two classes of cores, and a counter lets exactly one from a little
+//! core pass after ten from big ones. Why no static proportion is good enough is what that paper is about.
 //!
 //! ```text
 //!   taken: held by one that is no longer in the queue
@@ -18,7 +18,8 @@
 //! The class that is wanted next depends on how many from big cores have become head since the last one from a
 //! little core: fewer than N, and it is big, otherwise little. If nobody of that class waits, the next in line is
 //! as good. Among those of one class the order is that of arrival. So from the time that a little one stands in
-//! line, at most N big ones become head before the first little one does.
+//! line, at most N big ones become head before the first little one does (one more for each that comes to stand
+//! behind the last one just when that one would be moved).
 //!
 //! A head that has the flag leaves the queue and makes the next one head, so nobody stands in the queue while it
 //! holds the lock, and a place need not outlive the call: it is on the waiter's stack.

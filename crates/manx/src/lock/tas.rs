@@ -2,8 +2,8 @@
 //!
 //! The oldest spin lock, and with no contention the cheapest. Every attempt asks for the lock's cache line for
 //! itself alone, so waiters slow the holder down; and whoever is nearest to the line gets it, so a far
-//! or slow core may starve. On asymmetric cores that favours one class, by accident (Liu and others, "LibASL",
-//! section 2). It is here as the base line for unfair locks.
+//! or slow core may starve. On asymmetric cores that favours one class, by accident (Liu and others,
+//! "Asymmetry-aware scalable locking", 2022, section 2). It is here as the base line for unfair locks.
 //!
 //! | `taken` | meaning |
 //! | --- | --- |
