@@ -4,11 +4,11 @@
 //! constructor of another library called. It only reads the environment; the guard wakes later.
 
 use crate::settings::{self, SETTINGS};
-use crate::{ARENA, guard, process, sample, statistics, trap};
+use crate::{ARENA, guard, lock, process, sample, statistics, thread, trap};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use platform::clock;
 use platform::signal::{Change, change_mask};
-use preload_abi::options::{Guard, Options};
+use preload_abi::options::{Guard, Lock, Options};
 use preload_abi::{OPTIONS_VARIABLE, SWITCH_VARIABLE};
 
 /// What [`start`] has done so far.
@@ -17,6 +17,7 @@ const NEW: u32 = 0;
 const STARTING: u32 = 1;
 const OFF: u32 = 2;
 const ON: u32 = 3;
+const _: () = assert!(STARTING < OFF && STARTING < ON);
 
 /// Reads the options, once. Returns whether the library does anything at all.
 ///
@@ -31,6 +32,12 @@ pub fn start() -> bool {
         }
         Err(state) => state == ON,
     }
+}
+
+/// Reads the options, once. Returns whether they have been read: not while somebody is at it.
+pub fn read() -> bool {
+    start();
+    STATE.load(Ordering::Acquire) > STARTING
 }
 
 fn read_options() -> bool {
@@ -48,12 +55,12 @@ fn read_options() -> bool {
             format_args!("{OPTIONS_VARIABLE}: \"{rejected}\" is not understood and ignored"),
         );
     }
-    if options.guard == Guard::Off {
+    if options.guard == Guard::Off && options.lock == Lock::Glibc {
         return false;
     }
     statistics::prepare(&options);
     // SAFETY: the three functions keep to what may be done around a fork: take and give back latches.
-    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork_in_child)) };
     settings::guard() != Guard::Off
 }
 
@@ -81,8 +88,15 @@ extern "C" fn after_fork() {
     change_mask(Change::Set, mask);
 }
 
+extern "C" fn after_fork_in_child() {
+    thread::forked();
+    lock::fifo::forked();
+    after_fork();
+}
+
 extern "C" fn constructor() {
     trap::calls::look_up();
+    lock::real::look_up();
     if start() && settings::guard() == Guard::Always {
         guard::wake();
     }

@@ -18,6 +18,7 @@
 //! | [`exports`] | the functions of the C library that the program calls through us |
 //! | [`guard`] | finding and repairing busy-wait loops |
 //! | [`trap`] | breakpoints, where no jump fits, and the program's own SIGTRAP |
+//! | [`lock`] | the program's mutexes and condition variables |
 //! | [`sample`] | waiting for threads that spin, without a change to any text |
 //! | [`statistics`] | the live file and the report |
 //! | [`elf`] | modules and symbols |
@@ -35,6 +36,8 @@ pub mod entry;
 pub mod exports;
 pub mod guard;
 pub mod latch;
+#[cfg(target_arch = "x86_64")]
+pub mod lock;
 pub mod process;
 pub mod sample;
 pub mod settings;

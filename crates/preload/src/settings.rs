@@ -4,7 +4,7 @@
 //! those of [`preload_abi::options::Options`], with times already in ticks.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use preload_abi::options::{Guard, Options};
+use preload_abi::options::{Guard, Lock, Options};
 
 /// The numbers of the adaptive wait.
 pub struct Settings {
@@ -22,6 +22,8 @@ pub struct Settings {
     pub short_wait_ticks: AtomicU64,
     /// [`Guard`]
     guard: AtomicU32,
+    /// [`Lock`]
+    lock: AtomicU32,
     verbose: AtomicBool,
     traps: AtomicBool,
 }
@@ -40,6 +42,7 @@ pub static SETTINGS: Settings = Settings {
     slow_yield_ticks: AtomicU64::new(SLOW_YIELD_NS),
     short_wait_ticks: AtomicU64::new(SHORT_WAIT_NS),
     guard: AtomicU32::new(Guard::Off as u32),
+    lock: AtomicU32::new(Lock::Glibc as u32),
     verbose: AtomicBool::new(false),
     traps: AtomicBool::new(false),
 };
@@ -55,7 +58,13 @@ impl Settings {
         self.short_wait_ticks.store(ticks(SHORT_WAIT_NS), Ordering::Relaxed);
         self.verbose.store(options.verbose, Ordering::Relaxed);
         self.traps.store(options.trap, Ordering::Relaxed);
+        self.lock.store(options.lock as u32, Ordering::Relaxed);
         self.guard.store(options.guard as u32, Ordering::Release);
+    }
+
+    /// What the program's mutexes are to be; the C library's until options have been read.
+    pub fn lock(&self) -> Lock {
+        Lock::from_number(self.lock.load(Ordering::Relaxed)).unwrap_or(Lock::Glibc)
     }
 }
 

@@ -42,9 +42,15 @@ pub struct Thread {
     pub trap_blocked: Cell<u32>,
     /// 1 if a SIGTRAP came meanwhile that the program has yet to get.
     pub trap_pending: Cell<u32>,
+    /// What the program's mutexes remember of the thread.
+    pub lock: manx::lock::bounded::Thread,
+    /// The number by which the kernel knows the thread; 0 until somebody asks.
+    pub number: Cell<u32>,
 }
 
-const _: () = assert!(size_of::<Thread>() <= 96);
+/// What is set aside for each thread, below.
+const BYTES: usize = 160;
+const _: () = assert!(size_of::<Thread>() <= BYTES);
 
 #[cfg(target_arch = "x86_64")]
 core::arch::global_asm!(
@@ -53,8 +59,8 @@ core::arch::global_asm!(
     ".hidden manx_thread",
     ".globl manx_thread",
     ".type manx_thread,@object",
-    ".size manx_thread,96",
-    "manx_thread: .zero 96",
+    ".size manx_thread,160",
+    "manx_thread: .zero 160",
     ".popsection",
 );
 
@@ -65,8 +71,8 @@ core::arch::global_asm!(
     ".hidden manx_thread",
     ".globl manx_thread",
     ".type manx_thread,%object",
-    ".size manx_thread,96",
-    "manx_thread: .zero 96",
+    ".size manx_thread,160",
+    "manx_thread: .zero 160",
     ".popsection",
 );
 
@@ -97,9 +103,28 @@ pub fn current() -> &'static Thread {
             options(nostack, readonly),
         );
     }
-    // SAFETY: the block is 96 bytes of this thread's own storage and lives as long as the thread; all-zero
+    // SAFETY: the block is 160 bytes of this thread's own storage and lives as long as the thread; all-zero
     // is valid (Invariant 2); the reference does not leave the thread, since Thread is not Sync.
     unsafe { &*block }
+}
+
+/// The number by which the kernel knows the calling thread.
+#[inline(always)]
+pub fn number() -> u32 {
+    let known = current().number.get();
+    if known != 0 { known } else { ask_number() }
+}
+
+#[cold]
+fn ask_number() -> u32 {
+    let number = platform::thread::id();
+    current().number.set(number);
+    number
+}
+
+/// In the child of a fork: the calling thread has another number.
+pub fn forked() {
+    current().number.set(0);
 }
 
 /// How far from the thread pointer [`Thread::waiting`] lies.

@@ -125,6 +125,12 @@ impl RawCondvar {
         }
     }
 
+    /// What [`RawCondvar::sleep`] sleeps on, and while it has which value: for callers that make the system call
+    /// themselves.
+    pub fn futex(&self, ticket: &Ticket) -> (&AtomicU32, u32) {
+        (&self.sequence, ticket.sequence)
+    }
+
     /// Ends a wait. Nothing to do, and nothing is touched, if it was woken.
     pub fn leave(&self, ticket: Ticket, outcome: Outcome) {
         match outcome {

@@ -1,0 +1,103 @@
+//! The names by which programs reach us.
+//!
+//! Those that may wait are told where the program's call returns to, for the statistics: two instructions before
+//! the function proper, which is jumped to, so that the return address is still on top of the stack.
+
+use super::object::{Cond, Mutex};
+use super::{cond, mutex};
+use core::ffi::c_int;
+use libc::{clockid_t, timespec};
+
+/// Exported functions that pass the address they return to as one more argument.
+macro_rules! told_the_caller {
+    ($abi:literal; $($(#[$attribute:meta])* $name:ident($($argument:ident: $type:ty),*; $register:literal) = $call:expr;)*) => {$(
+        $(#[$attribute])*
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern $abi fn $name($($argument: $type),*) -> c_int {
+            unsafe extern $abi fn inner($($argument: $type,)* taker: usize) -> c_int {
+                $call(($($argument,)*), taker)
+            }
+            core::arch::naked_asm!(
+                concat!("mov ", $register, ", [rsp]"),
+                "jmp {inner}",
+                inner = sym inner,
+            )
+        }
+    )*};
+}
+
+// SAFETY of all of these: objects are what the C library's functions of these names are given, and they live as
+// long as these have to; times may be read if they are not null.
+told_the_caller! { "C";
+    /// Locks.
+    pthread_mutex_lock(object: *const Mutex; "rsi") =
+        |(object,): (*const Mutex,), taker| mutex::lock(unsafe { &*object }, taker);
+    /// Locks.
+    __pthread_mutex_lock(object: *const Mutex; "rsi") =
+        |(object,): (*const Mutex,), taker| mutex::lock(unsafe { &*object }, taker);
+    /// Locks, until a time since 1970.
+    pthread_mutex_timedlock(object: *const Mutex, time: *const timespec; "rdx") =
+        |(object, time): (*const Mutex, _), taker| unsafe {
+            mutex::lock_until(&*object, libc::CLOCK_REALTIME, time, taker)
+        };
+    /// Locks, until a time by this clock.
+    pthread_mutex_clocklock(object: *const Mutex, clock: clockid_t, time: *const timespec; "rcx") =
+        |(object, clock, time): (*const Mutex, _, _), taker| unsafe {
+            mutex::lock_until(&*object, clock, time, taker)
+        };
+}
+
+told_the_caller! { "C-unwind";
+    /// Waits to be signalled.
+    pthread_cond_wait(variable: *const Cond, object: *const Mutex; "rdx") =
+        |(variable, object): (*const Cond, *const Mutex), taker| unsafe {
+            cond::wait(&*variable, &*object, taker)
+        };
+    /// Waits to be signalled, until a time.
+    pthread_cond_timedwait(variable: *const Cond, object: *const Mutex, time: *const timespec; "rcx") =
+        |(variable, object, time): (*const Cond, *const Mutex, _), taker| unsafe {
+            cond::wait_until(&*variable, &*object, time, taker)
+        };
+    /// Waits to be signalled, until a time by this clock.
+    pthread_cond_clockwait(
+        variable: *const Cond, object: *const Mutex, clock: clockid_t, time: *const timespec; "r8"
+    ) = |(variable, object, clock, time): (*const Cond, *const Mutex, _, _), taker| unsafe {
+        cond::wait_until_by(&*variable, &*object, clock, time, taker)
+    };
+}
+
+/// Exported functions that need no more than their arguments.
+macro_rules! plain {
+    ($($(#[$attribute:meta])* $name:ident($argument:ident: $type:ty) = $call:path;)*) => {$(
+        $(#[$attribute])*
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($argument: *const $type) -> c_int {
+            // SAFETY: the caller passes an object of this type that lives as long as the call.
+            $call(unsafe { &*$argument })
+        }
+    )*};
+}
+
+plain! {
+    /// Locks, if that needs no waiting.
+    pthread_mutex_trylock(object: Mutex) = mutex::trylock;
+    /// Locks, if that needs no waiting.
+    __pthread_mutex_trylock(object: Mutex) = mutex::trylock;
+    /// Unlocks.
+    pthread_mutex_unlock(object: Mutex) = mutex::unlock;
+    /// Unlocks.
+    __pthread_mutex_unlock(object: Mutex) = mutex::unlock;
+    /// Wakes one of those who wait.
+    pthread_cond_signal(variable: Cond) = cond::signal;
+    /// Wakes all who wait.
+    pthread_cond_broadcast(variable: Cond) = cond::broadcast;
+    /// Ends the life of a variable.
+    pthread_cond_destroy(variable: Cond) = cond::destroy;
+}

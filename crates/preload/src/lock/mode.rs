@@ -1,0 +1,39 @@
+//! Which locks the program gets, decided once.
+//!
+//! The first function of ours that is called decides, be it before our constructor. While somebody
+//! is reading the options, calls are passed to the C library: its locks and all of ours have the
+//! same idea of who holds a mutex, so one that was locked before the decision is unlocked after it, and the
+//! other way round.
+
+use crate::settings::SETTINGS;
+use core::sync::atomic::{AtomicU32, Ordering};
+use preload_abi::options::Lock;
+
+/// [`Lock`] as a number, or [`UNDECIDED`].
+static MODE: AtomicU32 = AtomicU32::new(UNDECIDED);
+const UNDECIDED: u32 = u32::MAX;
+
+/// Whether mutexes are those of [`manx::lock::bounded`], with a window or without.
+#[inline(always)]
+pub fn is_bounded() -> bool {
+    const { assert!(Lock::Manx as u32 == 0 && Lock::Adaptive as u32 == 1 && Lock::Fifo as u32 > 1) };
+    // Relaxed: the number is all there is to see.
+    MODE.load(Ordering::Relaxed) <= Lock::Adaptive as u32
+}
+
+/// The program's locks.
+#[inline]
+pub fn get() -> Lock {
+    Lock::from_number(MODE.load(Ordering::Relaxed)).unwrap_or_else(decide)
+}
+
+#[cold]
+fn decide() -> Lock {
+    #[cfg(not(test))]
+    if !crate::entry::read() {
+        return Lock::Glibc;
+    }
+    let lock = SETTINGS.lock();
+    MODE.store(lock as u32, Ordering::Relaxed);
+    lock
+}

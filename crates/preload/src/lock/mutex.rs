@@ -1,0 +1,230 @@
+//! `pthread_mutex_lock` and its kin, for the kinds that are ours.
+//!
+//! What a caller can see is as in the GNU C library: return values, who is the owner, what `destroy` says. The
+//! order of things is its too: an owner is written after the mutex was taken and removed before it is released, and
+//! after the release nothing of the mutex is touched.
+
+use super::object::Mutex;
+use super::{fifo, mode, real, statistics};
+use crate::statistics::wanted;
+use crate::thread;
+use core::ffi::c_int;
+use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, ENOSYS, EPERM, ETIMEDOUT, clockid_t, timespec};
+use manx::lock::bounded::{self, Acquired, TimedOut, UNBOUNDED_NS, Wait};
+use platform::clock;
+use platform::futex::{Clock, Deadline};
+use preload_abi::live::Kind;
+use preload_abi::options::Lock;
+
+/// When to give up waiting: never, or then.
+#[derive(Clone, Copy)]
+pub(super) struct Limit {
+    pub(super) clock: Clock,
+    /// Null: never.
+    pub(super) time: *const timespec,
+}
+
+impl Limit {
+    pub(super) const NEVER: Limit = Limit { clock: Clock::Realtime, time: core::ptr::null() };
+
+    /// As a deadline, if it is one, or an error's number.
+    ///
+    /// # Safety
+    /// The time is null or may be read.
+    pub(super) unsafe fn deadline(self) -> Result<Option<Deadline>, c_int> {
+        if self.time.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: the caller's promise.
+        let time = unsafe { &*self.time };
+        if !(0..clock::SECOND_NS as i64).contains(&time.tv_nsec) {
+            return Err(EINVAL);
+        }
+        // A time before 1970, or before the machine started, is over.
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        let ns = seconds.saturating_mul(clock::SECOND_NS).saturating_add(time.tv_nsec as u64);
+        let ns = if time.tv_sec < 0 { 0 } else { ns.min(i64::MAX as u64) };
+        Ok(Some(Deadline { clock: self.clock, ns }))
+    }
+}
+
+/// The clock of this number, if one can wait by it.
+pub(super) fn clock_of(number: clockid_t) -> Result<Clock, c_int> {
+    match number {
+        libc::CLOCK_REALTIME => Ok(Clock::Realtime),
+        libc::CLOCK_MONOTONIC => Ok(Clock::Monotonic),
+        _ => Err(EINVAL),
+    }
+}
+
+/// Locks; `taker` is where the program's call returns to.
+#[inline]
+pub(super) fn lock(mutex: &Mutex, taker: usize) -> c_int {
+    if mode::is_bounded() && mutex.is_plain() && bounded::try_acquire(&mutex.word) {
+        mutex.own(thread::number(), 1);
+        return 0;
+    }
+    lock_slow(mutex, taker)
+}
+
+#[cold]
+fn lock_slow(mutex: &Mutex, taker: usize) -> c_int {
+    match (mode::get(), mutex.kind()) {
+        (Lock::Glibc, _) | (_, None) => real::lock().map_or(ENOSYS, |real| real(mutex)),
+        // SAFETY: there is no time to read.
+        (_, Some(kind)) => unsafe { lock_within(mutex, kind, Limit::NEVER, taker, 1) },
+    }
+}
+
+/// Locks within a limit.
+///
+/// # Safety
+/// The limit's time may be read.
+pub(super) unsafe fn lock_until(
+    mutex: &Mutex,
+    clock: clockid_t,
+    time: *const timespec,
+    taker: usize,
+) -> c_int {
+    match (mode::get(), mutex.kind()) {
+        (Lock::Glibc, _) | (_, None) if clock == libc::CLOCK_REALTIME => {
+            real::timedlock().map_or(ENOSYS, |real| real(mutex, time))
+        }
+        (Lock::Glibc, _) | (_, None) => real::clocklock().map_or(ENOSYS, |real| real(mutex, clock, time)),
+        (_, Some(kind)) => match clock_of(clock) {
+            // SAFETY: the caller's promise.
+            Ok(clock) => unsafe { lock_within(mutex, kind, Limit { clock, time }, taker, 1) },
+            Err(error) => error,
+        },
+    }
+}
+
+/// Locks again after a wait for a condition, for which the mutex has kept its user.
+pub(super) fn relock(mutex: &Mutex, taker: usize) -> c_int {
+    match (mode::get(), mutex.kind()) {
+        (Lock::Glibc, _) | (_, None) => real::lock().map_or(ENOSYS, |real| real(mutex)),
+        // SAFETY: there is no time to read.
+        (_, Some(kind)) => unsafe { lock_within(mutex, kind, Limit::NEVER, taker, 0) },
+    }
+}
+
+/// # Safety
+/// The limit's time may be read.
+unsafe fn lock_within(mutex: &Mutex, kind: Kind, limit: Limit, taker: usize, users: u32) -> c_int {
+    let me = thread::number();
+    match kind {
+        Kind::Recursive if mutex.is_owned_by(me) => return if mutex.enter() { 0 } else { EAGAIN },
+        Kind::ErrorCheck if mutex.is_owned_by(me) => return EDEADLK,
+        _ => {}
+    }
+    let free =
+        if mode::get() == Lock::Fifo { fifo::try_acquire(mutex) } else { bounded::try_acquire(&mutex.word) };
+    if !free {
+        // Only who has to wait is told that its limit is none.
+        // SAFETY: the caller's promise.
+        match unsafe { limit.deadline() } {
+            Err(error) => return error,
+            Ok(deadline) => {
+                if wait_for(mutex, kind, deadline, taker).is_err() {
+                    return ETIMEDOUT;
+                }
+            }
+        }
+    }
+    mutex.own(me, users);
+    if kind == Kind::Recursive {
+        mutex.enter_first();
+    }
+    0
+}
+
+#[cold]
+fn wait_for(mutex: &Mutex, kind: Kind, deadline: Option<Deadline>, taker: usize) -> Result<(), TimedOut> {
+    let began_ticks = if wanted() { clock::ticks() } else { 0 };
+    let mode = mode::get();
+    let acquired = if mode == Lock::Fifo && deadline.is_none() {
+        fifo::acquire(mutex);
+        Acquired::default()
+    } else {
+        // Who has a limit does not stand in line: it could not leave it.
+        let window_ns = (mode != Lock::Manx).then_some(UNBOUNDED_NS);
+        let wait = Wait { window_ns, deadline, trusting: false };
+        bounded::acquire_slow(&mutex.word, &mutex.side, &thread::current().lock, &wait)?
+    };
+    if began_ticks != 0 {
+        let waited = statistics::Waited {
+            ticks: clock::ticks().wrapping_sub(began_ticks),
+            handed_over: acquired.offered,
+            overdue: acquired.overdue,
+        };
+        statistics::waited(core::ptr::from_ref(mutex).addr(), taker, kind, &waited);
+    }
+    Ok(())
+}
+
+/// Locks, if that needs no waiting.
+#[inline]
+pub(super) fn trylock(mutex: &Mutex) -> c_int {
+    let kind = match (mode::get(), mutex.kind()) {
+        (Lock::Glibc, _) | (_, None) => return real::trylock().map_or(ENOSYS, |real| real(mutex)),
+        (_, Some(kind)) => kind,
+    };
+    let me = thread::number();
+    if kind == Kind::Recursive && mutex.is_owned_by(me) {
+        return if mutex.enter() { 0 } else { EAGAIN };
+    }
+    if !bounded::try_acquire(&mutex.word) {
+        return EBUSY;
+    }
+    mutex.own(me, 1);
+    if kind == Kind::Recursive {
+        mutex.enter_first();
+    }
+    0
+}
+
+/// Unlocks.
+#[inline]
+pub(super) fn unlock(mutex: &Mutex) -> c_int {
+    if mode::is_bounded() && mutex.is_plain() {
+        mutex.disown(1);
+        if !bounded::try_release(&mutex.word) {
+            release_slow(mutex);
+        }
+        return 0;
+    }
+    unlock_slow(mutex, 1)
+}
+
+/// Unlocks for a wait for a condition: the mutex keeps its user.
+pub(super) fn unlock_for_a_wait(mutex: &Mutex) -> c_int {
+    unlock_slow(mutex, 0)
+}
+
+#[cold]
+fn unlock_slow(mutex: &Mutex, users: u32) -> c_int {
+    let kind = match (mode::get(), mutex.kind()) {
+        (Lock::Glibc, _) | (_, None) => return real::unlock().map_or(ENOSYS, |real| real(mutex)),
+        (_, Some(kind)) => kind,
+    };
+    if matches!(kind, Kind::Recursive | Kind::ErrorCheck) && !mutex.is_owned_by(thread::number()) {
+        return EPERM;
+    }
+    if kind == Kind::Recursive && !mutex.leave() {
+        return 0;
+    }
+    mutex.disown(users);
+    if !bounded::try_release(&mutex.word) {
+        release_slow(mutex);
+    }
+    0
+}
+
+#[cold]
+fn release_slow(mutex: &Mutex) {
+    if mode::get() == Lock::Fifo {
+        fifo::release(mutex);
+    } else {
+        bounded::release_slow(&mutex.word, &mutex.side, &thread::current().lock);
+    }
+}
