@@ -5,7 +5,8 @@
 //! The numbers of rounds are fixed and small: a strict queue passes no faster than the scheduler changes threads.
 
 use manx::lock::{
-    Class, FutexMutex, Mcs, McsPark, MutableLock, RawLock, Shfl, Tas, Ticket, Ttas, set_class_of_this_thread,
+    Class, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas,
+    set_class_of_this_thread,
 };
 use platform::cell::UnsafeCell;
 use platform::clock;
@@ -124,6 +125,7 @@ fn each_is_alone_inside() {
     take_turns::<Tas>(MANY);
     take_turns::<Ttas>(MANY);
     take_turns::<FutexMutex>(MANY);
+    take_turns::<RawMutex>(MANY);
     take_turns::<MutableLock>(MANY);
     take_turns::<McsPark>(MANY / 10);
     take_turns::<Ticket>(FEW);
@@ -138,6 +140,8 @@ fn each_is_alone_inside_while_cpus_are_taken_away() {
         take_turns::<Tas>(MANY);
         take_turns::<Ttas>(MANY);
         take_turns::<FutexMutex>(MANY);
+        take_turns::<RawMutex>(MANY);
+        take_turns::<RawMutex>(MANY);
         take_turns::<MutableLock>(MANY);
         take_turns::<McsPark>(MANY / 10);
         take_turns::<Ticket>(FEW);

@@ -1,7 +1,9 @@
 //! What every lock of the room does: exclude, try, be moved, be dropped, be used by guards, and be used at
 //! the end of a thread. And in which order those that are first in, first out let others in.
 
-use manx::lock::{FutexMutex, Mcs, McsPark, MutableLock, QueueHeld, RawLock, Shfl, Tas, Ticket, Ttas};
+use manx::lock::{
+    FutexMutex, Mcs, McsPark, MutableLock, QueueHeld, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
@@ -178,6 +180,7 @@ every_lock! {
     mcs: Mcs;
     mcs_park: McsPark;
     futex_mutex: FutexMutex;
+    default_mutex: RawMutex;
     mutable_lock: MutableLock;
     shfl: Shfl;
     shfl_that_alternates: Shfl<1>;

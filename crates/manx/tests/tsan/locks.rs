@@ -1,7 +1,8 @@
 //! The FIFO and unfair locks: who holds one sees what the holder before it wrote.
 
 use manx::lock::{
-    Class, FutexMutex, Mcs, McsPark, MutableLock, RawLock, Shfl, Tas, Ticket, Ttas, set_class_of_this_thread,
+    Class, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas,
+    set_class_of_this_thread,
 };
 use platform::atomic::{AtomicU64, Ordering};
 use platform::cell::UnsafeCell;
@@ -66,6 +67,7 @@ fn every_lock_orders_memory() {
     counts_alone::<Mcs>();
     counts_alone::<McsPark>();
     counts_alone::<FutexMutex>();
+    counts_alone::<RawMutex>();
     counts_alone::<MutableLock>();
     counts_alone::<Shfl<1>>();
 }
