@@ -1,9 +1,10 @@
 //! Peers, side by side with ours.
 //!
 //! A subject has two parts: a list of who competes, each used as its own documentation shows it
-//! ([`waiting`]), and an experiment that treats all alike and runs them interleaved ([`handover`]). The
-//! binary prints the tables.
+//! ([`waiting`], [`locks::competitor`]), and an experiment that treats all alike and runs them interleaved
+//! ([`handover`], [`locks`]). The binary prints the tables.
 
 pub mod handover;
+pub mod locks;
 mod machine;
 pub mod waiting;

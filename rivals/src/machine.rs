@@ -31,13 +31,21 @@ pub fn allowed_cpus() -> Result<Vec<usize>, String> {
 /// # Errors
 /// If the system does not allow it.
 pub fn stay_on(cpu: usize) -> Result<(), String> {
-    // SAFETY: as in `allowed_cpus`; the set is only read by the call.
+    stay_on_all(&[cpu])
+}
+
+/// Keeps the calling thread, and those that it starts from now on, on some of [`allowed_cpus`].
+///
+/// # Errors
+/// If the system does not allow it.
+pub fn stay_on_all(cpus: &[usize]) -> Result<(), String> {
+    // SAFETY: as in `allowed_cpus`; the set is only read by the call. `CPU_SET` checks its bounds.
     let refused = unsafe {
         let mut set: cpu_set_t = zeroed();
-        CPU_SET(cpu, &mut set);
+        cpus.iter().for_each(|&cpu| CPU_SET(cpu, &mut set));
         libc::sched_setaffinity(0, size_of::<cpu_set_t>(), &set) != 0
     };
-    if refused { Err(format!("CPU {cpu}: {}", std::io::Error::last_os_error())) } else { Ok(()) }
+    if refused { Err(format!("CPUs {cpus:?}: {}", std::io::Error::last_os_error())) } else { Ok(()) }
 }
 
 /// How much CPU time the calling thread has used.

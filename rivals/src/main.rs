@@ -6,8 +6,9 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use rivals::handover::{Outcome, Place, measure, median};
+use rivals::locks::command::{self, Child};
 use rivals::waiting::PEERS;
 
 /// How long the waker works.
@@ -19,18 +20,51 @@ const WORKS: [(Duration, &str); 5] = [
     (Duration::from_millis(1), "1 ms"),
 ];
 
-/// Compares ways to wait for a flag: others' and ours.
+/// Compares others' solutions with ours; ways to wait for a flag unless a command says otherwise.
 #[derive(Parser)]
 #[command(name = "rivals")]
 struct Options {
     /// Few rounds and one repeat, for a first look
     #[arg(long)]
     quick: bool,
+    #[command(subcommand)]
+    subject: Option<Subject>,
+}
+
+#[derive(Subcommand)]
+enum Subject {
+    /// Compares locks
+    Locks(command::Options),
+    /// One run of a lock, as `locks` starts it
+    #[command(hide = true)]
+    LockRun(Child),
+    /// A process that never sleeps, as `locks` starts it
+    #[command(hide = true)]
+    LockHog {
+        /// Which of the allowed CPUs it burns
+        cpu: usize,
+    },
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let (repeats, rounds) = if options.quick { (1, 20) } else { (5, 100) };
+    let result = match &options.subject {
+        None => return waiting(options.quick),
+        Some(Subject::Locks(options)) => command::run(options),
+        Some(Subject::LockRun(child)) => command::child(child),
+        Some(Subject::LockHog { cpu }) => command::hog(*cpu),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("rivals: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn waiting(quick: bool) -> ExitCode {
+    let (repeats, rounds) = if quick { (1, 20) } else { (5, 100) };
     for (place, title) in
         [(Place::Apart, "each thread on a CPU of its own"), (Place::Together, "both threads on one CPU")]
     {

@@ -1,0 +1,14 @@
+//! Locks side by side: who competes, what a run does, and how runs are interleaved.
+//!
+//! Each run is a process of its own, so that no lock meets what another one left behind. It prints one line of
+//! JSON, an [`outcome::Outcome`]. The parent runs everybody once in a round, in turn, then begins the next round.
+
+pub mod case;
+pub mod clock;
+pub mod command;
+pub mod competitor;
+pub mod outcome;
+pub mod placement;
+pub mod round;
+pub mod run;
+pub mod table;

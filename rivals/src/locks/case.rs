@@ -1,0 +1,79 @@
+//! The cases: what threads do in and between their critical sections, and who else wants the CPUs.
+
+/// A case and the thread counts it is measured at.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// The name on the command line and in tables.
+    pub name: &'static str,
+    /// What a reader of the table has to know.
+    pub about: &'static str,
+    /// Thread counts unless the user names others.
+    pub threads: &'static [usize],
+    /// What a thread does.
+    pub work: Work,
+    /// Processes beside it that never sleep.
+    pub hogs: usize,
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work {
+    /// Lock and unlock with nothing in between or within; only the first thread, the others sleep.
+    pub uncontended: bool,
+    /// CPU time between epochs, beside the 600 NOPs.
+    pub think_ns: u64,
+    /// CPU time in each critical section, beside its cache lines.
+    pub hold_ns: u64,
+    /// How many times longer a little thread's sections and thinking take; every second thread is little
+    /// unless it is 1.
+    pub dilation: f64,
+}
+
+const PLAIN: Work = Work { uncontended: false, think_ns: 0, hold_ns: 0, dilation: 1.0 };
+
+/// All cases, in the order in which they run.
+pub const CASES: &[Case] = &[
+    Case {
+        name: "uncontended",
+        about: "one lock and unlock while a second thread sleeps",
+        threads: &[2],
+        work: Work { uncontended: true, ..PLAIN },
+        hogs: 0,
+    },
+    Case {
+        name: "scaling",
+        about: "4 critical sections over 2 locks, 64 cache lines, 600 NOPs between epochs",
+        threads: &[1, 2, 4, 8, 16, 32, 64],
+        work: PLAIN,
+        hogs: 0,
+    },
+    Case { name: "hogs", about: "scaling beside 2 CPU hogs", threads: &[8, 16], work: PLAIN, hogs: 2 },
+    Case {
+        name: "parallel",
+        about: "5 µs of CPU time between epochs: about 2 % of the time in locks",
+        threads: &[16],
+        work: Work { think_ns: 5_000, ..PLAIN },
+        hogs: 0,
+    },
+    Case {
+        name: "long",
+        about: "128 µs in each critical section",
+        threads: &[32],
+        work: Work { hold_ns: 128_000, ..PLAIN },
+        hogs: 0,
+    },
+    Case {
+        name: "dilated-1.8",
+        about: "500 ns in each section and 2 µs between epochs; every second thread takes 1.8 times as long",
+        threads: &[2, 8],
+        work: Work { think_ns: 2_000, hold_ns: 500, dilation: 1.8, ..PLAIN },
+        hogs: 0,
+    },
+    Case {
+        name: "dilated-3.75",
+        about: "500 ns in each section and 2 µs between epochs; every second thread takes 3.75 times as long",
+        threads: &[2, 8],
+        work: Work { think_ns: 2_000, hold_ns: 500, dilation: 3.75, ..PLAIN },
+        hogs: 0,
+    },
+];

@@ -1,0 +1,225 @@
+//! `rivals locks`, and the two commands by which it starts its children.
+
+use std::env;
+use std::io::{IsTerminal, stderr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::case::{CASES, Case};
+use super::competitor::{COMPETITORS, measure};
+use super::round::{self, Entry, Plan};
+use super::run::Run;
+use super::table::{Row, rows, text};
+use crate::machine::{allowed_cpus, stay_on, stay_on_all};
+
+/// What `rivals locks` is given.
+#[derive(Args)]
+pub struct Options {
+    /// Cases, or `all`
+    #[arg(long, value_delimiter = ',', default_value = "all")]
+    case: Vec<String>,
+    /// Thread counts, instead of each case's own
+    #[arg(long, value_delimiter = ',')]
+    threads: Vec<usize>,
+    /// Locks, instead of all
+    #[arg(long, value_delimiter = ',')]
+    lock: Vec<String>,
+    /// An interposing lock library, NAME=PATH: glibc's mutex with this library loaded before
+    #[arg(long)]
+    rival: Vec<String>,
+    /// Seconds of each run
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// Rounds
+    #[arg(long, default_value_t = 5)]
+    repeats: usize,
+    /// CPUs to use
+    #[arg(long, default_value_t = 2)]
+    cpus: usize,
+    /// Leave threads to the scheduler
+    #[arg(long)]
+    unpinned: bool,
+    /// Write every run here
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// What a child is given.
+#[derive(Args)]
+pub struct Child {
+    #[arg(long)]
+    lock: String,
+    #[arg(long)]
+    case: String,
+    #[arg(long)]
+    threads: usize,
+    #[arg(long)]
+    seconds: f64,
+    #[arg(long)]
+    cpus: usize,
+    #[arg(long)]
+    unpinned: bool,
+}
+
+fn case(name: &str) -> Result<&'static Case, String> {
+    let names = || CASES.iter().map(|case| case.name).collect::<Vec<_>>().join(", ");
+    CASES
+        .iter()
+        .find(|case| case.name == name)
+        .ok_or_else(|| format!("no case `{name}`; there are {}", names()))
+}
+
+fn cpus(wanted: usize) -> Result<Vec<usize>, String> {
+    let mut all = allowed_cpus()?;
+    if wanted == 0 || wanted > all.len() {
+        return Err(format!("--cpus {wanted}: between 1 and {} can be used here", all.len()));
+    }
+    all.truncate(wanted);
+    Ok(all)
+}
+
+fn time(seconds: f64) -> Result<Duration, String> {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if !time.is_zero() && seconds <= 3600.0 => Ok(time),
+        _ => Err(format!("--seconds {seconds}: more than 0 and at most 3600 is wanted")),
+    }
+}
+
+fn count(threads: usize) -> Result<usize, String> {
+    match threads {
+        1..=4096 => Ok(threads),
+        _ => Err(format!("--threads {threads}: between 1 and 4096 is wanted")),
+    }
+}
+
+/// One run, printed as a line of JSON.
+///
+/// # Errors
+/// If an option is wrong, or the run fails.
+pub fn child(child: &Child) -> Result<(), String> {
+    let cpus = cpus(child.cpus)?;
+    stay_on_all(&cpus)?;
+    let run = Run {
+        work: case(&child.case)?.work,
+        threads: count(child.threads)?,
+        time: time(child.seconds)?,
+        cpus,
+        pinned: !child.unpinned,
+    };
+    let outcome = measure(&child.lock, &run).ok_or_else(|| format!("no lock `{}`", child.lock))??;
+    println!("{}", serde_json::to_string(&outcome).map_err(|error| error.to_string())?);
+    Ok(())
+}
+
+/// Burns the CPU of this number until the parent is gone.
+///
+/// # Errors
+/// If there is no such CPU.
+pub fn hog(number: usize) -> Result<(), String> {
+    stay_on(*allowed_cpus()?.get(number).ok_or("no such CPU")?)?;
+    let parent = std::os::unix::process::parent_id();
+    while std::os::unix::process::parent_id() == parent {
+        (0..1_000_000).for_each(|step| {
+            std::hint::black_box(step);
+        });
+    }
+    Ok(())
+}
+
+fn entries(options: &Options) -> Result<Vec<Entry>, String> {
+    let plain = |name: &str, lock: &str, barging| Entry {
+        name: name.into(),
+        lock: lock.into(),
+        preload: None,
+        launcher: Vec::new(),
+        barging,
+    };
+    let mut all: Vec<Entry> =
+        COMPETITORS.iter().map(|peer| plain(peer.name, peer.name, peer.barging)).collect();
+    all.push(plain("std-again", "std", false));
+    let program = env::current_exe().map_err(|error| error.to_string())?;
+    let manx = program.with_file_name("manx");
+    for mode in ["manx", "adaptive", "fifo"] {
+        let mut entry = plain(&format!("preload-{mode}"), "glibc", false);
+        entry.launcher =
+            vec![manx.display().to_string(), "run".into(), format!("--lock={mode}"), "--".into()];
+        all.push(entry);
+    }
+    if let Some(name) = options.lock.iter().find(|name| !all.iter().any(|entry| entry.name == **name)) {
+        let names: Vec<&str> = all.iter().map(|entry| entry.name.as_str()).collect();
+        return Err(format!("no lock `{name}`; there are {}", names.join(", ")));
+    }
+    all.retain(|entry| options.lock.is_empty() || options.lock.contains(&entry.name));
+    for rival in &options.rival {
+        let (name, path) = rival.split_once('=').ok_or(format!("--rival {rival}: NAME=PATH is wanted"))?;
+        let path = Path::new(path).canonicalize().map_err(|error| format!("--rival {rival}: {error}"))?;
+        let mut entry = plain(name, "glibc", true);
+        entry.preload = Some(path);
+        all.push(entry);
+    }
+    Ok(all)
+}
+
+/// Runs everything and prints the tables.
+///
+/// # Errors
+/// If an option is wrong or the file cannot be written; a lock that fails has a row that says so.
+pub fn run(options: &Options) -> Result<(), String> {
+    let entries = entries(options)?;
+    stay_on_all(&cpus(options.cpus)?)?;
+    time(options.seconds)?;
+    options.threads.iter().try_for_each(|&threads| count(threads).map(drop))?;
+    if options.repeats == 0 {
+        return Err("--repeats 0: at least one is wanted".into());
+    }
+    let cases: Vec<&Case> = match options.case.iter().any(|name| name == "all") {
+        true => CASES.iter().collect(),
+        false => options.case.iter().map(|name| case(name)).collect::<Result<_, _>>()?,
+    };
+    let mut all: Vec<Row> = Vec::new();
+    for case in cases {
+        let first = all.len();
+        let threads = if options.threads.is_empty() { case.threads } else { &options.threads };
+        for &threads in threads {
+            all.extend(compare(options, &entries, case, threads)?);
+        }
+        println!("{}: {} (medians of {} rounds)\n", case.name, case.about, options.repeats);
+        println!("{}", text(&all[first..]));
+    }
+    if let Some(path) = &options.json {
+        let json = serde_json::to_string_pretty(&all).map_err(|error| error.to_string())?;
+        std::fs::write(path, json).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn compare(options: &Options, entries: &[Entry], case: &Case, threads: usize) -> Result<Vec<Row>, String> {
+    let program = env::current_exe().map_err(|error| error.to_string())?;
+    let plan = Plan {
+        case: case.name,
+        threads,
+        seconds: options.seconds,
+        cpus: options.cpus,
+        unpinned: options.unpinned,
+        hogs: case.hogs,
+    };
+    let mut results = vec![Vec::new(); entries.len()];
+    for round in 1..=options.repeats {
+        for (entry, results) in entries.iter().zip(&mut results) {
+            if stderr().is_terminal() {
+                eprint!("\r\x1b[K{} {threads} threads, round {round}: {}", case.name, entry.name);
+            }
+            results.push(round::run(&program, entry, &plan));
+        }
+    }
+    if stderr().is_terminal() {
+        eprint!("\r\x1b[K");
+    }
+    Ok(entries
+        .iter()
+        .zip(results)
+        .flat_map(|(entry, results)| rows(case.name, threads, entry, results))
+        .collect())
+}

@@ -1,0 +1,222 @@
+//! Who competes. Each is used as its own documentation shows it; the measured loop is compiled for each, so
+//! that no call in it is indirect.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+
+use manx::lock::RawLock;
+
+/// A mutual exclusion lock that protects nothing by itself.
+pub trait Lock: Sync {
+    /// A free one.
+    fn new() -> Self;
+    /// Runs `section` while this thread holds the lock.
+    fn with(&self, section: impl FnOnce());
+}
+
+/// What can be done once a competitor's type is known.
+pub trait Measured {
+    /// What comes of it.
+    type Output;
+    /// Does it with this lock.
+    fn with<L: Lock>(self) -> Self::Output;
+}
+
+/// A lock of this process by its name.
+pub struct Competitor {
+    /// The name on the command line and in tables.
+    pub name: &'static str,
+    /// Whether a thread that comes may overtake those that wait: the peers that throughput is compared with.
+    pub barging: bool,
+}
+
+macro_rules! competitors {
+    ($($name:literal, $barging:literal, $lock:ty;)*) => {
+        /// All locks that this program holds, in the order of the tables.
+        pub const COMPETITORS: &[Competitor] = &[$(Competitor { name: $name, barging: $barging }),*];
+
+        /// Does it with the lock of this name; `None` if there is no such lock.
+        pub fn measure<M: Measured>(name: &str, what: M) -> Option<M::Output> {
+            match name {
+                $($name => Some(what.with::<$lock>()),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+competitors! {
+    "manx", false, manx::lock::Mutex<()>;
+    "std", true, std::sync::Mutex<()>;
+    "parking_lot", true, parking_lot::Mutex<()>;
+    "parking_lot-fair", false, FairParkingLot;
+    "glibc", true, Pthread<{ libc::PTHREAD_MUTEX_DEFAULT }>;
+    "glibc-adaptive", true, Pthread<PTHREAD_MUTEX_ADAPTIVE_NP>;
+    "usync", true, usync::Mutex<()>;
+    "spin", true, spin::Mutex<()>;
+    "tas", false, Ours<manx::lock::Tas>;
+    "ttas", false, Ours<manx::lock::Ttas>;
+    "ticket", false, Ours<manx::lock::Ticket>;
+    "mcs", false, Ours<manx::lock::Mcs>;
+    "mcs-park", false, Ours<manx::lock::McsPark>;
+    "futex-mutex", false, Ours<manx::lock::FutexMutex>;
+    "shfl", false, Ours<manx::lock::Shfl>;
+    "mutable", false, Ours<manx::lock::MutableLock>;
+}
+
+/// The kind of the C library that spins a while; the `libc` crate does not name it.
+const PTHREAD_MUTEX_ADAPTIVE_NP: i32 = 3;
+
+impl Lock for manx::lock::Mutex<()> {
+    fn new() -> Self {
+        Self::new(())
+    }
+
+    #[inline(always)]
+    fn with(&self, section: impl FnOnce()) {
+        let _held = self.lock();
+        section();
+    }
+}
+
+impl Lock for std::sync::Mutex<()> {
+    fn new() -> Self {
+        Self::new(())
+    }
+
+    #[inline(always)]
+    fn with(&self, section: impl FnOnce()) {
+        let _held = self.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        section();
+    }
+}
+
+impl Lock for parking_lot::Mutex<()> {
+    fn new() -> Self {
+        Self::new(())
+    }
+
+    #[inline(always)]
+    fn with(&self, section: impl FnOnce()) {
+        let _held = self.lock();
+        section();
+    }
+}
+
+impl Lock for usync::Mutex<()> {
+    fn new() -> Self {
+        Self::new(())
+    }
+
+    #[inline(always)]
+    fn with(&self, section: impl FnOnce()) {
+        let _held = self.lock();
+        section();
+    }
+}
+
+impl Lock for spin::Mutex<()> {
+    fn new() -> Self {
+        Self::new(())
+    }
+
+    #[inline(always)]
+    fn with(&self, section: impl FnOnce()) {
+        let _held = self.lock();
+        section();
+    }
+}
+
+/// `parking_lot` with every unlock a fair one.
+struct FairParkingLot(parking_lot::Mutex<()>);
+
+impl Lock for FairParkingLot {
+    fn new() -> Self {
+        Self(parking_lot::Mutex::new(()))
+    }
+
+    #[inline(always)]
+    fn with(&self, section: impl FnOnce()) {
+        let held = self.0.lock();
+        section();
+        parking_lot::MutexGuard::unlock_fair(held);
+    }
+}
+
+/// A lock of this project that is known by `RawLock`.
+struct Ours<L>(L);
+
+impl<L: RawLock> Lock for Ours<L> {
+    fn new() -> Self {
+        Self(L::new())
+    }
+
+    #[inline(always)]
+    fn with(&self, section: impl FnOnce()) {
+        let held = self.0.lock();
+        section();
+        // SAFETY: this thread holds the lock by `held`.
+        unsafe { self.0.unlock(held) };
+    }
+}
+
+/// The C library's mutex of a kind, or that of a library loaded before it. It stays in its box: the C library
+/// may know its address.
+struct Pthread<const KIND: i32>(Box<UnsafeCell<libc::pthread_mutex_t>>);
+
+// SAFETY: a mutex is made to be shared; it is only used through the C library's functions.
+unsafe impl<const KIND: i32> Sync for Pthread<KIND> {}
+
+impl<const KIND: i32> Lock for Pthread<KIND> {
+    fn new() -> Self {
+        let mutex = Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
+        let mut attributes = MaybeUninit::uninit();
+        // SAFETY: the attributes are initialised before they are used and destroyed afterwards, and the mutex
+        // is nobody else's yet.
+        let results = unsafe {
+            [
+                libc::pthread_mutexattr_init(attributes.as_mut_ptr()),
+                libc::pthread_mutexattr_settype(attributes.as_mut_ptr(), KIND),
+                libc::pthread_mutex_init(mutex.get(), attributes.as_ptr()),
+                libc::pthread_mutexattr_destroy(attributes.as_mut_ptr()),
+            ]
+        };
+        assert_eq!(results, [0; 4], "a mutex of kind {KIND} could not be made");
+        Self(mutex)
+    }
+
+    #[inline(always)]
+    fn with(&self, section: impl FnOnce()) {
+        // SAFETY: the mutex is initialised and lives as long as `self`.
+        assert_eq!(unsafe { libc::pthread_mutex_lock(self.0.get()) }, 0, "pthread_mutex_lock failed");
+        section();
+        // SAFETY: as above, and this thread holds it.
+        assert_eq!(unsafe { libc::pthread_mutex_unlock(self.0.get()) }, 0, "pthread_mutex_unlock failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Once;
+
+    impl Measured for Once {
+        type Output = u32;
+
+        fn with<L: Lock>(self) -> u32 {
+            let (lock, mut ran) = (L::new(), 0);
+            lock.with(|| ran += 1);
+            lock.with(|| ran += 1);
+            ran
+        }
+    }
+
+    #[test]
+    fn every_lock_can_be_taken_again() {
+        for competitor in COMPETITORS {
+            assert_eq!(measure(competitor.name, Once), Some(2), "{}", competitor.name);
+        }
+        assert_eq!(measure("no-such", Once), None);
+    }
+}

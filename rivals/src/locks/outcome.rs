@@ -1,0 +1,68 @@
+//! What came of a run, as the child prints it and the parent reads it.
+
+use serde::{Deserialize, Serialize};
+
+use super::placement::FAR_NS;
+
+/// Where the CPUs were to each other during a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Placement {
+    /// Both probes were short.
+    Near,
+    /// Both probes were long.
+    Far,
+    /// The probes before and after disagree.
+    Mixed,
+    /// One CPU: there is nothing to probe.
+    Alone,
+}
+
+/// Latencies of epochs in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Latency {
+    /// The median.
+    pub p50_ns: f64,
+    /// 99 of 100 took at most this.
+    pub p99_ns: f64,
+    /// 999 of 1000 took at most this.
+    pub p999_ns: f64,
+    /// The longest.
+    pub max_ns: f64,
+}
+
+/// One run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Epochs per second of all threads.
+    pub epochs_per_s: f64,
+    /// Nanoseconds per epoch on the first thread's clock, for the uncontended case: per lock and unlock.
+    pub pair_ns: f64,
+    /// All threads' epochs.
+    pub all: Latency,
+    /// Epochs of the threads that are not slowed down.
+    pub big: Latency,
+    /// Epochs of the threads that are.
+    pub little: Latency,
+    /// The share of all epochs that the slowed threads made.
+    pub little_part: f64,
+    /// Epochs of the slowest thread over the mean.
+    pub slowest_over_mean: f64,
+    /// Epochs of the slowest thread over the fastest one's.
+    pub slowest_over_fastest: f64,
+    /// Round trips of a cache line before and after the run; empty with one CPU.
+    pub round_trips_ns: Vec<f64>,
+}
+
+impl Outcome {
+    /// Where the CPUs were.
+    pub fn placement(&self) -> Placement {
+        let far = self.round_trips_ns.iter().filter(|&&ns| ns > FAR_NS).count();
+        match (self.round_trips_ns.len(), far) {
+            (0, _) => Placement::Alone,
+            (_, 0) => Placement::Near,
+            (all, far) if all == far => Placement::Far,
+            _ => Placement::Mixed,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Rounds: everybody once, in turn, each in a process of its own.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::outcome::{Outcome, Placement};
+
+/// How much longer than its time a run may take before it is taken for a hang.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Runs of one lock in one round, until its probes agree.
+const ATTEMPTS: usize = 2;
+
+/// A lock as the parent knows it.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// What tables call it.
+    pub name: String,
+    /// The lock of this program that the child uses.
+    pub lock: String,
+    /// A library that the child is started with.
+    pub preload: Option<PathBuf>,
+    /// What starts the child: `manx run` with its options.
+    pub launcher: Vec<String>,
+    /// Whether throughput is compared with it.
+    pub barging: bool,
+}
+
+/// What is run of each entry.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The case's name.
+    pub case: &'static str,
+    /// How many threads.
+    pub threads: usize,
+    /// Seconds of a run.
+    pub seconds: f64,
+    /// CPUs that the children may use: how many.
+    pub cpus: usize,
+    /// Whether threads are left to the scheduler.
+    pub unpinned: bool,
+    /// Processes beside it that never sleep.
+    pub hogs: usize,
+}
+
+/// Ends its process when dropped.
+struct Hog(Child);
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        // An error means that it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs an entry once; again if its probes disagree.
+///
+/// # Errors
+/// If the child could not be started, crashed, hung, or printed something else.
+pub fn run(program: &Path, entry: &Entry, plan: &Plan) -> Result<Outcome, String> {
+    let _hogs = (0..plan.hogs)
+        .map(|number| {
+            let mut command = Command::new(program);
+            command.args(["lock-hog", &(number % plan.cpus).to_string()]).stdin(Stdio::piped());
+            command.spawn().map(Hog).map_err(|error| format!("a hog could not be started: {error}"))
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut outcome = once(program, entry, plan)?;
+    for _ in 1..ATTEMPTS {
+        if outcome.placement() != Placement::Mixed {
+            break;
+        }
+        outcome = once(program, entry, plan)?;
+    }
+    Ok(outcome)
+}
+
+fn once(program: &Path, entry: &Entry, plan: &Plan) -> Result<Outcome, String> {
+    let mut command = match entry.launcher.split_first() {
+        Some((launcher, options)) => {
+            let mut command = Command::new(launcher);
+            command.args(options).arg(program);
+            command
+        }
+        None => Command::new(program),
+    };
+    command.args(["lock-run", "--lock", &entry.lock, "--case", plan.case]);
+    command.args(["--threads", &plan.threads.to_string(), "--seconds", &plan.seconds.to_string()]);
+    command.args(["--cpus", &plan.cpus.to_string()]);
+    if plan.unpinned {
+        command.arg("--unpinned");
+    }
+    match &entry.preload {
+        Some(library) => command.env("LD_PRELOAD", library),
+        None => command.env_remove("LD_PRELOAD"),
+    };
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("could not be started: {error}"))?;
+    let limit = Instant::now() + PATIENCE + Duration::from_secs_f64(plan.seconds * 3.0);
+    // What a child prints fits into a pipe, so it is read after the end.
+    let status = loop {
+        match child.try_wait().map_err(|error| error.to_string())? {
+            Some(status) => break status,
+            None if Instant::now() > limit => {
+                // It may have ended meanwhile.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err("hung, and was killed".into());
+            }
+            None => thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    let (mut printed, mut complaint) = (String::new(), String::new());
+    if let (Some(mut out), Some(mut err)) = (child.stdout.take(), child.stderr.take()) {
+        out.read_to_string(&mut printed).map_err(|error| error.to_string())?;
+        err.read_to_string(&mut complaint).map_err(|error| error.to_string())?;
+    }
+    if !status.success() {
+        let last = complaint.lines().last().unwrap_or("it said nothing");
+        return Err(format!("{status}: {last}"));
+    }
+    // Interposed libraries print banners; the outcome is the last line.
+    let line = printed.lines().last().unwrap_or_default();
+    serde_json::from_str(line).map_err(|error| format!("printed `{line}`, which is no outcome: {error}"))
+}

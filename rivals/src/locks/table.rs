@@ -1,0 +1,124 @@
+//! The table of a case: a row for each lock, thread count and placement.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::outcome::{Outcome, Placement};
+use super::round::Entry;
+use crate::handover::median;
+
+/// All runs of a lock at a thread count, of one placement.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// The case.
+    pub case: &'static str,
+    /// How many threads.
+    pub threads: usize,
+    /// The lock.
+    pub lock: String,
+    /// Whether throughput is compared with it.
+    pub barging: bool,
+    /// Where the CPUs were.
+    pub placement: Option<Placement>,
+    /// The runs.
+    pub runs: Vec<Outcome>,
+    /// Why runs failed.
+    pub failures: Vec<String>,
+}
+
+impl Row {
+    /// The median of something over the runs.
+    pub fn of(&self, value: impl Fn(&Outcome) -> f64) -> f64 {
+        median(self.runs.iter().map(value))
+    }
+}
+
+/// Runs of one placement are never put together with those of another.
+pub fn rows(
+    case: &'static str,
+    threads: usize,
+    entry: &Entry,
+    results: Vec<Result<Outcome, String>>,
+) -> Vec<Row> {
+    let row = |placement, runs, failures| Row {
+        case,
+        threads,
+        lock: entry.name.clone(),
+        barging: entry.barging,
+        placement,
+        runs,
+        failures,
+    };
+    let (mut groups, mut failures) = (BTreeMap::<Placement, Vec<Outcome>>::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(outcome) => groups.entry(outcome.placement()).or_default().push(outcome),
+            Err(why) => failures.push(why),
+        }
+    }
+    let mut rows: Vec<Row> =
+        groups.into_iter().map(|(placement, runs)| row(Some(placement), runs, Vec::new())).collect();
+    if !failures.is_empty() {
+        rows.push(row(None, Vec::new(), failures));
+    }
+    rows
+}
+
+/// The rows of one case, thread count after thread count; near and far apart.
+pub fn text(rows: &[Row]) -> String {
+    let mut text = format!(
+        "{:>7} {:6} {:18} {:>4} {:>11} {:>8} {:>9} {:>9} {:>9} {:>10} {:>7} {:>7} {:>8}\n",
+        "threads",
+        "place",
+        "lock",
+        "runs",
+        "epochs/s",
+        "/best",
+        "p50 µs",
+        "p99 µs",
+        "p99.9 µs",
+        "max µs",
+        "/mean",
+        "/fast",
+        "pair ns"
+    );
+    for row in rows {
+        let place = row.placement.map_or("-".into(), |place| format!("{place:?}").to_lowercase());
+        let head = format!("{:>7} {place:6} {:18}", row.threads, row.lock);
+        if let Some(why) = row.failures.first() {
+            text += &format!("{head} {} failed: {why}\n", row.failures.len());
+            continue;
+        }
+        let rate = row.of(|run| run.epochs_per_s);
+        let best = rows
+            .iter()
+            .filter(|peer| peer.barging && (peer.threads, peer.placement) == (row.threads, row.placement))
+            .filter(|peer| !peer.runs.is_empty())
+            .map(|peer| peer.of(|run| run.epochs_per_s))
+            .fold(f64::NAN, f64::max);
+        let us = |value: fn(&Outcome) -> f64| row.of(value) / 1e3;
+        text += &format!(
+            "{head} {:4} {rate:11.0} {:>8.2} {:9.2} {:9.2} {:9.1} {:10.1} {:7.2} {:7.2} {:8.2}\n",
+            row.runs.len(),
+            rate / best,
+            us(|run| run.all.p50_ns),
+            us(|run| run.all.p99_ns),
+            us(|run| run.all.p999_ns),
+            us(|run| run.all.max_ns),
+            row.of(|run| run.slowest_over_mean),
+            row.of(|run| run.slowest_over_fastest),
+            row.of(|run| run.pair_ns),
+        );
+        if row.of(|run| run.little_part) > 0.0 {
+            text += &format!(
+                "{:33} big p99 {:.1} µs, little p99 {:.1} µs, little's part {:.2}\n",
+                "",
+                us(|run| run.big.p99_ns),
+                us(|run| run.little.p99_ns),
+                row.of(|run| run.little_part),
+            );
+        }
+    }
+    text
+}
