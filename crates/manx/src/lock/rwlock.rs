@@ -115,13 +115,17 @@ impl RawRwLock {
     /// Enters as a reader if that needs no waiting.
     #[inline]
     pub fn try_read(&self) -> bool {
-        self.try_enter(&READER)
+        self.try_enter(&READER, self.word.load(Ordering::Relaxed))
     }
 
     /// Enters as a writer if that needs no waiting.
     #[inline]
     pub fn try_write(&self) -> bool {
-        self.try_enter(&WRITER_KIND)
+        // A look first would cost a trip for the cache line more. Acquire as in `try_enter`.
+        match self.word.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => true,
+            Err(seen) => self.try_enter(&WRITER_KIND, seen),
+        }
     }
 
     /// Waits until it is a reader.
@@ -234,8 +238,7 @@ impl RawRwLock {
     }
 
     #[inline(always)]
-    fn try_enter(&self, kind: &Kind) -> bool {
-        let mut seen = self.word.load(Ordering::Relaxed);
+    fn try_enter(&self, kind: &Kind, mut seen: u32) -> bool {
         while seen & kind.barred_by == 0 && seen < READERS_LIMIT {
             // Acquire pairs with the release of those who held it (Invariant 1).
             let entered = seen + kind.enters;

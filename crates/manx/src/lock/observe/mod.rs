@@ -27,7 +27,8 @@
 //! Who is about to block without a limit says so, and what it holds is known. If that closes a cycle of threads of
 //! which each waits for the next, the thread that closes it **panics** instead of blocking, and the message names
 //! every thread, lock, and place in the source. Its unwinding releases what it holds, so that the
-//! others go on. One lock protects the graph, so programs are slowed down: this is for tests and for
+//! others go on; only where `lock_api` cannot let a panic pass, as when a condition variable relocks its mutex, it prints
+//! the message and aborts. One lock protects the graph, so programs are slowed down: this is for tests and for
 //! finding a bug. Who waits with a limit will end by itself and is in no cycle.
 //!
 //! # For locks
