@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: builds, then becomes `manx bench` with the given arguments.
+//! `cargo xtask bench`: builds, then becomes `manx bench` with the given arguments; `cargo xtask bench locks`
+//! becomes `rivals locks`, because other people's locks are in that package and nothing else depends on it.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::process::{run as run_command, show};
-use crate::workspace::{Workspace, root};
+use crate::workspace::{Workspace, cargo, locked, root};
 use crate::{Result, build};
 
 /// Builds, and becomes `manx bench` with these arguments: whoever interrupts a benchmark interrupts that one,
@@ -18,7 +19,17 @@ use crate::{Result, build};
 /// If the build fails or the benchmark cannot be started.
 pub fn run(arguments: &[String]) -> Result {
     build::run()?;
-    let mut command = manx_bench(arguments)?;
+    let mut command = match arguments.split_first() {
+        Some((name, options)) if name == "locks" => {
+            let mut build = cargo();
+            build.args(["build", "--release", "-p", "rivals"]).args(locked());
+            run_command(&mut build, RIVALS_LIMIT)?;
+            let mut command = outside_cargo("rivals")?;
+            command.arg("locks").args(options);
+            command
+        }
+        _ => manx_bench(arguments)?,
+    };
     println!("$ {}", show(&command));
     let error = command.exec();
     Err(format!("`{}` could not be started: {error}", show(&command)))
@@ -34,9 +45,16 @@ pub fn smoke(name: &str, limit: Duration) -> Result {
 
 /// The built `manx bench`.
 fn manx_bench(arguments: &[String]) -> Result<Command> {
+    let mut command = outside_cargo("manx")?;
+    command.arg("bench").args(arguments);
+    Ok(command)
+}
+
+/// A built program, to be run as if cargo had not started us.
+fn outside_cargo(program: &str) -> Result<Command> {
     let workspace = Workspace::load()?;
-    let mut command = Command::new(workspace.manx());
-    command.current_dir(root()).arg("bench").args(arguments);
+    let mut command = Command::new(workspace.manx().with_file_name(program));
+    command.current_dir(root());
     let path = env::var_os(LIBRARY_PATH).unwrap_or_default();
     match without_cargo(&path, &workspace.target) {
         path if path.is_empty() => command.env_remove(LIBRARY_PATH),
@@ -44,6 +62,9 @@ fn manx_bench(arguments: &[String]) -> Result<Command> {
     };
     Ok(command)
 }
+
+/// For building the peers.
+const RIVALS_LIMIT: Duration = Duration::from_secs(20 * 60);
 
 /// Where the loader looks for libraries first.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
