@@ -236,6 +236,22 @@ fn another_library_whose_constructor_locks_first() {
 }
 
 #[test]
+fn switched_off_or_misspelt_everything_still_works() {
+    for (variable, value) in [("MANX", "off"), ("MANX_OPTIONS", "guard=off"), ("MANX_OPTIONS", "lock=mcs")] {
+        for (name, probe) in [
+            ("lock_codes", "static_initialisers"),
+            ("lock_exclusion", "exclusion_normal"),
+            ("lock_cond", "signal_wakes"),
+        ] {
+            let mut command = Command::new(program(name));
+            command.arg(probe).env_remove("MANX").env_remove("MANX_OPTIONS").env("LD_PRELOAD", library());
+            command.env(variable, value);
+            judge(probe, &format!("with {variable}={value}"), finish(command));
+        }
+    }
+}
+
+#[test]
 fn the_functions_are_ours_in_every_mode() {
     let outcome = |mode: &str| {
         let mut command = Command::new(program("lock_ours"));

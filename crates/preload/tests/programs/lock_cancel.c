@@ -207,8 +207,7 @@ static void let_go(void *unused) {
     IS(pthread_mutex_unlock(&hall.mutex), 0);
 }
 
-static void *take_token(void *unused) {
-    (void)unused;
+static void *take_token(void *took) {
     IS(pthread_mutex_lock(&hall.mutex), 0);
     hall.waiting++;
     pthread_cleanup_push(let_go, NULL);
@@ -216,6 +215,7 @@ static void *take_token(void *unused) {
         IS(pthread_cond_wait(&hall.cond, &hall.mutex), 0);
     hall.tokens--;
     hall.taken++;
+    *(int *)took = 1;
     pthread_cleanup_pop(1);
     return NULL;
 }
@@ -225,7 +225,8 @@ static void *take_token(void *unused) {
 static void no_wake_up_is_lost(void) {
     for (int round = 0; round < 400; round++) {
         hall.waiting = hall.tokens = hall.taken = 0;
-        pthread_t cancelled = start(take_token, NULL), other = start(take_token, NULL);
+        int took[2] = {0, 0};
+        pthread_t cancelled = start(take_token, &took[0]), other = start(take_token, &took[1]);
         for (int waiting = 0; waiting != 2; sched_yield()) {
             IS(pthread_mutex_lock(&hall.mutex), 0);
             waiting = hall.waiting;
@@ -239,7 +240,9 @@ static void no_wake_up_is_lost(void) {
         IS(pthread_mutex_unlock(&hall.mutex), 0);
         if (round % 2 == 0)
             IS(pthread_cancel(cancelled), 0);
-        if (join(cancelled) == PTHREAD_CANCELED) {
+        void *result = join(cancelled);
+        CHECK(took[0] || result == PTHREAD_CANCELED);
+        if (!took[0]) {
             join(other);
             CHECK(hall.taken == 1);
         } else {
