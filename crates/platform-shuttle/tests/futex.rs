@@ -137,3 +137,39 @@ fn readers_of_a_cell_may_overlap() {
 fn a_reader_and_a_writer_of_a_cell_may_not() {
     check(site!(), || overlap(|cell| cell.0.with_mut(|_| ())));
 }
+
+#[test]
+fn an_advance_wakes_one_of_those_before_it_and_nobody_who_came_for_the_new_value() {
+    let (seen, note) = Seen::new();
+    check(site!(), move || {
+        let word = Arc::new(AtomicU32::new(7));
+        let early = thread::spawn({
+            let word = Arc::clone(&word);
+            move || {
+                while futex::wait(&word, 7) == Outcome::Interrupted {}
+            }
+        });
+        let late = thread::spawn({
+            let word = Arc::clone(&word);
+            move || {
+                while word.load(Ordering::SeqCst) == 7 {
+                    thread::yield_now();
+                }
+                while futex::wait(&word, 8) == Outcome::Interrupted {}
+                assert_ne!(
+                    word.load(Ordering::SeqCst),
+                    8,
+                    "woken by an advance that was made before it came"
+                );
+            }
+        });
+        let woken = futex::advance(&word, 1);
+        assert!(woken <= 1);
+        note(woken);
+        // If the early one slept, it was woken; if it did not, it saw the change. The late one still waits.
+        early.join().unwrap();
+        futex::advance(&word, u32::MAX);
+        late.join().unwrap();
+    });
+    seen.assert_all(&[0, 1]);
+}
