@@ -54,7 +54,7 @@ pub(super) fn until_acquired(word: &AtomicU32, side: &AtomicU32, thread: &Thread
     // Relaxed: a hint.
     let score = side.load(Ordering::Relaxed) >> SCORE_SHIFT & SCORE_MAX;
     let in_vain = if crate::wait::short_of_cpus() { SCORE_IN_VAIN_SHORT_OF_CPUS } else { SCORE_IN_VAIN };
-    let probes = thread.contentions.get() % PROBE == 0;
+    let probes = thread.contentions.get().is_multiple_of(PROBE);
     let limit_ns = if score >= in_vain && !probes { LIMIT_SHORT_NS } else { LIMIT_NS };
     let acquired = spin(word, thread, to, limit_ns);
     learn(side, score, acquired);
