@@ -4,6 +4,7 @@
 //! Shuttle models sequentially consistent memory only; the orderings are loom's business
 //! (`crates/manx-loom/tests/bounded.rs`).
 
+#[allow(dead_code, reason = "each test uses a part of what they share")]
 mod common;
 
 use common::together;

@@ -14,7 +14,7 @@
 //! | 0 | free |
 //! | 1 | held, and nobody sleeps |
 //! | 2 | held, and perhaps somebody sleeps |
-//! | 3 | held, nobody sleeps, and the holder looks at its slice when it releases ([`super::slice`]) |
+//! | 3 | held, nobody sleeps, and the holder looks at its slice when it releases (`slice.rs`) |
 //! | 2 + [`MARKED`] | the same, and perhaps somebody is overdue |
 //!
 //! | `side` | meaning |
@@ -22,7 +22,7 @@
 //! | [`OFFERED`] | nobody holds the lock, although `word` says so: it is on offer |
 //! | [`OVERDUE_ONE`] × n | so many waiters are overdue |
 //! | bit 15 | the next one that is woken and finds the lock taken is overdue at once ([`release_fair`]) |
-//! | 8 bits from bit 16 on | what the lock has learnt about spinning ([`super::spin`]) |
+//! | 8 bits from bit 16 on | what the lock has learnt about spinning (`spin.rs`) |
 //! | 8 bits from bit 24 on | the lock's window, if it has one of its own ([`with_window_ns`]) |
 //!
 //! The values 0, 1 and 2 are those of the GNU C library's own mutexes, whose functions may work on the same
@@ -83,7 +83,7 @@ const HELD: u32 = 1;
 const SLEEPERS: u32 = 2;
 /// `word`: held, nobody sleeps, and the holder may yield when it releases.
 const YIELDING: u32 = 3;
-/// `word`: perhaps somebody is overdue; with [`SLEEPERS`] only.
+/// `word`: perhaps somebody is overdue; with 2 only.
 pub const MARKED: u32 = 4;
 
 /// `side`: the lock is on offer to those overdue.

@@ -177,7 +177,7 @@ mod tests {
         #[test]
         fn a_percentile_is_a_quarter_off_at_most(
             mut durations in proptest::collection::vec(0..CEILING_NS, 1..200),
-            share in 0.0..=1.0,
+            share in 0.0_f64..=1.0,
         ) {
             let counts = Counts::new();
             durations.iter().for_each(|ns| counts.add(*ns));
