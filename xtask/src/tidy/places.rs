@@ -24,7 +24,10 @@ const NAMED: [&str; 14] = [
 /// Folders and the kinds of files that may lie in or anywhere below them. `*` stands for one folder.
 const KINDS: [(&str, &[&str]); 10] = [
     ("crates/*/src", &["rs", "toml", "md"]),
-    ("crates/*/tests", &["rs", "c", "cpp", "h", "md", "toml", "trycmd", "stdout", "stderr", "txt", "py", "sh"]),
+    (
+        "crates/*/tests",
+        &["rs", "c", "cpp", "h", "md", "toml", "trycmd", "stdout", "stderr", "txt", "py", "sh"],
+    ),
     ("crates/*/proptest-regressions", &["txt"]),
     ("crates/*/benches", &["rs"]),
     ("crates/*/examples", &["rs"]),
