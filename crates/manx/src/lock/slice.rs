@@ -9,8 +9,10 @@
 //! - the thread has just released a lock, so nobody waits for it while it is away;
 //! - it met contention at least [`CONTENTIONS_MIN`] times since it last gave its CPU away: threads that mostly do
 //!   something else are left alone;
-//! - it has run for a slice, which is between [`SLICE_NS_MIN`] and [`SLICE_NS_MAX`], the shorter the longer
-//!   it was away the last time: few threads are interrupted seldom, and many get their turn soon.
+//! - it has run for a slice, which is between [`SLICE_NS_MIN`] and [`SLICE_NS_MAX`]: so long that slice times
+//!   time away is [`PRODUCT`]. Few threads are interrupted seldom, and many get their turn soon. Threads on one
+//!   CPU come to the same slice by this: who has a shorter one than the others is away for longer than they are
+//!   only by the difference, and a rule with a threshold would leave it there.
 //!
 //! # Beside strangers
 //! A thread that yields forfeits the rest of its slice, some milliseconds, to whoever does not yield:
@@ -32,10 +34,8 @@ use platform::{cpu, global};
 pub const SLICE_NS_MIN: u64 = 50_000;
 /// The longest.
 pub const SLICE_NS_MAX: u64 = 200_000;
-/// A thread that was away for less than this gets a longer slice.
-const AWAY_NS_SHORT: u64 = 500_000;
-/// A thread that was away for more than this gets a shorter slice.
-const AWAY_NS_LONG: u64 = 1_000_000;
+/// A slice times the time away that goes with it, in square nanoseconds: 100 µs for 800 µs, which is 8 others.
+const PRODUCT: u64 = 100_000 * 800_000;
 /// A thread that was away for more than this sat out a whole slice of somebody who does not yield, or there
 /// are very many threads.
 const AWAY_NS_STRANGE: u64 = 2_000_000;
@@ -145,11 +145,8 @@ pub(super) fn maybe_yield(thread: &Thread) {
     yield_now();
     let away_ns = ticks_to_ns(ticks().wrapping_sub(now_ticks));
     let slice_ns = ticks_to_ns(u64::from(thread.slice_ticks.get()));
-    thread.begin(match away_ns {
-        ..AWAY_NS_SHORT => (slice_ns * 2).min(SLICE_NS_MAX),
-        AWAY_NS_LONG.. => (slice_ns / 2).max(SLICE_NS_MIN),
-        _ => slice_ns,
-    });
+    let fitting_ns = PRODUCT / away_ns.max(1);
+    thread.begin(((slice_ns + fitting_ns.min(SLICE_NS_MAX)) / 2).max(SLICE_NS_MIN));
     look_around(away_ns >= AWAY_NS_STRANGE);
 }
 
