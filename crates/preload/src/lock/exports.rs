@@ -35,38 +35,49 @@ macro_rules! told_the_caller {
 told_the_caller! { "C";
     /// Locks.
     pthread_mutex_lock(object: *const Mutex; "rsi") =
-        |(object,): (*const Mutex,), taker| mutex::lock(unsafe { &*object }, taker);
+        |(object,): (*const Mutex,), taker| {
+            // SAFETY: as all of these.
+            mutex::lock(unsafe { &*object }, taker)
+        };
     /// Locks.
     __pthread_mutex_lock(object: *const Mutex; "rsi") =
-        |(object,): (*const Mutex,), taker| mutex::lock(unsafe { &*object }, taker);
+        |(object,): (*const Mutex,), taker| {
+            // SAFETY: as all of these.
+            mutex::lock(unsafe { &*object }, taker)
+        };
     /// Locks, until a time since 1970.
     pthread_mutex_timedlock(object: *const Mutex, time: *const timespec; "rdx") =
-        |(object, time): (*const Mutex, _), taker| unsafe {
-            mutex::lock_until(&*object, libc::CLOCK_REALTIME, time, taker)
+        |(object, time): (*const Mutex, _), taker| {
+            // SAFETY: as all of these.
+            unsafe { mutex::lock_until(&*object, libc::CLOCK_REALTIME, time, taker) }
         };
     /// Locks, until a time by this clock.
     pthread_mutex_clocklock(object: *const Mutex, clock: clockid_t, time: *const timespec; "rcx") =
-        |(object, clock, time): (*const Mutex, _, _), taker| unsafe {
-            mutex::lock_until(&*object, clock, time, taker)
+        |(object, clock, time): (*const Mutex, _, _), taker| {
+            // SAFETY: as all of these.
+            unsafe { mutex::lock_until(&*object, clock, time, taker) }
         };
 }
 
 told_the_caller! { "C-unwind";
     /// Waits to be signalled.
     pthread_cond_wait(variable: *const Cond, object: *const Mutex; "rdx") =
-        |(variable, object): (*const Cond, *const Mutex), taker| unsafe {
-            cond::wait(&*variable, &*object, taker)
+        |(variable, object): (*const Cond, *const Mutex), taker| {
+            // SAFETY: as all of these.
+            unsafe { cond::wait(&*variable, &*object, taker) }
         };
     /// Waits to be signalled, until a time.
     pthread_cond_timedwait(variable: *const Cond, object: *const Mutex, time: *const timespec; "rcx") =
-        |(variable, object, time): (*const Cond, *const Mutex, _), taker| unsafe {
-            cond::wait_until(&*variable, &*object, time, taker)
+        |(variable, object, time): (*const Cond, *const Mutex, _), taker| {
+            // SAFETY: as all of these.
+            unsafe { cond::wait_until(&*variable, &*object, time, taker) }
         };
     /// Waits to be signalled, until a time by this clock.
     pthread_cond_clockwait(
         variable: *const Cond, object: *const Mutex, clock: clockid_t, time: *const timespec; "r8"
-    ) = |(variable, object, clock, time): (*const Cond, *const Mutex, _, _), taker| unsafe {
-        cond::wait_until_by(&*variable, &*object, clock, time, taker)
+    ) = |(variable, object, clock, time): (*const Cond, *const Mutex, _, _), taker| {
+        // SAFETY: as all of these.
+        unsafe { cond::wait_until_by(&*variable, &*object, clock, time, taker) }
     };
 }
 

@@ -22,6 +22,7 @@
 //! | 8 | ours: how many waits with a limit are in progress |
 //! | 12 … 47 | the C library's, zero but for two flags: shared between processes, and by the monotonic clock |
 
+use super::real;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use manx::lock::RawCondvar;
@@ -180,11 +181,13 @@ fn written(shared: Option<c_int>, clock: Option<libc::clockid_t>) -> Option<(usi
     const { assert!(size_of::<libc::pthread_condattr_t>() <= size_of::<[u64; 4]>()) };
     let place: *mut libc::pthread_condattr_t = attributes.as_mut_ptr().cast();
     let cond: *mut libc::pthread_cond_t = scratch.as_mut_ptr().cast();
+    // By their addresses: their versions are newer than what this library asks for.
+    let (setpshared, setclock) = (real::setpshared()?, real::setclock()?);
     // SAFETY: attributes and variable are large enough, nobody else's, and never used by a thread.
     let done = unsafe {
         libc::pthread_condattr_init(place) == 0
-            && shared.is_none_or(|shared| libc::pthread_condattr_setpshared(place, shared) == 0)
-            && clock.is_none_or(|clock| libc::pthread_condattr_setclock(place, clock) == 0)
+            && shared.is_none_or(|shared| setpshared(place, shared) == 0)
+            && clock.is_none_or(|clock| setclock(place, clock) == 0)
             && libc::pthread_cond_init(cond, place) == 0
     };
     let mut written = scratch.iter().enumerate().filter(|(_, word)| **word != 0);

@@ -4,7 +4,7 @@ use super::object::{Cond, Mutex};
 use crate::elf::symbols::next;
 use core::ffi::{CStr, c_int};
 use core::sync::atomic::{AtomicUsize, Ordering};
-use libc::{clockid_t, timespec};
+use libc::{clockid_t, pthread_condattr_t, timespec};
 
 macro_rules! real {
     ($($name:ident = $literal:literal: $type:ty;)*) => {
@@ -50,5 +50,7 @@ real! {
     signal = c"pthread_cond_signal": extern "C" fn(&Cond) -> c_int;
     broadcast = c"pthread_cond_broadcast": extern "C" fn(&Cond) -> c_int;
     destroy = c"pthread_cond_destroy": extern "C" fn(&Cond) -> c_int;
+    setpshared = c"pthread_condattr_setpshared": extern "C" fn(*mut pthread_condattr_t, c_int) -> c_int;
+    setclock = c"pthread_condattr_setclock": extern "C" fn(*mut pthread_condattr_t, clockid_t) -> c_int;
     setcanceltype = c"pthread_setcanceltype": extern "C-unwind" fn(c_int, *mut c_int) -> c_int;
 }
