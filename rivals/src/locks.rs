@@ -12,3 +12,4 @@ pub mod placement;
 pub mod round;
 pub mod run;
 pub mod table;
+pub mod verdict;

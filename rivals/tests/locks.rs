@@ -19,7 +19,7 @@ fn every_lock_does_work_in_every_round() {
     let output = locks(&["--case", "scaling", "--lock", &names.join(","), "--json", file.to_str().unwrap()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let rows: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    let rows = rows.as_array().unwrap();
+    let rows = rows["rows"].as_array().unwrap();
     assert_eq!(rows.len(), names.len(), "{rows:?}");
     for (row, name) in rows.iter().zip(names) {
         assert_eq!((row["lock"].as_str(), row["threads"].as_u64()), (Some(name), Some(2)));

@@ -18,11 +18,11 @@ pub struct Case {
 /// What a thread does.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
-    /// Lock and unlock with nothing in between or within; only the first thread, the others sleep.
+    /// Lock and unlock with nothing in between or within; only the first thread, while the main thread sleeps.
     pub uncontended: bool,
-    /// CPU time between epochs, beside the 600 NOPs.
+    /// Busy time between epochs, the 600 NOPs included. It is a time on the clock, not of the CPU.
     pub think_ns: u64,
-    /// CPU time in each critical section, beside its cache lines.
+    /// Busy time in each critical section, its cache lines included.
     pub hold_ns: u64,
     /// How many times longer a little thread's sections and thinking take; every second thread is little
     /// unless it is 1.
@@ -50,9 +50,9 @@ pub const CASES: &[Case] = &[
     Case { name: "hogs", about: "scaling beside 2 CPU hogs", threads: &[8, 16], work: PLAIN, hogs: 2 },
     Case {
         name: "parallel",
-        about: "5 µs of CPU time between epochs: about 2 % of the time in locks",
+        about: "20 µs of private work between epochs",
         threads: &[16],
-        work: Work { think_ns: 5_000, ..PLAIN },
+        work: Work { think_ns: 20_000, ..PLAIN },
         hogs: 0,
     },
     Case {
@@ -64,16 +64,16 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "dilated-1.8",
-        about: "500 ns in each section and 2 µs between epochs; every second thread takes 1.8 times as long",
+        about: "4 µs of critical sections an epoch; every second thread takes 1.8 times as long",
         threads: &[2, 8],
-        work: Work { think_ns: 2_000, hold_ns: 500, dilation: 1.8, ..PLAIN },
+        work: Work { think_ns: 150, hold_ns: 960, dilation: 1.8, ..PLAIN },
         hogs: 0,
     },
     Case {
         name: "dilated-3.75",
-        about: "500 ns in each section and 2 µs between epochs; every second thread takes 3.75 times as long",
+        about: "4 µs of critical sections an epoch; every second thread takes 3.75 times as long",
         threads: &[2, 8],
-        work: Work { think_ns: 2_000, hold_ns: 500, dilation: 3.75, ..PLAIN },
+        work: Work { think_ns: 150, hold_ns: 960, dilation: 3.75, ..PLAIN },
         hogs: 0,
     },
 ];

@@ -34,7 +34,18 @@ pub fn ns_per_tick() -> f64 {
 /// Burns CPU until `ticks` have passed since `begin`.
 #[inline]
 pub fn burn_until(begin: u64, ticks: u64) {
-    while now().wrapping_sub(begin) < ticks {}
+    while ordered_now().wrapping_sub(begin) < ticks {}
+}
+
+/// [`now`], read after everything before it has happened.
+#[inline(always)]
+fn ordered_now() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction is part of the architecture.
+    unsafe {
+        std::arch::x86_64::_mm_lfence();
+    }
+    now()
 }
 
 #[cfg(not(target_arch = "x86_64"))]

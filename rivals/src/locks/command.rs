@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use report::target::Verdict;
+use serde::Serialize;
 
 use super::case::{CASES, Case};
 use super::competitor::{COMPETITORS, measure};
 use super::round::{self, Entry, Plan};
 use super::run::Run;
 use super::table::{Row, rows, text};
+use super::verdict::verdicts;
 use crate::machine::{allowed_cpus, stay_on, stay_on_all};
 
 /// What `rivals locks` is given.
@@ -155,7 +158,7 @@ fn entries(options: &Options) -> Result<Vec<Entry>, String> {
     for rival in &options.rival {
         let (name, path) = rival.split_once('=').ok_or(format!("--rival {rival}: NAME=PATH is wanted"))?;
         let path = Path::new(path).canonicalize().map_err(|error| format!("--rival {rival}: {error}"))?;
-        let mut entry = plain(name, "glibc", true);
+        let mut entry = plain(name, "glibc", false);
         entry.preload = Some(path);
         all.push(entry);
     }
@@ -178,6 +181,8 @@ pub fn run(options: &Options) -> Result<(), String> {
         true => CASES.iter().collect(),
         false => options.case.iter().map(|name| case(name)).collect::<Result<_, _>>()?,
     };
+    // A file that cannot be written is known before the runs, not after them.
+    write(options, &[], &[])?;
     let mut all: Vec<Row> = Vec::new();
     for case in cases {
         let first = all.len();
@@ -187,12 +192,27 @@ pub fn run(options: &Options) -> Result<(), String> {
         }
         println!("{}: {} (medians of {} rounds)\n", case.name, case.about, options.repeats);
         println!("{}", text(&all[first..]));
+        // Whoever interrupts the rest keeps what has run.
+        write(options, &all, &[])?;
     }
-    if let Some(path) = &options.json {
-        let json = serde_json::to_string_pretty(&all).map_err(|error| error.to_string())?;
-        std::fs::write(path, json).map_err(|error| format!("{}: {error}", path.display()))?;
+    let verdicts = verdicts(&all);
+    if !verdicts.is_empty() {
+        println!("{}", report::target::table(&verdicts));
     }
-    Ok(())
+    write(options, &all, &verdicts)
+}
+
+/// What the file holds: every run, and what it means for the figures to reach.
+#[derive(Serialize)]
+struct File<'a> {
+    rows: &'a [Row],
+    targets: &'a [Verdict],
+}
+
+fn write(options: &Options, rows: &[Row], targets: &[Verdict]) -> Result<(), String> {
+    let Some(path) = &options.json else { return Ok(()) };
+    let json = serde_json::to_string_pretty(&File { rows, targets }).map_err(|error| error.to_string())?;
+    std::fs::write(path, json).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn compare(options: &Options, entries: &[Entry], case: &Case, threads: usize) -> Result<Vec<Row>, String> {

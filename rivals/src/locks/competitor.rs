@@ -26,7 +26,7 @@ pub trait Measured {
 pub struct Competitor {
     /// The name on the command line and in tables.
     pub name: &'static str,
-    /// Whether a thread that comes may overtake those that wait: the peers that throughput is compared with.
+    /// Whether throughput is compared with it: the stock mutexes whose newcomers overtake those that wait.
     pub barging: bool,
 }
 
@@ -52,8 +52,8 @@ competitors! {
     "parking_lot-fair", false, FairParkingLot;
     "glibc", true, Pthread<{ libc::PTHREAD_MUTEX_DEFAULT }>;
     "glibc-adaptive", true, Pthread<PTHREAD_MUTEX_ADAPTIVE_NP>;
-    "usync", true, usync::Mutex<()>;
-    "spin", true, spin::Mutex<()>;
+    "usync", false, usync::Mutex<()>;
+    "spin", false, spin::Mutex<()>;
     "tas", false, Ours<manx::lock::Tas>;
     "ttas", false, Ours<manx::lock::Ttas>;
     "ticket", false, Ours<manx::lock::Ticket>;

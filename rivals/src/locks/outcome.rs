@@ -14,7 +14,7 @@ pub enum Placement {
     Far,
     /// The probes before and after disagree.
     Mixed,
-    /// One CPU: there is nothing to probe.
+    /// One CPU, or one thread that works: where the other CPU is does not matter.
     Alone,
 }
 
@@ -50,14 +50,14 @@ pub struct Outcome {
     pub slowest_over_mean: f64,
     /// Epochs of the slowest thread over the fastest one's.
     pub slowest_over_fastest: f64,
-    /// Round trips of a cache line before and after the run; empty with one CPU.
+    /// Round trips of a cache line before and after the run; empty if that does not matter.
     pub round_trips_ns: Vec<f64>,
 }
 
 impl Outcome {
     /// Where the CPUs were.
     pub fn placement(&self) -> Placement {
-        let far = self.round_trips_ns.iter().filter(|&&ns| ns > FAR_NS).count();
+        let far = self.round_trips_ns.iter().filter(|&&ns| ns >= FAR_NS).count();
         match (self.round_trips_ns.len(), far) {
             (0, _) => Placement::Alone,
             (_, 0) => Placement::Near,

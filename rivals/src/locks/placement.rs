@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::machine::stay_on;
 
-/// A longer round trip means that the CPUs are far from each other.
-pub const FAR_NS: f64 = 200.0;
+/// From this round trip on the CPUs are far from each other.
+pub const FAR_NS: f64 = 150.0;
 /// Round trips in a batch.
 const BATCH: u64 = 25;
 /// Batches at most.

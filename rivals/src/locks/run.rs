@@ -112,16 +112,16 @@ impl Measured for &Run {
 impl Run {
     fn probe(&self) -> Result<Option<f64>, String> {
         match self.cpus[..] {
-            [first, second, ..] => round_trip_ns(first, second).map(Some),
+            [first, second, ..] if self.threads > 1 && !self.work.uncontended => {
+                round_trip_ns(first, second).map(Some)
+            }
             _ => Ok(None),
         }
     }
 
-    /// Whether a thread is slowed down: every second pair, so that both kinds are on every CPU; with two
-    /// threads, the second one.
+    /// Whether a thread is slowed down: every second one, so with two CPUs all of the second.
     fn is_little(&self, index: usize) -> bool {
-        let kind = if self.threads <= self.cpus.len() { index } else { index / self.cpus.len() };
-        self.work.dilation > 1.0 && kind % 2 == 1
+        self.work.dilation > 1.0 && index % 2 == 1
     }
 
     fn thread<L: Lock>(

@@ -110,11 +110,18 @@ pub fn text(rows: &[Row]) -> String {
             row.of(|run| run.slowest_over_fastest),
             row.of(|run| run.pair_ns),
         );
+        let pairs = || row.runs.iter().map(|run| run.pair_ns);
+        let (fastest, slowest) = (pairs().fold(f64::INFINITY, f64::min), pairs().fold(0.0, f64::max));
+        if slowest > 0.0 {
+            text += &format!("{:33} pair from {fastest:.2} to {slowest:.2} ns\n", "");
+        }
         if row.of(|run| run.little_part) > 0.0 {
             text += &format!(
-                "{:33} big p99 {:.1} µs, little p99 {:.1} µs, little's part {:.2}\n",
+                "{:33} big {:.0}/s, p99 {:.1} µs; little {:.0}/s, p99 {:.1} µs, part {:.2}\n",
                 "",
+                row.of(|run| run.epochs_per_s * (1.0 - run.little_part)),
                 us(|run| run.big.p99_ns),
+                row.of(|run| run.epochs_per_s * run.little_part),
                 us(|run| run.little.p99_ns),
                 row.of(|run| run.little_part),
             );
