@@ -66,14 +66,14 @@ pub const CASES: &[Case] = &[
         name: "dilated-1.8",
         about: "4 µs of critical sections an epoch; every second thread takes 1.8 times as long",
         threads: &[2, 8],
-        work: Work { think_ns: 150, hold_ns: 960, dilation: 1.8, ..PLAIN },
+        work: Work { think_ns: 150, hold_ns: 930, dilation: 1.8, ..PLAIN },
         hogs: 0,
     },
     Case {
         name: "dilated-3.75",
         about: "4 µs of critical sections an epoch; every second thread takes 3.75 times as long",
         threads: &[2, 8],
-        work: Work { think_ns: 150, hold_ns: 960, dilation: 3.75, ..PLAIN },
+        work: Work { think_ns: 150, hold_ns: 930, dilation: 3.75, ..PLAIN },
         hogs: 0,
     },
 ];

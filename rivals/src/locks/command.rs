@@ -111,6 +111,10 @@ pub fn child(child: &Child) -> Result<(), String> {
         cpus,
         pinned: !child.unpinned,
     };
+    // Whoever started this process may be gone before a lock hangs, or be a launcher that is killed in its place.
+    let limit = round::patience(run.time).as_secs() as u32 + 1;
+    // SAFETY: the call only sets a timer; the signal's default ends the process.
+    unsafe { libc::alarm(limit) };
     let outcome = measure(&child.lock, &run).ok_or_else(|| format!("no lock `{}`", child.lock))??;
     println!("{}", serde_json::to_string(&outcome).map_err(|error| error.to_string())?);
     Ok(())

@@ -66,3 +66,31 @@ impl Outcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_placement_is_what_both_probes_say() {
+        let of = |probes: &[f64]| {
+            let latency = Latency::default();
+            let outcome = Outcome {
+                epochs_per_s: 1.0,
+                pair_ns: 0.0,
+                all: latency,
+                big: latency,
+                little: latency,
+                little_part: 0.0,
+                slowest_over_mean: 1.0,
+                slowest_over_fastest: 1.0,
+                round_trips_ns: probes.to_vec(),
+            };
+            outcome.placement()
+        };
+        assert_eq!(of(&[149.0, 90.0]), Placement::Near);
+        assert_eq!(of(&[FAR_NS, 400.0]), Placement::Far);
+        assert_eq!(of(&[90.0, 400.0]), Placement::Mixed);
+        assert_eq!(of(&[]), Placement::Alone);
+    }
+}

@@ -78,6 +78,11 @@ pub fn run(program: &Path, entry: &Entry, plan: &Plan) -> Result<Outcome, String
     Ok(outcome)
 }
 
+/// How long a run may take: then it hangs.
+pub fn patience(time: Duration) -> Duration {
+    PATIENCE + time * 3
+}
+
 fn once(program: &Path, entry: &Entry, plan: &Plan) -> Result<Outcome, String> {
     let mut command = match entry.launcher.split_first() {
         Some((launcher, options)) => {
@@ -99,7 +104,7 @@ fn once(program: &Path, entry: &Entry, plan: &Plan) -> Result<Outcome, String> {
     };
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("could not be started: {error}"))?;
-    let limit = Instant::now() + PATIENCE + Duration::from_secs_f64(plan.seconds * 3.0);
+    let limit = Instant::now() + patience(Duration::from_secs_f64(plan.seconds));
     // What a child prints fits into a pipe, so it is read after the end.
     let status = loop {
         match child.try_wait().map_err(|error| error.to_string())? {

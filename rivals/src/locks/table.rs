@@ -99,16 +99,16 @@ pub fn text(rows: &[Row]) -> String {
             .fold(f64::NAN, f64::max);
         let us = |value: fn(&Outcome) -> f64| row.of(value) / 1e3;
         text += &format!(
-            "{head} {:4} {rate:11.0} {:>8.2} {:9.2} {:9.2} {:9.1} {:10.1} {:7.2} {:7.2} {:8.2}\n",
+            "{head} {:4} {rate:11.0} {:>8} {:>9} {:>9} {:>9} {:>10} {:7.2} {:7.2} {:>8}\n",
             row.runs.len(),
-            rate / best,
-            us(|run| run.all.p50_ns),
-            us(|run| run.all.p99_ns),
-            us(|run| run.all.p999_ns),
-            us(|run| run.all.max_ns),
+            cell(rate / best, 2),
+            cell(us(|run| run.all.p50_ns), 2),
+            cell(us(|run| run.all.p99_ns), 2),
+            cell(us(|run| run.all.p999_ns), 1),
+            cell(us(|run| run.all.max_ns), 1),
             row.of(|run| run.slowest_over_mean),
             row.of(|run| run.slowest_over_fastest),
-            row.of(|run| run.pair_ns),
+            cell(row.of(|run| run.pair_ns), 2),
         );
         let pairs = || row.runs.iter().map(|run| run.pair_ns);
         let (fastest, slowest) = (pairs().fold(f64::INFINITY, f64::min), pairs().fold(0.0, f64::max));
@@ -128,4 +128,19 @@ pub fn text(rows: &[Row]) -> String {
         }
     }
     text
+}
+
+/// A figure, or a dash where the case has none or there is nobody to compare with.
+fn cell(value: f64, digits: usize) -> String {
+    if value > 0.0 { format!("{value:.digits$}") } else { "-".into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_case_lacks_is_a_dash() {
+        assert_eq!([cell(1.25, 1), cell(0.0, 2), cell(f64::NAN, 2)], ["1.2", "-", "-"]);
+    }
 }
