@@ -5,20 +5,24 @@
 //! order in the lock's queue can help them. A thread that yields can: if each runs for 100 µs
 //! and then lets the next one run, 32 threads on two CPUs all run every 1.6 ms.
 //!
-//! A yield costs half a microsecond, and more if caches are lost; so it happens where all of this holds:
-//! - the thread has just released a lock, so nobody waits for it while it is away;
-//! - it met contention at least [`CONTENTIONS_MIN`] times since it last gave its CPU away: threads that mostly do
-//!   something else are left alone;
-//! - it has run for a slice, which is between [`SLICE_NS_MIN`] and [`SLICE_NS_MAX`]: so long that slice times
-//!   time away is [`PRODUCT`]. Few threads are interrupted seldom, and many get their turn soon. Threads on one
-//!   CPU come to the same slice by this: who has a shorter one than the others is away for longer than they are
-//!   only by the difference, and a rule with a threshold would leave it there.
+//! A yield costs half a microsecond, and more if caches are lost, and the thread's current piece of work waits meanwhile.
+//! So it happens only after a release, when nobody waits for the thread, and only as often as it pays:
+//!
+//! | of its time since it last gave its CPU away, the thread waited for locks | it yields after |
+//! | --- | --- |
+//! | at least an eighth | a slice, between [`SLICE_NS_MIN`] and [`SLICE_NS_MAX`], see below |
+//! | at least a 64th | [`SLICE_NS_LIGHT`]: most pieces of work are never interrupted |
+//! | less | never: its locks have nothing to do with how long it waits |
+//!
+//! A slice is so long that slice times time away is [`PRODUCT`]: few threads are interrupted seldom, and many get their
+//! turn soon. Threads on one CPU come to the same slice by this. (A rule with a threshold would leave a thread
+//! whose slice is shorter than the others' where it is.)
 //!
 //! # Beside strangers
 //! A thread that yields forfeits the rest of its slice, some milliseconds, to whoever does not yield:
 //! beside a program that computes, a program that yields gets almost nothing. So, while threads are away for long, the
 //! process looks from time to time at how much CPU it got; if that is less than [`SHARE_LOW_PERCENT`] of its
-//! CPUs, its threads ask the scheduler for slices of [`SHORT_NS`], of which little can be forfeited, and
+//! CPUs, its threads ask the scheduler for slices of [`SHORT_NS`], of which little can be forfeited, and yield seldom; they
 //! give them back when the share has been above [`SHARE_HIGH_PERCENT`] again. (On kernels that know no slices of
 //! different lengths, before 6.12, a yield forfeits next to nothing.)
 //!
@@ -39,8 +43,12 @@ const PRODUCT: u64 = 100_000 * 800_000;
 /// A thread that was away for more than this sat out a whole slice of somebody who does not yield, or there
 /// are very many threads.
 const AWAY_NS_STRANGE: u64 = 2_000_000;
-/// How often a thread must meet contention within its slice, to yield at the end.
-pub const CONTENTIONS_MIN: u32 = 2;
+/// How long a thread runs before it yields that waits for locks little, or beside strangers.
+pub const SLICE_NS_LIGHT: u64 = 800_000;
+/// Who waits for at least this part of its time waits much …
+const MUCH: u64 = 8;
+/// … and for less than this, hardly at all.
+const HARDLY: u64 = 64;
 
 /// What the process looks at is how much CPU it got in at least this time …
 const PERIOD_NS: u64 = 10_000_000;
@@ -51,7 +59,7 @@ const SHARE_LOW_PERCENT: u64 = 65;
 /// Above this share it is alone.
 const SHARE_HIGH_PERCENT: u64 = 92;
 /// The scheduler's slices beside strangers.
-const SHORT_NS: u64 = 200_000;
+const SHORT_NS: u64 = 1500_000;
 
 /// What the lock remembers of each thread; all-zero to begin with.
 #[derive(Debug, Default)]
@@ -63,8 +71,8 @@ pub struct Thread {
     pub(super) contended_ticks: Cell<u64>,
     /// How long it may run before it yields, in ticks.
     pub(super) slice_ticks: Cell<u32>,
-    /// Waits since `began_ticks`.
-    pub(super) contentions: Cell<u32>,
+    /// How long it has waited for locks since `began_ticks`, without sleeping.
+    waited_ticks: Cell<u32>,
     /// What a look at a lock's word costs, smoothed, in sixteenths of a tick.
     look: Cell<u32>,
     /// 1 if the scheduler was asked for short slices, 2 if it would not give them.
@@ -72,7 +80,7 @@ pub struct Thread {
 }
 
 platform::os_only! {
-    const _: () = assert!(size_of::<Thread>() == 40 || size_of::<Thread>() == 32);
+    const _: () = assert!(size_of::<Thread>() == 32);
 }
 
 impl Thread {
@@ -83,7 +91,7 @@ impl Thread {
                 began_ticks: Cell::new(0),
                 contended_ticks: Cell::new(0),
                 slice_ticks: Cell::new(0),
-                contentions: Cell::new(0),
+                waited_ticks: Cell::new(0),
                 look: Cell::new(0),
                 short: Cell::new(0),
             }
@@ -96,13 +104,19 @@ impl Thread {
             clock::init();
             self.begin(SLICE_NS_MAX);
         }
-        self.contentions.set(self.contentions.get().wrapping_add(1));
+    }
+
+    /// It has waited so long, without sleeping, until now.
+    pub(super) fn waited(&self, waited_ticks: u64, now_ticks: u64) {
+        let waited_ticks = u32::try_from(waited_ticks).unwrap_or(u32::MAX);
+        self.waited_ticks.set(self.waited_ticks.get().saturating_add(waited_ticks));
+        self.contended_ticks.set(now_ticks);
     }
 
     /// The thread has slept, so it has given its CPU away.
     pub(super) fn slept(&self) {
         self.began_ticks.set(ticks());
-        self.contentions.set(0);
+        self.waited_ticks.set(0);
     }
 
     fn begin(&self, slice_ns: u64) {
@@ -135,11 +149,17 @@ pub(super) fn maybe_yield(thread: &Thread) {
     if thread.slice_ticks.get() == 0 || !thread.is_over(now_ticks) {
         return;
     }
-    if thread.contentions.get() < CONTENTIONS_MIN {
+    let beside = BESIDE_STRANGERS.load(Ordering::Relaxed);
+    let ran_ticks = now_ticks.wrapping_sub(thread.began_ticks.get());
+    let waited_ticks = u64::from(thread.waited_ticks.get());
+    if (beside || waited_ticks * MUCH < ran_ticks) && ran_ticks < ns_to_ticks(SLICE_NS_LIGHT) {
+        return;
+    }
+    if waited_ticks * HARDLY < ran_ticks {
         thread.slept();
         return;
     }
-    if BESIDE_STRANGERS.load(Ordering::Relaxed) != (thread.short.get() == 1) {
+    if beside != (thread.short.get() == 1) {
         change_slice(thread);
     }
     yield_now();

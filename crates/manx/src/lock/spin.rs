@@ -27,7 +27,7 @@ use platform::cpu::pause;
 /// How many times the cost of a look lie between two.
 const LOOKS_APART: u64 = 40;
 /// The longest time between two looks.
-const APART_NS_MAX: u64 = 5_000;
+const APART_NS_MAX: u64 = 2_500;
 /// A waiter whose last wait was longer ago than this many times the time between two looks looks early.
 const LATELY: u64 = 32;
 /// How long a waiter spins before it sleeps.
@@ -39,7 +39,7 @@ const LIMIT_WOKEN_NS: u64 = 5_000;
 /// How long a waiter spins that is overdue, before it sleeps until it is served.
 const LIMIT_OVERDUE_NS: u64 = 20_000;
 /// One in so many waiters spins for the long limit whatever the lock has learnt.
-const PROBE: u32 = 16;
+const PROBE: u64 = 16;
 
 /// Where the score stands in the lock's second word.
 const SCORE_SHIFT: u32 = 16;
@@ -54,7 +54,7 @@ pub(super) fn until_acquired(word: &AtomicU32, side: &AtomicU32, thread: &Thread
     // Relaxed: a hint.
     let score = side.load(Ordering::Relaxed) >> SCORE_SHIFT & SCORE_MAX;
     let in_vain = if crate::wait::short_of_cpus() { SCORE_IN_VAIN_SHORT_OF_CPUS } else { SCORE_IN_VAIN };
-    let probes = thread.contentions.get().is_multiple_of(PROBE);
+    let probes = (thread.contended_ticks.get() >> 8).is_multiple_of(PROBE);
     let limit_ns = if score >= in_vain && !probes { LIMIT_SHORT_NS } else { LIMIT_NS };
     let acquired = spin(word, thread, to, limit_ns);
     learn(side, score, acquired);
@@ -109,7 +109,7 @@ fn spin(word: &AtomicU32, thread: &Thread, to: u32, limit_ns: u64) -> bool {
         let over = acquired || seen & MARKED != 0;
         let now_ticks = ticks();
         if over || now_ticks.wrapping_sub(began_ticks) > limit_ticks {
-            thread.contended_ticks.set(now_ticks);
+            thread.waited(now_ticks.wrapping_sub(began_ticks), now_ticks);
             return acquired;
         }
         thread.looked(now_ticks.wrapping_sub(before_ticks));
