@@ -194,7 +194,7 @@ pub fn wake_all(word: &AtomicU32) -> usize {
     wake(word, u32::MAX)
 }
 
-fn outcome(result: isize) -> Outcome {
+pub(crate) fn outcome(result: isize) -> Outcome {
     match check(result) {
         Err(libc::ETIMEDOUT) => Outcome::TimedOut,
         Err(libc::EAGAIN) => Outcome::Changed,

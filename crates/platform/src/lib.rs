@@ -16,6 +16,8 @@
 //! | thread-locals die with an execution there | [`thread_local!`] |
 
 pub mod atomic;
+#[cfg(target_arch = "x86_64")]
+pub mod cancel;
 pub mod cell;
 pub mod clock;
 pub mod cpu;

@@ -3,8 +3,10 @@
 //! [`start`] runs once, from whatever of ours is called first: our constructor, or a function that the
 //! constructor of another library called. It only reads the environment; the guard wakes later.
 
+#[cfg(target_arch = "x86_64")]
+use crate::lock;
 use crate::settings::{self, SETTINGS};
-use crate::{ARENA, guard, lock, process, sample, statistics, thread, trap};
+use crate::{ARENA, guard, process, sample, statistics, thread, trap};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use platform::clock;
 use platform::signal::{Change, change_mask};
@@ -90,12 +92,14 @@ extern "C" fn after_fork() {
 
 extern "C" fn after_fork_in_child() {
     thread::forked();
+    #[cfg(target_arch = "x86_64")]
     lock::fifo::forked();
     after_fork();
 }
 
 extern "C" fn constructor() {
     trap::calls::look_up();
+    #[cfg(target_arch = "x86_64")]
     lock::real::look_up();
     if start() && settings::guard() == Guard::Always {
         guard::wake();

@@ -59,7 +59,7 @@ const SHARE_LOW_PERCENT: u64 = 65;
 /// Above this share it is alone.
 const SHARE_HIGH_PERCENT: u64 = 92;
 /// The scheduler's slices beside strangers.
-const SHORT_NS: u64 = 1500_000;
+const SHORT_NS: u64 = 1_500_000;
 
 /// What the lock remembers of each thread; all-zero to begin with.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@
 //! the function proper, which is jumped to, so that the return address is still on top of the stack.
 
 use super::object::{Cond, Mutex};
-use super::{cond, mutex};
+use super::{cond, mutex, real};
 use core::ffi::c_int;
 use libc::{clockid_t, timespec};
 
@@ -111,4 +111,17 @@ plain! {
     pthread_cond_broadcast(variable: Cond) = cond::broadcast;
     /// Ends the life of a variable.
     pthread_cond_destroy(variable: Cond) = cond::destroy;
+}
+
+/// Begins the life of a variable, by the C library's newest version of this function: the oldest one clears eight bytes
+/// only.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_init(
+    variable: *mut Cond,
+    attributes: *const libc::pthread_condattr_t,
+) -> c_int {
+    real::init().map_or(libc::ENOSYS, |real| real(variable, attributes))
 }

@@ -12,7 +12,7 @@
 //! Invariants:
 //! 1. A node is reached by its successor and its predecessor only. The successor writes `next` once, before
 //!    it waits; the predecessor writes `state` last, and then touches the node no more.
-//! 2. A thread leaves [`acquire`] when its node is in the line no more: nobody behind it, and `tail` made empty, or the one
+//! 2. A thread leaves `acquire` when its node is in the line no more: nobody behind it, and `tail` made empty, or the one
 //!    behind it told that it is first.
 //!
 //! # Memory orderings

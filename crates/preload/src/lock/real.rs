@@ -49,6 +49,7 @@ real! {
         extern "C-unwind" fn(&Cond, &Mutex, clockid_t, *const timespec) -> c_int;
     signal = c"pthread_cond_signal": extern "C" fn(&Cond) -> c_int;
     broadcast = c"pthread_cond_broadcast": extern "C" fn(&Cond) -> c_int;
+    init = c"pthread_cond_init": extern "C" fn(*mut Cond, *const libc::pthread_condattr_t) -> c_int;
     destroy = c"pthread_cond_destroy": extern "C" fn(&Cond) -> c_int;
     setpshared = c"pthread_condattr_setpshared": extern "C" fn(*mut pthread_condattr_t, c_int) -> c_int;
     setclock = c"pthread_condattr_setclock": extern "C" fn(*mut pthread_condattr_t, clockid_t) -> c_int;
