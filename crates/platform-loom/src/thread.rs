@@ -55,11 +55,6 @@ pub fn timer_slack_ns() -> u64 {
     0
 }
 
-/// Asks for slices of the CPU of another length: there are none here.
-pub fn set_slice_ns(_slice_ns: u64) -> bool {
-    false
-}
-
 /// Starts a thread whose sleeps end on time.
 pub fn spawn_punctual<F, T>(run: F) -> JoinHandle<T>
 where

@@ -4,7 +4,7 @@
 //! alone, are no cancellation points, and run wherever code can run at all.
 
 use crate::clock::timespec;
-use crate::syscall::{check, syscall0, syscall1, syscall3, syscall4, syscall5};
+use crate::syscall::{check, syscall0, syscall1, syscall4, syscall5};
 
 pub use std::thread::{JoinHandle, spawn};
 
@@ -112,59 +112,6 @@ pub fn timer_slack_ns() -> u64 {
     check(result).map_or(0, |slack| slack as u64)
 }
 
-/// `struct sched_attr`, in the size of its first version.
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime_ns: u64,
-    deadline_ns: u64,
-    period_ns: u64,
-}
-
-/// Asks the scheduler to let the calling thread run for `slice_ns` at a stretch (100,000 to 100,000,000), or
-/// for as long as everybody if it is 0; threads that it starts from now on inherit that. A shorter slice is
-/// no smaller share. Returns whether the thread now has such a slice: kernels before Linux 6.12 have one
-/// length for all, and threads with a real-time class have none.
-///
-/// ```
-/// use platform::thread;
-///
-/// std::thread::spawn(|| {
-///     if thread::set_slice_ns(1_000_000) {
-///         assert!(thread::set_slice_ns(0));
-///     }
-/// })
-/// .join()
-/// .unwrap();
-/// ```
-pub fn set_slice_ns(slice_ns: u64) -> bool {
-    let mut now = Attributes::default();
-    let size = size_of::<Attributes>();
-    let get = |place: &mut Attributes| {
-        let place = core::ptr::from_mut(place).addr();
-        // SAFETY: 0 stands for the calling thread; the kernel writes at most `size` bytes.
-        check(unsafe { syscall4(libc::SYS_sched_getattr, 0, place, size, 0) }).is_ok()
-    };
-    if !get(&mut now) || !matches!(now.policy as i32, libc::SCHED_OTHER | libc::SCHED_BATCH) {
-        return false;
-    }
-    if now.runtime_ns == 0 {
-        // A kernel that knows slices tells how long they are.
-        return false;
-    }
-    now.runtime_ns = slice_ns;
-    now.size = size as u32;
-    // SAFETY: 0 stands for the calling thread; the kernel reads the attributes, which are the thread's own but
-    // for the length of its slice.
-    let set = unsafe { syscall3(libc::SYS_sched_setattr, 0, core::ptr::from_ref(&now).addr(), 0) };
-    check(set).is_ok() && get(&mut now) && (slice_ns == 0 || now.runtime_ns == slice_ns)
-}
-
 /// Starts a thread whose sleeps end on time: its timer slack is [`PUNCTUAL_SLACK_NS`].
 ///
 /// ```
@@ -209,21 +156,6 @@ mod tests {
         });
         use SchedulingClass::{Batch, Idle, Normal};
         assert_eq!(classes.join().expect("runs"), [Normal, Batch, Idle, Batch]);
-    }
-
-    #[test]
-    fn a_slice_is_set_and_given_back_and_nothing_else_changes() {
-        let set = spawn(|| {
-            // SAFETY: changes the calling thread only.
-            unsafe { libc::setpriority(libc::PRIO_PROCESS, id(), 3) };
-            let set = set_slice_ns(500_000);
-            // SAFETY: only reads.
-            let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, id()) };
-            assert_eq!((nice, scheduling_class()), (3, SchedulingClass::Normal));
-            (set, set_slice_ns(0))
-        });
-        let (set, given_back) = set.join().expect("runs");
-        assert_eq!(set, given_back);
     }
 
     #[test]

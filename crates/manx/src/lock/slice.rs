@@ -19,19 +19,19 @@
 //! whose slice is shorter than the others' where it is.)
 //!
 //! # Beside strangers
-//! A thread that yields forfeits the rest of its slice, some milliseconds, to whoever does not yield:
-//! beside a program that computes, a program that yields gets almost nothing. So, while threads are away for long, the
-//! process looks from time to time at how much CPU it got; if that is less than [`SHARE_LOW_PERCENT`] of its
-//! CPUs, its threads ask the scheduler for slices of [`SHORT_NS`], of which little can be forfeited, and yield seldom; they
-//! give them back when the share has been above [`SHARE_HIGH_PERCENT`] again. (On kernels that know no slices of
-//! different lengths, before 6.12, a yield forfeits next to nothing.)
+//! A thread that yields forfeits the rest of the scheduler's slice, about a millisecond, to whoever does not yield: beside a program
+//! that computes, a program that yields every 100 µs gets almost nothing. So, while threads are away for long, the
+//! process looks from time to time at how much CPU it got. If that is less than [`SHARE_LOW_PERCENT`] of its CPUs, its
+//! threads yield no more often than after [`SLICE_NS_LIGHT`], until the share has been above [`SHARE_HIGH_PERCENT`] again.
+//! (Shorter slices of the scheduler's, which a thread can ask for since Linux 6.12, did no better, and would be inherited by
+//! programs that this one starts.)
 //!
 //! Invariant: a [`Thread`] is used by its own thread only.
 
 use core::cell::Cell;
 use platform::atomic::{AtomicBool, AtomicU64, Ordering};
 use platform::clock::{self, ns_to_ticks, ticks, ticks_to_ns};
-use platform::thread::{set_slice_ns, yield_now};
+use platform::thread::yield_now;
 use platform::{cpu, global};
 
 /// The shortest time that a thread runs before it yields.
@@ -58,8 +58,6 @@ const PERIOD_NS_MAX: u64 = 200_000_000;
 const SHARE_LOW_PERCENT: u64 = 65;
 /// Above this share it is alone.
 const SHARE_HIGH_PERCENT: u64 = 92;
-/// The scheduler's slices beside strangers.
-const SHORT_NS: u64 = 1_500_000;
 
 /// What the lock remembers of each thread; all-zero to begin with.
 #[derive(Debug, Default)]
@@ -75,8 +73,6 @@ pub struct Thread {
     waited_ticks: Cell<u32>,
     /// What a look at a lock's word costs, smoothed, in sixteenths of a tick.
     look: Cell<u32>,
-    /// 1 if the scheduler was asked for short slices, 2 if it would not give them.
-    short: Cell<u32>,
 }
 
 platform::os_only! {
@@ -93,7 +89,6 @@ impl Thread {
                 slice_ticks: Cell::new(0),
                 waited_ticks: Cell::new(0),
                 look: Cell::new(0),
-                short: Cell::new(0),
             }
         }
     }
@@ -159,28 +154,12 @@ pub(super) fn maybe_yield(thread: &Thread) {
         thread.slept();
         return;
     }
-    if beside != (thread.short.get() == 1) {
-        change_slice(thread);
-    }
     yield_now();
     let away_ns = ticks_to_ns(ticks().wrapping_sub(now_ticks));
     let slice_ns = ticks_to_ns(u64::from(thread.slice_ticks.get()));
     let fitting_ns = PRODUCT / away_ns.max(1);
     thread.begin(((slice_ns + fitting_ns.min(SLICE_NS_MAX)) / 2).max(SLICE_NS_MIN));
     look_around(away_ns >= AWAY_NS_STRANGE);
-}
-
-#[cold]
-fn change_slice(thread: &Thread) {
-    let wanted = BESIDE_STRANGERS.load(Ordering::Relaxed);
-    match (thread.short.get(), wanted) {
-        (0, true) => thread.short.set(if set_slice_ns(SHORT_NS) { 1 } else { 2 }),
-        (1, false) => {
-            set_slice_ns(0);
-            thread.short.set(0);
-        }
-        _ => {}
-    }
 }
 
 global! {
