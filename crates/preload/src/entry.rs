@@ -93,7 +93,10 @@ extern "C" fn after_fork() {
 extern "C" fn after_fork_in_child() {
     thread::forked();
     #[cfg(target_arch = "x86_64")]
-    lock::fifo::forked();
+    {
+        lock::fifo::forked();
+        lock::mutex::forked();
+    }
     after_fork();
 }
 

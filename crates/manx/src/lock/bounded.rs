@@ -169,6 +169,20 @@ pub fn try_acquire(word: &AtomicU32) -> bool {
     word.compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
 
+/// Takes an offer at once, although the caller has not waited. For the children of a fork only, where those that it was made to
+/// do not exist: elsewhere it is for those overdue.
+#[cold]
+pub fn try_take_offer(side: &AtomicU32) -> bool {
+    // Relaxed: the exchange decides.
+    let seen = side.load(Ordering::Relaxed);
+    let count = if seen & OVERDUE == 0 { 0 } else { OVERDUE_ONE };
+    // Acquire pairs with the release in `offer` (Invariant 1).
+    seen & OFFERED != 0
+        && side
+            .compare_exchange(seen, (seen & !OFFERED) - count, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+}
+
 /// Releases the lock, if nobody has to be told.
 #[inline(always)]
 pub fn try_release(word: &AtomicU32) -> bool {

@@ -29,6 +29,9 @@ const SLEEPERS: u32 = 2;
 /// How often a waiter looks before it sleeps.
 const SPINS: u32 = 200;
 
+/// How long a holder sleeps at a time for a successor that was preempted between two instructions.
+const SLEEP_NS: u64 = 20_000;
+
 /// `state`: somebody is before this one.
 const WAITING: u32 = 0;
 /// The same, and it sleeps.
@@ -77,10 +80,11 @@ pub(super) fn acquire(mutex: &Mutex) {
     let mut next = node.next.load(Ordering::Acquire);
     let mut looks = 0_u32;
     while next.is_null() {
-        // It has entered, and is about to say so: a few instructions, unless it was preempted there.
-        looks += 1;
+        // It has entered, and is about to say so: a few instructions, unless it was preempted there. Then a real-time
+        // thread that merely yielded would never let it run.
+        looks = looks.saturating_add(1);
         if looks > SPINS {
-            platform::thread::yield_now()
+            platform::thread::sleep_ns(SLEEP_NS)
         } else {
             cpu::pause()
         }

@@ -32,7 +32,7 @@ mod cond;
 pub mod exports;
 pub mod fifo;
 pub mod mode;
-mod mutex;
+pub mod mutex;
 pub mod object;
 pub mod real;
 pub mod statistics;

@@ -9,6 +9,7 @@ use super::{fifo, mode, real, statistics};
 use crate::statistics::wanted;
 use crate::thread;
 use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, Ordering};
 use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, ENOSYS, EPERM, ETIMEDOUT, clockid_t, timespec};
 use manx::lock::bounded::{self, Acquired, TimedOut, UNBOUNDED_NS, Wait};
 use platform::clock;
@@ -55,6 +56,22 @@ pub(super) fn clock_of(number: clockid_t) -> Result<Clock, c_int> {
         libc::CLOCK_MONOTONIC => Ok(Clock::Monotonic),
         _ => Err(EINVAL),
     }
+}
+
+/// Whether this process is the child of a fork: whoever waited then is not there, but counted in the mutexes.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+
+/// In the child of a fork.
+pub fn forked() {
+    IS_CHILD.store(true, Ordering::Relaxed);
+}
+
+/// Takes the mutex if it is free, or on offer to somebody who is not there.
+#[inline]
+fn take(mutex: &Mutex) -> bool {
+    // Relaxed: set before the child has a second thread.
+    bounded::try_acquire(&mutex.word)
+        || IS_CHILD.load(Ordering::Relaxed) && bounded::try_take_offer(&mutex.side)
 }
 
 /// Locks; `taker` is where the program's call returns to.
@@ -117,8 +134,7 @@ unsafe fn lock_within(mutex: &Mutex, kind: Kind, limit: Limit, taker: usize, use
         Kind::ErrorCheck if mutex.is_owned_by(me) => return EDEADLK,
         _ => {}
     }
-    let free =
-        if mode::get() == Lock::Fifo { fifo::try_acquire(mutex) } else { bounded::try_acquire(&mutex.word) };
+    let free = if mode::get() == Lock::Fifo { fifo::try_acquire(mutex) } else { take(mutex) };
     if !free {
         // Only who has to wait is told that its limit is none.
         // SAFETY: the caller's promise.
@@ -173,7 +189,7 @@ pub(super) fn trylock(mutex: &Mutex) -> c_int {
     if kind == Kind::Recursive && mutex.is_owned_by(me) {
         return if mutex.enter() { 0 } else { EAGAIN };
     }
-    if !bounded::try_acquire(&mutex.word) {
+    if !take(mutex) {
         return EBUSY;
     }
     mutex.own(me, 1);
