@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::thread;
 use manx_loom::lock::bounded::{
-    self, Acquired, MARKED, OFFERED, OVERDUE_ONE, Thread, TimedOut, UNBOUNDED_NS, Wait,
+    self, Acquired, MARKED, OFFERED, OVERDUE_ONE, STANDBY, Thread, TimedOut, UNBOUNDED_NS, Wait,
 };
 use platform::futex::{Clock, Deadline};
 
@@ -77,7 +77,8 @@ impl Lock {
     /// Nobody holds it, waits or is counted; so many have passed.
     fn assert_left(&self, passed: u32) {
         assert_eq!(self.word.load(Ordering::Relaxed), 0, "free");
-        assert_eq!(self.side.load(Ordering::Relaxed) & 0xffff, 0, "nobody is counted, nothing on offer");
+        let side = self.side.load(Ordering::Relaxed);
+        assert_eq!(side & (0xffff | STANDBY), 0, "nobody is counted or stands by, nothing on offer");
         // SAFETY: all other threads have been joined.
         self.passed.with(|all| assert_eq!(unsafe { *all }, passed));
     }
@@ -121,6 +122,26 @@ fn three_that_are_overdue_take_turns() {
 fn those_overdue_and_those_who_barge_take_turns() {
     take_turns(2, &[BARGING, OVERDUE, BARGING]);
     take_turns(2, &[OVERDUE, BARGING, OVERDUE]);
+}
+
+/// Two who wait, while a third takes the lock again and again, so that who is woken is woken in vain. (A wait
+/// with a limit is never woken here: those who stand by and give up are `manx-shuttle`'s.)
+#[test]
+fn who_stands_by_forgets_no_sleeper() {
+    check(2, || {
+        let lock = Lock::with(0, bounded::about_to_stand_by());
+        let others: Vec<_> = (0..2)
+            .map(|_| {
+                let lock = Arc::clone(&lock);
+                thread::spawn(move || assert!(lock.with_lock(&BARGING)))
+            })
+            .collect();
+        (0..2).for_each(|_| assert!(lock.with_lock(&BARGING)));
+        for other in others {
+            other.join().unwrap();
+        }
+        lock.assert_left(4);
+    });
 }
 
 #[test]

@@ -8,7 +8,7 @@
 mod common;
 
 use common::together;
-use manx_shuttle::lock::bounded::{self, MARKED, OVERDUE_ONE, Thread, UNBOUNDED_NS, Wait};
+use manx_shuttle::lock::bounded::{self, MARKED, OVERDUE_ONE, STANDBY, Thread, UNBOUNDED_NS, Wait};
 use platform::explore::check;
 use platform::futex::{self, Clock, Deadline};
 use platform::site;
@@ -77,7 +77,8 @@ impl Lock {
 
     fn assert_left(&self, passed: u32) {
         assert_eq!(self.word.load(Ordering::Relaxed), 0, "free");
-        assert_eq!(self.side.load(Ordering::Relaxed) & 0xffff, 0, "nobody is counted, nothing on offer");
+        let side = self.side.load(Ordering::Relaxed);
+        assert_eq!(side & (0xffff | STANDBY), 0, "nobody is counted or stands by, nothing on offer");
         assert_eq!(self.passed.load(Ordering::Relaxed), passed);
     }
 }
@@ -125,6 +126,32 @@ fn limits_race_with_offers_and_leave_nothing_behind() {
         let passed = lock.passed.load(Ordering::Relaxed);
         assert!(passed >= ROUNDS);
         lock.assert_left(passed);
+    });
+}
+
+/// Sleepers that nothing but a wake-up ends, beside some that stand by and give up, or become overdue.
+#[test]
+fn who_stands_by_forgets_no_sleeper() {
+    check(site!(), || {
+        let lock = Lock::new(0, bounded::about_to_stand_by());
+        together(THREADS, &lock, |lock, number| {
+            for round in 0..ROUNDS {
+                let later_ns = u64::from(round + 1) * 40_000;
+                let (window_ns, limit_ns) = match number {
+                    0 | 1 => (UNBOUNDED_NS, None),
+                    2 => (UNBOUNDED_NS, Some(later_ns)),
+                    3 => (later_ns, None),
+                    _ => (later_ns, Some(2 * later_ns)),
+                };
+                let deadline = limit_ns.map(|limit_ns| Deadline {
+                    clock: Clock::Monotonic,
+                    ns: platform::clock::now_ns() + limit_ns,
+                });
+                let wait = Wait { window_ns: Some(window_ns), deadline, trusting: true };
+                assert!(lock.with_lock(&wait) || deadline.is_some());
+            }
+        });
+        lock.assert_left(lock.passed.load(Ordering::Relaxed));
     });
 }
 

@@ -22,7 +22,8 @@
 //! | [`OFFERED`] | nobody holds the lock, although `word` says so: it is on offer |
 //! | [`OVERDUE_ONE`] × n | so many waiters are overdue |
 //! | bit 15 | the next one that is woken and finds the lock taken is overdue at once ([`release_fair`]) |
-//! | 8 bits from bit 16 on | what the lock has learnt about spinning (`spin.rs`) |
+//! | 5 bits from bit 16 on | what the lock has learnt about spinning (`spin.rs`) |
+//! | 3 bits from bit 21 on | what it has learnt about waking, and [`STANDBY`]: a waiter looks by itself (`standby.rs`) |
 //! | 8 bits from bit 24 on | the lock's window, if it has one of its own ([`with_window_ns`]) |
 //!
 //! The values 0, 1 and 2 are those of the GNU C library's own mutexes, whose functions may work on the same
@@ -35,8 +36,8 @@
 //! served without delay, and then sleeps on `side`. The kernel's queues are first in, first out.
 //!
 //! # Release
-//! From 1 to 0 nobody needs to know. From 2 to 0 one sleeper is woken, and whoever runs may take the lock before
-//! it comes. With a mark and a count, `side` becomes `OFFERED`, `word` stays as it is, and one of those
+//! From 1 to 0 nobody needs to know. From 2 to 0 one sleeper is woken, unless one stands by, and whoever runs may take
+//! the lock before it comes. With a mark and a count, `side` becomes `OFFERED`, `word` stays as it is, and one of those
 //! overdue is woken. Whoever takes the offer counts one down.
 //!
 //! # Invariants
@@ -51,6 +52,11 @@
 //!    release that sees the mark reads the count; one that finds no count takes the mark away, and reads
 //!    the count again (a full fence between) before it frees. So either the release sees the count, or the
 //!    waiter sees that the mark is gone and sets it again, and the step to 0 fails.
+//! 5. While `STANDBY` is set, the waiter that set it last looks at `word` from time to time. It takes the bit away
+//!    when it holds the lock and has left 2 behind, or marks `word` afterwards (a full fence between). So a
+//!    release that saw the bit and woke nobody leaves the sleepers to somebody who comes: if the bit was
+//!    taken away since, then either `word` has changed, so that the step to 0 fails, or it was 0 when it was to be marked,
+//!    and whoever was to mark it has it.
 //!
 //! # The bound
 //! A waiter sleeps for at most its window, gets a CPU after some time in the run queue, and is then one of n
@@ -69,13 +75,15 @@
 //! `word`, or on `side` for an offer. What orders the count against the mark are two fences (Invariant 4). The kernel
 //! compares a word again before it lets a thread sleep on it.
 
-use super::slice;
-use super::spin;
+use super::window::window_ns;
+use super::{slice, spin, standby};
 use platform::atomic::{AtomicU32, Ordering, fence};
 use platform::clock;
 use platform::futex::{self, Clock, Deadline, Outcome};
 
 pub use super::slice::Thread;
+pub use super::standby::{STANDBY, about_to_stand_by, forked};
+pub use super::window::{UNBOUNDED_NS, WINDOW_NS, WINDOW_NS_MAX, with_window_ns};
 
 /// `word`: held.
 const HELD: u32 = 1;
@@ -95,44 +103,8 @@ const OVERDUE: u32 = 0x7fff & !OFFERED;
 /// `side`: the next waiter that was woken and finds the lock taken is overdue at once.
 const FAIR: u32 = 0x8000;
 
-/// How long a waiter may be overtaken unless somebody says otherwise.
-pub const WINDOW_NS: u64 = 1_000_000;
-/// For [`Wait::window_ns`]: may be overtaken for ever.
-pub const UNBOUNDED_NS: u64 = u64::MAX;
 /// The longest time after which a sleeper with a window looks for itself.
 const PATIENCE_NS_MAX: u64 = 1_000_000_000;
-
-/// Where a lock's own window stands in `side`: 0 for none, [`CODE_UNBOUNDED`], or 4 e + m for
-/// (4 + m) 2^e ns.
-const CODE_SHIFT: u32 = 24;
-const CODE_UNBOUNDED: u32 = 0xff;
-
-/// What `side` begins as for a lock with a window of its own, of at least 5 ns. It is rounded up to three binary
-/// digits, that is by less than a quarter.
-pub const fn with_window_ns(window_ns: u64) -> u32 {
-    let code = if window_ns > WINDOW_NS_MAX {
-        CODE_UNBOUNDED
-    } else {
-        let window_ns = if window_ns < 5 { 5 } else { window_ns };
-        let exponent = window_ns.ilog2() - 2;
-        let mantissa = window_ns.div_ceil(1 << exponent);
-        // A mantissa of 8 is 4 with the next exponent, and the sum says so.
-        4 * exponent + mantissa as u32 - 4
-    };
-    code << CODE_SHIFT
-}
-
-/// The longest window that is a window: about six days. What is longer is without bound.
-pub const WINDOW_NS_MAX: u64 = 1 << 49;
-
-/// The window of the lock with this `side`.
-fn window_ns(side: u32) -> u64 {
-    match side >> CODE_SHIFT {
-        0 => WINDOW_NS,
-        CODE_UNBOUNDED => UNBOUNDED_NS,
-        code => u64::from(4 + code % 4) << (code / 4).min(60),
-    }
-}
 
 /// How to wait.
 #[derive(Clone, Copy, Debug, Default)]
@@ -223,7 +195,7 @@ pub fn acquire_slow(
 /// Releases a lock that [`try_release`] could not.
 #[cold]
 pub fn release_slow(word: &AtomicU32, side: &AtomicU32, thread: &Thread) {
-    release_and_wake(word, side);
+    release_and_wake(word, side, false);
     slice::maybe_yield(thread);
 }
 
@@ -233,13 +205,13 @@ pub fn release_slow(word: &AtomicU32, side: &AtomicU32, thread: &Thread) {
 pub fn release_fair(word: &AtomicU32, side: &AtomicU32) {
     // Relaxed: a hint, given while the lock is still held.
     side.fetch_or(FAIR, Ordering::Relaxed);
-    if release_and_wake(word, side) {
+    if release_and_wake(word, side, true) {
         platform::thread::yield_now();
     }
 }
 
-/// Returns whether somebody was woken.
-fn release_and_wake(word: &AtomicU32, side: &AtomicU32) -> bool {
+/// Returns whether somebody was woken; `surely`: even if somebody stands by.
+fn release_and_wake(word: &AtomicU32, side: &AtomicU32, surely: bool) -> bool {
     loop {
         // Relaxed: what is decided by it is checked by the steps below.
         let seen = word.load(Ordering::Relaxed);
@@ -256,8 +228,10 @@ fn release_and_wake(word: &AtomicU32, side: &AtomicU32) -> bool {
             }
             continue;
         }
+        // Invariant 5, and before the step, because of Invariant 2.
+        let wakes = seen == SLEEPERS && (surely || !standby::is_there(side));
         if word.compare_exchange(seen, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
-            return seen == SLEEPERS && futex::wake(word, 1) > 0;
+            return wakes && futex::wake(word, 1) > 0;
         }
     }
 }
@@ -314,14 +288,15 @@ impl Waiter<'_> {
                 Outcome::TimedOut => self.check_deadline()?,
                 Outcome::Woken => {
                     self.got.sleeps += 1;
-                    // Relaxed, here and below: a hint. Whoever takes it away is overdue.
-                    if self.side.load(Ordering::Relaxed) & FAIR != 0
-                        && self.side.fetch_and(!FAIR, Ordering::Relaxed) & FAIR != 0
-                    {
+                    if self.is_next() {
                         return Ok(self.take_or_mark(SLEEPERS).is_none());
                     }
                     if spin::after_sleep(self.word, self.thread, SLEEPERS) {
+                        standby::found_free(self.side);
                         return Ok(true);
+                    }
+                    if standby::woken_in_vain(self.side) {
+                        return self.stand_by(window_end_ns);
                     }
                 }
                 Outcome::Changed | Outcome::Interrupted => {}
@@ -332,6 +307,43 @@ impl Waiter<'_> {
                 let same = (now ^ offered) & (OVERDUE | OFFERED) == 0;
                 let stale = offered & OFFERED != 0 && same && !self.wait.trusting;
                 return Ok(stale && self.accept(now));
+            }
+        }
+    }
+
+    /// Whether this one is overdue at once, because of a fair release.
+    fn is_next(&self) -> bool {
+        // Relaxed: a hint.
+        self.side.load(Ordering::Relaxed) & FAIR != 0
+            && self.side.fetch_and(!FAIR, Ordering::Relaxed) & FAIR != 0
+    }
+
+    /// Looks now and then until the lock was acquired (true) or the window is over (false).
+    fn stand_by(&mut self, window_end_ns: u64) -> Result<bool, TimedOut> {
+        let nobody = AtomicU32::new(0);
+        let mut quiet_ns = standby::QUIET_NS_MIN;
+        loop {
+            let until_ns = clock::now_ns().saturating_add(quiet_ns).min(window_end_ns);
+            self.sleep(&nobody, 0, Some(Deadline { clock: Clock::Monotonic, ns: until_ns }));
+            self.got.sleeps += 1;
+            quiet_ns = (quiet_ns * 2).min(standby::QUIET_NS_MAX);
+            // Acquire pairs with the release of whoever made it 0.
+            let was_free =
+                self.word.compare_exchange(0, SLEEPERS, Ordering::Acquire, Ordering::Relaxed).is_ok();
+            if was_free {
+                standby::found_free(self.side);
+            }
+            if was_free || spin::after_sleep(self.word, self.thread, SLEEPERS) {
+                standby::ends(self.side);
+                return Ok(true);
+            }
+            let timed_out = self.check_deadline();
+            if timed_out.is_err() || self.is_next() || clock::now_ns() >= window_end_ns {
+                standby::ends(self.side);
+                // Invariant 5.
+                fence(Ordering::SeqCst);
+                let acquired = self.take_or_mark(SLEEPERS | MARKED).is_none();
+                return if acquired { Ok(true) } else { timed_out.map(|()| false) };
             }
         }
     }
@@ -479,22 +491,5 @@ impl Waiter<'_> {
             Some(deadline) if deadline.left_ns() == 0 => Err(TimedOut),
             _ => Ok(()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_window_is_kept_to_three_digits() {
-        assert_eq!(window_ns(0), WINDOW_NS);
-        for window in [5, 6, 7, 8, 9, 1000, 1_000_000, 1_048_576, 3_000_000_000, WINDOW_NS_MAX] {
-            let kept = window_ns(with_window_ns(window));
-            assert!((window..=window + window / 4).contains(&kept), "{window} became {kept}");
-        }
-        assert_eq!(window_ns(with_window_ns(0)), 5);
-        assert_eq!(window_ns(with_window_ns(UNBOUNDED_NS)), UNBOUNDED_NS);
-        assert_eq!(with_window_ns(1_000_000) & 0xff_ffff, 0, "nothing else is touched");
     }
 }

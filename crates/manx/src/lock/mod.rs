@@ -19,9 +19,11 @@ pub mod rwlock;
 mod shfl;
 mod slice;
 mod spin;
+mod standby;
 mod tas;
 mod ticket;
 mod ttas;
+mod window;
 
 pub use class::{Class, class_of_this_thread, set_class_of_this_thread};
 pub use condvar::RawCondvar;

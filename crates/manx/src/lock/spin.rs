@@ -11,7 +11,7 @@
 //!
 //! How long spinning may go on for has one limit, [`LIMIT_NS`], and a shorter one, [`LIMIT_SHORT_NS`], for a lock whose
 //! waiters spun in vain again and again, or a process that is short of CPUs and whose waiters spun in vain
-//! lately. The lock remembers that in a byte of its second word, the *score*: it goes up by a quarter of what is
+//! lately. The lock remembers that in five bits of its second word, the *score*: it goes up by a quarter of what is
 //! missing when a waiter spun in vain, and down by an eighth when not. One in [`PROBE`] waiters spins the long limit
 //! nevertheless, so that the lock learns when that changes.
 //!
@@ -31,7 +31,7 @@ const APART_NS_MAX: u64 = 2_500;
 /// A waiter whose last wait was longer ago than this many times the time between two looks looks early.
 const LATELY: u64 = 32;
 /// How long a waiter spins before it sleeps.
-const LIMIT_NS: u64 = 40_000;
+const LIMIT_NS: u64 = 10_000;
 /// The same where that was in vain again and again.
 const LIMIT_SHORT_NS: u64 = 5_000;
 /// How long a waiter spins that was woken and did not find the lock free.
@@ -43,11 +43,11 @@ const PROBE: u64 = 16;
 
 /// Where the score stands in the lock's second word.
 const SCORE_SHIFT: u32 = 16;
-const SCORE_MAX: u32 = 0xff;
+const SCORE_MAX: u32 = 0x1f;
 /// From this score on the limit is short.
-const SCORE_IN_VAIN: u32 = 192;
+const SCORE_IN_VAIN: u32 = 24;
 /// The same in a process that is short of CPUs.
-const SCORE_IN_VAIN_SHORT_OF_CPUS: u32 = 64;
+const SCORE_IN_VAIN_SHORT_OF_CPUS: u32 = 8;
 
 /// Spins until the lock could be taken (true) by making `word` `to`, or that does not seem to pay.
 pub(super) fn until_acquired(word: &AtomicU32, side: &AtomicU32, thread: &Thread, to: u32) -> bool {

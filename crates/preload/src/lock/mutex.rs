@@ -64,6 +64,7 @@ static IS_CHILD: AtomicBool = AtomicBool::new(false);
 /// In the child of a fork.
 pub fn forked() {
     IS_CHILD.store(true, Ordering::Relaxed);
+    bounded::forked();
 }
 
 /// Takes the mutex if it is free, or on offer to somebody who is not there.
