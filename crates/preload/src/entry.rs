@@ -15,6 +15,8 @@ use preload_abi::{OPTIONS_VARIABLE, SWITCH_VARIABLE};
 
 /// What [`start`] has done so far.
 static STATE: AtomicU32 = AtomicU32::new(NEW);
+/// The thread that reads the options, by its number in the kernel.
+static READER: AtomicU32 = AtomicU32::new(0);
 const NEW: u32 = 0;
 const STARTING: u32 = 1;
 const OFF: u32 = 2;
@@ -28,6 +30,8 @@ const _: () = assert!(STARTING < OFF && STARTING < ON);
 pub fn start() -> bool {
     match STATE.compare_exchange(NEW, STARTING, Ordering::Acquire, Ordering::Acquire) {
         Ok(_) => {
+            // Relaxed: only the reader itself has to find its number.
+            READER.store(platform::thread::id(), Ordering::Relaxed);
             let on = read_options();
             STATE.store(if on { ON } else { OFF }, Ordering::Release);
             on
@@ -40,6 +44,19 @@ pub fn start() -> bool {
 pub fn read() -> bool {
     start();
     STATE.load(Ordering::Acquire) > STARTING
+}
+
+/// Lets another thread that is reading the options finish. Returns at once if it is the calling thread itself that reads,
+/// further up its stack, and in any case after a tenth of a second: the child of a fork may have no such thread.
+pub fn wait_until_read() {
+    for _ in 0..100 {
+        if STATE.load(Ordering::Acquire) != STARTING
+            || READER.load(Ordering::Relaxed) == platform::thread::id()
+        {
+            return;
+        }
+        platform::thread::sleep_ns(clock::SECOND_NS / 1000);
+    }
 }
 
 fn read_options() -> bool {

@@ -25,7 +25,7 @@ use preload_abi::options::Lock;
 /// Whether the variable is ours.
 #[inline]
 fn is_ours(cond: &Cond) -> bool {
-    mode::get() != Lock::Glibc && !cond.is_shared()
+    mode::get_for_good() != Lock::Glibc && !cond.is_shared()
 }
 
 /// Waits to be signalled.

@@ -27,6 +27,22 @@ pub fn get() -> Lock {
     Lock::from_number(MODE.load(Ordering::Relaxed)).unwrap_or_else(decide)
 }
 
+/// The same for condition variables, which the C library and we keep differently: nobody may wait by one idea of them
+/// and be signalled by another. So a thread that comes while another one reads the options waits for it.
+#[inline]
+pub fn get_for_good() -> Lock {
+    Lock::from_number(MODE.load(Ordering::Relaxed)).unwrap_or_else(decide_for_good)
+}
+
+#[cold]
+fn decide_for_good() -> Lock {
+    #[cfg(not(test))]
+    if !crate::entry::read() {
+        crate::entry::wait_until_read();
+    }
+    decide()
+}
+
 #[cold]
 fn decide() -> Lock {
     #[cfg(not(test))]
