@@ -6,10 +6,8 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use manx_loom::lock::{
-    Class, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas,
-    set_class_of_this_thread,
-};
+use manx_loom::cpu::{Class, set_class_of_this_thread};
+use manx_loom::lock::{FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas};
 use platform::cell::UnsafeCell;
 
 /// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
@@ -185,7 +183,7 @@ fn the_shuffle_lock_moves_one_of_four_and_loses_nobody() {
         guarded.lock.lock();
         let others = [Class::Big, Class::Little, Class::Big].map(|class| {
             spawn(&guarded, move |guarded| {
-                set_class_of_this_thread(class);
+                set_class_of_this_thread(Some(class));
                 guarded.lock_and_add();
             })
         });
@@ -208,7 +206,7 @@ fn who_comes_behind_one_that_was_the_last_is_not_lost() {
         guarded.lock.lock();
         let others = [Class::Big, Class::Little, Class::Big].map(|class| {
             spawn(&guarded, move |guarded| {
-                set_class_of_this_thread(class);
+                set_class_of_this_thread(Some(class));
                 guarded.lock_and_add();
             })
         });

@@ -3,11 +3,13 @@
 //! When there are more threads than CPUs, a thread that could run often waits for one that cannot,
 //! because the waiter has its CPU. Each room of this crate deals with one face of that:
 //!
+//! - [`cpu`]: which cores are fast and which are slow.
 //! - [`lock`]: who gets a lock when those whose turn it would be cannot run.
 //! - [`wait`]: how a loop waits for something that another thread does.
 //!
 //! The source says nothing about the machine but `use platform::…`, so a model checker runs these very
 //! lines (the package `manx-loom`), and so does a sampler of schedules (`manx-shuttle`).
 
+pub mod cpu;
 pub mod lock;
 pub mod wait;

@@ -15,6 +15,12 @@ macro_rules! os_only {
     ($($item:item)*) => {};
 }
 
+/// Items that exist on twins only, such as this.
+#[macro_export]
+macro_rules! twins_only {
+    ($($item:item)*) => { $($item)* };
+}
+
 /// Declares a static, private to its module, that begins anew with each execution.
 #[macro_export]
 macro_rules! global {

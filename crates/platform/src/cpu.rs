@@ -6,7 +6,9 @@
 //! would keep the program from starting on older systems. Where they are missing, `sched_getcpu` answers.
 
 use crate::atomic::{AtomicI64, Ordering};
-use crate::syscall::syscall3;
+use crate::syscall::{check, syscall3};
+
+pub use crate::kind::{Kind, has_kinds, kind};
 
 /// Tells the CPU that this is a spin loop: it saves power, and leaves the core to its sibling.
 #[inline(always)]
@@ -27,7 +29,12 @@ pub fn count() -> usize {
 }
 
 /// The calling thread's affinity, a bit for each CPU; no bit if the kernel has more CPUs than fit.
-fn allowed() -> [u64; COUNT_MAX / 64] {
+///
+/// ```
+/// let cpu = platform::cpu::current();
+/// assert!(platform::cpu::allowed()[cpu / 64] & 1 << (cpu % 64) != 0);
+/// ```
+pub fn allowed() -> [u64; COUNT_MAX / 64] {
     let mut mask = [0; COUNT_MAX / 64];
     // SAFETY: 0 stands for the calling thread; the kernel writes at most the mask's size, and nothing at all
     // if it fails.
@@ -56,10 +63,37 @@ pub fn restrict(most: usize) -> usize {
             }
         }
     }
-    // SAFETY: 0 stands for the calling thread; the kernel reads the mask. It changes only where this thread
-    // runs; if a CPU was taken away meanwhile, the call fails and nothing changes.
-    unsafe { syscall3(libc::SYS_sched_setaffinity, 0, size_of_val(&mask), mask.as_ptr().addr()) };
+    bind(&mask);
     count()
+}
+
+/// Runs `look` once on each of these CPUs that the calling thread may run on, by binding the thread to it for a
+/// moment; afterwards it may run where it could before. Those that it cannot be bound to are left out.
+///
+/// ```
+/// let mut cpus = Vec::new();
+/// platform::cpu::on_each([0, 8000], |cpu| cpus.push((cpu, platform::cpu::current())));
+/// assert!(cpus.is_empty() || cpus == [(0, 0)]);
+/// ```
+pub fn on_each(cpus: impl IntoIterator<Item = usize>, mut look: impl FnMut(usize)) {
+    let before = allowed();
+    for cpu in cpus {
+        let Some(word) = before.get(cpu / 64) else { continue };
+        let mut mask = [0; COUNT_MAX / 64];
+        mask[cpu / 64] = word & 1 << (cpu % 64);
+        if mask[cpu / 64] != 0 && bind(&mask) {
+            look(cpu);
+        }
+    }
+    bind(&before);
+}
+
+/// Binds the calling thread to these CPUs; returns whether that was possible.
+fn bind(mask: &[u64; COUNT_MAX / 64]) -> bool {
+    // SAFETY: 0 stands for the calling thread; the kernel reads the mask. It changes only where this thread
+    // runs; if none of the CPUs is there any more, the call fails and nothing changes.
+    let result = unsafe { syscall3(libc::SYS_sched_setaffinity, 0, size_of_val(mask), mask.as_ptr().addr()) };
+    check(result).is_ok()
 }
 
 /// Where a thread's restartable-sequence area lies, counted from its thread pointer: [`NOT_ASKED`],
@@ -153,6 +187,21 @@ mod tests {
                     assert_eq!(count(), 1);
                 }
             }
+        })
+        .join()
+        .expect("each CPU in turn");
+    }
+
+    #[test]
+    fn each_cpu_is_visited_and_the_affinity_is_as_before() {
+        std::thread::spawn(|| {
+            let before = allowed();
+            let mut visited = Vec::new();
+            on_each((0..COUNT_MAX + 64).rev(), |cpu| {
+                assert_eq!((cpu, 1), (current(), count()));
+                visited.push(cpu);
+            });
+            assert_eq!((visited.len(), allowed()), (count(), before));
         })
         .join()
         .expect("each CPU in turn");

@@ -12,7 +12,7 @@
 //! | --- | --- |
 //! | a twin's atomics have no `const fn new` | [`const_fn!`] around constructors, [`global!`] around statics |
 //! | spinning hides lost wake-ups from a model checker | [`spin_bound`] around every number of spins |
-//! | layout and `const` tables exist here only | [`os_only!`] around them |
+//! | layout and `const` tables exist here only | [`os_only!`] around them, [`twins_only!`] around what stands for them |
 //! | thread-locals die with an execution there | [`thread_local!`] |
 
 pub mod atomic;
@@ -23,6 +23,7 @@ pub mod clock;
 pub mod cpu;
 pub mod file;
 pub mod futex;
+mod kind;
 mod macros;
 pub mod memory;
 pub mod signal;

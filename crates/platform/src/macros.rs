@@ -37,6 +37,18 @@ macro_rules! os_only {
     ($($item:item)*) => { $($item)* };
 }
 
+/// Items that exist on twins only: what stands there for something that makes sense on the machine alone.
+///
+/// ```
+/// platform::os_only! { const CPUS: &str = "the machine's"; }
+/// platform::twins_only! { const CPUS: &str = "made up"; }
+/// assert_eq!(CPUS, "the machine's");
+/// ```
+#[macro_export]
+macro_rules! twins_only {
+    ($($item:item)*) => {};
+}
+
 /// Declares a static, private to its module. On twins it begins anew with each execution.
 ///
 /// ```

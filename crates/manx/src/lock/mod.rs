@@ -5,7 +5,6 @@
 //! when another lock is better.
 
 pub mod bounded;
-mod class;
 pub mod condvar;
 mod futex_mutex;
 mod mcs;
@@ -25,7 +24,6 @@ mod ticket;
 mod ttas;
 mod window;
 
-pub use class::{Class, class_of_this_thread, set_class_of_this_thread};
 pub use condvar::RawCondvar;
 pub use futex_mutex::FutexMutex;
 pub use mcs::Mcs;

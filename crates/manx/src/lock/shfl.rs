@@ -48,7 +48,7 @@
 //! the head before it left them.
 
 use super::RawLock;
-use super::class::{Class, class_of_this_thread};
+use crate::cpu::{Class, class};
 use crate::wait::{Policy, Spin};
 use platform::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::ptr;
@@ -56,13 +56,14 @@ use std::ptr;
 /// The shuffle lock that lets `BIG` from big cores pass for one from a little core. Spins. See the module's text.
 ///
 /// ```
-/// use manx::lock::{Class, RawLock, Shfl, set_class_of_this_thread};
+/// use manx::cpu::{Class, set_class_of_this_thread};
+/// use manx::lock::{RawLock, Shfl};
 ///
 /// static LOCK: Shfl = Shfl::new(); // 10 to 1
 /// std::thread::scope(|scope| {
 ///     for class in [Class::Big, Class::Little] {
 ///         scope.spawn(move || {
-///             set_class_of_this_thread(class);
+///             set_class_of_this_thread(Some(class));
 ///             LOCK.lock();
 ///             // SAFETY: held by this thread.
 ///             unsafe { LOCK.unlock(()) };
@@ -129,11 +130,8 @@ impl<const BIG: u32> Shfl<BIG> {
 
     #[cold]
     fn lock_contended(&self) {
-        let place = Place {
-            next: AtomicPtr::new(ptr::null_mut()),
-            ready: AtomicBool::new(false),
-            class: class_of_this_thread(),
-        };
+        let place =
+            Place { next: AtomicPtr::new(ptr::null_mut()), ready: AtomicBool::new(false), class: class() };
         self.enter(&place);
         // Here it is the head, until it has left.
         let mut search = Search { wanted: self.count(place.class), seen: &place, found: false };
@@ -265,8 +263,8 @@ unsafe impl<const BIG: u32> RawLock for Shfl<BIG> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::set_class_of_this_thread;
     use super::*;
+    use crate::cpu::set_class_of_this_thread;
     use Class::{Big, Little};
     use platform::cell::UnsafeCell;
     use std::thread;
@@ -289,7 +287,7 @@ mod tests {
             let mut head: *const Place = ptr::null();
             for (number, &class) in classes.iter().enumerate() {
                 scope.spawn(move || {
-                    set_class_of_this_thread(class);
+                    set_class_of_this_thread(Some(class));
                     RawLock::lock(lock);
                     // SAFETY: this thread holds the lock.
                     guarded.order.with_mut(|order| unsafe { (*order).push(number) });

@@ -1,9 +1,7 @@
 //! The FIFO and unfair locks: who holds one sees what the holder before it wrote.
 
-use manx::lock::{
-    Class, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas,
-    set_class_of_this_thread,
-};
+use manx::cpu::{Class, set_class_of_this_thread};
+use manx::lock::{FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas};
 use platform::atomic::{AtomicU64, Ordering};
 use platform::cell::UnsafeCell;
 use platform::thread;
@@ -33,7 +31,7 @@ fn counts_alone<L: RawLock + 'static>() {
         .map(|number| {
             thread::spawn(move || {
                 let class = if number == 0 { Class::Little } else { Class::Big };
-                set_class_of_this_thread(class);
+                set_class_of_this_thread(Some(class));
                 guarded.arrived.fetch_add(1, Ordering::Relaxed);
                 for _ in 0..TURNS {
                     // One of them tries first, and now and then in vain.

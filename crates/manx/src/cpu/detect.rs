@@ -1,0 +1,156 @@
+//! Which classes of cores the machine tells, from the source that is believed most to the last resort.
+//!
+//! | source | what may be wrong with it |
+//! | --- | --- |
+//! | `cpuN/cpu_capacity` | the kernel schedules by it; flat where it does not |
+//! | `cpu_core/cpus`, `cpu_atom/cpus`, `cpu_lowpower/cpus` | Intel's hybrids only |
+//! | `cpuN/cpufreq/cpuinfo_max_freq` | equal cores differ by their bins; different ones may have the same |
+//! | `cpuN/acpi_cppc/highest_perf` | flat on some hybrids, a ranking of equal cores on others |
+//! | CPUID leaf 0x1A | each CPU has to be asked on itself, and in a virtual machine each question is an exit |
+//!
+//! The first source that tells a difference decides. One that shows all cores alike may just not know, so
+//! the next one is asked. A file that is missing or is not what it should be says nothing, and neither
+//! does a CPU that is offline: most of its files are gone. Virtual machines usually have none of these files, and
+//! then all CPUs are big.
+
+use super::classes::{Classes, Source, Step};
+use super::told::{BadClasses, Problem, VARIABLE};
+use super::CpuSet;
+use platform::cpu::{self, Kind};
+use platform::file::File;
+use std::ffi::CString;
+use std::path::Path;
+use std::str::FromStr;
+
+/// Where the kernel shows its machine.
+const ROOT: &str = "/sys";
+/// The longest list of CPUs that is read, in bytes: every second one of [`cpu::COUNT_MAX`].
+const LIST_BYTES_MAX: usize = 32 * 1024;
+/// The longest number that is read, in bytes.
+const NUMBER_BYTES_MAX: usize = 32;
+
+/// The files in which each CPU has a number, and which source that is.
+const NUMBERS: [(&str, fn(Step) -> Source); 3] = [
+    ("cpu_capacity", Source::Capacity),
+    ("cpufreq/cpuinfo_max_freq", Source::Frequency),
+    ("acpi_cppc/highest_perf", Source::Performance),
+];
+
+impl Classes {
+    /// What the machine whose `/sys` is at `root` tells, by its files alone.
+    ///
+    /// ```
+    /// use manx::cpu::Classes;
+    ///
+    /// let classes = Classes::detect("/sys".as_ref());
+    /// println!("{classes}, {}", classes.why());
+    /// # assert!(!classes.big().is_empty());
+    /// ```
+    pub fn detect(root: &Path) -> Classes {
+        let machine = Machine { root };
+        let cpus = machine.online().unwrap_or(CpuSet::EMPTY);
+        machine.classes(&cpus).unwrap_or_else(|| Classes::alike(cpus))
+    }
+
+    /// What this machine tells: by its files, and if they show no difference, by asking the CPUs. Listed are those that
+    /// are online.
+    ///
+    /// To ask them, the calling thread runs on each of them for a moment; only where the CPU says that it
+    /// has two kinds of cores.
+    pub fn of_this_machine() -> Classes {
+        let machine = Machine { root: Path::new(ROOT) };
+        let cpus = machine.online().unwrap_or_else(|| CpuSet::from_words(cpu::allowed()));
+        machine.classes(&cpus).or_else(|| by_kind(&cpus, kinds)).unwrap_or_else(|| Classes::alike(cpus))
+    }
+
+    /// What `MANX_CORES` says, if it is set.
+    ///
+    /// # Errors
+    /// It says something wrong. A program that its user may correct reports it; otherwise the variable is
+    /// as good as not set.
+    pub fn told() -> Result<Option<Classes>, BadClasses> {
+        let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };
+        let Some(text) = text.to_str() else {
+            return Err(BadClasses { part: text.to_string_lossy().into(), problem: Problem::NoText });
+        };
+        let classes = Classes::parse(text)?;
+        match (Machine { root: Path::new(ROOT) }).present() {
+            Some(present) => classes.on(&present).map(Some),
+            // Nothing to compare with.
+            None => Ok(Some(classes)),
+        }
+    }
+}
+
+/// A folder that looks like `/sys`.
+struct Machine<'a> {
+    root: &'a Path,
+}
+
+impl Machine<'_> {
+    fn online(&self) -> Option<CpuSet> {
+        ["online", "present", "possible"].into_iter().find_map(|name| self.cpus(name))
+    }
+
+    fn present(&self) -> Option<CpuSet> {
+        ["present", "possible", "online"].into_iter().find_map(|name| self.cpus(name))
+    }
+
+    fn cpus(&self, name: &str) -> Option<CpuSet> {
+        self.read(&format!("devices/system/cpu/{name}"), LIST_BYTES_MAX).filter(|cpus: &CpuSet| !cpus.is_empty())
+    }
+
+    /// What the first source says that shows a difference.
+    fn classes(&self, cpus: &CpuSet) -> Option<Classes> {
+        let [capacity, others @ ..] = NUMBERS;
+        self.by_number(cpus, capacity)
+            .or_else(|| self.by_lists(cpus))
+            .or_else(|| others.into_iter().find_map(|source| self.by_number(cpus, source)))
+    }
+
+    fn by_number(&self, cpus: &CpuSet, (name, source): (&str, fn(Step) -> Source)) -> Option<Classes> {
+        let number = |cpu| self.read(&format!("devices/system/cpu/cpu{cpu}/{name}"), NUMBER_BYTES_MAX);
+        let speeds: Vec<(usize, u64)> =
+            cpus.iter().filter_map(|cpu| number(cpu).map(|speed| (cpu, speed))).collect();
+        Classes::by_speed(cpus, &speeds, source)
+    }
+
+    fn by_lists(&self, cpus: &CpuSet) -> Option<Classes> {
+        let list = |name| {
+            let list: Option<CpuSet> = self.read(&format!("devices/{name}/cpus"), LIST_BYTES_MAX);
+            list.unwrap_or(CpuSet::EMPTY).intersection(cpus)
+        };
+        let big = list("cpu_core");
+        let little = list("cpu_atom").union(&list("cpu_lowpower"));
+        let differ = !big.is_empty() && !little.is_empty() && big.intersection(&little).is_empty();
+        differ.then(|| Classes::new(cpus, &little, Source::Lists))
+    }
+
+    /// What a file says, if it is there, is no longer than `bytes_max`, and says what it should.
+    fn read<T: FromStr>(&self, path: &str, bytes_max: usize) -> Option<T> {
+        let path = CString::new(self.root.join(path).into_os_string().into_encoded_bytes()).ok()?;
+        let mut bytes = vec![0; bytes_max + 1];
+        let length = File::open(&path).ok()?.read_at(&mut bytes, 0).ok()?;
+        if length > bytes_max {
+            return None;
+        }
+        std::str::from_utf8(&bytes[..length]).ok()?.trim().parse().ok()
+    }
+}
+
+/// By what each CPU says, when it is asked, that it is.
+fn by_kind(cpus: &CpuSet, kinds: impl FnOnce(&CpuSet) -> Vec<(usize, Kind)>) -> Option<Classes> {
+    let kinds = kinds(cpus);
+    let those = |kind| kinds.iter().filter(|&&(_, its)| its == kind).map(|&(cpu, _)| cpu).collect::<CpuSet>();
+    let (big, little) = (those(Kind::Performance), those(Kind::Efficient));
+    (!big.is_empty() && !little.is_empty()).then(|| Classes::new(cpus, &little, Source::Kind))
+}
+
+/// Asks each of these CPUs that the calling thread may run on.
+fn kinds(cpus: &CpuSet) -> Vec<(usize, Kind)> {
+    let mut kinds = Vec::new();
+    if cpu::has_kinds() {
+        cpu::on_each(cpus.iter(), |cpu| kinds.extend(cpu::kind().map(|kind| (cpu, kind))));
+    }
+    kinds
+}

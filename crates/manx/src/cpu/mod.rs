@@ -1,0 +1,104 @@
+//! Which cores are fast and which are slow.
+//!
+//! A lock that treats big and little cores differently asks for the class of the core that it runs on, each time
+//! that it has to wait. So [`class`] reads what the thread has said of itself, and otherwise one byte for the CPU
+//! on which it runs now, whose number the kernel keeps where a thread reads it without asking.
+//!
+//! The bytes are filled when somebody asks for the first time: by what `MANX_CORES` says, or by what the machine
+//! tells. [`Classes`] is the list itself: it can be told, detected below any folder that looks like `/sys`, and
+//! shown with the reason for it.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `set.rs` | a set of CPUs, as the kernel writes it |
+//! | `classes.rs` | which CPU is of which class, and why |
+//! | `told.rs` | the same in a user's words, and what is wrong with them |
+//! | `split.rs` | from speeds to two classes |
+//! | `detect.rs` | what the machine tells, in the order in which it is believed |
+//! | `table.rs` | the byte for each CPU |
+//!
+//! There are two classes, as in the paper that this is for (Liu and others, "Asymmetry-aware scalable locking",
+//! 2022). Of three or more kinds of cores the fast ones are big: the line is drawn at the widest step (`split.rs`).
+
+mod classes;
+mod set;
+mod split;
+mod told;
+platform::os_only! {
+    mod detect;
+    mod table;
+
+    pub use table::{class_of_this_cpu, set_classes};
+}
+
+pub use classes::{Classes, Source, Step};
+pub use set::{BadList, CpuSet};
+pub use split::STEP_PERCENT;
+pub use told::{BadClasses, Problem, VARIABLE};
+
+use std::cell::Cell;
+
+/// How fast a core is, compared with the others of its machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// As fast as they get, or nearly.
+    #[default]
+    Big,
+    /// Slower.
+    Little,
+}
+
+impl Class {
+    /// The class's name: `big` or `little`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Class::Big => "big",
+            Class::Little => "little",
+        }
+    }
+}
+
+platform::thread_local! {
+    static SAID: Cell<Option<Class>> = Cell::new(None);
+}
+
+platform::twins_only! {
+    /// The class of the CPU that the calling thread runs on: here all are big.
+    pub fn class_of_this_cpu() -> Class {
+        Class::Big
+    }
+}
+
+/// The class of core that the calling thread runs on: as the thread has said, or that of the CPU on which it
+/// is now.
+///
+/// ```
+/// use manx::cpu::{Class, class, set_class_of_this_thread};
+///
+/// set_class_of_this_thread(Some(Class::Little));
+/// assert_eq!(class(), Class::Little);
+/// ```
+#[inline]
+pub fn class() -> Class {
+    // A thread whose variables are gone has said nothing.
+    match SAID.try_with(Cell::get) {
+        Ok(Some(class)) => class,
+        _ => class_of_this_cpu(),
+    }
+}
+
+/// Says of which class the core is that the calling thread runs on, wherever it runs: to emulate slow cores,
+/// and for tests. `None` takes it back.
+///
+/// ```
+/// use manx::cpu::{Class, class, class_of_this_cpu, set_class_of_this_thread};
+///
+/// set_class_of_this_thread(Some(Class::Little));
+/// set_class_of_this_thread(None);
+/// # platform::cpu::restrict(1); // it stays where it is between the two calls
+/// assert_eq!(class(), class_of_this_cpu());
+/// ```
+pub fn set_class_of_this_thread(class: Option<Class>) {
+    // A thread whose variables are gone is about to end, and a class that it cannot keep is forgotten.
+    let _ = SAID.try_with(|it| it.set(class));
+}

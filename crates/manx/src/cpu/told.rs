@@ -1,0 +1,191 @@
+//! Classes in a user's words: `big:0-3,little:4-7`.
+//!
+//! The text is a list with commas, as the kernel writes lists of CPUs; a class's name and a colon before a part
+//! hold for the parts behind it too, so `little:0,2,big:1,3` means what it seems to. What is wrong is said with
+//! the part that is wrong and what to write instead.
+
+use super::classes::{Classes, Source};
+use super::set::BadList;
+use super::{Class, CpuSet};
+use std::fmt;
+
+/// The environment variable that says which CPU is of which class.
+pub const VARIABLE: &str = "MANX_CORES";
+
+/// A text that does not say which CPU is of which class.
+///
+/// ```
+/// use manx::cpu::Classes;
+///
+/// let error = Classes::parse("big:0-3,small:4-7").unwrap_err();
+/// let said = "`small:4-7`: there is no class `small`: write `big` or `little`";
+/// assert_eq!(error.to_string(), said);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadClasses {
+    /// The part of the text that is wrong.
+    pub part: String,
+    /// What is wrong with it.
+    pub problem: Problem,
+}
+
+/// What can be wrong with a text that says which CPU is of which class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// There is no text.
+    Empty,
+    /// CPUs without a class.
+    NoClass,
+    /// The class's name is none.
+    UnknownClass(String),
+    /// No list of CPUs.
+    List(BadList),
+    /// CPUs that are in the other class too.
+    Both,
+    /// CPUs that the machine does not have; it has these.
+    NotPresent {
+        /// The machine's CPUs.
+        machine: Box<CpuSet>,
+    },
+    /// Not even text.
+    NoText,
+}
+
+impl Classes {
+    /// Reads a text such as `big:0-3,little:4-7`. Whether the machine has these CPUs is not asked, and those that
+    /// are not named are in neither set: see [`Classes::on`].
+    ///
+    /// ```
+    /// use manx::cpu::{Class, Classes};
+    ///
+    /// let classes = Classes::parse("little:0,2,big:1,3").unwrap();
+    /// assert_eq!(classes.of(2), Class::Little);
+    /// ```
+    ///
+    /// # Errors
+    /// The text is no such thing; the error says which part of it, and what to write instead.
+    pub fn parse(text: &str) -> Result<Classes, BadClasses> {
+        let (mut big, mut little) = (CpuSet::EMPTY, CpuSet::EMPTY);
+        if text.trim().is_empty() {
+            return Err(BadClasses { part: String::new(), problem: Problem::Empty });
+        }
+        let mut class = None;
+        for part in text.split(',').map(str::trim) {
+            let bad = |problem| BadClasses { part: part.into(), problem };
+            let cpus = match part.split_once(':') {
+                Some((name, cpus)) => {
+                    class = Some(
+                        named(name.trim()).ok_or_else(|| bad(Problem::UnknownClass(name.trim().into())))?,
+                    );
+                    cpus
+                }
+                None => part,
+            };
+            let (own, other) = match class {
+                Some(Class::Big) => (&mut big, &little),
+                Some(Class::Little) => (&mut little, &big),
+                None => return Err(bad(Problem::NoClass)),
+            };
+            own.insert_range(cpus.trim()).map_err(|error| bad(Problem::List(error)))?;
+            let both = own.intersection(other);
+            if !both.is_empty() {
+                return Err(BadClasses { part: both.to_string(), problem: Problem::Both });
+            }
+        }
+        Ok(Classes::new(&big, &little, Source::Told))
+    }
+}
+
+fn named(name: &str) -> Option<Class> {
+    [Class::Big, Class::Little].into_iter().find(|class| class.name() == name)
+}
+
+impl std::str::FromStr for Classes {
+    type Err = BadClasses;
+
+    fn from_str(text: &str) -> Result<Classes, BadClasses> {
+        Classes::parse(text)
+    }
+}
+
+impl fmt::Display for BadClasses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const EXAMPLE: &str = "such as `big:0-3,little:4-7`";
+        let part = &self.part;
+        match &self.problem {
+            Problem::Empty => write!(f, "it is empty: write the CPUs of each class, {EXAMPLE}"),
+            Problem::NoText => write!(f, "it is no valid text: write the CPUs of each class, {EXAMPLE}"),
+            Problem::NoClass => write!(f, "`{part}`: of which class? Write it before the CPUs, {EXAMPLE}"),
+            Problem::UnknownClass(name) => {
+                write!(f, "`{part}`: there is no class `{name}`: write `big` or `little`")
+            }
+            Problem::List(error) => write!(f, "{error}"),
+            Problem::Both => write!(f, "{part} is big and little at once: name each CPU in one class only"),
+            Problem::NotPresent { machine } => {
+                write!(f, "CPU {part} is not in this machine: write CPUs among {machine}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BadClasses {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.problem {
+            Problem::List(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_read_and_written_back() {
+        for (text, written) in [
+            ("big:0-3,little:4-7", "big:0-3,little:4-7"),
+            ("little:4-7,big:0-3", "big:0-3,little:4-7"),
+            (" little : 0 , 2 ,big: 1,3 ", "big:1,3,little:0,2"),
+            ("big:0,big:1,little:2-3,2", "big:0-1,little:2-3"),
+            ("little:5", "little:5"),
+        ] {
+            let classes = Classes::parse(text).expect(text);
+            assert_eq!(classes.to_string(), written);
+            assert_eq!(written.parse(), Ok(classes));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_the_part_and_a_remedy() {
+        for (text, said) in [
+            ("", "it is empty: write the CPUs of each class, such as `big:0-3,little:4-7`"),
+            ("0-3,little:4", "`0-3`: of which class? Write it before the CPUs, such as `big:0-3,little:4-7`"),
+            ("big:0,medium:1", "`medium:1`: there is no class `medium`: write `big` or `little`"),
+            ("Big:0", "`Big:0`: there is no class `Big`: write `big` or `little`"),
+            ("big:", "`` is no CPU: write a number such as `3`, or a range such as `0-3`"),
+            ("big:0-3,", "`` is no CPU: write a number such as `3`, or a range such as `0-3`"),
+            ("big:all", "`all` is no CPU: write a number such as `3`, or a range such as `0-3`"),
+            ("little:3-1", "`3-1` is a range that runs backwards: write `1-3`"),
+            ("little:0-9000", "`0-9000`: no CPU has such a number: write one from 0 to 8191"),
+            ("big:0-3,little:2-7", "2-3 is big and little at once: name each CPU in one class only"),
+        ] {
+            assert_eq!(Classes::parse(text).unwrap_err().to_string(), said, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn those_not_named_are_of_the_class_not_named() {
+        let machine = "0-7".parse().unwrap();
+        for (text, written) in [
+            ("big:0-3", "big:0-3,little:4-7"),
+            ("little:0-1", "big:2-7,little:0-1"),
+            ("big:0,little:1", "big:0,2-7,little:1"),
+            ("big:0-7", "big:0-7"),
+        ] {
+            assert_eq!(Classes::parse(text).unwrap().on(&machine).unwrap().to_string(), written, "{text}");
+        }
+        let error = Classes::parse("big:0,little:7-8,12").unwrap().on(&machine).unwrap_err();
+        assert_eq!(error.to_string(), "CPU 8,12 is not in this machine: write CPUs among 0-7");
+    }
+}
