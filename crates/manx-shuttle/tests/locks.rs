@@ -7,9 +7,9 @@
 mod common;
 
 use common::together;
+use manx_shuttle::cpu::{Class, set_class_of_this_thread};
 use manx_shuttle::lock::{
     Class, Fifo, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas,
-    set_class_of_this_thread,
 };
 use platform::cell::UnsafeCell;
 use platform::explore::{Site, check};
@@ -70,7 +70,7 @@ fn all_take_turns<L: RawLock + 'static>(site: Site) {
     check(site, || {
         let guarded = Guarded::<L>::new();
         together(THREADS, &guarded, |guarded, number| {
-            set_class_of_this_thread(if number % 2 == 0 { Class::Little } else { Class::Big });
+            set_class_of_this_thread(Some(if number % 2 == 0 { Class::Little } else { Class::Big }));
             (0..ROUNDS).for_each(|_| guarded.lock(number));
         });
         assert_eq!(guarded.order().len() as u32, THREADS * ROUNDS);

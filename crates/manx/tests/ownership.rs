@@ -4,10 +4,8 @@
 //! Each holder writes its number into a cell that nothing but the lock protects, and finds it there at the end.
 //! The numbers of rounds are fixed and small: a strict queue passes no faster than the scheduler changes threads.
 
-use manx::lock::{
-    Class, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas,
-    set_class_of_this_thread,
-};
+use manx::cpu::{Class, set_class_of_this_thread};
+use manx::lock::{FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas};
 use platform::cell::UnsafeCell;
 use platform::clock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -60,7 +58,7 @@ fn take_turns<L: RawLock + 'static>(rounds: u64) {
     thread::scope(|scope| {
         for me in 1..=THREADS {
             scope.spawn(move || {
-                set_class_of_this_thread(if me % 2 == 0 { Class::Little } else { Class::Big });
+                set_class_of_this_thread(Some(if me % 2 == 0 { Class::Little } else { Class::Big }));
                 arrived.fetch_add(1, Ordering::Relaxed);
                 for round in 0..rounds {
                     let tried = if (me + round).is_multiple_of(4) { guarded.lock.try_lock() } else { None };

@@ -154,3 +154,21 @@ fn kinds(cpus: &CpuSet) -> Vec<(usize, Kind)> {
     }
     kinds
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_tell_if_there_are_two() {
+        use Kind::{Efficient, Performance};
+        let cpus: CpuSet = "0-3".parse().unwrap();
+        let told = |kinds: &[(usize, Kind)]| {
+            by_kind(&cpus, |_| kinds.to_vec()).map(|classes| (classes.to_string(), classes.source()))
+        };
+        let hybrid = [(0, Performance), (1, Performance), (2, Efficient)];
+        assert_eq!(told(&hybrid), Some(("big:0-1,3,little:2".into(), Source::Kind)));
+        assert_eq!(told(&hybrid[..2]), None);
+        assert_eq!(told(&[]), None);
+    }
+}
