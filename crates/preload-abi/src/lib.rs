@@ -11,13 +11,17 @@
 pub mod live;
 pub mod options;
 pub mod render;
+pub mod slo;
 
 /// The library exports a symbol of this name. It changes whenever [`options`] or [`live`] change in a
 /// way that an older launcher or library would misread.
-pub const VERSION_SYMBOL: &str = "manx_preload_abi_2";
+pub const VERSION_SYMBOL: &str = "manx_preload_abi_3";
 
 /// The environment variable that carries [`options::Options`].
 pub const OPTIONS_VARIABLE: &str = "MANX_OPTIONS";
+
+/// The environment variable that says which CPUs are fast and which are slow.
+pub const CORES_VARIABLE: &str = "MANX_CORES";
 
 /// `MANX=off` in the environment makes the library pass everything through untouched.
 pub const SWITCH_VARIABLE: &str = "MANX";

@@ -9,6 +9,8 @@
 //! it cannot read and says in [`Options::rejected`] where it stopped understanding; the launcher, which
 //! may print, refuses bad options before they get here.
 
+use crate::slo::Slos;
+
 /// How the guard against busy waiting works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Guard {
@@ -53,21 +55,25 @@ pub enum Lock {
     Manx = 0,
     /// Whoever runs may take a free lock, without a bound; waiting is adaptive.
     Adaptive = 1,
+    /// The SLO-guided lock for asymmetric cores: as `Manx`, but threads on little cores let those on big
+    /// ones pass for the window of their epoch.
+    Asl = 2,
     /// In the order of arrival: a queue of nodes on the waiters' stacks, which spin, then sleep.
-    Fifo = 2,
+    Fifo = 3,
     /// Those of the C library, untouched.
-    Glibc = 3,
+    Glibc = 4,
 }
 
 impl Lock {
     /// Every kind, in the order of its number.
-    pub const ALL: [Lock; 4] = [Lock::Manx, Lock::Adaptive, Lock::Fifo, Lock::Glibc];
+    pub const ALL: [Lock; 5] = [Lock::Manx, Lock::Adaptive, Lock::Asl, Lock::Fifo, Lock::Glibc];
 
     /// The word for it in the options string.
     pub const fn word(self) -> &'static str {
         match self {
             Lock::Manx => "manx",
             Lock::Adaptive => "adaptive",
+            Lock::Asl => "asl",
             Lock::Fifo => "fifo",
             Lock::Glibc => "glibc",
         }
@@ -101,8 +107,10 @@ pub enum Stats<'a> {
 pub struct Options<'a> {
     /// `guard=on|off|always|sample`
     pub guard: Guard,
-    /// `lock=manx|adaptive|fifo|glibc`
+    /// `lock=manx|adaptive|asl|fifo|glibc`
     pub lock: Lock,
+    /// `slo=…`: latency targets (see [`crate::slo`]).
+    pub slos: Slos<'a>,
     /// `stats=stderr` or `stats=FILE`
     pub stats: Stats<'a>,
     /// `pid=N`: the process that the launcher became. It alone uses the names given in `stats`; other
@@ -129,6 +137,7 @@ impl Default for Options<'_> {
         Options {
             guard: Guard::On,
             lock: Lock::Manx,
+            slos: Slos::default(),
             stats: Stats::Off,
             pid: 0,
             verbose: false,
@@ -167,6 +176,7 @@ impl<'a> Options<'a> {
         match key {
             b"guard" => self.guard = Guard::from_word(value)?,
             b"lock" => self.lock = Lock::from_word(value)?,
+            b"slo" => self.slos = Slos::parse(value)?,
             b"stats" if value == b"stderr" => self.stats = Stats::Stderr,
             b"stats" if value == b"off" => self.stats = Stats::Off,
             b"stats" if !value.is_empty() => self.stats = Stats::File(value),
@@ -237,6 +247,9 @@ impl core::fmt::Display for Options<'_> {
         if self.lock != default.lock {
             write!(f, ",lock={}", self.lock.word())?;
         }
+        if !self.slos.is_empty() {
+            write!(f, ",slo={}", self.slos)?;
+        }
         match self.stats {
             Stats::Off => {}
             Stats::Stderr => f.write_str(",stats=stderr")?,
@@ -275,6 +288,7 @@ mod tests {
         let options = Options {
             guard: Guard::Sample,
             lock: Lock::Fifo,
+            slos: Slos::parse(b"5:9900+7:6:9990").unwrap(),
             stats: Stats::File(b"/tmp/a%2Cb"),
             pid: 7,
             verbose: true,
@@ -293,6 +307,7 @@ mod tests {
             "spins=-1",
             "lock=fair",
             "lock=",
+            "slo=2ms",
             "spins=4294967296",
             "spins=",
             "nonsense",
@@ -312,7 +327,7 @@ mod tests {
             let options = Options { lock, ..Options::default() };
             assert_eq!(Options::parse(options.to_string().as_bytes()).lock, lock);
         }
-        assert_eq!(Lock::from_number(4), None);
+        assert_eq!(Lock::from_number(5), None);
     }
 
     #[test]

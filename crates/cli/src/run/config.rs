@@ -4,13 +4,16 @@
 //! column, what is allowed there, and for a misspelt key the nearest one.
 
 use super::duration::parse_us;
-use super::settings::{Destination, Layer};
+use super::settings::{Destination, Layer, parse_cores};
+use super::slo::parse_slo;
 use crate::failure::{Failure, USAGE, reason};
 use preload_abi::options::{Guard, Lock};
+use preload_abi::slo::Slo;
 use std::fs::File;
 use std::io::Read as _;
 use std::ops::Range;
 use std::path::Path;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// The section of `--help` and the man page on the file.
@@ -18,7 +21,9 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
   --config names a TOML file with any of these keys:
 
     guard = "on"           # "on", "off", "always" or "sample"
-    lock = "manx"          # "manx", "adaptive", "fifo" or "glibc"
+    lock = "manx"          # "manx", "adaptive", "asl", "fifo" or "glibc"
+    slo = ["2ms@p99"]      # as --slo, any number of them
+    cores = "big:0"
     stats = "counts.json"  # a file, "stderr", or "off"
     trap = true            # false: as --no-trap
     verbose = false
@@ -30,14 +35,14 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
     sleep-step = "100us"
     sleep-max = "1ms"
 
-  Except for `stats`, which is off, these are the defaults. A path is
+  Except for `slo`, `cores` and `stats`, these are the defaults. A path is
   relative to the current folder. Flags win over the file, and the
   file wins over MANX_OPTIONS."#;
 
 /// The longest file that is read; what `/dev/zero` holds does not end.
 const BYTES_MAX: u64 = 1 << 20;
 
-const KEYS: [&str; 7] = ["guard", "lock", "stats", "trap", "verbose", "quiet", "wait"];
+const KEYS: [&str; 9] = ["guard", "lock", "slo", "cores", "stats", "trap", "verbose", "quiet", "wait"];
 const WAIT_KEYS: [&str; 4] = ["spins", "yields", "sleep-step", "sleep-max"];
 
 /// Reads the settings in `file`.
@@ -84,6 +89,8 @@ impl Document<'_> {
             match key.get_ref().as_ref() {
                 "guard" => layer.guard = Some(self.guard(value.get_ref(), span)?),
                 "lock" => layer.lock = Some(self.lock(value.get_ref(), span)?),
+                "slo" => layer.slos = Some(self.slos(value.get_ref(), span)?),
+                "cores" => layer.cores = Some(self.cores(value.get_ref(), span)?),
                 "stats" => layer.stats = Some(self.stats(value.get_ref(), span)?),
                 "trap" => layer.trap = Some(self.switch(value.get_ref(), span)?),
                 "verbose" => layer.verbose = Some(self.switch(value.get_ref(), span)?),
@@ -129,9 +136,31 @@ impl Document<'_> {
             self.fault(
                 span,
                 "not a lock",
-                r#"allowed are "manx", "adaptive", "fifo" and "glibc", in quotation marks"#,
+                r#"allowed are "manx", "adaptive", "asl", "fifo" and "glibc", in quotation marks"#,
             )
         })
+    }
+
+    fn slos(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Vec<Slo>, Failure> {
+        let help = r#"allowed are strings in brackets, as ["2ms@p99", "7=500us"]"#;
+        let DeValue::Array(values) = value else {
+            return Err(self.fault(span, "not a list of latency targets", help));
+        };
+        let read = |value: &Spanned<DeValue<'_>>| match value.get_ref().as_str().map(parse_slo) {
+            Some(Ok(slo)) => Ok(slo),
+            Some(Err(why)) => Err(self.fault(value.span(), format!("not a latency target: {why}"), help)),
+            None => Err(self.fault(value.span(), "not a latency target", help)),
+        };
+        values.iter().map(read).collect()
+    }
+
+    fn cores(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<String, Failure> {
+        let help = r#"write as "big:0-3,little:4-7", with the CPUs of this machine"#;
+        match value.as_str().map(parse_cores) {
+            Some(Ok(cores)) => Ok(cores),
+            Some(Err(why)) => Err(self.fault(span, format!("not classes of cores: {why}"), help)),
+            None => Err(self.fault(span, "not classes of cores", help)),
+        }
     }
 
     fn stats(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Destination, Failure> {
@@ -208,6 +237,8 @@ mod tests {
             Layer {
                 guard: Some(default.guard),
                 lock: Some(default.lock),
+                slos: Some(vec![parse_slo("2ms@p99").expect("a target")]),
+                cores: Some("big:0".to_owned()),
                 stats: Some(Destination::File(here.join("counts.json"))),
                 spins: Some(default.spins),
                 yields: Some(default.yields),
@@ -233,12 +264,17 @@ mod tests {
                 "no key `sleep_max` in [wait]",
                 "nearest key is `sleep-max`",
             ),
-            ("zebra = 1", "1:1", "no key `zebra`", "the keys are guard, lock, stats"),
+            ("zebra = 1", "1:1", "no key `zebra`", "the keys are guard, lock, slo"),
             ("\nguard = on", "2:9", "", "toml.io"),
             ("guard = \"maybe\"", "1:9", "not a way", "\"sample\""),
             ("guard = true", "1:9", "not a way", "\"sample\""),
             ("lock = \"mcs\"", "1:8", "not a lock", "\"fifo\""),
             ("lock = 1", "1:8", "not a lock", "\"fifo\""),
+            ("slo = \"2ms\"", "1:7", "not a list", "[\"2ms@p99\""),
+            ("slo = [\"2\"]", "1:8", "unit is missing", "[\"2ms@p99\""),
+            ("slo = [2]", "1:8", "not a latency target", "[\"2ms@p99\""),
+            ("cores = 2", "1:9", "not classes", "big:0-3"),
+            ("cores = \"big:x\"", "1:9", "not classes", "big:0-3"),
             ("stats = \"\"", "1:9", "not a destination", "\"stderr\""),
             ("trap = 1", "1:8", "neither true nor false", "true and false"),
             ("wait = 3", "1:8", "not a table", "[wait]"),

@@ -1,4 +1,4 @@
-//! Composes what the program's environment gets: `LD_PRELOAD` and `MANX_OPTIONS`.
+//! Composes what the program's environment gets: `LD_PRELOAD`, `MANX_OPTIONS` and `MANX_CORES`.
 //!
 //! Manx's library goes behind the libraries that are preloaded already. What interposes a function passes
 //! it on to the next library in order, while ours goes straight to the C library: in front, it would cut
@@ -10,7 +10,7 @@
 use super::program::Program;
 use super::settings::Settings;
 use crate::failure::{BROKEN, Failure};
-use preload_abi::{LIBRARY_NAME, OPTIONS_VARIABLE};
+use preload_abi::{CORES_VARIABLE, LIBRARY_NAME, OPTIONS_VARIABLE};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
@@ -37,10 +37,12 @@ pub fn compose(
     let existing = std::env::var_os(PRELOAD_VARIABLE).unwrap_or_default();
     let needed = program.elf.iter().flat_map(|elf| &elf.needed);
     let sanitizer = needed.map(String::as_str).find(|name| is_sanitizer(name));
-    Ok(vec![
+    let mut variables = vec![
         (PRELOAD_VARIABLE, preload(&existing, sanitizer, library)),
         (OPTIONS_VARIABLE, settings.to_options(std::process::id()).into()),
-    ])
+    ];
+    variables.extend(settings.cores.as_ref().map(|cores| (CORES_VARIABLE, cores.into())));
+    Ok(variables)
 }
 
 /// `existing` with `library` behind it, no other library of Manx's, and `sanitizer` in front.

@@ -5,9 +5,12 @@
 
 use super::config;
 use super::duration::parse_us;
+use super::slo::parse_slo;
 use crate::failure::{Failure, USAGE};
-use preload_abi::OPTIONS_VARIABLE;
+use manx::cpu::Classes;
 use preload_abi::options::{self, Guard, Lock, Options, Stats};
+use preload_abi::slo::{Slo, Slos};
+use preload_abi::{CORES_VARIABLE, OPTIONS_VARIABLE};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
@@ -22,6 +25,18 @@ pub struct Flags {
     /// What the program's mutexes and condition variables become [default: manx]
     #[arg(long, value_name = "WHICH")]
     lock: Option<LockWord>,
+
+    /// A latency target, as 2ms or 2ms@p99.9: waits for locks may be as long as it allows, and no longer
+    ///
+    /// It is for requests: from the return of a read from a socket to the next write to it, by the same thread. For epochs
+    /// that the program marks itself (manx_epoch_start), put their id before it, as in 7=500us@p99; then it
+    /// replaces what the program says. The percentile is 99 unless given. May be given several times.
+    #[arg(long, value_name = "[ID=]TIME[@pN]", value_parser = parse_slo)]
+    slo: Vec<Slo>,
+
+    /// Which CPUs are fast and which are slow, as big:0-3,little:4-7 [default: as the machine says]
+    #[arg(long, value_name = "CORES", value_parser = parse_cores)]
+    cores: Option<String>,
 
     /// Count where threads wait, in loops and for locks: a table on standard error when the program exits, or JSON
     /// in FILE
@@ -66,6 +81,16 @@ pub struct Flags {
     quiet: bool,
 }
 
+/// Checks which CPUs are said to be fast and which slow.
+///
+/// # Errors
+/// What is wrong with `text`, and what to write.
+pub fn parse_cores(text: &str) -> Result<String, String> {
+    let machine = Classes::of_this_machine();
+    let checked = Classes::parse(text).and_then(|said| said.on(&machine.big().union(machine.little())));
+    checked.map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
 /// Reads a count.
 fn parse_count(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("write a whole number from 0 to {}", u32::MAX))
@@ -102,6 +127,8 @@ enum LockWord {
     Manx,
     /// Whoever runs may take a free lock, and nobody says for how long; waiting is adaptive
     Adaptive,
+    /// As manx, but threads on little cores let those on big ones pass, for as long as their epoch's SLO allows
+    Asl,
     /// In the order of arrival, whatever it costs when threads outnumber CPUs
     Fifo,
     /// Leave them to the C library
@@ -113,6 +140,7 @@ impl From<LockWord> for Lock {
         match word {
             LockWord::Manx => Lock::Manx,
             LockWord::Adaptive => Lock::Adaptive,
+            LockWord::Asl => Lock::Asl,
             LockWord::Fifo => Lock::Fifo,
             LockWord::Glibc => Lock::Glibc,
         }
@@ -153,6 +181,10 @@ pub struct Layer {
     pub guard: Option<Guard>,
     /// `--lock`
     pub lock: Option<Lock>,
+    /// `--slo`
+    pub slos: Option<Vec<Slo>>,
+    /// `--cores`
+    pub cores: Option<String>,
     /// `--stats`
     pub stats: Option<Destination>,
     /// `--spins`
@@ -176,6 +208,8 @@ impl From<&Flags> for Layer {
         Layer {
             guard: flags.guard.map(Guard::from),
             lock: flags.lock.map(Lock::from),
+            slos: (!flags.slo.is_empty()).then(|| flags.slo.clone()),
+            cores: flags.cores.clone(),
             stats: flags.stats.as_deref().map(Destination::from_word),
             spins: flags.spins,
             yields: flags.yields,
@@ -191,8 +225,11 @@ impl From<&Flags> for Layer {
 /// What the program is to be run with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Everything but where statistics go, whose path does not live as long.
+    /// Everything but where statistics go and the targets, which do not live as long.
     options: Options<'static>,
+    slos: Vec<Slo>,
+    /// What `MANX_CORES` is to be in the program's environment, if it was said.
+    pub cores: Option<String>,
     stats: Destination,
     /// The process that an outer `manx run` became, if its file for statistics is still the one: that
     /// process alone writes to the file itself. Otherwise 0.
@@ -214,6 +251,12 @@ impl Settings {
             settings.overlay(config::read(file)?);
         }
         settings.overlay(flags.into());
+        if settings.cores.is_none() {
+            Classes::told().map_err(|error| {
+                let help = "correct it, or unset the variable and use --cores: see `manx run --help`";
+                Failure::new(USAGE, format!("{CORES_VARIABLE}: {error}"), help)
+            })?;
+        }
         if let Destination::File(path) = &settings.stats {
             check_destination(path)?;
         }
@@ -255,7 +298,8 @@ impl Settings {
             ..Options::default()
         };
         let outer = if matches!(stats, Destination::File(_)) { pid } else { 0 };
-        Ok(Settings { options: stated, stats, outer, quiet: false })
+        let slos = read.slos.iter().collect();
+        Ok(Settings { options: stated, slos, cores: None, stats, outer, quiet: false })
     }
 
     fn overlay(&mut self, layer: Layer) {
@@ -266,6 +310,8 @@ impl Settings {
         }
         put(&mut self.options.guard, layer.guard);
         put(&mut self.options.lock, layer.lock);
+        put(&mut self.slos, layer.slos);
+        self.cores = layer.cores.or(self.cores.take());
         if let Some(stats) = layer.stats {
             (self.stats, self.outer) = (stats, 0);
         }
@@ -290,7 +336,10 @@ impl Settings {
             }
         };
         let pid = if self.outer == 0 { pid } else { self.outer };
-        Options { pid, stats, ..self.options }.to_string()
+        let slos: Vec<_> = self.slos.iter().map(Slo::to_string).collect();
+        let slos = slos.join("+");
+        let slos = Slos::parse(slos.as_bytes()).expect("targets are well formed");
+        Options { pid, stats, slos, ..self.options }.to_string()
     }
 
     /// How the guard is to work.
@@ -357,6 +406,7 @@ mod tests {
             "guard=sample,stats=/tmp/a%2Cb%20c,verbose=1",
             "guard=off,step_us=5",
             "guard=on,lock=fifo",
+            "guard=on,lock=asl,slo=2000000:9900+7:500000:9990",
         ] {
             assert_eq!(from(text).to_options(0), text);
         }

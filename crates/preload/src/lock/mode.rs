@@ -16,9 +16,9 @@ const UNDECIDED: u32 = u32::MAX;
 /// Whether mutexes are those of [`manx::lock::bounded`], with a window or without.
 #[inline(always)]
 pub fn is_bounded() -> bool {
-    const { assert!(Lock::Manx as u32 == 0 && Lock::Adaptive as u32 == 1 && Lock::Fifo as u32 > 1) };
+    const { assert!(Lock::Asl as u32 == 2 && Lock::Fifo as u32 > 2 && Lock::Glibc as u32 > 2) };
     // Relaxed: the number is all there is to see.
-    MODE.load(Ordering::Relaxed) <= Lock::Adaptive as u32
+    MODE.load(Ordering::Relaxed) <= Lock::Asl as u32
 }
 
 /// The program's locks.
