@@ -4,6 +4,7 @@
 //! by default; then those who waited are served. See [`bounded`] for how, and the README beside this file for
 //! when another lock is better.
 
+mod asl;
 pub mod bounded;
 pub mod condvar;
 mod futex_mutex;
@@ -14,6 +15,7 @@ mod mutex;
 mod node;
 mod queue;
 mod raw;
+pub mod reorderable;
 pub mod rwlock;
 mod shfl;
 mod slice;
@@ -24,6 +26,7 @@ mod ticket;
 mod ttas;
 mod window;
 
+pub use asl::Asl;
 pub use condvar::RawCondvar;
 pub use futex_mutex::FutexMutex;
 pub use mcs::Mcs;
@@ -32,6 +35,7 @@ pub use mutable_lock::MutableLock;
 pub use mutex::RawMutex;
 pub use queue::QueueHeld;
 pub use raw::{Fifo, RawLock};
+pub use reorderable::Reorderable;
 pub use rwlock::RawRwLock;
 pub use shfl::Shfl;
 pub use tas::Tas;

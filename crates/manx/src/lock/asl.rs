@@ -1,0 +1,121 @@
+//! The asymmetry-aware lock: big cores stand in line, little ones stand by for as long as their epoch allows.
+//!
+//! Liu and others, "Asymmetry-aware scalable locking" (2022), Algorithm 3, on top of [`Reorderable`]. A thread on a
+//! big core takes the lock beneath in its order. One on a little core lets others overtake it for the window of the
+//! epoch that it is in, and in no epoch for the longest window, [`super::reorderable::WINDOW_NS_MAX`] unless somebody says
+//! otherwise: without a promise of latency only throughput counts.
+//!
+//! Who asks for a lock that is free takes it, whatever its core; the class is asked for only by those who have to wait.
+//!
+//! Invariant 1: what is held is held as the lock beneath gave it, so trying, nesting and giving back are its own.
+
+use super::{RawLock, Reorderable};
+use crate::cpu::{Class, class};
+
+/// The window of the epoch that the calling thread is in: there are none so far.
+fn epoch_window_ns() -> Option<u64> {
+    None
+}
+
+/// A lock for cores of two speeds. See the module's text.
+///
+/// ```
+/// use manx::lock::{Asl, Mcs};
+///
+/// static COUNT: lock_api::Mutex<Asl<Mcs>, u32> = lock_api::Mutex::new(0);
+/// *COUNT.lock() += 1;
+/// assert_eq!(*COUNT.lock(), 1);
+/// ```
+#[derive(Debug)]
+pub struct Asl<L> {
+    lock: Reorderable<L>,
+}
+
+impl<L: RawLock> Asl<L> {
+    platform::const_fn! {
+        /// Over this lock, which is free.
+        pub const fn over(lock: L) -> Self {
+            Asl { lock: Reorderable::over(lock) }
+        }
+    }
+
+    /// The lock that the windows apply to.
+    pub fn reorderable(&self) -> &Reorderable<L> {
+        &self.lock
+    }
+
+    /// Sets the longest window of this lock, which is also the one outside of any epoch; `None`: that of all locks.
+    pub fn set_window_ns_max(&self, window_ns: Option<u64>) {
+        self.lock.set_window_ns_max(window_ns);
+    }
+
+    #[cold]
+    fn lock_contended(&self) -> L::Held {
+        match class() {
+            Class::Big => self.lock.lock_immediately(),
+            Class::Little => {
+                let max_ns = self.lock.window_ns_max();
+                self.lock.lock_reorder(epoch_window_ns().map_or(max_ns, |window_ns| window_ns.min(max_ns)))
+            }
+        }
+    }
+}
+
+// SAFETY: by Invariant 1 this is the promise of the lock beneath.
+unsafe impl<L: RawLock> RawLock for Asl<L> {
+    type Held = L::Held;
+    const NAME: &'static str = "asl";
+
+    fn new() -> Self {
+        Asl::over(L::new())
+    }
+
+    #[inline]
+    fn lock(&self) -> L::Held {
+        match self.lock.try_lock() {
+            Some(held) => held,
+            None => self.lock_contended(),
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<L::Held> {
+        self.lock.try_lock()
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, held: L::Held) {
+        // SAFETY: the contract is the same.
+        unsafe { self.lock.unlock(held) }
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.lock.is_locked()
+    }
+}
+
+/// Locks that start without running anything, over each lock that these stand on.
+macro_rules! const_new {
+    ($($beneath:ty),*) => {$(
+        impl Reorderable<$beneath> {
+            platform::const_fn! {
+                /// A free lock.
+                pub const fn new() -> Self {
+                    Reorderable::over(<$beneath>::new())
+                }
+            }
+        }
+
+        impl Asl<$beneath> {
+            platform::const_fn! {
+                /// A free lock.
+                pub const fn new() -> Self {
+                    Asl::over(<$beneath>::new())
+                }
+            }
+        }
+    )*};
+}
+
+const_new! { super::Ticket, super::Mcs, super::McsPark, super::FutexMutex, super::Shfl }

@@ -1,0 +1,202 @@
+//! The reorderable lock: any lock, before which some stand by for a while, so that others pass.
+//!
+//! On cores of two speeds the order of arrival makes the slow ones the pace of all, and any other order of a lock
+//! makes somebody wait for long. Here the caller says for how long it may be overtaken (Liu and others,
+//! "Asymmetry-aware scalable locking", 2022, Algorithm 1): [`Reorderable::lock_immediately`] stands in line at once;
+//! [`Reorderable::lock_reorder`] stands by first, takes the lock if it finds it free, and stands in line when its
+//! window is over. Giving the lock back is the lock's own affair: it knows nothing of those that stand by.
+//!
+//! ```text
+//!   lock_reorder ──► free? ──no──► stand by: look, wait twice as long, look …
+//!                      │yes          │ found free      │ the window is over
+//!                      ▼             ▼                 ▼
+//!                    taken         taken        in line, as lock_immediately
+//! ```
+//!
+//! Where the paper lets those that find the lock free stand in line, a look here takes the lock or does not: of several
+//! that look at the same time one succeeds, and the others do not stand in the way of those who arrive.
+//!
+//! A look takes the lock's cache line away from the holder. So one that stands by measures what a look costs it and
+//! waits [`LOOKS_APART`] times as long at least before the next; then twice as long each time. It spins for
+//! [`SPIN_NS`] in all, then sleeps for longer and longer, up to [`SLEEP_NS_MAX`]; it yields instead of spinning while the process is
+//! short of CPUs. What is left of a window when it is too short for a sleep is spun, too: the kernel ends a sleep 50 µs late.
+//!
+//! Invariants:
+//! 1. Who stands by is in no queue: nobody waits for it, and nobody has to wake it.
+//! 2. Standing by ends after the window, or after the maximum if that is shorter; from then on the caller waits as the lock's
+//!    own order has it. So over a lock that is [`super::Fifo`] nobody starves.
+//! 3. With a window of 0 `lock_reorder` is the lock's own `lock`.
+
+use super::RawLock;
+use crate::wait::short_of_cpus;
+use platform::atomic::{AtomicU64, Ordering};
+use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
+use platform::{cpu, global, thread};
+
+/// The longest window, unless somebody says otherwise.
+pub const WINDOW_NS_MAX: u64 = 100_000_000;
+
+/// How many times the cost of a look lie between two, at least.
+const LOOKS_APART: u64 = 40;
+/// The shortest time between two looks …
+const APART_NS_MIN: u64 = 250;
+/// … and the longest that is spun.
+const APART_NS_MAX: u64 = 2_500;
+/// How long is spun before the first sleep, and at the end of a window: a sleep takes longer.
+const SPIN_NS: u64 = 20_000;
+/// The first sleep.
+const SLEEP_NS_MIN: u64 = 50_000;
+/// The longest sleep between two looks.
+const SLEEP_NS_MAX: u64 = 1_000_000;
+/// The lock has no maximum of its own.
+const UNSET: u64 = u64::MAX;
+
+global! {
+    /// The maximum for locks that have none of their own.
+    static MAX_NS: AtomicU64 = AtomicU64::new(WINDOW_NS_MAX);
+}
+
+/// Sets the longest window of all locks that have none of their own.
+pub fn set_window_ns_max(window_ns: u64) {
+    // Relaxed: a number that stands for itself; so everywhere in this file.
+    MAX_NS.store(window_ns, Ordering::Relaxed);
+}
+
+/// A lock that some may let others overtake them at. See the module's text.
+///
+/// ```
+/// use manx::lock::{Mcs, RawLock, Reorderable};
+///
+/// let lock = Reorderable::<Mcs>::new();
+/// let held = lock.lock_reorder(1_000_000);
+/// assert!(lock.is_locked());
+/// // SAFETY: held by this thread.
+/// unsafe { lock.unlock(held) };
+/// ```
+#[derive(Debug)]
+pub struct Reorderable<L> {
+    lock: L,
+    window_ns_max: AtomicU64,
+}
+
+impl<L: RawLock> Reorderable<L> {
+    platform::const_fn! {
+        /// Over this lock, which is free.
+        pub const fn over(lock: L) -> Self {
+            Reorderable { lock, window_ns_max: AtomicU64::new(UNSET) }
+        }
+    }
+
+    /// The lock beneath.
+    pub fn beneath(&self) -> &L {
+        &self.lock
+    }
+
+    /// Sets the longest window of this lock; `None`: that of all locks.
+    pub fn set_window_ns_max(&self, window_ns: Option<u64>) {
+        let window_ns = window_ns.map_or(UNSET, |window_ns| window_ns.min(UNSET - 1));
+        self.window_ns_max.store(window_ns, Ordering::Relaxed);
+    }
+
+    /// The longest window of this lock.
+    pub fn window_ns_max(&self) -> u64 {
+        match self.window_ns_max.load(Ordering::Relaxed) {
+            UNSET => MAX_NS.load(Ordering::Relaxed),
+            window_ns => window_ns,
+        }
+    }
+
+    /// Waits as the lock beneath has it.
+    #[inline]
+    pub fn lock_immediately(&self) -> L::Held {
+        self.lock.lock()
+    }
+
+    /// Lets others pass for `window_ns` at most, and for no longer than [`Reorderable::window_ns_max`].
+    #[inline]
+    pub fn lock_reorder(&self, window_ns: u64) -> L::Held {
+        if window_ns == 0 {
+            return self.lock.lock();
+        }
+        match self.lock.try_lock() {
+            Some(held) => held,
+            None => self.stand_by(window_ns),
+        }
+    }
+
+    #[cold]
+    fn stand_by(&self, window_ns: u64) -> L::Held {
+        let window_ns = window_ns.min(self.window_ns_max());
+        let (began_ticks, mut apart_ns) = (ticks(), APART_NS_MIN);
+        let mut sleep_ns = SLEEP_NS_MIN;
+        loop {
+            let waited_ns = ticks_to_ns(ticks().wrapping_sub(began_ticks));
+            if waited_ns >= window_ns {
+                return self.lock.lock();
+            }
+            let left_ns = window_ns - waited_ns;
+            if waited_ns < SPIN_NS || left_ns < SLEEP_NS_MIN + SPIN_NS {
+                spin(apart_ns.min(left_ns));
+                apart_ns = (2 * apart_ns).min(APART_NS_MAX);
+            } else {
+                thread::sleep_ns(sleep_ns.min(left_ns - SLEEP_NS_MIN));
+                sleep_ns = (2 * sleep_ns).min(SLEEP_NS_MAX);
+            }
+            let before_ticks = ticks();
+            if !self.lock.is_locked()
+                && let Some(held) = self.lock.try_lock()
+            {
+                return held;
+            }
+            let look_ns = ticks_to_ns(ticks().wrapping_sub(before_ticks));
+            apart_ns = apart_ns.max((look_ns * LOOKS_APART).min(APART_NS_MAX));
+        }
+    }
+}
+
+/// Lets this much time pass without touching the lock.
+fn spin(ns: u64) {
+    if platform::spin_bound(1) == 0 {
+        return thread::sleep_ns(ns);
+    }
+    let (began_ticks, length_ticks) = (ticks(), ns_to_ticks(ns));
+    while ticks().wrapping_sub(began_ticks) < length_ticks {
+        if short_of_cpus() {
+            thread::yield_now();
+        } else {
+            cpu::pause();
+        }
+    }
+}
+
+// SAFETY: exclusion and the order of memory are those of the lock beneath: whatever is returned came from its
+// `lock` or `try_lock`, and goes back to its `unlock`. Nothing refers to where this lock is.
+unsafe impl<L: RawLock> RawLock for Reorderable<L> {
+    type Held = L::Held;
+    const NAME: &'static str = "reorderable";
+
+    fn new() -> Self {
+        Reorderable::over(L::new())
+    }
+
+    #[inline]
+    fn lock(&self) -> L::Held {
+        self.lock_immediately()
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<L::Held> {
+        self.lock.try_lock()
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, held: L::Held) {
+        // SAFETY: the contract is the same.
+        unsafe { self.lock.unlock(held) }
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.lock.is_locked()
+    }
+}
