@@ -12,4 +12,5 @@
 
 pub mod cpu;
 pub mod lock;
+pub mod slo;
 pub mod wait;
