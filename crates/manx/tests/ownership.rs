@@ -5,7 +5,9 @@
 //! The numbers of rounds are fixed and small: a strict queue passes no faster than the scheduler changes threads.
 
 use manx::cpu::{Class, set_class_of_this_thread};
-use manx::lock::{FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas};
+use manx::lock::{
+    Asl, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Reorderable, Shfl, Tas, Ticket, Ttas,
+};
 use platform::cell::UnsafeCell;
 use platform::clock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -146,4 +148,52 @@ fn each_is_alone_inside_while_cpus_are_taken_away() {
         take_turns::<Mcs>(FEW);
         take_turns::<Shfl>(FEW);
     });
+}
+
+/// Stands by for windows of many lengths, as the turns go.
+struct Windows<L> {
+    lock: Reorderable<L>,
+    turn: AtomicU64,
+}
+
+// SAFETY: the lock beneath keeps the promise.
+unsafe impl<L: RawLock> RawLock for Windows<L> {
+    type Held = L::Held;
+    const NAME: &'static str = "windows";
+
+    fn new() -> Self {
+        Windows { lock: Reorderable::over(L::new()), turn: AtomicU64::new(0) }
+    }
+
+    fn lock(&self) -> L::Held {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % 5;
+        self.lock.lock_reorder([0, 1, 10_000, 90_000, 400_000][turn as usize])
+    }
+
+    fn try_lock(&self) -> Option<L::Held> {
+        self.lock.try_lock()
+    }
+
+    unsafe fn unlock(&self, held: L::Held) {
+        // SAFETY: the contract is the same.
+        unsafe { self.lock.unlock(held) }
+    }
+
+    fn is_locked(&self) -> bool {
+        self.lock.is_locked()
+    }
+}
+
+#[test]
+fn each_is_alone_inside_where_some_stand_by() {
+    take_turns::<Windows<FutexMutex>>(MANY / 10);
+    take_turns::<Windows<McsPark>>(MANY / 10);
+    take_turns::<Windows<Ticket>>(FEW);
+    take_turns::<Windows<Mcs>>(FEW);
+    take_turns::<Windows<Shfl>>(FEW);
+    take_turns::<Asl<FutexMutex>>(MANY / 10);
+    take_turns::<Asl<McsPark>>(MANY / 10);
+    take_turns::<Asl<Ticket>>(FEW);
+    take_turns::<Asl<Mcs>>(FEW);
+    take_turns::<Asl<Shfl>>(FEW);
 }

@@ -2,7 +2,8 @@
 //! the end of a thread. And in which order those that are first in, first out let others in.
 
 use manx::lock::{
-    FutexMutex, Mcs, McsPark, MutableLock, QueueHeld, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas,
+    Asl, FutexMutex, Mcs, McsPark, MutableLock, QueueHeld, RawLock, RawMutex, Reorderable, Shfl, Tas, Ticket,
+    Ttas,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -184,6 +185,16 @@ every_lock! {
     mutable_lock: MutableLock;
     shfl: Shfl;
     shfl_that_alternates: Shfl<1>;
+    reorderable_ticket: Reorderable<Ticket>;
+    reorderable_mcs: Reorderable<Mcs>;
+    reorderable_mcs_park: Reorderable<McsPark>;
+    reorderable_futex: Reorderable<FutexMutex>;
+    reorderable_shfl: Reorderable<Shfl>;
+    asl_ticket: Asl<Ticket>;
+    asl_mcs: Asl<Mcs>;
+    asl_mcs_park: Asl<McsPark>;
+    asl_futex: Asl<FutexMutex>;
+    asl_shfl: Asl<Shfl>;
 }
 
 #[test]
@@ -197,6 +208,8 @@ fn names_differ() {
         FutexMutex::NAME,
         MutableLock::NAME,
         <Shfl as RawLock>::NAME,
+        Reorderable::<Mcs>::NAME,
+        Asl::<Mcs>::NAME,
     ];
     names.sort_unstable();
     assert!(names.is_sorted_by(|one, other| one < other), "{names:?}");
