@@ -139,3 +139,21 @@ fn the_longest_window_bounds_every_other() {
     lock.set_window_ns_max(None);
     assert_eq!(lock.window_ns_max(), manx::lock::reorderable::WINDOW_NS_MAX);
 }
+
+#[test]
+fn a_condition_variable_waits_with_such_a_lock() {
+    use manx::lock::Condvar;
+    let (ready, changed) = (&lock_api::Mutex::<Asl<Mcs>, bool>::new(false), &Condvar::new());
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            set_class_of_this_thread(Some(Class::Little));
+            let mut guard = ready.lock();
+            while !*guard {
+                changed.wait(&mut guard);
+            }
+        });
+        *ready.lock() = true;
+        changed.notify_all();
+    });
+    assert!(!ready.is_locked());
+}
