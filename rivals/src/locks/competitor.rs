@@ -61,6 +61,16 @@ competitors! {
     "mcs-park", false, Ours<manx::lock::McsPark>;
     "futex-mutex", false, Ours<manx::lock::FutexMutex>;
     "shfl", false, Ours<manx::lock::Shfl>;
+    "asl-ticket", false, Ours<manx::lock::Asl<manx::lock::Ticket>>;
+    "asl-mcs", false, Ours<manx::lock::Asl<manx::lock::Mcs>>;
+    "asl-mcs-park", false, Ours<manx::lock::Asl<manx::lock::McsPark>>;
+    "asl-futex", false, Ours<manx::lock::Asl<manx::lock::FutexMutex>>;
+    "asl-mcs-10us", false, Within<manx::lock::Mcs, 10_000>;
+    "asl-mcs-100us", false, Within<manx::lock::Mcs, 100_000>;
+    "asl-mcs-1ms", false, Within<manx::lock::Mcs, 1_000_000>;
+    "asl-futex-10us", false, Within<manx::lock::FutexMutex, 10_000>;
+    "asl-futex-100us", false, Within<manx::lock::FutexMutex, 100_000>;
+    "asl-futex-1ms", false, Within<manx::lock::FutexMutex, 1_000_000>;
     "mutable", false, Ours<manx::lock::MutableLock>;
 }
 
@@ -157,6 +167,22 @@ impl<L: RawLock> Lock for Ours<L> {
         section();
         // SAFETY: this thread holds the lock by `held`.
         unsafe { self.0.unlock(held) };
+    }
+}
+
+/// A lock whose slow threads always let others overtake them for this window.
+struct Within<L, const WINDOW_NS: u64>(Ours<manx::lock::Asl<L>>);
+
+impl<L: RawLock, const WINDOW_NS: u64> Lock for Within<L, WINDOW_NS> {
+    fn new() -> Self {
+        let lock = <Ours<manx::lock::Asl<L>> as Lock>::new();
+        lock.0.set_window_ns_max(Some(WINDOW_NS));
+        Self(lock)
+    }
+
+    #[inline(always)]
+    fn with(&self, section: impl FnOnce()) {
+        self.0.with(section);
     }
 }
 

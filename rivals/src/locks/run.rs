@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use manx::cpu::{Class, set_class_of_this_thread};
 
 use super::case::Work;
 use super::clock::{burn_until, now, ns_per_tick};
@@ -132,6 +133,8 @@ impl Run {
         ns_per_tick: f64,
     ) -> Record {
         let little = self.is_little(index);
+        // Locks that know classes are told which threads are slow; the machine's cores are all alike.
+        set_class_of_this_thread(Some(if little { Class::Little } else { Class::Big }));
         let factor = if little { self.work.dilation } else { 1.0 };
         let hold = (self.work.hold_ns as f64 * factor / ns_per_tick) as u64;
         let think = (self.work.think_ns as f64 * factor / ns_per_tick) as u64;
