@@ -9,7 +9,7 @@ mod common;
 use common::together;
 use manx_shuttle::cpu::{Class, set_class_of_this_thread};
 use manx_shuttle::lock::{
-    Class, Fifo, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas,
+    Asl, Fifo, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas,
 };
 use platform::cell::UnsafeCell;
 use platform::explore::{Site, check};
@@ -174,6 +174,11 @@ every_lock! {
     mutable_lock: MutableLock;
     shfl: Shfl<2>;
     shfl_that_alternates: Shfl<1>;
+    asl_ticket: Asl<Ticket>;
+    asl_mcs: Asl<Mcs>;
+    asl_mcs_park: Asl<McsPark>;
+    asl_futex: Asl<FutexMutex>;
+    asl_shfl: Asl<Shfl>;
 }
 
 #[test]
