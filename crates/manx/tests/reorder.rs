@@ -123,7 +123,7 @@ fn who_stood_by_stands_in_line_when_the_window_is_over() {
 
 #[test]
 fn the_longest_window_bounds_every_other() {
-    let lock = &Reorderable::<Ticket>::new();
+    let lock = &Reorderable::<Mcs>::new();
     assert_eq!(lock.window_ns_max(), manx::lock::reorderable::WINDOW_NS_MAX);
     lock.set_window_ns_max(Some(10_000));
     let held = lock.lock();
