@@ -1,0 +1,236 @@
+//! Epochs as values: a name, a target, and a guard that ends what it began.
+
+use super::histogram::{Histogram, Summary};
+use super::local;
+use super::percentile::Percentile;
+use platform::clock;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// A latency target: so many of the epochs are to end within the bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slo {
+    /// The bound, in nanoseconds.
+    pub bound_ns: u64,
+    /// How many are to keep it.
+    pub percentile: Percentile,
+}
+
+impl Slo {
+    /// A target.
+    pub fn new(bound: Duration, percentile: Percentile) -> Slo {
+        Slo { bound_ns: u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX), percentile }
+    }
+
+    /// Half of the epochs within the bound.
+    pub fn p50(bound: Duration) -> Slo {
+        Slo::new(bound, Percentile::P50)
+    }
+
+    /// 99 of a hundred.
+    pub fn p99(bound: Duration) -> Slo {
+        Slo::new(bound, Percentile::P99)
+    }
+
+    /// 999 of a thousand.
+    pub fn p999(bound: Duration) -> Slo {
+        Slo::new(bound, Percentile::P999)
+    }
+}
+
+/// Ids of epochs that have a name begin here, far from those that programs choose themselves.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1 << 63);
+
+struct Shared {
+    id: u64,
+    name: &'static str,
+    bound_ns: AtomicU64,
+    percentile: AtomicU64,
+    recording: AtomicBool,
+    histogram: Histogram,
+}
+
+/// A kind of work, such as a request, and its latency target. Clones are the same one.
+///
+/// ```
+/// use manx::slo::{Epoch, Slo};
+/// use std::time::Duration;
+///
+/// let checkout = Epoch::new("checkout", Slo::p99(Duration::from_millis(2)));
+/// {
+///     let _request = checkout.enter();
+///     // Locks that are taken here let others pass for as long as the 2 ms allow.
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Epoch(Arc<Shared>);
+
+impl std::fmt::Debug for Epoch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Epoch").field("name", &self.0.name).field("slo", &self.slo()).finish()
+    }
+}
+
+impl Epoch {
+    /// A kind of work with this name and target.
+    pub fn new(name: &'static str, slo: Slo) -> Epoch {
+        Epoch(Arc::new(Shared {
+            // Relaxed, here and below: numbers that stand for themselves.
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            name,
+            bound_ns: AtomicU64::new(slo.bound_ns),
+            percentile: AtomicU64::new(u64::from(slo.percentile.hundredths())),
+            recording: AtomicBool::new(false),
+            histogram: Histogram::new(),
+        }))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.0.name
+    }
+
+    /// The number by which threads know it.
+    pub fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// The target.
+    pub fn slo(&self) -> Slo {
+        let hundredths = self.0.percentile.load(Ordering::Relaxed) as u16;
+        Slo {
+            bound_ns: self.0.bound_ns.load(Ordering::Relaxed),
+            percentile: Percentile::new(hundredths).unwrap_or(Percentile::P99),
+        }
+    }
+
+    /// Changes the target, for epochs that end from now on.
+    pub fn set_slo(&self, slo: Slo) {
+        self.0.percentile.store(u64::from(slo.percentile.hundredths()), Ordering::Relaxed);
+        self.0.bound_ns.store(slo.bound_ns, Ordering::Relaxed);
+    }
+
+    /// Records latencies from now on, or no longer.
+    pub fn record(&self, on: bool) {
+        self.0.recording.store(on, Ordering::Relaxed);
+    }
+
+    /// What has been recorded.
+    ///
+    /// ```
+    /// use manx::slo::{Epoch, Slo};
+    ///
+    /// let epoch = Epoch::new("lookup", Slo::p99(std::time::Duration::from_secs(1)));
+    /// epoch.record(true);
+    /// drop(epoch.enter());
+    /// assert_eq!(epoch.latencies().count, 1);
+    /// ```
+    pub fn latencies(&self) -> Summary {
+        self.0.histogram.summary()
+    }
+
+    /// Begins an epoch on the calling thread, which ends when the guard is dropped.
+    pub fn enter(&self) -> Entered<'_> {
+        local::start(self.0.id);
+        Entered { epoch: self, _thread: std::marker::PhantomData }
+    }
+
+    /// A future that is this epoch: it begins now, wherever it is polled the locks know of it, and it ends when the
+    /// future is ready. One that is dropped before counts for nothing.
+    ///
+    /// ```
+    /// use manx::slo::{Epoch, Slo};
+    /// use std::future::{Future, ready};
+    ///
+    /// let epoch = Epoch::new("fetch", Slo::p99(std::time::Duration::from_millis(5)));
+    /// let mut request = Box::pin(epoch.carry(ready(42)));
+    /// let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// assert_eq!(request.as_mut().poll(&mut context), std::task::Poll::Ready(42));
+    /// ```
+    pub fn carry<F: Future>(&self, future: F) -> Carried<F> {
+        clock::init();
+        Carried { epoch: self.clone(), began_ticks: clock::ticks(), future }
+    }
+
+    fn ended(&self, latency_ns: u64, slo: Slo) {
+        if self.0.recording.load(Ordering::Relaxed) {
+            self.0.histogram.record(latency_ns, latency_ns > slo.bound_ns);
+        }
+    }
+}
+
+/// An epoch that goes on. Ends on the thread that began it.
+#[must_use = "the epoch ends when this is dropped"]
+#[derive(Debug)]
+pub struct Entered<'a> {
+    epoch: &'a Epoch,
+    /// Neither `Send` nor `Sync`: the thread's table knows of it.
+    _thread: std::marker::PhantomData<*const ()>,
+}
+
+impl Entered<'_> {
+    /// Ends the epoch without a result: it failed early, say, and its latency means nothing.
+    pub fn abandon(self) {
+        local::abandon(self.epoch.0.id);
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        let slo = self.epoch.slo();
+        // `None`: it was abandoned, or entered again further in and ended there.
+        if let Some(latency_ns) = local::end_at(self.epoch.0.id, slo.bound_ns, slo.percentile) {
+            self.epoch.ended(latency_ns, slo);
+        }
+    }
+}
+
+/// See [`Epoch::carry`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct Carried<F> {
+    epoch: Epoch,
+    began_ticks: u64,
+    future: F,
+}
+
+/// The epoch is open on the thread that polls, and on no other.
+struct OnThisThread<'a>(&'a Epoch);
+
+impl Drop for OnThisThread<'_> {
+    fn drop(&mut self) {
+        // What a single poll took is nobody's latency.
+        local::abandon(self.0.0.id);
+    }
+}
+
+impl<F: Future> Future for Carried<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: `future` is pinned with the whole and never moved out of it; the other fields are not pinned.
+        let (epoch, began_ticks, future) = unsafe {
+            let this = self.get_unchecked_mut();
+            (&this.epoch, this.began_ticks, Pin::new_unchecked(&mut this.future))
+        };
+        local::start(epoch.0.id);
+        let open = OnThisThread(epoch);
+        let result = future.poll(context);
+        drop(open);
+        if result.is_ready() {
+            let slo = epoch.slo();
+            let latency_ticks = clock::ticks().wrapping_sub(began_ticks);
+            // A clock that went back says nothing.
+            if latency_ticks <= i64::MAX as u64 {
+                let latency_ns = clock::ticks_to_ns(latency_ticks);
+                local::report(epoch.0.id, latency_ns, slo.bound_ns, slo.percentile);
+                epoch.ended(latency_ns, slo);
+            }
+        }
+        result
+    }
+}

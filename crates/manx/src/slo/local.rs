@@ -1,0 +1,99 @@
+//! The calling thread's epochs.
+//!
+//! If the preload library is in the process its functions of the same meaning (`manx_epoch_start` and so on) keep another
+//! table, for the program's pthread mutexes; the C interface uses that one if it is there.
+
+use super::feedback::Unit;
+use super::percentile::Percentile;
+use super::thread::{Thread, WINDOW_NS_MAX};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+struct Local(Thread);
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.0.free();
+    }
+}
+
+thread_local! {
+    static EPOCHS: Local = const { Local(Thread::new()) };
+}
+
+static MAX_NS: AtomicU64 = AtomicU64::new(WINDOW_NS_MAX);
+static PAPERS_UNIT: AtomicBool = AtomicBool::new(false);
+
+/// Sets the longest window of all epochs, in nanoseconds (100 ms to begin with).
+pub fn set_window_ns_max(window_ns: u64) {
+    // Relaxed: a number that stands for itself, and so below.
+    MAX_NS.store(window_ns, Ordering::Relaxed);
+}
+
+/// Sets how the unit by which windows grow follows from the halved window.
+pub fn set_unit(unit: Unit) {
+    PAPERS_UNIT.store(unit == Unit::Paper, Ordering::Relaxed);
+}
+
+fn unit() -> Unit {
+    if PAPERS_UNIT.load(Ordering::Relaxed) { Unit::Paper } else { Unit::Exact }
+}
+
+/// Runs with the calling thread's epochs, unless the thread is about to end.
+#[inline]
+fn with<R>(run: impl FnOnce(&Thread) -> R) -> Option<R> {
+    EPOCHS.try_with(|local| run(&local.0)).ok()
+}
+
+/// An epoch begins on the calling thread, inside of those that are open. Returns whether it is seen: see
+/// [`super::EPOCHS_MAX`].
+///
+/// ```
+/// use manx::slo;
+///
+/// slo::start(7);
+/// // … take locks, work …
+/// let latency_ns = slo::end(7, 2_000_000);
+/// assert!(latency_ns.is_some());
+/// assert_eq!(slo::end(7, 2_000_000), None, "it has ended already");
+/// ```
+#[inline]
+pub fn start(id: u64) -> bool {
+    with(|thread| thread.start(id)).unwrap_or(false)
+}
+
+/// The epoch ends; 99 of a hundred are to end within `slo_ns`. Returns its latency in nanoseconds, unless it is not open on this
+/// thread.
+#[inline]
+pub fn end(id: u64, slo_ns: u64) -> Option<u64> {
+    end_at(id, slo_ns, Percentile::P99)
+}
+
+/// As [`end`], for another percentile.
+#[inline]
+pub fn end_at(id: u64, slo_ns: u64, percentile: Percentile) -> Option<u64> {
+    with(|thread| thread.end(id, slo_ns, percentile, unit(), MAX_NS.load(Ordering::Relaxed))).flatten()
+}
+
+/// The epoch ends and counts for nothing. Returns whether it was open on this thread.
+pub fn abandon(id: u64) -> bool {
+    with(|thread| thread.abandon(id)).unwrap_or(false)
+}
+
+/// An epoch that began elsewhere ends here.
+pub(super) fn report(id: u64, latency_ns: u64, slo_ns: u64, percentile: Percentile) {
+    with(|thread| {
+        thread.report(id, latency_ns, slo_ns, percentile, unit(), MAX_NS.load(Ordering::Relaxed));
+    });
+}
+
+/// For how long the calling thread may be overtaken: the window of its innermost epoch, in nanoseconds. `None` outside of
+/// any epoch.
+#[inline]
+pub fn window_ns() -> Option<u64> {
+    with(Thread::window_ns).flatten()
+}
+
+/// The calling thread's innermost epoch. Not a cheap question.
+pub fn current() -> Option<u64> {
+    with(Thread::current).flatten()
+}

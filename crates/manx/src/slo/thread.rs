@@ -1,0 +1,385 @@
+//! What a thread remembers of its epochs: 24 bytes each, and which of them are open.
+//!
+//! Epochs are known by numbers that the program chooses, sparse or dense, so there is a hash table from ids to places, and a
+//! record in each place. Records never move: they lie in chunks, each twice as large as the one before. All of it is mapped
+//! when the thread first begins an epoch, and grows by doubling; nothing comes from `malloc`, so that the preload library may
+//! keep it as well. A thread that has begun [`EPOCHS_MAX`] different epochs, or for which there is no memory, begins no more new
+//! ones: those go unseen, and locks treat them as if they were in no epoch.
+//!
+//! Open epochs are a stack, linked through the records, so nesting may be as deep as anybody likes. The innermost one
+//! rules. Mistakes are harmless:
+//! - an epoch that ends while inner ones are open is taken out from under them;
+//! - one that ends without having begun is ignored;
+//! - one that begins again before it has ended (an error path forgot it) begins anew, innermost;
+//! - one that never ends stays open below the others.
+//!
+//! Invariants:
+//! 1. A [`Thread`] and its memory are used by its own thread only, and not by handlers of signals that interrupt it here.
+//! 2. `table` is null, or points to a `Table` whose chunks hold at least `count` records, of which the first
+//!    `count` are initialized (all-zero is), and every index in a map or in a chain is less than `count`.
+//! 3. The chain that starts at `open` has no loops: a record is linked in only when its own link says
+//!    that it is not in the chain.
+
+use super::feedback::{Feedback, Unit};
+use super::percentile::Percentile;
+use core::cell::Cell;
+use core::ptr::{NonNull, null_mut};
+use platform::clock::{ticks, ticks_to_ns};
+use platform::memory::{READ, WRITE, map_zeroes, unmap};
+
+/// How many different epochs a thread can have.
+pub const EPOCHS_MAX: u32 = 1 << 20;
+/// The longest window unless somebody sets another one (the paper's: 100 ms).
+pub const WINDOW_NS_MAX: u64 = 100_000_000;
+
+/// What a thread keeps of an epoch.
+#[repr(C)]
+struct Record {
+    /// When it began.
+    start_ticks: u64,
+    feedback: Feedback,
+    /// [`NOT_OPEN`], or the epoch around it plus 2 ([`OUTERMOST`] if there is none).
+    outer: u32,
+}
+
+const _: () = assert!(size_of::<Record>() == 24);
+
+const NOT_OPEN: u32 = 0;
+const OUTERMOST: u32 = 1;
+const OUTER: u32 = 2;
+
+/// Records in the first chunk, as a power of two.
+const FIRST_CHUNK: u32 = 6;
+const CHUNKS: usize = (EPOCHS_MAX.ilog2() - FIRST_CHUNK) as usize + 1;
+
+/// An id and the index of its record plus 1; 0: a free place.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Place {
+    id: u64,
+    index: u32,
+}
+
+struct Table {
+    /// Records that are in use.
+    count: u32,
+    /// Places in the map: a power of two.
+    places: usize,
+    map: *mut Place,
+    chunks: [*mut Record; CHUNKS],
+}
+
+/// A thread's epochs; all-zero to begin with. Whoever keeps one calls [`Thread::free`] when the thread ends.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Thread {
+    table: Cell<*mut Table>,
+    /// The id that was looked for last, if `found` is not 0 …
+    id: Cell<u64>,
+    /// … and its record's index plus 1.
+    found: Cell<u32>,
+    /// The index of the innermost epoch's record plus 1; 0: none is open.
+    open: Cell<u32>,
+}
+
+impl Default for Thread {
+    fn default() -> Thread {
+        Thread::new()
+    }
+}
+
+impl Thread {
+    /// A thread without epochs.
+    pub const fn new() -> Thread {
+        Thread {
+            table: Cell::new(null_mut()),
+            id: Cell::new(0),
+            found: Cell::new(0),
+            open: Cell::new(0),
+        }
+    }
+
+    /// An epoch begins, inside of those that are open. Returns whether it is seen.
+    #[inline]
+    pub fn start(&self, id: u64) -> bool {
+        let Some(table) = self.table() else { return false };
+        let Some(index) = self.known_index(id).or_else(|| table.find_or_add(id)) else { return false };
+        if table.record(index).outer != NOT_OPEN {
+            self.take_out(table, index);
+        }
+        let outer = self.open.get();
+        let record = table.record(index);
+        record.outer = outer + OUTERMOST;
+        self.open.set(index + 1);
+        self.id.set(id);
+        self.found.set(index + 1);
+        record.start_ticks = ticks();
+        true
+    }
+
+    /// The epoch ends, and was to end within `slo_ns`. Returns its latency in nanoseconds, unless it is not open.
+    #[inline]
+    pub fn end(
+        &self,
+        id: u64,
+        slo_ns: u64,
+        percentile: Percentile,
+        unit: Unit,
+        window_ns_max: u64,
+    ) -> Option<u64> {
+        let now_ticks = ticks();
+        let (table, index) = self.close(id)?;
+        let record = table.record(index);
+        // A clock that went back says nothing.
+        let latency_ticks = now_ticks.wrapping_sub(record.start_ticks);
+        if latency_ticks > i64::MAX as u64 {
+            return None;
+        }
+        let latency_ns = ticks_to_ns(latency_ticks);
+        record.feedback.ended(latency_ns, slo_ns, percentile, unit, window_ns_max);
+        Some(latency_ns)
+    }
+
+    /// The epoch ends and counts for nothing. Returns whether it was open.
+    pub fn abandon(&self, id: u64) -> bool {
+        self.close(id).is_some()
+    }
+
+    /// An epoch of which the latency is known from elsewhere, such as one that began on another thread, has ended.
+    pub fn report(
+        &self,
+        id: u64,
+        latency_ns: u64,
+        slo_ns: u64,
+        percentile: Percentile,
+        unit: Unit,
+        window_ns_max: u64,
+    ) {
+        if let Some(table) = self.table()
+            && let Some(index) = table.find_or_add(id)
+        {
+            let feedback = &mut table.record(index).feedback;
+            feedback.ended(latency_ns, slo_ns, percentile, unit, window_ns_max);
+        }
+    }
+
+    /// For how long the thread may be overtaken: the window of the innermost epoch, in nanoseconds. `None` outside of
+    /// any epoch.
+    #[inline]
+    pub fn window_ns(&self) -> Option<u64> {
+        let open = self.open.get();
+        if open == 0 {
+            return None;
+        }
+        self.existing_table().map(|table| table.record(open - 1).feedback.window_ns())
+    }
+
+    /// The innermost open epoch. Not a cheap question.
+    pub fn current(&self) -> Option<u64> {
+        let index = self.open.get().checked_sub(1)?;
+        self.existing_table()?.id_of(index)
+    }
+
+    /// The window that the next epoch with this id will have, in nanoseconds, if there was one.
+    pub fn window_ns_of(&self, id: u64) -> Option<u64> {
+        let table = self.existing_table()?;
+        table.find(id).map(|index| table.record(index).feedback.window_ns())
+    }
+
+    /// How many different epochs the thread has had.
+    pub fn known(&self) -> u32 {
+        self.existing_table().map_or(0, |table| table.count)
+    }
+
+    /// Forgets all epochs and gives their memory back.
+    pub fn free(&self) {
+        let table = self.table.replace(null_mut());
+        self.open.set(0);
+        self.found.set(0);
+        if table.is_null() {
+            return;
+        }
+        // SAFETY: Invariant 2; nobody else uses any of it (Invariant 1), and this thread has forgotten it.
+        unsafe {
+            let chunks = (*table).chunks;
+            for (number, chunk) in chunks.into_iter().enumerate().filter(|(_, chunk)| !chunk.is_null()) {
+                let _ = unmap(chunk.cast(), bytes_of_chunk(number));
+            }
+            let _ = unmap((*table).map.cast(), (*table).places * size_of::<Place>());
+            let _ = unmap(table.cast(), size_of::<Table>());
+        }
+    }
+
+    /// Ends the epoch as far as the stack is concerned.
+    #[inline]
+    fn close(&self, id: u64) -> Option<(&mut Table, u32)> {
+        let table = self.existing_table()?;
+        let index = match self.known_index(id) {
+            Some(index) => index,
+            None => table.find(id)?,
+        };
+        if table.record(index).outer == NOT_OPEN {
+            return None;
+        }
+        self.take_out(table, index);
+        Some((table, index))
+    }
+
+    /// The record's index, if this id was the last one that was looked for.
+    #[inline]
+    fn known_index(&self, id: u64) -> Option<u32> {
+        if self.id.get() == id { self.found.get().checked_sub(1) } else { None }
+    }
+
+    /// Takes an open epoch out of the stack, wherever it is.
+    #[inline]
+    fn take_out(&self, table: &mut Table, index: u32) {
+        let outer = core::mem::replace(&mut table.record(index).outer, NOT_OPEN);
+        if self.open.get() == index + 1 {
+            self.open.set(outer - OUTERMOST);
+            return;
+        }
+        let mut inner = self.open.get() - 1;
+        // Invariant 3: it is in the chain, which ends.
+        while table.record(inner).outer != index + OUTER {
+            inner = table.record(inner).outer - OUTER;
+        }
+        table.record(inner).outer = outer;
+    }
+
+    #[expect(clippy::mut_from_ref, reason = "the memory is this thread's own, and no reference outlives a call")]
+    fn existing_table(&self) -> Option<&mut Table> {
+        // SAFETY: null, or this thread's table (Invariants 1 and 2). Every caller keeps the reference for the
+        // length of one call of this type's, and none of these calls another.
+        unsafe { self.table.get().as_mut() }
+    }
+
+    #[inline]
+    fn table(&self) -> Option<&mut Table> {
+        if self.table.get().is_null() {
+            self.table.set(Table::map()?.as_ptr());
+        }
+        self.existing_table()
+    }
+}
+
+fn bytes_of_chunk(number: usize) -> usize {
+    size_of::<Record>() << (FIRST_CHUNK as usize + number.saturating_sub(1))
+}
+
+/// In which chunk a record is, and where there.
+#[inline]
+fn in_chunks(index: u32) -> (usize, usize) {
+    let high = index >> FIRST_CHUNK;
+    if high == 0 {
+        return (0, index as usize);
+    }
+    let number = high.ilog2();
+    (number as usize + 1, (index - (1 << (FIRST_CHUNK + number))) as usize)
+}
+
+impl Table {
+    fn map() -> Option<NonNull<Table>> {
+        let places = 1 << (FIRST_CHUNK + 1);
+        let table = map_zeroes(size_of::<Table>(), READ | WRITE).ok()?.cast::<Table>();
+        let Ok(map) = map_zeroes(places * size_of::<Place>(), READ | WRITE) else {
+            // SAFETY: mapped above, and nobody knows of it.
+            let _ = unsafe { unmap(table.cast(), size_of::<Table>()) };
+            return None;
+        };
+        // Epochs count in ticks.
+        platform::clock::init();
+        // SAFETY: fresh zeroed memory of the right size and page-aligned; the null pointers of `chunks` and a
+        // count of 0 are valid.
+        unsafe {
+            (*table).places = places;
+            (*table).map = map.cast();
+        }
+        NonNull::new(table)
+    }
+
+    #[inline]
+    fn record(&mut self, index: u32) -> &mut Record {
+        debug_assert!(index < self.count);
+        let (chunk, offset) = in_chunks(index);
+        // SAFETY: Invariant 2.
+        unsafe { &mut *self.chunks[chunk].add(offset) }
+    }
+
+    fn places(&mut self) -> &mut [Place] {
+        // SAFETY: Invariant 2; all-zero is a free place.
+        unsafe { core::slice::from_raw_parts_mut(self.map, self.places) }
+    }
+
+    /// Where the id is in the map, or the free place where it would be.
+    #[inline]
+    fn probe(&mut self, id: u64) -> usize {
+        let places = self.places();
+        let last = places.len() - 1;
+        // Fibonacci hashing, by the upper bits of the product.
+        let mut at = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & last;
+        while places[at].index != 0 && places[at].id != id {
+            at = (at + 1) & last;
+        }
+        at
+    }
+
+    #[inline]
+    fn find(&mut self, id: u64) -> Option<u32> {
+        let at = self.probe(id);
+        self.places()[at].index.checked_sub(1)
+    }
+
+    #[inline]
+    fn find_or_add(&mut self, id: u64) -> Option<u32> {
+        let at = self.probe(id);
+        match self.places()[at].index {
+            0 => self.add(id),
+            index => Some(index - 1),
+        }
+    }
+
+    /// The id of a record: rarely asked for, so it is searched.
+    #[cold]
+    fn id_of(&mut self, index: u32) -> Option<u64> {
+        self.places().iter().find(|place| place.index == index + 1).map(|place| place.id)
+    }
+
+    #[cold]
+    fn add(&mut self, id: u64) -> Option<u32> {
+        let index = self.count;
+        if index == EPOCHS_MAX {
+            return None;
+        }
+        let (chunk, _) = in_chunks(index);
+        if self.chunks[chunk].is_null() {
+            self.chunks[chunk] = map_zeroes(bytes_of_chunk(chunk), READ | WRITE).ok()?.cast();
+        }
+        if 2 * (index as usize + 1) > self.places {
+            self.grow()?;
+        }
+        let at = self.probe(id);
+        self.places()[at] = Place { id, index: index + 1 };
+        self.count += 1;
+        Some(index)
+    }
+
+    /// Doubles the map.
+    fn grow(&mut self) -> Option<()> {
+        let places = self.places * 2;
+        let map = map_zeroes(places * size_of::<Place>(), READ | WRITE).ok()?.cast();
+        let (old, old_places) = (self.map, self.places);
+        (self.map, self.places) = (map, places);
+        for at in 0..old_places {
+            // SAFETY: the old map has so many places, and is not unmapped before the end.
+            let place = unsafe { *old.add(at) };
+            if place.index != 0 {
+                let to = self.probe(place.id);
+                self.places()[to] = place;
+            }
+        }
+        // SAFETY: nobody refers to the old map any more.
+        let _ = unsafe { unmap(old.cast(), old_places * size_of::<Place>()) };
+        Some(())
+    }
+}

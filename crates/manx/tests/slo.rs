@@ -1,0 +1,199 @@
+//! Epochs: the table of a thread against a simple model, misuse, many ids, futures that hop threads.
+
+use manx::slo::{self, EPOCHS_MAX, Epoch, Percentile, Slo, Thread, Unit, WINDOW_NS_MAX};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+fn end(thread: &Thread, id: u64, slo_ns: u64) -> Option<u64> {
+    thread.end(id, slo_ns, Percentile::P99, Unit::Exact, WINDOW_NS_MAX)
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Start(u64),
+    End(u64),
+    Abandon(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    // Few ids, so that they are nested, forgotten and ended twice; some of them far apart.
+    let id = prop_oneof![0..6_u64, (0..6_u64).prop_map(|n| u64::MAX - n * 0x1234_5678_9abc)];
+    let step = (id, 0..7).prop_map(|(id, kind)| match kind {
+        0..=3 => Step::Start(id),
+        4 | 5 => Step::End(id),
+        _ => Step::Abandon(id),
+    });
+    prop::collection::vec(step, 0..300)
+}
+
+proptest! {
+    #[test]
+    fn a_thread_keeps_its_epochs_as_a_list_would(steps in steps()) {
+        let thread = Thread::new();
+        let mut open: Vec<u64> = Vec::new();
+        let mut met: HashMap<u64, u32> = HashMap::new();
+        for step in steps {
+            match step {
+                Step::Start(id) => {
+                    open.retain(|&other| other != id);
+                    open.push(id);
+                    met.entry(id).or_default();
+                    prop_assert!(thread.start(id));
+                }
+                Step::End(id) => {
+                    let was_open = open.contains(&id);
+                    open.retain(|&other| other != id);
+                    prop_assert_eq!(end(&thread, id, u64::MAX).is_some(), was_open);
+                    if was_open {
+                        *met.get_mut(&id).unwrap() += 1;
+                    }
+                }
+                Step::Abandon(id) => {
+                    let was_open = open.contains(&id);
+                    open.retain(|&other| other != id);
+                    prop_assert_eq!(thread.abandon(id), was_open);
+                }
+            }
+            prop_assert_eq!(thread.current(), open.last().copied());
+            // A target that is always met doubles the window from a 64th of the longest one.
+            let window_ns = |met: u32| if met == 0 { 0 } else { (WINDOW_NS_MAX >> 6 << (met - 1).min(6)).min(WINDOW_NS_MAX) };
+            prop_assert_eq!(thread.window_ns(), open.last().map(|id| window_ns(met[id])));
+        }
+        prop_assert_eq!(thread.known() as usize, met.len());
+        thread.free();
+        prop_assert_eq!((thread.known(), thread.current()), (0, None));
+    }
+}
+
+#[test]
+fn a_hundred_thousand_ids_keep_their_windows_apart() {
+    let thread = Thread::new();
+    let id = |n: u64| if n.is_multiple_of(2) { n } else { n.wrapping_mul(0x9e37_79b9_7f4a_7c15) };
+    for n in 0..100_000_u64 {
+        assert!(thread.start(id(n)));
+        // Every third misses.
+        assert!(end(&thread, id(n), if n.is_multiple_of(3) { 0 } else { u64::MAX }).is_some());
+    }
+    for n in 0..100_000_u64 {
+        let window_ns = if n.is_multiple_of(3) { 0 } else { WINDOW_NS_MAX >> 6 };
+        assert_eq!(thread.window_ns_of(id(n)), Some(window_ns), "{n}");
+    }
+    assert_eq!(thread.known(), 100_000);
+    thread.free();
+}
+
+#[test]
+fn beyond_the_limit_epochs_go_unseen_and_the_others_go_on() {
+    let thread = Thread::new();
+    for id in 0..u64::from(EPOCHS_MAX) {
+        assert!(thread.start(id) && thread.abandon(id));
+    }
+    assert!(thread.start(5));
+    assert!(!thread.start(u64::MAX));
+    assert_eq!(end(&thread, u64::MAX, 1), None);
+    assert_eq!((thread.current(), thread.known()), (Some(5), EPOCHS_MAX));
+    assert!(end(&thread, 5, 1).is_some());
+    thread.free();
+}
+
+#[test]
+fn deep_nesting_ends_from_either_end() {
+    let thread = Thread::new();
+    for order in [true, false] {
+        (0..1000).for_each(|id| assert!(thread.start(id)));
+        for n in 0..1000 {
+            let id = if order { n } else { 999 - n };
+            assert!(end(&thread, id, u64::MAX).is_some(), "{id}");
+        }
+        assert_eq!(thread.current(), None);
+    }
+    thread.free();
+}
+
+#[test]
+fn threads_have_their_own_epochs() {
+    slo::start(1);
+    let other = std::thread::spawn(|| (slo::current(), slo::end(1, 5), slo::window_ns()));
+    assert_eq!(other.join().unwrap(), (None, None, None));
+    assert_eq!(slo::current(), Some(1));
+    assert!(slo::end(1, 5).is_some());
+}
+
+#[test]
+fn the_inner_target_rules_and_the_outer_one_comes_back() {
+    let outer = Epoch::new("outer", Slo::p99(Duration::from_secs(1)));
+    let inner = Epoch::new("inner", Slo::p99(Duration::ZERO));
+    for _ in 0..10 {
+        let _outer = outer.enter();
+        let _inner = inner.enter();
+    }
+    let around = outer.enter();
+    let outer_ns = slo::window_ns();
+    assert_eq!(outer_ns, Some(WINDOW_NS_MAX));
+    {
+        let _inner = inner.enter();
+        assert_eq!(slo::window_ns(), Some(0));
+    }
+    assert_eq!(slo::window_ns(), outer_ns);
+    around.abandon();
+    assert_eq!(slo::window_ns(), None);
+}
+
+/// Ready after so many polls.
+struct After(u32);
+
+impl Future for After {
+    type Output = Option<u64>;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<u64>> {
+        if self.0 == 0 {
+            return Poll::Ready(slo::current());
+        }
+        assert!(slo::current().is_some());
+        self.0 -= 1;
+        Poll::Pending
+    }
+}
+
+#[test]
+fn a_future_takes_its_epoch_from_thread_to_thread() {
+    let epoch = Epoch::new("request", Slo::p99(Duration::from_secs(3600)));
+    epoch.record(true);
+    let id = epoch.id();
+    let mut request = Box::pin(epoch.carry(After(3)));
+    let pause = Duration::from_millis(5);
+    for _ in 0..3 {
+        request = std::thread::spawn(move || {
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(request.as_mut().poll(&mut context).is_pending());
+            assert_eq!(slo::current(), None, "between polls the thread does something else");
+            std::thread::sleep(pause);
+            request
+        })
+        .join()
+        .unwrap();
+    }
+    assert_eq!(epoch.latencies().count, 0);
+    let mut context = Context::from_waker(Waker::noop());
+    assert_eq!(request.as_mut().poll(&mut context), Poll::Ready(Some(id)));
+    let latencies = epoch.latencies();
+    assert_eq!((latencies.count, latencies.missed), (1, 0));
+    assert!(latencies.max_ns >= 3 * pause.as_nanos() as u64, "it began when it was made: {latencies:?}");
+    drop(epoch.carry(After(1)));
+    assert_eq!(epoch.latencies().count, 1, "one that is dropped counts for nothing");
+}
+
+#[test]
+fn targets_change_while_the_program_runs() {
+    let epoch = Epoch::new("changing", Slo::p99(Duration::from_secs(3600)));
+    epoch.record(true);
+    drop(epoch.enter());
+    epoch.set_slo(Slo::new(Duration::ZERO, Percentile::P50));
+    assert_eq!(epoch.slo(), Slo::p50(Duration::ZERO));
+    drop(epoch.enter());
+    assert_eq!((epoch.latencies().count, epoch.latencies().missed), (2, 1));
+}
