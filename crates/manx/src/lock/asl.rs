@@ -11,11 +11,7 @@
 
 use super::{RawLock, Reorderable};
 use crate::cpu::{Class, class};
-
-/// The window of the epoch that the calling thread is in: there are none so far.
-fn epoch_window_ns() -> Option<u64> {
-    None
-}
+use crate::slo;
 
 /// A lock for cores of two speeds. See the module's text.
 ///
@@ -55,7 +51,7 @@ impl<L: RawLock> Asl<L> {
             Class::Big => self.lock.lock_immediately(),
             Class::Little => {
                 let max_ns = self.lock.window_ns_max();
-                self.lock.lock_reorder(epoch_window_ns().map_or(max_ns, |window_ns| window_ns.min(max_ns)))
+                self.lock.lock_reorder(slo::window_ns().map_or(max_ns, |window_ns| window_ns.min(max_ns)))
             }
         }
     }
