@@ -3,6 +3,7 @@
 //! Tables go to standard output, progress to standard error, everything to the file of `--json`. An
 //! interrupted experiment shows and writes what it has measured, and exits with 130 as a shell would.
 
+mod asl;
 mod conduct;
 mod engines;
 mod progress;
@@ -37,6 +38,8 @@ enum Experiment {
     Engines(engines::EnginesArgs),
     /// How late each way of waiting notices that its wait is over, and the CPU it burns until then
     Wait(WaitArgs),
+    /// What locks make of a target for latency, on cores of two speeds
+    Asl(asl::AslArgs),
 }
 
 /// What every experiment takes.
@@ -115,6 +118,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         Some(Experiment::Guard(args)) => guard(args),
         Some(Experiment::Engines(args)) => engines::engines(args),
         Some(Experiment::Wait(args)) => wait(args),
+        Some(Experiment::Asl(args)) => asl::asl(args),
     }
 }
 
@@ -125,6 +129,7 @@ The experiments:
   guard      what the guard costs programs that need no repair
   engines    what Manx's locks make of databases that have more threads than CPUs
   wait       how late each way of waiting notices that its wait is over, and the CPU it burns until then
+  asl        what locks make of a target for latency, on cores of two speeds
 
 `manx bench NAME --help` shows an experiment's options; `--quick` is a smoke check of each.
 ";

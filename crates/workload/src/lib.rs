@@ -7,11 +7,13 @@
 //! | [`child`], [`interrupt`] | a measured program in a session of its own, and Ctrl-C |
 //! | [`inversion`] | the experiment of Andreoli and Cucinotta, figures 2 to 4 |
 //! | [`engines`] | databases as they are, under `manx run`, and with others' lock libraries |
+//! | [`asl`] | locks that are told how late an epoch may be, on cores of two speeds |
 //! | [`guard`] | what the guard costs programs that need no repair |
 //! | [`waiting`], [`waits`] | how late each way of waiting notices, and the CPU it burns |
 //!
 //! `README.md` beside this crate says how to read the results.
 
+pub mod asl;
 pub mod child;
 pub mod engine;
 pub mod engines;
