@@ -2,6 +2,7 @@
 
 use manx::lock::bounded::{self, MARKED, OVERDUE_ONE, Thread, WINDOW_NS, Wait};
 use manx::lock::{Mutex, RawMutex};
+use manx::slo;
 use platform::atomic::AtomicU32;
 use platform::clock;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -223,4 +224,42 @@ fn the_bound_holds() {
         beyond_ns <= (THREADS + 1) * turn_ns,
         "{beyond_ns} ns beyond window and run queue; the longest turn took {turn_ns} ns"
     );
+}
+
+#[test]
+fn an_epoch_lends_a_mutex_its_window() {
+    const HOUR_NS: u64 = 3_600_000_000_000;
+    slo::set_window_ns_max(HOUR_NS);
+    let overdue = |in_epoch: bool, held_ns: u64| {
+        let mutex = RawMutex::new();
+        assert!(mutex.try_acquire());
+        let waits = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                for _ in 0..8 {
+                    slo::start(1);
+                    slo::end(1, u64::MAX);
+                }
+                if in_epoch {
+                    slo::start(1);
+                    assert_eq!(slo::window_ns(), Some(HOUR_NS));
+                }
+                waits.store(true, Ordering::Relaxed);
+                let acquired = mutex.acquire_slow(&Wait::default()).expect("no limit");
+                // SAFETY: acquired above.
+                unsafe { mutex.release() };
+                acquired.overdue
+            });
+            while !waits.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+            thread::sleep(Duration::from_nanos(held_ns));
+            // SAFETY: acquired at the top.
+            unsafe { mutex.release() };
+            waiter.join().unwrap()
+        })
+    };
+    // Held for long enough a waiter with the default window is overdue; nobody is with one of an hour.
+    let held_ns = (1..20).map(|power| WINDOW_NS << power).find(|&held_ns| overdue(false, held_ns));
+    assert!(!overdue(true, held_ns.expect("overdue at last")));
 }

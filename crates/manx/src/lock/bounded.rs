@@ -83,7 +83,9 @@ use platform::futex::{self, Clock, Deadline, Outcome};
 
 pub use super::slice::Thread;
 pub use super::standby::{STANDBY, about_to_stand_by, forked};
-pub use super::window::{UNBOUNDED_NS, WINDOW_NS, WINDOW_NS_MAX, with_window_ns};
+pub use super::window::{
+    EPOCH_WINDOW_NS_MIN, UNBOUNDED_NS, WINDOW_NS, WINDOW_NS_MAX, in_epoch, with_window_ns,
+};
 
 /// `word`: held.
 const HELD: u32 = 1;

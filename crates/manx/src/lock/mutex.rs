@@ -4,6 +4,7 @@
 //! whoever comes next sees what it left half done.
 
 use super::bounded::{self, Acquired, Thread, TimedOut, Wait};
+use crate::slo;
 use platform::atomic::{AtomicU32, Ordering};
 use platform::futex::Deadline;
 
@@ -67,13 +68,18 @@ impl RawMutex {
         bounded::try_acquire(&self.word)
     }
 
-    /// Waits for the mutex as told, and tells how it went.
+    /// Waits for the mutex as told, and tells how it went. If no window is told and the mutex has none of its own,
+    /// it is that of the epoch that the calling thread is in ([`crate::slo`]).
     ///
     /// # Errors
     /// The deadline is over.
     #[cold]
     pub fn acquire_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
-        THREAD.with(|thread| bounded::acquire_slow(&self.word, &self.side, thread, wait))
+        // Relaxed: the window's bits never change.
+        let side = self.side.load(Ordering::Relaxed);
+        let window_ns = wait.window_ns.or_else(|| bounded::in_epoch(side, slo::window_ns()));
+        let wait = Wait { window_ns, ..*wait };
+        THREAD.with(|thread| bounded::acquire_slow(&self.word, &self.side, thread, &wait))
     }
 
     /// Waits for the mutex until the deadline.

@@ -36,6 +36,17 @@ pub(super) fn window_ns(side: u32) -> u64 {
     }
 }
 
+/// The shortest window that an epoch makes of the default lock's. With less nearly every waiter is overdue when it
+/// has slept, and a lock that is handed from sleeper to sleeper serves nobody's target.
+pub const EPOCH_WINDOW_NS_MIN: u64 = 50_000;
+
+/// What to wait with in an epoch with this window: that, unless the lock with this second word has a window of its
+/// own.
+pub fn in_epoch(side: u32, epoch_window_ns: Option<u64>) -> Option<u64> {
+    let own = side >> CODE_SHIFT != 0;
+    epoch_window_ns.filter(|_| !own).map(|window_ns| window_ns.max(EPOCH_WINDOW_NS_MIN))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +61,13 @@ mod tests {
         assert_eq!(window_ns(with_window_ns(0)), 5);
         assert_eq!(window_ns(with_window_ns(UNBOUNDED_NS)), UNBOUNDED_NS);
         assert_eq!(with_window_ns(1_000_000) & 0xff_ffff, 0, "nothing else is touched");
+    }
+
+    #[test]
+    fn an_epochs_window_stands_in_for_the_default_one_only() {
+        assert_eq!(in_epoch(0x00ff_ffff, Some(2_000_000)), Some(2_000_000));
+        assert_eq!(in_epoch(0, Some(0)), Some(EPOCH_WINDOW_NS_MIN));
+        assert_eq!(in_epoch(0, None), None);
+        assert_eq!(in_epoch(with_window_ns(10), Some(2_000_000)), None);
     }
 }
