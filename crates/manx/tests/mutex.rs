@@ -242,7 +242,8 @@ fn an_epoch_lends_a_mutex_its_window() {
                 }
                 if in_epoch {
                     slo::start(1);
-                    assert_eq!(slo::window_ns(), Some(HOUR_NS));
+                    waits.store(slo::window_ns().is_none_or(|ns| ns < HOUR_NS / 2), Ordering::Relaxed);
+                    assert!(!waits.load(Ordering::Relaxed), "the window is long");
                 }
                 waits.store(true, Ordering::Relaxed);
                 let acquired = mutex.acquire_slow(&Wait::default()).expect("no limit");
