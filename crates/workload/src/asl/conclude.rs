@@ -5,6 +5,7 @@ use report::figure::{duration, rate, three_digits};
 use report::plot::{Series, plot};
 use report::{Report, Spread, Table};
 
+pub(super) const EPOCHS: &str = "an epoch's cost";
 pub(super) const BENCH_1: &str = "bench-1, 2 threads";
 pub(super) const FIGURE_5: &str = "figure 5, big threads' turns to a little one's";
 pub(super) const BENCH_6: &str = "bench-6, 8 threads on 2 CPUs";
@@ -27,7 +28,12 @@ pub fn conclude(report: &mut Report) {
             cases.push(run.case.clone());
         }
     }
-    for case in &cases {
+    let pair_ns = middle(report, EPOCHS, "start and end", "pair_ns");
+    if pair_ns.is_finite() {
+        let text = format!("an epoch's start and end cost {} ns, nobody else running", three_digits(pair_ns));
+        report.notes.push(text);
+    }
+    for case in cases.iter().filter(|case| *case != EPOCHS) {
         let table = table(report, case);
         report.tables.push(table);
     }
@@ -178,6 +184,7 @@ fn figure<'a>(
             let all = super::LONG_PERCENT.map(|percent| opt(&bench_3(percent)));
             (all.into_iter().fold(f64::INFINITY, f64::min), fifo.as_ref())
         }
+        "asl-epoch" => (middle(report, EPOCHS, "start and end", "pair_ns"), None),
         "asl-many-throughput" => {
             let peers = ["std", "mcs-park", "futex-mutex", "manx"].map(|name| rate(BENCH_6, name));
             (rate(BENCH_6, "asl(futex-mutex)") / peers.into_iter().fold(f64::NAN, f64::max), many.as_ref())

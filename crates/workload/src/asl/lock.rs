@@ -1,9 +1,10 @@
 //! Who competes, each behind one trait, so that the measured loop is compiled for each and no call in it is indirect.
 //!
 //! A peer is told the window of the calling thread: `None` from a thread on a big core, which never lets others
-//! pass. Locks that know no windows take no notice of it; [`manx::lock::Reorderable`] stands by for as long.
+//! pass. Only [`manx::lock::Reorderable`] takes notice of it; [`manx::lock::Asl`] asks for the class of the thread's
+//! core and for its epoch by itself.
 
-use manx::lock::{FutexMutex, Mcs, McsPark, RawLock, Reorderable, Shfl, Tas, Ticket};
+use manx::lock::{Asl, FutexMutex, Mcs, McsPark, RawLock, Reorderable, Shfl, Tas, Ticket};
 
 /// A mutual exclusion lock that protects nothing by itself.
 pub trait Peer: Sync {
@@ -21,7 +22,7 @@ pub trait Measured {
     fn with<P: Peer>(self) -> Self::Output;
 }
 
-/// A lock that knows no windows.
+/// A lock that is told no windows.
 struct Plain<L>(L);
 
 impl<L: RawLock> Peer for Plain<L> {
@@ -131,12 +132,14 @@ locks! {
     Shfl20, "shfl-20", Plain<Shfl<20>>;
     /// 30 to 1.
     Shfl30, "shfl-30", Plain<Shfl<30>>;
-    /// Little cores stand by before an MCS lock.
-    AslMcs, "asl(mcs)", Reorderable<Mcs>;
+    /// Little cores stand by before an MCS lock, for the window of their epoch.
+    AslMcs, "asl(mcs)", Plain<Asl<Mcs>>;
     /// … before one whose waiters park.
-    AslMcsPark, "asl(mcs-park)", Reorderable<McsPark>;
+    AslMcsPark, "asl(mcs-park)", Plain<Asl<McsPark>>;
     /// … before one without order.
-    AslFutex, "asl(futex-mutex)", Reorderable<FutexMutex>;
+    AslFutex, "asl(futex-mutex)", Plain<Asl<FutexMutex>>;
+    /// Little cores stand by before an MCS lock, for as long as they are told.
+    Static, "reorderable(mcs)", Reorderable<Mcs>;
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use manx::cpu::{Class, set_class_of_this_thread};
-use manx::slo::{Feedback, Percentile, Unit};
+use manx::slo::{self, Percentile};
 use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
 use report::Histogram;
 
@@ -32,15 +32,17 @@ pub const SECTIONS: usize = 4;
 const LINES: usize = 16;
 /// The longest window.
 pub const WINDOW_NS_MAX: u64 = manx::lock::reorderable::WINDOW_NS_MAX;
+/// The one kind of epoch.
+const EPOCH: u64 = 1;
 /// How often the main thread looks whether there are epochs enough.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// How long others may overtake a little thread.
 #[derive(Clone, Copy, Debug)]
 pub enum Window {
-    /// Always so long.
+    /// Always so long; no epochs are begun.
     Fixed(u64),
-    /// As the feedback finds: epochs of up to `ns`, so many of a hundred as the percentile says.
+    /// Of an epoch, as [`manx::slo`] finds: epochs of up to `ns`, so many of a hundred as the percentile says.
     Slo {
         /// How late an epoch may end.
         ns: u64,
@@ -169,11 +171,10 @@ impl Measured for &Run {
                 .collect::<Result<Vec<Record>, String>>()
         })?;
         let made: u64 = records.iter().map(|record| record.made).sum();
-        let sections: u64 = made;
         for shared in shared {
             let lines = shared.lines.into_inner();
-            if let Some(wrong) = lines.iter().flatten().find(|line| line.0 != sections) {
-                return Err(format!("the lock does not exclude: {} of {sections} sections counted", wrong.0));
+            if let Some(wrong) = lines.iter().flatten().find(|line| line.0 != made) {
+                return Err(format!("the lock does not exclude: {} of {made} sections counted", wrong.0));
             }
         }
         Ok(self.summarise(&records))
@@ -204,7 +205,6 @@ impl Run {
         let factor = if little { self.dilation } else { 1.0 };
         let hold_ticks = ns_to_ticks((self.hold_ns as f64 * factor) as u64);
         let think_ticks = ns_to_ticks((self.think_ns as f64 * factor) as u64);
-        let mut feedback = Feedback::default();
         let mut record = Record {
             little,
             made: 0,
@@ -225,13 +225,16 @@ impl Run {
             let times =
                 self.mix.map_or(1, |mix| if throw(&mut dice) < mix.long_percent { mix.times } else { 1 });
             let window_ns = match self.window {
-                Window::Fixed(ns) => ns,
-                Window::Slo { .. } => feedback.window_ns(),
+                Window::Fixed(ns) => little.then_some(ns),
+                Window::Slo { .. } => None,
             };
+            if let Window::Slo { .. } = self.window {
+                slo::start(EPOCH);
+            }
             let (start, mut held_ticks) = (ticks(), 0);
             for section in 0..SECTIONS {
                 let shared = &shared[section % LOCKS];
-                shared.lock.0.with(little.then_some(window_ns), || {
+                shared.lock.0.with(window_ns, || {
                     let from = ticks();
                     // SAFETY: this thread holds the lock (Invariant 1).
                     let lines = unsafe { &mut (&mut *shared.lines.get())[section / LOCKS] };
@@ -243,9 +246,9 @@ impl Run {
             let latency_ns = ticks_to_ns(end.wrapping_sub(start));
             record.made += 1;
             let mut missed = false;
-            if let (true, Window::Slo { ns, percentile }) = (little, self.window) {
-                feedback.ended(latency_ns, ns, percentile, Unit::Exact, WINDOW_NS_MAX);
-                missed = latency_ns > ns;
+            if let Window::Slo { ns, percentile } = self.window {
+                slo::end_at(EPOCH, ns, percentile);
+                missed = little && latency_ns > ns;
             }
             if begun.is_some() {
                 record.latencies.record(latency_ns);
@@ -259,7 +262,12 @@ impl Run {
             burn_until(end, think_ticks);
         }
         record.elapsed = begun.map_or(Duration::ZERO, |begun| begun.elapsed());
-        record.window_ns = feedback.window_ns();
+        if let Window::Slo { .. } = self.window {
+            // The window that the next epoch would have.
+            slo::start(EPOCH);
+            record.window_ns = slo::window_ns().unwrap_or(0);
+            slo::abandon(EPOCH);
+        }
         record
     }
 

@@ -1,0 +1,40 @@
+//! `manx bench asl` from end to end, too short to say anything about time: every case runs, every version has its
+//! figures, and every target has a figure that this version knows how to find.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+use workload::asl::{Setup, conclude, measure};
+use workload::harness::{Bench, Silent};
+use workload::machine;
+
+#[test]
+fn every_case_runs_and_every_target_is_known() {
+    if machine::cpus().len() < 2 {
+        eprintln!("big and little threads need a CPU each: nothing to measure here");
+        return;
+    }
+    let mut progress = Silent;
+    let mut bench = Bench::new("asl", machine::here(), None, &mut progress);
+    let setup = Setup { repeats: 1, quick: true, time: Duration::from_millis(10) };
+    let result = measure(setup, &mut bench);
+    result.as_ref().unwrap();
+    let mut report = bench.finish(&result);
+    conclude(&mut report);
+
+    let cases: BTreeSet<&str> = report.runs.iter().map(|run| run.case.as_str()).collect();
+    // What an epoch costs, bench-1, figure 5, bench-6, and five mixtures of bench-3.
+    assert_eq!(cases.len(), 9, "{cases:?}");
+    assert_eq!((report.tables.len(), report.spreads.len(), report.plots.len()), (8, 2, 1));
+    for run in report.runs.iter().filter(|run| run.values.contains_key("epochs_per_s")) {
+        assert!(run.values["epochs_per_s"] > 0.0, "{} {}", run.case, run.variant);
+        assert_eq!(run.values["all_max_ns"], run.values["big_max_ns"].max(run.values["little_max_ns"]));
+    }
+    // An SLO of 0 is missed by every epoch, if there was time for one.
+    let zero = report.values("bench-1, 2 threads", "asl 0", "missed_share");
+    assert!(zero.iter().all(|&share| share == 1.0 || share == 0.0) && zero.len() == 1, "{zero:?}");
+    assert!(!report.targets.is_empty());
+    for target in &report.targets {
+        let reason = target.reason.as_deref().unwrap_or_default();
+        assert!(!reason.contains("does not know"), "{}: {reason}", target.id);
+    }
+}
