@@ -29,8 +29,9 @@ const LIST_BYTES_MAX: usize = 32 * 1024;
 /// The longest number that is read, in bytes.
 const NUMBER_BYTES_MAX: usize = 32;
 
-/// The files in which each CPU has a number, and which source that is.
-const NUMBERS: [(&str, fn(Step) -> Source); 3] = [
+/// A file in which each CPU has a number, and which source that is.
+type Number = (&'static str, fn(Step) -> Source);
+const NUMBERS: [Number; 3] = [
     ("cpu_capacity", Source::Capacity),
     ("cpufreq/cpuinfo_max_freq", Source::Frequency),
     ("acpi_cppc/highest_perf", Source::Performance),
@@ -108,7 +109,7 @@ impl Machine<'_> {
             .or_else(|| others.into_iter().find_map(|source| self.by_number(cpus, source)))
     }
 
-    fn by_number(&self, cpus: &CpuSet, (name, source): (&str, fn(Step) -> Source)) -> Option<Classes> {
+    fn by_number(&self, cpus: &CpuSet, (name, source): Number) -> Option<Classes> {
         let number = |cpu| self.read(&format!("devices/system/cpu/cpu{cpu}/{name}"), NUMBER_BYTES_MAX);
         let speeds: Vec<(usize, u64)> =
             cpus.iter().filter_map(|cpu| number(cpu).map(|speed| (cpu, speed))).collect();
