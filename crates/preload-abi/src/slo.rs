@@ -8,6 +8,9 @@
 //! id of the epochs that it is for before them; without an id it is for requests: from the return of a read from a
 //! socket to the next write to it.
 
+/// How many targets there may be.
+pub const SLOS_MAX: usize = 64;
+
 /// A latency target: so many of the epochs with this id are to end within the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slo {
@@ -55,7 +58,7 @@ impl core::fmt::Display for Slo {
 pub struct Slos<'a>(&'a [u8]);
 
 impl<'a> Slos<'a> {
-    /// Reads the value of `slo`, unless an entry is malformed.
+    /// Reads the value of `slo`, unless an entry is malformed, or there are more than [`SLOS_MAX`].
     ///
     /// ```
     /// use preload_abi::slo::{Slo, Slos};
@@ -68,6 +71,9 @@ impl<'a> Slos<'a> {
     /// ```
     pub fn parse(value: &'a [u8]) -> Option<Slos<'a>> {
         let all = Slos(value);
+        if value.split(|&b| b == b'+').count() > SLOS_MAX {
+            return None;
+        }
         (value.is_empty() || value.split(|&b| b == b'+').all(|entry| Slo::parse(entry).is_some()))
             .then_some(all)
     }

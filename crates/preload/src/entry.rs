@@ -6,7 +6,7 @@
 #[cfg(target_arch = "x86_64")]
 use crate::lock;
 use crate::settings::{self, SETTINGS};
-use crate::{ARENA, guard, process, sample, statistics, thread, trap};
+use crate::{ARENA, guard, process, sample, slo, statistics, thread, trap};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use platform::clock;
 use platform::signal::{Change, change_mask};
@@ -67,6 +67,11 @@ fn read_options() -> bool {
     let options = Options::parse(text);
     clock::init();
     SETTINGS.set(&options, clock::ns_to_ticks);
+    slo::set(options.slos);
+    if options.lock == Lock::Asl {
+        // Looks at the machine now, rather than when a thread waits for the first time.
+        manx::cpu::class_of_this_cpu();
+    }
     if let Some(rejected) = options.rejected {
         let rejected = core::str::from_utf8(rejected).unwrap_or("?");
         process::say(
@@ -75,6 +80,7 @@ fn read_options() -> bool {
         );
     }
     if options.guard == Guard::Off && options.lock == Lock::Glibc {
+        // Targets are for our locks.
         return false;
     }
     statistics::prepare(&options);

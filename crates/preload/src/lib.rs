@@ -19,6 +19,7 @@
 //! | [`guard`] | finding and repairing busy-wait loops |
 //! | [`trap`] | breakpoints, where no jump fits, and the program's own SIGTRAP |
 //! | [`lock`] | the program's mutexes and condition variables |
+//! | [`slo`] | the program's latency targets |
 //! | [`sample`] | waiting for threads that spin, without a change to any text |
 //! | [`statistics`] | the live file and the report |
 //! | [`elf`] | modules and symbols |
@@ -42,6 +43,7 @@ pub mod lock;
 pub mod process;
 pub mod sample;
 pub mod settings;
+pub mod slo;
 pub mod statistics;
 pub mod thread;
 pub mod trap;

@@ -46,10 +46,16 @@ pub struct Thread {
     pub lock: manx::lock::bounded::Thread,
     /// The number by which the kernel knows the thread; 0 until somebody asks.
     pub number: Cell<u32>,
+    /// The descriptor plus 1 of the socket whose request goes on; 0: none does.
+    pub request: Cell<u32>,
+    /// When that request began, in ticks.
+    pub request_ticks: Cell<u64>,
+    /// The program's epochs.
+    pub epochs: manx::slo::Thread,
 }
 
 /// What is set aside for each thread, below.
-const BYTES: usize = 160;
+const BYTES: usize = 192;
 const _: () = assert!(size_of::<Thread>() <= BYTES);
 
 #[cfg(target_arch = "x86_64")]
@@ -59,8 +65,8 @@ core::arch::global_asm!(
     ".hidden manx_thread",
     ".globl manx_thread",
     ".type manx_thread,@object",
-    ".size manx_thread,160",
-    "manx_thread: .zero 160",
+    ".size manx_thread,192",
+    "manx_thread: .zero 192",
     ".popsection",
 );
 
@@ -71,8 +77,8 @@ core::arch::global_asm!(
     ".hidden manx_thread",
     ".globl manx_thread",
     ".type manx_thread,%object",
-    ".size manx_thread,160",
-    "manx_thread: .zero 160",
+    ".size manx_thread,192",
+    "manx_thread: .zero 192",
     ".popsection",
 );
 
@@ -103,7 +109,7 @@ pub fn current() -> &'static Thread {
             options(nostack, readonly),
         );
     }
-    // SAFETY: the block is 160 bytes of this thread's own storage and lives as long as the thread; all-zero
+    // SAFETY: the block is 192 bytes of this thread's own storage and lives as long as the thread; all-zero
     // is valid (Invariant 2); the reference does not leave the thread, since Thread is not Sync.
     unsafe { &*block }
 }

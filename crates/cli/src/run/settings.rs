@@ -9,7 +9,7 @@ use super::slo::parse_slo;
 use crate::failure::{Failure, USAGE};
 use manx::cpu::Classes;
 use preload_abi::options::{self, Guard, Lock, Options, Stats};
-use preload_abi::slo::{Slo, Slos};
+use preload_abi::slo::{SLOS_MAX, Slo, Slos};
 use preload_abi::{CORES_VARIABLE, OPTIONS_VARIABLE};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -251,6 +251,10 @@ impl Settings {
             settings.overlay(config::read(file)?);
         }
         settings.overlay(flags.into());
+        if settings.slos.len() > SLOS_MAX {
+            let what = format!("--slo: {} targets, of {SLOS_MAX} that there may be", settings.slos.len());
+            return Err(Failure::new(USAGE, what, "leave out those that the program itself says"));
+        }
         if settings.cores.is_none() {
             Classes::told().map_err(|error| {
                 let help = "correct it, or unset the variable and use --cores: see `manx run --help`";

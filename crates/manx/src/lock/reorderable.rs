@@ -126,31 +126,34 @@ impl<L: RawLock> Reorderable<L> {
 
     #[cold]
     fn stand_by(&self, window_ns: u64) -> L::Held {
-        let window_ns = window_ns.min(self.window_ns_max());
-        let (began_ticks, mut apart_ns) = (ticks(), APART_NS_MIN);
-        let mut sleep_ns = SLEEP_NS_MIN;
-        loop {
-            let waited_ns = ticks_to_ns(ticks().wrapping_sub(began_ticks));
-            if waited_ns >= window_ns {
-                return self.lock.lock();
-            }
-            let left_ns = window_ns - waited_ns;
-            if waited_ns < SPIN_NS || left_ns < SLEEP_NS_MIN + SPIN_NS {
-                spin(apart_ns.min(left_ns));
-                apart_ns = (2 * apart_ns).min(APART_NS_MAX);
-            } else {
-                thread::sleep_ns(sleep_ns.min(left_ns - SLEEP_NS_MIN));
-                sleep_ns = (2 * sleep_ns).min(SLEEP_NS_MAX);
-            }
-            let before_ticks = ticks();
-            if !self.lock.is_locked()
-                && let Some(held) = self.lock.try_lock()
-            {
-                return held;
-            }
-            let look_ns = ticks_to_ns(ticks().wrapping_sub(before_ticks));
-            apart_ns = apart_ns.max((look_ns * LOOKS_APART).min(APART_NS_MAX));
+        let take = || if self.lock.is_locked() { None } else { self.lock.try_lock() };
+        stand_by(window_ns.min(self.window_ns_max()), take).unwrap_or_else(|| self.lock.lock())
+    }
+}
+
+/// Looks now and then whether the lock can be had, by `take`, until the window is over (`None`).
+pub fn stand_by<H>(window_ns: u64, mut take: impl FnMut() -> Option<H>) -> Option<H> {
+    let (began_ticks, mut apart_ns) = (ticks(), APART_NS_MIN);
+    let mut sleep_ns = SLEEP_NS_MIN;
+    loop {
+        let waited_ns = ticks_to_ns(ticks().wrapping_sub(began_ticks));
+        if waited_ns >= window_ns {
+            return None;
         }
+        let left_ns = window_ns - waited_ns;
+        if waited_ns < SPIN_NS || left_ns < SLEEP_NS_MIN + SPIN_NS {
+            spin(apart_ns.min(left_ns));
+            apart_ns = (2 * apart_ns).min(APART_NS_MAX);
+        } else {
+            thread::sleep_ns(sleep_ns.min(left_ns - SLEEP_NS_MIN));
+            sleep_ns = (2 * sleep_ns).min(SLEEP_NS_MAX);
+        }
+        let before_ticks = ticks();
+        if let Some(held) = take() {
+            return Some(held);
+        }
+        let look_ns = ticks_to_ns(ticks().wrapping_sub(before_ticks));
+        apart_ns = apart_ns.max((look_ns * LOOKS_APART).min(APART_NS_MAX));
     }
 }
 

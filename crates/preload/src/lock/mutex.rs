@@ -6,12 +6,15 @@
 
 use super::object::Mutex;
 use super::{fifo, mode, real, statistics};
+use crate::slo::epochs;
 use crate::statistics::wanted;
 use crate::thread;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
 use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, ENOSYS, EPERM, ETIMEDOUT, clockid_t, timespec};
+use manx::cpu::{Class, class_of_this_cpu};
 use manx::lock::bounded::{self, Acquired, TimedOut, UNBOUNDED_NS, Wait};
+use manx::lock::reorderable;
 use platform::clock;
 use platform::futex::{Clock, Deadline};
 use preload_abi::live::Kind;
@@ -163,10 +166,21 @@ fn wait_for(mutex: &Mutex, kind: Kind, deadline: Option<Deadline>, taker: usize)
         fifo::acquire(mutex);
         Acquired::default()
     } else {
-        // Who has a limit does not stand in line: it could not leave it.
-        let window_ns = (mode != Lock::Manx).then_some(UNBOUNDED_NS);
-        let wait = Wait { window_ns, deadline, trusting: false };
-        bounded::acquire_slow(&mutex.word, &mutex.side, &thread::current().lock, &wait)?
+        match stand_by(mutex, mode, deadline) {
+            Some(acquired) => acquired,
+            None => {
+                // Who has a limit does not stand in line: it could not leave it.
+                let window_ns = match mode {
+                    Lock::Manx | Lock::Asl => {
+                        // Relaxed: the window's bits never change.
+                        bounded::in_epoch(mutex.side.load(Ordering::Relaxed), epochs::window_ns())
+                    }
+                    _ => Some(UNBOUNDED_NS),
+                };
+                let wait = Wait { window_ns, deadline, trusting: false };
+                bounded::acquire_slow(&mutex.word, &mutex.side, &thread::current().lock, &wait)?
+            }
+        }
     };
     if began_ticks != 0 {
         let waited = statistics::Waited {
@@ -177,6 +191,18 @@ fn wait_for(mutex: &Mutex, kind: Kind, deadline: Option<Deadline>, taker: usize)
         statistics::waited(core::ptr::from_ref(mutex).addr(), taker, kind, &waited);
     }
     Ok(())
+}
+
+/// The SLO-guided lock's part: a thread on a little core lets others pass for the window of its epoch, and outside of any for the
+/// longest one. Who has a limit does not: it would be over.
+fn stand_by(mutex: &Mutex, mode: Lock, deadline: Option<Deadline>) -> Option<Acquired> {
+    if mode != Lock::Asl || deadline.is_some() || class_of_this_cpu() == Class::Big {
+        return None;
+    }
+    let window_ns = epochs::window_ns().unwrap_or(reorderable::WINDOW_NS_MAX);
+    // Relaxed: a look; who takes it does so by a step that acquires.
+    let take = || (mutex.word.load(Ordering::Relaxed) == 0 && take(mutex)).then_some(Acquired::default());
+    reorderable::stand_by(window_ns, take)
 }
 
 /// Locks, if that needs no waiting.

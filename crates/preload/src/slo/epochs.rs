@@ -1,0 +1,110 @@
+//! The program's epochs: each thread's windows, for the locks of [`crate::lock`].
+//!
+//! A program calls `manx_epoch_start` and `manx_epoch_end` through weak symbols, or through libmanx, which
+//! comes here if we are loaded: there is one table a thread, whoever asks.
+//!
+//! The table is mapped when the thread first begins an epoch, and given back when it ends: by the destructor of a key, since
+//! this library has no thread-local variables with destructors.
+
+use super::overrides;
+use crate::thread;
+use core::ffi::{c_double, c_void};
+use core::sync::atomic::{AtomicU64, Ordering};
+use manx::slo::{Percentile, Unit, WINDOW_NS_MAX};
+
+/// The key's number plus 1; 0: there is none yet.
+static KEY: AtomicU64 = AtomicU64::new(0);
+
+/// An epoch begins on the calling thread.
+#[inline]
+pub fn start(id: u64) {
+    let epochs = &thread::current().epochs;
+    let known = epochs.known();
+    epochs.start(id);
+    if known == 0 {
+        free_at_exit();
+    }
+}
+
+/// The epoch ends; `percentile` is in hundredths of a percent.
+#[inline]
+pub fn end(id: u64, slo_ns: u64, percentile: u16) {
+    let told = Percentile::new(percentile).map(|percentile| (slo_ns, percentile));
+    if let Some((slo_ns, percentile)) = overrides::of(id).or(told) {
+        thread::current().epochs.end(id, slo_ns, percentile, Unit::Exact, WINDOW_NS_MAX);
+    }
+}
+
+/// The epoch ends and counts for nothing.
+pub fn abandon(id: u64) {
+    thread::current().epochs.abandon(id);
+}
+
+/// For how long the calling thread may be overtaken, in nanoseconds; `None` outside of any epoch.
+#[inline]
+pub fn window_ns() -> Option<u64> {
+    thread::current().epochs.window_ns()
+}
+
+/// Sees to it that the thread's table is given back.
+#[cold]
+fn free_at_exit() {
+    let mut key = KEY.load(Ordering::Relaxed);
+    if key == 0 {
+        let mut new: libc::pthread_key_t = 0;
+        // SAFETY: `new` may be written; the destructor may be called by any thread.
+        if unsafe { libc::pthread_key_create(&raw mut new, Some(free)) } != 0 {
+            // No keys are left: the memory stays.
+            return;
+        }
+        key = u64::from(new) + 1;
+        if let Err(others) = KEY.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed) {
+            // SAFETY: nobody uses this key.
+            unsafe { libc::pthread_key_delete(new) };
+            key = others;
+        }
+    }
+    let block: *const thread::Thread = thread::current();
+    // SAFETY: the key exists for the rest of the process. The value only has to differ from null.
+    unsafe { libc::pthread_setspecific((key - 1) as libc::pthread_key_t, block.cast()) };
+}
+
+/// The thread ends. Destructors that begin epochs after this have the key set again, and this is called again.
+unsafe extern "C" fn free(_: *mut c_void) {
+    thread::current().epochs.free();
+}
+
+/// An epoch with this id begins on the calling thread, inside of those that are open.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub extern "C" fn manx_epoch_start(id: u64) {
+    start(id);
+}
+
+/// The epoch ends; 99 of a hundred are to end within `slo_ns`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub extern "C" fn manx_epoch_end(id: u64, slo_ns: u64) {
+    end(id, slo_ns, Percentile::P99.hundredths());
+}
+
+/// As `manx_epoch_end`, for another percentile, from 50 to 99.99; one that is none ends the epoch and teaches nothing.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub extern "C" fn manx_epoch_end_at(id: u64, slo_ns: u64, percentile: c_double) {
+    let hundredths = percentile * 100.0 + 0.5;
+    if (5000.0..10_000.0).contains(&hundredths) {
+        end(id, slo_ns, hundredths as u16);
+    } else {
+        abandon(id);
+    }
+}
+
+/// The epoch ends and teaches nothing.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub extern "C" fn manx_epoch_abandon(id: u64) {
+    abandon(id);
+}
+
+/// For how long the calling thread may be overtaken, in nanoseconds: the window of its innermost epoch, or 2^64 - 1 outside of any.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub extern "C" fn manx_epoch_window_ns() -> u64 {
+    window_ns().unwrap_or(u64::MAX)
+}
