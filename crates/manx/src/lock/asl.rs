@@ -5,7 +5,7 @@
 //! epoch that it is in, and in no epoch for the longest window, [`super::reorderable::WINDOW_NS_MAX`] unless somebody says
 //! otherwise: without a promise of latency only throughput counts.
 //!
-//! Who asks for a lock that is free takes it, whatever its core; the class is asked for only by those who have to wait.
+//! Who tries to lock takes a lock that is free, whatever its core.
 //!
 //! Invariant 1: what is held is held as the lock beneath gave it, so trying, nesting and giving back are its own.
 
@@ -46,14 +46,9 @@ impl<L: RawLock> Asl<L> {
     }
 
     #[cold]
-    fn lock_contended(&self) -> L::Held {
-        match class() {
-            Class::Big => self.lock.lock_immediately(),
-            Class::Little => {
-                let max_ns = self.lock.window_ns_max();
-                self.lock.lock_reorder(slo::window_ns().map_or(max_ns, |window_ns| window_ns.min(max_ns)))
-            }
-        }
+    fn lock_from_a_little_core(&self) -> L::Held {
+        let max_ns = self.lock.window_ns_max();
+        self.lock.lock_reorder(slo::window_ns().unwrap_or(max_ns))
     }
 }
 
@@ -68,9 +63,9 @@ unsafe impl<L: RawLock> RawLock for Asl<L> {
 
     #[inline]
     fn lock(&self) -> L::Held {
-        match self.lock.try_lock() {
-            Some(held) => held,
-            None => self.lock_contended(),
+        match class() {
+            Class::Big => self.lock.lock_immediately(),
+            Class::Little => self.lock_from_a_little_core(),
         }
     }
 

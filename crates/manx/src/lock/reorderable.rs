@@ -16,6 +16,13 @@
 //! Where the paper lets those that find the lock free stand in line, a look here takes the lock or does not: of several
 //! that look at the same time one succeeds, and the others do not stand in the way of those who arrive.
 //!
+//! # In use
+//! A lock that is free at a look may be in use all the same: between two holds of a thread that comes again and again, and there may
+//! be no more such threads than one. To take it then makes a big core wait for a little one's hold, which is what standing by is to
+//! avoid. So those that do not stand by count their passes, and one that stands by takes the lock when it is free and nobody has
+//! passed for [`QUIET_NS`]. It need not stand by at all if the lock is free and nobody has passed since the last one that could have. (The
+//! paper asks whether the queue is empty, which says as much if there are several big cores.)
+//!
 //! A look takes the lock's cache line away from the holder. So one that stands by measures what a look costs it and
 //! waits [`LOOKS_APART`] times as long at least before the next; then twice as long each time. It spins for
 //! [`SPIN_NS`] in all, then sleeps for longer and longer, up to [`SLEEP_NS_MAX`]; it yields instead of spinning while the process is
@@ -25,11 +32,12 @@
 //! 1. Who stands by is in no queue: nobody waits for it, and nobody has to wake it.
 //! 2. Standing by ends after the window, or after the maximum if that is shorter; from then on the caller waits as the lock's
 //!    own order has it. So over a lock that is [`super::Fifo`] nobody starves.
-//! 3. With a window of 0 `lock_reorder` is the lock's own `lock`.
+//! 3. With a window of 0 `lock_reorder` is `lock_immediately`, but for the count.
+//! 4. Both counts are written by holders only.
 
 use super::RawLock;
 use crate::wait::short_of_cpus;
-use platform::atomic::{AtomicU64, Ordering};
+use platform::atomic::{AtomicU32, AtomicU64, Ordering};
 use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
 use platform::{cpu, global, thread};
 
@@ -42,6 +50,8 @@ const LOOKS_APART: u64 = 40;
 const APART_NS_MIN: u64 = 250;
 /// … and the longest that is spun.
 const APART_NS_MAX: u64 = 2_500;
+/// A lock that nobody has passed for so long is not in use.
+const QUIET_NS: u64 = 10_000;
 /// How long is spun before the first sleep, and at the end of a window: a sleep takes longer.
 const SPIN_NS: u64 = 20_000;
 /// The first sleep.
@@ -77,13 +87,22 @@ pub fn set_window_ns_max(window_ns: u64) {
 pub struct Reorderable<L> {
     lock: L,
     window_ns_max: AtomicU64,
+    /// How many have passed that did not stand by.
+    passed: AtomicU32,
+    /// How many of these when one last passed that might have stood by.
+    seen: AtomicU32,
 }
 
 impl<L: RawLock> Reorderable<L> {
     platform::const_fn! {
         /// Over this lock, which is free.
         pub const fn over(lock: L) -> Self {
-            Reorderable { lock, window_ns_max: AtomicU64::new(UNSET) }
+            Reorderable {
+                lock,
+                window_ns_max: AtomicU64::new(UNSET),
+                passed: AtomicU32::new(0),
+                seen: AtomicU32::new(0),
+            }
         }
     }
 
@@ -109,25 +128,47 @@ impl<L: RawLock> Reorderable<L> {
     /// Waits as the lock beneath has it.
     #[inline]
     pub fn lock_immediately(&self) -> L::Held {
-        self.lock.lock()
+        let held = self.lock.lock();
+        self.count();
+        held
     }
 
     /// Lets others pass for `window_ns` at most, and for no longer than [`Reorderable::window_ns_max`].
     #[inline]
     pub fn lock_reorder(&self, window_ns: u64) -> L::Held {
-        if window_ns == 0 {
-            return self.lock.lock();
-        }
-        match self.lock.try_lock() {
-            Some(held) => held,
-            None => self.stand_by(window_ns),
-        }
+        let window_ns = window_ns.min(self.window_ns_max());
+        // Relaxed: hints, of which no order follows; so wherever the counts are read.
+        let in_use = self.passed.load(Ordering::Relaxed) != self.seen.load(Ordering::Relaxed);
+        let held = if window_ns == 0 {
+            self.lock.lock()
+        } else if !in_use && let Some(held) = self.lock.try_lock() {
+            return held;
+        } else {
+            self.stand_by(window_ns)
+        };
+        self.seen.store(self.passed.load(Ordering::Relaxed), Ordering::Relaxed);
+        held
+    }
+
+    /// The calling holder did not stand by.
+    #[inline]
+    fn count(&self) {
+        // Invariant 4.
+        self.passed.store(self.passed.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
     #[cold]
     fn stand_by(&self, window_ns: u64) -> L::Held {
-        let take = || if self.lock.is_locked() { None } else { self.lock.try_lock() };
-        stand_by(window_ns.min(self.window_ns_max()), take).unwrap_or_else(|| self.lock.lock())
+        let (mut passed, mut since_ticks) = (self.passed.load(Ordering::Relaxed), ticks());
+        let quiet_ticks = ns_to_ticks(QUIET_NS);
+        let take = || {
+            let (now, now_ticks) = (self.passed.load(Ordering::Relaxed), ticks());
+            if now != passed || self.lock.is_locked() {
+                (passed, since_ticks) = (now, now_ticks);
+            }
+            if now_ticks.wrapping_sub(since_ticks) < quiet_ticks { None } else { self.lock.try_lock() }
+        };
+        stand_by(window_ns, take).unwrap_or_else(|| self.lock.lock())
     }
 }
 
@@ -189,7 +230,11 @@ unsafe impl<L: RawLock> RawLock for Reorderable<L> {
 
     #[inline]
     fn try_lock(&self) -> Option<L::Held> {
-        self.lock.try_lock()
+        let held = self.lock.try_lock();
+        if held.is_some() {
+            self.count();
+        }
+        held
     }
 
     #[inline]
