@@ -7,8 +7,8 @@
 //! calls no symbol of another library and leaves `errno` alone.
 //!
 //! Invariants:
-//! 1. `TICKS_PER_SECOND` is written before `SOURCE` says that the counter is used, and never again, so a
-//!    thread that reads the counter converts with its true rate.
+//! 1. `TICKS_PER_SECOND`, and the ratios that follow from it, are written before `SOURCE` says that the counter is
+//!    used, and never changed again, so a thread that reads the counter converts with its true rate.
 //! 2. Ticks taken before [`init`] and after it are not comparable. Whoever keeps ticks calls it first.
 
 use crate::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -24,6 +24,9 @@ const COUNTER: u8 = 1;
 
 static SOURCE: AtomicU8 = AtomicU8::new(KERNEL);
 static TICKS_PER_SECOND: AtomicU64 = AtomicU64::new(SECOND_NS);
+/// What to multiply by, in units of 2^-32, rounded up: a division costs ten times as much.
+static NS_PER_TICK: AtomicU64 = AtomicU64::new(ratio(SECOND_NS, SECOND_NS));
+static TICKS_PER_NS: AtomicU64 = AtomicU64::new(ratio(SECOND_NS, SECOND_NS));
 
 /// Nanoseconds of the monotonic clock, which starts at some time in the past and never steps back.
 ///
@@ -107,23 +110,26 @@ pub fn ticks_per_second() -> u64 {
 /// ```
 #[inline]
 pub fn ticks_to_ns(ticks: u64) -> u64 {
-    scale(ticks, SECOND_NS, ticks_per_second())
+    scale(ticks, NS_PER_TICK.load(Ordering::Relaxed))
 }
 
 /// A stretch of nanoseconds in ticks; exact to about 0.1 %.
 #[inline]
 pub fn ns_to_ticks(ns: u64) -> u64 {
-    scale(ns, ticks_per_second(), SECOND_NS)
+    scale(ns, TICKS_PER_NS.load(Ordering::Relaxed))
 }
 
-/// `value * times / over`, without overflow on the way, and at most `u64::MAX`.
-#[inline]
-const fn scale(value: u64, times: u64, over: u64) -> u64 {
+/// `times / over` in units of 2^-32, rounded up.
+const fn ratio(times: u64, over: u64) -> u64 {
     let over = if over == 0 { 1 } else { over };
-    let whole = (value / over).saturating_mul(times);
-    // Both factors are below 2^34 on any machine: rates are, and so is a second in nanoseconds.
-    let rest = (value % over) as u128 * times as u128 / over as u128;
-    whole.saturating_add(rest as u64)
+    (((times as u128) << 32).div_ceil(over as u128)) as u64
+}
+
+/// `value` times so many units of 2^-32, and at most `u64::MAX`.
+#[inline]
+const fn scale(value: u64, units: u64) -> u64 {
+    let product = (value as u128 * units as u128) >> 32;
+    if product > u64::MAX as u128 { u64::MAX } else { product as u64 }
 }
 
 /// Decides what [`ticks`] counts. Costs about 0.2 ms the first time, nothing afterwards; threads may race
@@ -136,6 +142,9 @@ pub fn init() {
     // Whoever is first decides the rate; who comes second acquires it. Either way it was written before
     // the release below, which is Invariant 1.
     let _ = TICKS_PER_SECOND.compare_exchange(SECOND_NS, rate, Ordering::AcqRel, Ordering::Acquire);
+    let rate = TICKS_PER_SECOND.load(Ordering::Relaxed);
+    NS_PER_TICK.store(ratio(SECOND_NS, rate), Ordering::Relaxed);
+    TICKS_PER_NS.store(ratio(rate, SECOND_NS), Ordering::Relaxed);
     SOURCE.store(COUNTER, Ordering::Release);
 }
 
@@ -246,10 +255,11 @@ mod tests {
 
     #[test]
     fn conversion_neither_overflows_nor_loses() {
-        assert_eq!(scale(u64::MAX, 3, 2), u64::MAX);
-        assert_eq!(scale(u64::MAX, SECOND_NS, SECOND_NS), u64::MAX);
-        assert_eq!(scale(10, 3_000_000_000, SECOND_NS), 30);
-        assert_eq!(scale(7, 1, 0), 7);
+        assert_eq!(scale(u64::MAX, ratio(3, 2)), u64::MAX);
+        assert_eq!(scale(u64::MAX, ratio(SECOND_NS, SECOND_NS)), u64::MAX);
+        assert_eq!(scale(10, ratio(3_000_000_000, SECOND_NS)), 30);
+        assert_eq!(scale(2_500_000_001, ratio(SECOND_NS, 2_500_000_001)), SECOND_NS);
+        assert_eq!(scale(7, ratio(1, 0)), 7);
         assert_eq!(ns_to_ticks(SECOND_NS), ticks_per_second());
     }
 

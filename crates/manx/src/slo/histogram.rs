@@ -1,6 +1,6 @@
 //! How long the epochs of an id took, all threads together.
 //!
-//! Buckets as wide as an eighth of their lower bound, so a percentile is off by 6 % at most; the maximum is exact. Recording is
+//! Buckets as wide as an eighth of their lower bound, so a percentile is too high by an eighth at most; the maximum is exact. Recording is
 //! one atomic addition and allocates nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -128,8 +128,7 @@ impl Thread {
         window_ns_max: u64,
     ) -> Option<u64> {
         let now_ticks = ticks();
-        let (table, index) = self.close(id)?;
-        let record = table.record(index);
+        let record = self.close(id)?;
         // A clock that went back says nothing.
         let latency_ticks = now_ticks.wrapping_sub(record.start_ticks);
         if latency_ticks > i64::MAX as u64 {
@@ -210,19 +209,26 @@ impl Thread {
         }
     }
 
-    /// Ends the epoch as far as the stack is concerned.
+    /// Ends the epoch as far as the stack is concerned, and returns its record.
     #[inline]
-    fn close(&self, id: u64) -> Option<(&mut Table, u32)> {
+    fn close(&self, id: u64) -> Option<&mut Record> {
         let table = self.existing_table()?;
         let index = match self.known_index(id) {
             Some(index) => index,
             None => table.find(id)?,
         };
+        let open = self.open.get();
         if table.record(index).outer == NOT_OPEN {
             return None;
         }
-        self.take_out(table, index);
-        Some((table, index))
+        if open != index + 1 {
+            self.take_out(table, index);
+            return Some(table.record(index));
+        }
+        let record = table.record(index);
+        self.open.set(record.outer - OUTERMOST);
+        record.outer = NOT_OPEN;
+        Some(record)
     }
 
     /// The record's index, if this id was the last one that was looked for.
@@ -232,7 +238,7 @@ impl Thread {
     }
 
     /// Takes an open epoch out of the stack, wherever it is.
-    #[inline]
+    #[cold]
     fn take_out(&self, table: &mut Table, index: u32) {
         let outer = core::mem::replace(&mut table.record(index).outer, NOT_OPEN);
         if self.open.get() == index + 1 {
