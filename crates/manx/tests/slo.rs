@@ -183,8 +183,13 @@ fn a_future_takes_its_epoch_from_thread_to_thread() {
     let latencies = epoch.latencies();
     assert_eq!((latencies.count, latencies.missed), (1, 0));
     assert!(latencies.max_ns >= 3 * pause.as_nanos() as u64, "it began when it was made: {latencies:?}");
+    drop(request);
     drop(epoch.carry(After(1)));
-    assert_eq!(epoch.latencies().count, 1, "one that is dropped counts for nothing");
+    assert_eq!(epoch.latencies().count, 1, "one that nobody polled never began");
+    let mut given_up = Box::pin(epoch.carry(After(1)));
+    assert!(given_up.as_mut().poll(&mut context).is_pending());
+    drop(given_up);
+    assert_eq!(epoch.latencies().count, 2, "one that was given up has ended");
 }
 
 #[test]

@@ -140,7 +140,8 @@ impl Epoch {
     }
 
     /// A future that is this epoch: it begins now, wherever it is polled the locks know of it, and it ends when the
-    /// future is ready. One that is dropped before counts for nothing.
+    /// future is ready. It also ends when it is dropped before, if it was polled: what is given up is often what took too
+    /// long.
     ///
     /// ```
     /// use manx::slo::{Epoch, Slo};
@@ -153,7 +154,7 @@ impl Epoch {
     /// ```
     pub fn carry<F: Future>(&self, future: F) -> Carried<F> {
         clock::init();
-        Carried { epoch: self.clone(), began_ticks: clock::ticks(), future }
+        Carried { open: Open { epoch: self.clone(), began_ticks: clock::ticks(), polled: false }, future }
     }
 
     fn ended(&self, latency_ns: u64, slo: Slo) {
@@ -193,9 +194,31 @@ impl Drop for Entered<'_> {
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Carried<F> {
+    open: Open,
+    future: F,
+}
+
+/// An epoch that may hop from thread to thread, and ends when this is dropped.
+#[derive(Debug)]
+struct Open {
     epoch: Epoch,
     began_ticks: u64,
-    future: F,
+    polled: bool,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let latency_ticks = clock::ticks().wrapping_sub(self.began_ticks);
+        // A clock that went back says nothing.
+        if !self.polled || latency_ticks > i64::MAX as u64 {
+            return;
+        }
+        let (epoch, slo) = (&self.epoch, self.epoch.slo());
+        let latency_ns = clock::ticks_to_ns(latency_ticks);
+        local::report(epoch.0.id, latency_ns, slo.bound_ns, slo.percentile);
+        epoch.ended(latency_ns, slo);
+        self.polled = false;
+    }
 }
 
 /// The epoch is open on the thread that polls, and on no other.
@@ -212,24 +235,19 @@ impl<F: Future> Future for Carried<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: `future` is pinned with the whole and never moved out of it; the other fields are not pinned.
-        let (epoch, began_ticks, future) = unsafe {
+        // SAFETY: `future` is pinned with the whole and never moved out of it; the other field is not pinned.
+        let (open, future) = unsafe {
             let this = self.get_unchecked_mut();
-            (&this.epoch, this.began_ticks, Pin::new_unchecked(&mut this.future))
+            (&mut this.open, Pin::new_unchecked(&mut this.future))
         };
-        local::start(epoch.0.id);
-        let open = OnThisThread(epoch);
+        open.polled = true;
+        local::start(open.epoch.0.id);
+        let here = OnThisThread(&open.epoch);
         let result = future.poll(context);
-        drop(open);
+        drop(here);
         if result.is_ready() {
-            let slo = epoch.slo();
-            let latency_ticks = clock::ticks().wrapping_sub(began_ticks);
-            // A clock that went back says nothing.
-            if latency_ticks <= i64::MAX as u64 {
-                let latency_ns = clock::ticks_to_ns(latency_ticks);
-                local::report(epoch.0.id, latency_ns, slo.bound_ns, slo.percentile);
-                epoch.ended(latency_ns, slo);
-            }
+            // It ends now, and not when the future is dropped.
+            drop(std::mem::replace(open, Open { epoch: open.epoch.clone(), began_ticks: 0, polled: false }));
         }
         result
     }
