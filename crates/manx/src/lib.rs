@@ -5,6 +5,7 @@
 //!
 //! - [`cpu`]: which cores are fast and which are slow.
 //! - [`lock`]: who gets a lock when those whose turn it would be cannot run.
+//! - [`slo`]: how late a piece of work may be, and what follows for its locks.
 //! - [`wait`]: how a loop waits for something that another thread does.
 //!
 //! The source says nothing about the machine but `use platform::…`, so a model checker runs these very
