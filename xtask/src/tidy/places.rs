@@ -22,7 +22,7 @@ const NAMED: [&str; 14] = [
 ];
 
 /// Folders and the kinds of files that may lie in or anywhere below them. `*` stands for one folder.
-const KINDS: [(&str, &[&str]); 10] = [
+const KINDS: [(&str, &[&str]); 11] = [
     ("crates/*/src", &["rs", "toml", "md"]),
     (
         "crates/*/tests",
@@ -30,9 +30,10 @@ const KINDS: [(&str, &[&str]); 10] = [
     ),
     ("crates/*/proptest-regressions", &["txt"]),
     ("crates/*/benches", &["rs"]),
-    ("crates/*/examples", &["rs"]),
+    ("crates/*/examples", &["rs", "c", "cpp"]),
     ("crates/workload/engines", &["c", "h", "md"]),
     ("crates/capi/include", &["h", "hpp"]),
+    ("crates/capi/link", &["map", "in"]),
     ("docs", &["md", "svg", "png"]),
     ("xtask", &["rs"]),
     ("rivals", &["rs", "md"]),

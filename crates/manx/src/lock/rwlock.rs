@@ -232,6 +232,12 @@ impl RawRwLock {
         self.word.load(Ordering::Relaxed) & (WRITER | READERS) != 0
     }
 
+    /// Whether there are as many readers as can be counted, so that [`RawRwLock::read_slow`] would panic.
+    pub fn is_full(&self) -> bool {
+        // Relaxed: out of date when it is returned, whatever the ordering.
+        self.word.load(Ordering::Relaxed) >= READERS_LIMIT
+    }
+
     /// Whether somebody writes just now.
     pub fn is_written(&self) -> bool {
         self.word.load(Ordering::Relaxed) & WRITER != 0

@@ -1,0 +1,21 @@
+//! libmanx: epochs, mutexes, condition variables and readers-writer locks for C and C++.
+//!
+//! The functions are thin: what they do is told in `manx`. What C adds:
+//! - Objects are eight bytes, all-zero is their initial state, and nothing has to be destroyed.
+//! - Results are those of the `pthread` functions: 0, or an error number. `errno` is left alone.
+//! - Points in time are nanoseconds of `CLOCK_MONOTONIC`.
+//! - Nothing here is a cancellation point.
+//! - No panic gets out: the one that can happen is not let to ([`rwlock`]), and any other ends the process at the border, because
+//!   that is what `extern "C"` means.
+//!
+//! If the preload library is in the process, there is one table of epochs, which is that library's ([`elsewhere`]).
+//!
+//! `include/manx.h` is generated from these files, and a test says when it is no longer true. After a change:
+//! `MANX_BLESS=1 cargo test -p capi --test header`.
+
+pub mod cond;
+mod elsewhere;
+pub mod epoch;
+pub mod mutex;
+pub mod rwlock;
+pub mod version;

@@ -1,0 +1,147 @@
+//! Compiles programs in C and C++ against libmanx as it was built beside the test, and runs them.
+//!
+//! A program runs with a limit on its time, which only bounds a failure.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// How long a program may run.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// How a program comes to libmanx.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// By the shared library.
+    Shared,
+    /// By the static library.
+    Static,
+    /// By the static library, with the program's own names visible to other libraries.
+    StaticExported,
+    /// Not at all.
+    Nothing,
+}
+
+/// A program to compile.
+#[derive(Clone, Copy, Debug)]
+pub struct Program<'a> {
+    /// Its source, from the package's folder.
+    pub source: &'a str,
+    /// The language's version, such as `c99` or `c++17`.
+    pub standard: &'a str,
+    /// How it is linked.
+    pub link: Link,
+}
+
+/// The package's folder.
+pub fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A folder for this test process's files.
+pub fn folder() -> &'static Path {
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    FOLDER.get_or_init(|| tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")).path()
+}
+
+fn built(name: &str) -> PathBuf {
+    let file = std::env::current_exe().expect("the test's own path").with_file_name(name);
+    assert!(file.exists(), "{}: not built", file.display());
+    file
+}
+
+/// The preload library.
+pub fn preload() -> PathBuf {
+    built("libmanx_preload.so")
+}
+
+/// Where `libmanx.a`, `libmanx.so` and `libmanx.so.0` are, made from what cargo built.
+pub fn libraries() -> &'static Path {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let into = folder().join("lib");
+        std::fs::create_dir_all(&into).expect("a folder");
+        let archive = into.join("libmanx.a");
+        std::os::unix::fs::symlink(built("libmanx_c.a"), &archive).expect("a link");
+        std::os::unix::fs::symlink("libmanx.so.0", into.join("libmanx.so")).expect("a link");
+        let mut script = std::ffi::OsString::from("-Wl,--version-script=");
+        script.push(package().join("link/manx.map"));
+        let mut linker = Command::new("cc");
+        linker.args(["-shared", "-Wl,-soname,libmanx.so.0", "-Wl,--gc-sections", "-Wl,-z,defs"]).arg(script);
+        linker.arg("-o").arg(into.join("libmanx.so.0"));
+        linker.arg("-Wl,--whole-archive").arg(archive).arg("-Wl,--no-whole-archive");
+        succeed(&mut linker);
+        into
+    })
+}
+
+/// Compiles a program with all warnings as errors, and returns its path.
+pub fn compile(program: Program, flags: &[&str]) -> PathBuf {
+    let Program { source, standard, link } = program;
+    let into = folder().join(format!("{}-{standard}-{link:?}{}", source.replace('/', "-"), flags.concat()));
+    let mut compiler = Command::new(if standard.starts_with("c++") { "c++" } else { "cc" });
+    compiler.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pedantic", "-pthread"]);
+    compiler.arg(format!("-std={standard}")).arg("-I").arg(package().join("include"));
+    compiler.args(flags).arg("-o").arg(&into).arg(package().join(source));
+    match link {
+        Link::Shared => {
+            compiler.arg("-L").arg(libraries()).arg("-lmanx");
+            compiler.arg(format!("-Wl,-rpath,{}", libraries().display()));
+        }
+        Link::Static | Link::StaticExported => {
+            compiler.arg(libraries().join("libmanx.a")).args(["-ldl", "-lm"]);
+        }
+        Link::Nothing => {}
+    }
+    if link == Link::StaticExported {
+        compiler.arg("-rdynamic");
+    }
+    succeed(&mut compiler);
+    into
+}
+
+/// Runs a program, with the preload library or without it. It must succeed and complain about nothing; what it said is returned.
+#[track_caller]
+pub fn run(program: &Path, arguments: &[&str], preloaded: bool) -> String {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    for variable in ["LD_PRELOAD", "MANX", "MANX_OPTIONS", "MANX_CORES"] {
+        command.env_remove(variable);
+    }
+    if preloaded {
+        command.env("LD_PRELOAD", preload()).env("MANX_OPTIONS", "lock=manx");
+    }
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let begin = Instant::now();
+    while child.try_wait().expect("a child").is_none() {
+        if begin.elapsed() > LIMIT {
+            let _ = child.kill();
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let output = child.wait_with_output().expect("its output");
+    let (said, complained) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success() && complained.is_empty(),
+        "{} {arguments:?}, preloaded: {preloaded}: {}\n{said}{complained}",
+        program.display(),
+        output.status
+    );
+    said.into_owned()
+}
+
+#[track_caller]
+fn succeed(command: &mut Command) {
+    let output = command.output().expect("a compiler for C and C++ (cc, c++)");
+    assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(complained.is_empty(), "{command:?}\n{complained}");
+}
