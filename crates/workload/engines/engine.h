@@ -72,7 +72,11 @@ struct engine {
     void (*close)(void);
 };
 
-static uint64_t option_threads = 8, option_boost = 0, option_seed = 1;
+/// Manx's epochs, if it is in the process.
+extern void manx_epoch_start(uint64_t id) __attribute__((weak));
+extern void manx_epoch_end(uint64_t id, uint64_t slo_ns) __attribute__((weak));
+
+static uint64_t option_threads = 8, option_boost = 0, option_seed = 1, option_slo_us = 0;
 static double option_seconds = 5, option_warmup = 1, option_think_us = 0;
 static double option_boost_from = 0, option_boost_to = 0;
 static int option_nice = -20, option_others = 0;
@@ -84,6 +88,8 @@ static const struct option_spec engine_options[] = {
     {"warm-up", OPTION_NUMBER, &option_warmup, 0, 3600, NULL, "seconds before it, not measured (1)"},
     {"think-us", OPTION_NUMBER, &option_think_us, 0, 1e7, NULL,
      "mean of the exponential think time, in microseconds; 0: closed loop (0)"},
+    {"slo-us", OPTION_COUNT, &option_slo_us, 0, 1e9, NULL,
+     "mark each operation as epoch 1, 99 % of which are to end within so many microseconds; 0: mark none (0)"},
     {"cpus", OPTION_TEXT, &option_cpus, 0, 0, NULL, "the CPUs to run on, such as 0-1 (all)"},
     {"boost", OPTION_COUNT, &option_boost, 0, 4096, NULL, "how many of the threads get --nice (0)"},
     {"nice", OPTION_SIGNED, &option_nice, -20, 19, NULL, "their niceness (-20)"},
@@ -181,7 +187,11 @@ static void *worker_main(void *argument) {
         uint64_t begin = now_ns();
         if (begin >= measure_to_ns)
             break;
+        if (option_slo_us && manx_epoch_start)
+            manx_epoch_start(1);
         enum outcome outcome = engine->operate(self);
+        if (option_slo_us && manx_epoch_end)
+            manx_epoch_end(1, option_slo_us * 1000);
         if (outcome != DONE) { // also before the measured time: what is broken is broken
             self->errors++;
             if (self->errors > 1000)

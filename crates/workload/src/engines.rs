@@ -41,6 +41,8 @@ pub struct Setup {
     pub threads: usize,
     /// The CPUs to run on, as a list
     pub cpus: String,
+    /// The target that each operation is marked with, in microseconds, if there is one
+    pub slo_us: Option<u64>,
 }
 
 impl Setup {
@@ -55,7 +57,7 @@ impl Setup {
             lowered: false,
             window: None,
             seed: 1,
-            more: Vec::new(),
+            more: self.slo_us.map(|us| format!("--slo-us={us}")).into_iter().collect(),
         }
     }
 }
@@ -69,6 +71,9 @@ const SLACK: Duration = Duration::from_secs(15);
 /// If nothing could be measured, if a program failed that should not (Invariant 4), or if the user interrupts.
 pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     bench.note(format!("{} threads on CPUs {}, no think time", setup.threads, setup.cpus));
+    if let Some(us) = setup.slo_us {
+        bench.note(format!("each operation is an epoch: 99 % within {us} µs"));
+    }
     let (mut missing, mut failures, mut measured) = (None, Vec::new(), 0);
     for subject in &setup.subjects {
         match subject.program(&setup.compiler) {

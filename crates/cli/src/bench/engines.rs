@@ -30,6 +30,9 @@ pub(super) struct EnginesArgs {
     /// Compare with `manx run --lock=MODE` too; several with commas between
     #[arg(long, value_name = "MODE", value_delimiter = ',', value_parser = locks())]
     lock: Vec<String>,
+    /// Mark each operation as an epoch, 99 % of which are to take no longer: what `manx run` makes of it
+    #[arg(long, value_name = "TIME", value_parser = crate::run::duration::parse_us)]
+    slo: Option<u32>,
     /// Compare with this library in LD_PRELOAD too; may be given several times
     #[arg(long, value_name = "NAME=PATH")]
     rival: Vec<String>,
@@ -70,6 +73,7 @@ pub(super) fn engines(args: &EnginesArgs) -> Result<u8, Failure> {
                 seconds,
                 threads: args.threads as usize,
                 cpus: machine::cpu_list(2),
+                slo_us: args.slo.map(u64::from),
             };
             engines::measure(&setup, bench)
         },
