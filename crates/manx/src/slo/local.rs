@@ -34,6 +34,7 @@ pub fn set_unit(unit: Unit) {
     PAPERS_UNIT.store(unit == Unit::Paper, Ordering::Relaxed);
 }
 
+#[inline]
 fn unit() -> Unit {
     if PAPERS_UNIT.load(Ordering::Relaxed) { Unit::Paper } else { Unit::Exact }
 }
