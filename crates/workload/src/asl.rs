@@ -67,15 +67,17 @@ struct Variant {
     name: String,
     lock: Lock,
     window: Window,
+    /// Without little threads.
+    alone: bool,
 }
 
 impl Variant {
     fn plain(lock: Lock) -> Variant {
-        Variant { name: lock.name().into(), lock, window: Window::Fixed(0) }
+        Variant::named(lock.name(), lock, Window::Fixed(0))
     }
 
     fn named(name: impl Into<String>, lock: Lock, window: Window) -> Variant {
-        Variant { name: name.into(), lock, window }
+        Variant { name: name.into(), lock, window, alone: false }
     }
 
     fn slo(name: &str, lock: Lock, ns: u64, percentile: Percentile) -> Variant {
@@ -142,6 +144,7 @@ impl Plan {
         let mut variants: Vec<Variant> = peers.map(Variant::plain).into();
         let asl = Lock::AslMcs;
         variants.push(Variant::named("mcs, again", Lock::Mcs, Window::Fixed(0)));
+        variants.push(Variant { name: conclude::ALONE.into(), alone: true, ..Variant::plain(Lock::Mcs) });
         variants.push(Variant::named("asl 0", asl, Window::Slo { ns: 0, percentile: Percentile::P99 }));
         variants.push(Variant::named("asl max", asl, Window::Fixed(WINDOW_NS_MAX)));
         let low_ns = 1.2 * fifo_ns as f64;
@@ -224,7 +227,8 @@ impl Plan {
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
         bench.compare(case, &names, self.setup.repeats, run.time * 6 / 5, |at, _| {
             let variant = &variants[at];
-            let run = Run { window: variant.window, ..run.clone() };
+            let threads = if variant.alone { 1 } else { run.threads };
+            let run = Run { threads, window: variant.window, ..run.clone() };
             Ok(sample(&once(variant.lock, &run)?, variant.window))
         })
     }
@@ -249,7 +253,8 @@ fn sample(found: &Measurement, window: Window) -> Sample {
         ("little_epochs", found.little.count() as f64),
     ]);
     let mut add = |name: String, value: f64| sample.values.insert(name, value);
-    for (who, latencies) in [("big", &found.big), ("little", &found.little), ("all", &all)] {
+    let groups = [("big", &found.big), ("little", &found.little), ("all", &all)];
+    for (who, latencies) in groups.into_iter().filter(|(_, latencies)| latencies.count() > 0) {
         let summary = latencies.summary();
         add(format!("{who}_p50_ns"), summary.p50_ns as f64);
         add(format!("{who}_p99_ns"), summary.p99_ns as f64);

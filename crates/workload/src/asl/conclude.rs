@@ -9,6 +9,8 @@ pub(super) const EPOCHS: &str = "an epoch's cost";
 pub(super) const BENCH_1: &str = "bench-1, 2 threads";
 pub(super) const FIGURE_5: &str = "figure 5, big threads' turns to a little one's";
 pub(super) const BENCH_6: &str = "bench-6, 8 threads on 2 CPUs";
+/// A big thread without a little one.
+pub(super) const ALONE: &str = "big alone";
 /// The best static window, and the feedback at the same target.
 pub(super) const OPT: &str = "opt";
 pub(super) const AGAINST_OPT: &str = "slo of opt";
@@ -40,6 +42,13 @@ pub fn conclude(report: &mut Report) {
     picture(report);
     let fifo = against_itself(report, BENCH_1, "mcs", "mcs, again", "epochs_per_s");
     let many = against_itself(report, BENCH_6, "std", "std, again", "epochs_per_s");
+    let alone =
+        middle(report, BENCH_1, ALONE, "epochs_per_s") / middle(report, BENCH_1, "mcs", "epochs_per_s");
+    if alone.is_finite() {
+        report.notes.push(format!(
+            "{BENCH_1}: a big thread alone makes {alone:.2} times the epochs of both with mcs"
+        ));
+    }
     if let Some(ceiling) = ceiling(report) {
         let text =
             format!("{BENCH_1}: at shfl-10's tail throughput can be {ceiling:.2} times its own at most");
@@ -141,10 +150,10 @@ fn picture(report: &mut Report) {
 }
 
 /// How many times its throughput can be reached at SHFL-PB10's tail: one little epoch in that time, and big ones in
-/// what is left of it, each as long as with the lock that lets all big ones pass.
+/// what is left of it, each as long as if there were no little ones.
 fn ceiling(report: &Report) -> Option<f64> {
     let tail_ns = middle(report, BENCH_1, "shfl-10", "little_p99_ns");
-    let best = middle(report, BENCH_1, "asl max", "epochs_per_s");
+    let best = middle(report, BENCH_1, ALONE, "epochs_per_s");
     let peer = middle(report, BENCH_1, "shfl-10", "epochs_per_s");
     let big_ns = 1e9 / best;
     let epochs = 1.0 + ((tail_ns - LITTLE_NS) / big_ns).max(0.0);
