@@ -1,23 +1,23 @@
-//! `cargo xtask build`: the command and the library that it preloads, side by side.
+//! `cargo xtask build`: the command, the library that it preloads, and libmanx, side by side.
 //!
-//! The library is built in an invocation of its own, because cargo unites the features of all packages
+//! Each library is built in an invocation of its own, because cargo unites the features of all packages
 //! that it builds together, and what a program of others gets loaded must not grow by what the command
 //! uses. The command never depends on the library and looks for it beside itself.
 
 use std::time::Duration;
 
-use crate::Result;
 use crate::process::run as run_command;
 use crate::workspace::{Workspace, cargo, locked};
+use crate::{Result, libmanx};
 
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// Builds both in release mode.
+/// Builds all three in release mode.
 ///
 /// # Errors
 /// If one does not build, or what was built is not where the command looks for it.
 pub fn run() -> Result {
-    for package in ["cli", "preload"] {
+    for package in ["cli", "preload", "capi"] {
         run_command(cargo().args(["build", "--release", "-p", package]).args(locked()), LIMIT)?;
     }
     let workspace = Workspace::load()?;
@@ -27,5 +27,6 @@ pub fn run() -> Result {
         }
         println!("built {}", file.display());
     }
+    println!("built {}", libmanx::link(&workspace)?.display());
     Ok(())
 }

@@ -1,10 +1,11 @@
-//! `cargo xtask install`: the command, the library and the manual pages below a prefix.
+//! `cargo xtask install`: the command, the libraries and the manual pages below a prefix.
 //!
 //! | file | where |
 //! | --- | --- |
 //! | `manx` | `PREFIX/bin` |
 //! | `libmanx_preload.so` | `PREFIX/lib/manx`, where the command looks for it by its own path |
 //! | manual pages | `PREFIX/share/man/man1` |
+//! | libmanx and its headers | see [`libmanx`] |
 //!
 //! `DESTDIR` goes before the prefix, as packagers expect. A file is written beside its place and renamed
 //! into it, so that a program that has the old library mapped keeps it whole.
@@ -17,7 +18,7 @@ use std::process::Command;
 
 use crate::process::capture;
 use crate::workspace::Workspace;
-use crate::{Result, build, man};
+use crate::{Result, build, libmanx, man};
 
 /// Builds and installs below `prefix`, and below `DESTDIR` if that is set.
 ///
@@ -25,10 +26,10 @@ use crate::{Result, build, man};
 /// If something does not build or a file cannot be written.
 pub fn run(prefix: &Path) -> Result {
     build::run()?;
-    install(&below(env::var_os("DESTDIR").as_deref().map(Path::new), prefix)?)
+    install(prefix, &below(env::var_os("DESTDIR").as_deref().map(Path::new), prefix)?)
 }
 
-/// Installs what is built into an empty folder and sees whether the installed command finds its library.
+/// Installs what is built into an empty folder and sees whether the installed command finds its library, and compilers theirs.
 ///
 /// # Errors
 /// If it does not.
@@ -36,7 +37,7 @@ pub fn check(folder: &Path) -> Result {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
-    install(folder)?;
+    install(folder, folder)?;
     let manx = folder.join("bin/manx");
     let run = |words: &[&str]| capture(Command::new(&manx).env_remove("MANX_PRELOAD").args(words));
     let version = run(&["--version"])?;
@@ -46,7 +47,11 @@ pub fn check(folder: &Path) -> Result {
     if !plan.contains(&*library.to_string_lossy()) {
         return Err(format!("{} does not find {}", manx.display(), library.display()));
     }
-    run(&["run", "--", "true"]).map(drop)
+    run(&["run", "--", "true"])?;
+    if let Some(left_out) = libmanx::check(folder)? {
+        println!("{left_out}");
+    }
+    Ok(())
 }
 
 /// The folder that is written to for a prefix.
@@ -60,7 +65,7 @@ fn below(destination: Option<&Path>, prefix: &Path) -> Result<PathBuf> {
     Ok(destination.join(inside))
 }
 
-fn install(folder: &Path) -> Result {
+fn install(prefix: &Path, folder: &Path) -> Result {
     let workspace = Workspace::load()?;
     let pages = workspace.target.join("man");
     if pages.exists() {
@@ -74,11 +79,14 @@ fn install(folder: &Path) -> Result {
     for page in pages.flatten() {
         put(&page.path(), &folder.join("share/man/man1"), 0o644)?;
     }
-    Ok(())
+    libmanx::install(&workspace, prefix, folder)
 }
 
 /// Copies a file into a folder.
-fn put(file: &Path, folder: &Path, mode: u32) -> Result {
+///
+/// # Errors
+/// If it cannot be written.
+pub fn put(file: &Path, folder: &Path, mode: u32) -> Result {
     let name = file.file_name().unwrap_or_default();
     let place = folder.join(name);
     let fresh = folder.join(format!(".{}.new", name.to_string_lossy()));

@@ -10,6 +10,7 @@ mod bench;
 mod build;
 mod demo;
 mod install;
+mod libmanx;
 mod man;
 mod process;
 mod setup;
@@ -38,7 +39,7 @@ struct Arguments {
 enum Command {
     /// Install the Debian packages that tests and engines need, and no others
     Setup,
-    /// Build `manx` and the library that it preloads, in release mode, side by side
+    /// Build `manx`, the library that it preloads and libmanx, in release mode, side by side
     Build,
     /// Run all that CI runs, go on after a failure, and end with a table
     Test(test::Options),
@@ -58,9 +59,9 @@ enum Command {
         #[arg(long, value_name = "DIR", default_value = "target/man")]
         out: PathBuf,
     },
-    /// Build and install the command, the library and the manual pages; respects DESTDIR
+    /// Build and install the command, the libraries, the headers and the manual pages; respects DESTDIR
     Install {
-        /// The folder that holds bin, lib and share
+        /// The folder that holds bin, include, lib and share
         #[arg(long, value_name = "DIR", default_value = "/usr/local")]
         prefix: PathBuf,
     },
