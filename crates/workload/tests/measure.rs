@@ -32,6 +32,7 @@ fn setup(manx: &str) -> Option<(Setup, tempfile::TempDir)> {
         seconds: 0.1,
         threads: 2,
         cpus: machine::cpu_list(2),
+        slo_us: Some(1000),
     };
     match setup.subjects[0].program(&setup.compiler) {
         Ok(_) => Some((setup, folder)),
