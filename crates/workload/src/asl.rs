@@ -51,9 +51,42 @@ const STEPS: usize = 10;
 /// Epochs begun and ended to know what that costs.
 const EPOCHS: u32 = 100_000;
 
+/// A part of the experiment, named as in the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// What an epoch's start and end cost.
+    Epochs,
+    /// One big thread and a little one, over a sweep of targets.
+    Bench1,
+    /// Big cores' turns to a little one's.
+    Figure5,
+    /// Eight threads on two CPUs.
+    Bench6,
+    /// Short and long epochs mixed.
+    Bench3,
+}
+
+impl Part {
+    /// All of them, in the order in which they are measured.
+    pub const ALL: [Part; 5] = [Part::Epochs, Part::Bench1, Part::Figure5, Part::Bench6, Part::Bench3];
+
+    /// By which the user names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Part::Epochs => "epochs",
+            Part::Bench1 => "bench-1",
+            Part::Figure5 => "figure-5",
+            Part::Bench6 => "bench-6",
+            Part::Bench3 => "bench-3",
+        }
+    }
+}
+
 /// What the experiment needs to know.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Setup {
+    /// Which parts to measure
+    pub parts: Vec<Part>,
     /// Rounds
     pub repeats: usize,
     /// A smoke check
@@ -117,11 +150,16 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
         little_epochs: if setup.quick { 0 } else { LITTLE_EPOCHS },
     };
     let plan = Plan { setup, run };
-    plan.epochs(bench)?;
-    plan.critical_sections(bench)?;
-    plan.proportions(bench)?;
-    plan.over_subscription(bench)?;
-    plan.mixed(bench)
+    for part in Part::ALL.into_iter().filter(|part| plan.setup.parts.contains(part)) {
+        match part {
+            Part::Epochs => plan.epochs(bench)?,
+            Part::Bench1 => plan.critical_sections(bench)?,
+            Part::Figure5 => plan.proportions(bench)?,
+            Part::Bench6 => plan.over_subscription(bench)?,
+            Part::Bench3 => plan.mixed(bench)?,
+        }
+    }
+    Ok(())
 }
 
 impl Plan {

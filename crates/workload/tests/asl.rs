@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::time::Duration;
-use workload::asl::{Setup, conclude, measure};
+use workload::asl::{Part, Setup, conclude, measure};
 use workload::harness::{Bench, Silent};
 use workload::machine;
 
@@ -15,7 +15,7 @@ fn every_case_runs_and_every_target_is_known() {
     }
     let mut progress = Silent;
     let mut bench = Bench::new("asl", machine::here(), None, &mut progress);
-    let setup = Setup { repeats: 1, quick: true, time: Duration::from_millis(10) };
+    let setup = Setup { parts: Part::ALL.to_vec(), repeats: 1, quick: true, time: Duration::from_millis(10) };
     let result = measure(setup, &mut bench);
     result.as_ref().unwrap();
     let mut report = bench.finish(&result);
