@@ -1,10 +1,12 @@
 //! Compiles programs in C and C++ against libmanx as it was built beside the test, and runs them.
 //!
 //! A program runs with a limit on its time, which only bounds a failure.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a program may run.
@@ -79,7 +81,9 @@ pub fn libraries() -> &'static Path {
 /// Compiles a program with all warnings as errors, and returns its path.
 pub fn compile(program: Program, flags: &[&str]) -> PathBuf {
     let Program { source, standard, link } = program;
-    let into = folder().join(format!("{}-{standard}-{link:?}{}", source.replace('/', "-"), flags.concat()));
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let into = folder().join(format!("{number}-{}-{standard}-{link:?}", source.replace('/', "-")));
     let mut compiler = Command::new(if standard.starts_with("c++") { "c++" } else { "cc" });
     compiler.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pedantic", "-pthread"]);
     compiler.arg(format!("-std={standard}")).arg("-I").arg(package().join("include"));
@@ -106,7 +110,8 @@ pub fn compile(program: Program, flags: &[&str]) -> PathBuf {
 pub fn run(program: &Path, arguments: &[&str], preloaded: bool) -> String {
     let mut command = Command::new(program);
     command.args(arguments);
-    for variable in ["LD_PRELOAD", "MANX", "MANX_OPTIONS", "MANX_CORES"] {
+    // Cargo sets a path to other builds of the same libraries.
+    for variable in ["LD_LIBRARY_PATH", "LD_PRELOAD", "MANX", "MANX_OPTIONS", "MANX_CORES"] {
         command.env_remove(variable);
     }
     if preloaded {
