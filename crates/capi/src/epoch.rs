@@ -5,13 +5,10 @@ use manx::slo::{self, Percentile};
 
 /// For how long the calling thread may be overtaken; `None` outside of any epoch.
 pub(crate) fn window_ns() -> Option<u64> {
-    match elsewhere::get() {
-        // SAFETY: any thread may ask at any time.
-        Some(elsewhere) => {
-            Some(unsafe { (elsewhere.window_ns)() }).filter(|&window_ns| window_ns != u64::MAX)
-        }
-        None => slo::window_ns(),
-    }
+    let Some(elsewhere) = elsewhere::get() else { return slo::window_ns() };
+    // SAFETY: any thread may ask at any time.
+    let window_ns = unsafe { (elsewhere.window_ns)() };
+    (window_ns != u64::MAX).then_some(window_ns)
 }
 
 /// An epoch begins on the calling thread, inside of those that are open. The id is a number that the program chooses for
