@@ -63,6 +63,7 @@ const NEEDS: &[Need] = &[
     program("g++", "g++", "builds the C++ programs that must run unchanged"),
     program("objdump", "binutils", "a second opinion on machine code"),
     program("gdb", "gdb", "a program under a debugger must run unchanged"),
+    program("pkg-config", "pkg-config", "finds what is installed for C programs"),
     program("git", "git", "a real program that must run unchanged"),
     program("openssl", "openssl", "a real program that must run unchanged"),
     program("python3", "python3", "a real program with threads that must run unchanged"),

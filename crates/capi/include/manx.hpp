@@ -44,7 +44,9 @@ std::uint64_t after(const std::chrono::duration<Rep, Period> &time) {
 
 template <class Clock, class Duration>
 std::uint64_t at(const std::chrono::time_point<Clock, Duration> &deadline) {
-    return after(deadline - Clock::now());
+    const typename Clock::time_point now = Clock::now();
+    /* Time points that are long over cannot be subtracted from. */
+    return deadline > now ? after(deadline - now) : manx_now_ns();
 }
 
 } // namespace detail
@@ -139,7 +141,9 @@ public:
     template <class Clock, class Duration>
     std::cv_status wait_until(std::unique_lock<mutex> &lock,
                               const std::chrono::time_point<Clock, Duration> &deadline) {
-        return wait_to(lock, detail::at(deadline));
+        const std::cv_status status = wait_to(lock, detail::at(deadline));
+        /* The clock may not be ours, and may have been set. */
+        return Clock::now() < deadline ? std::cv_status::no_timeout : status;
     }
     template <class Clock, class Duration, class Predicate>
     bool wait_until(std::unique_lock<mutex> &lock, const std::chrono::time_point<Clock, Duration> &deadline,

@@ -8,7 +8,7 @@
 //! - No panic gets out: the one that can happen is not let to ([`rwlock`]), and any other ends the process at the border, because
 //!   that is what `extern "C"` means.
 //!
-//! If the preload library is in the process, there is one table of epochs, which is that library's ([`elsewhere`]).
+//! If the preload library is in the process, there is one table of epochs, which is that library's (`elsewhere.rs`).
 //!
 //! `include/manx.h` is generated from these files, and a test says when it is no longer true. After a change:
 //! `MANX_BLESS=1 cargo test -p capi --test header`.

@@ -63,6 +63,8 @@ void guards() {
     mutex.unlock();
     CHECK(mutex.try_lock_until((steady_clock::time_point::max)()));
     mutex.unlock();
+    CHECK(mutex.try_lock_until((steady_clock::time_point::min)()));
+    mutex.unlock();
     CHECK(manx_mutex_trylock(mutex.native_handle()) == 0);
     CHECK(!is_free(mutex));
     mutex.unlock();
@@ -133,6 +135,7 @@ template <class Condition> void turns() {
     CHECK(!condition.wait_for(lock, milliseconds(1), never));
     CHECK(condition.wait_until(lock, steady_clock::now()) == std::cv_status::timeout);
     CHECK(!condition.wait_until(lock, system_clock::now() + milliseconds(1), never));
+    CHECK(!condition.wait_until(lock, (steady_clock::time_point::min)(), never));
     CHECK(condition.wait_for(lock, seconds(60), [] { return true; }));
     CHECK(lock.owns_lock() && !is_free(mutex));
 }
