@@ -6,12 +6,16 @@
 //! | [`statistics`] | the median of repeats, and the spread of a version against itself |
 //! | [`target`] | figures to reach, kept in one file, and the verdict on a measured one |
 //! | [`table`] | columns that align |
+//! | [`chart`] | panels over one axis, as SVG and as PNG |
+//! | [`knee`] | where a curve stops paying |
 //! | [`plot`] | percentiles over time, in characters |
 //! | [`figure`] | numbers for people: three digits, durations, rates |
 //! | [`result`] | the file that a bench leaves behind |
 
+pub mod chart;
 pub mod figure;
 pub mod histogram;
+pub mod knee;
 pub mod plot;
 pub mod result;
 pub mod statistics;

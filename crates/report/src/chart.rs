@@ -1,0 +1,280 @@
+//! Panels above each other over one logarithmic axis, as SVG and as PNG.
+//!
+//! [`Chart::shapes`] makes a picture of three kinds of shapes, lines, dots and words, in the units of an SVG; [`svg`]
+//! writes them, [`raster`] draws them. So the two files cannot show different things.
+
+mod raster;
+mod svg;
+
+/// Of the whole picture.
+const WIDTH: f64 = 760.0;
+/// Of one panel, between its axes.
+const PANEL: f64 = 240.0;
+/// Left of the panels, for the labels of their axes.
+const LEFT: f64 = 90.0;
+/// Right of them, for half a label.
+const RIGHT: f64 = 40.0;
+/// Above a panel, for its name and legend.
+const ABOVE: f64 = 46.0;
+/// Below the last one, for the labels of the axis they share.
+const BELOW: f64 = 50.0;
+/// Above them all, for the title.
+const TITLE: f64 = 24.0;
+/// The axes' colour.
+const INK: u32 = 0x33_33_33;
+/// The colour of the lines behind.
+const GRID: u32 = 0xdd_dd_dd;
+/// At most so many ticks on an axis.
+const TICKS_MAX: usize = 64;
+
+/// How a value is written beside an axis.
+pub type Label = fn(f64) -> String;
+
+/// Points of one kind.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// What they are
+    pub name: String,
+    /// As 0xRRGGBB
+    pub colour: u32,
+    /// Connected by lines
+    pub line: bool,
+    /// Marked by dots
+    pub dots: bool,
+    /// Where they are; those without a place on their axes are left out
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Some series over the shared axis.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// What its axis shows, with its unit
+    pub name: String,
+    /// Its axis is logarithmic; otherwise it begins at 0
+    pub logarithmic: bool,
+    /// How its axis is labelled
+    pub label: Label,
+    /// What it shows
+    pub series: Vec<Series>,
+}
+
+/// A picture.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    /// Above it
+    pub title: String,
+    /// What the shared axis shows
+    pub name: String,
+    /// How the shared axis is labelled
+    pub label: Label,
+    /// From top to bottom
+    pub panels: Vec<Panel>,
+}
+
+/// Where words stand, as seen from their point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// A part of the picture.
+#[derive(Clone, Debug, PartialEq)]
+enum Shape {
+    Line { from: (f64, f64), to: (f64, f64), colour: u32, width: f64 },
+    Dot { at: (f64, f64), colour: u32 },
+    Words { at: (f64, f64), anchor: Anchor, text: String, colour: u32 },
+}
+
+/// From values to places.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    low: f64,
+    high: f64,
+    logarithmic: bool,
+}
+
+impl Axis {
+    fn over(values: impl Iterator<Item = f64>, logarithmic: bool) -> Axis {
+        let shown = values.filter(|v| v.is_finite() && (*v > 0.0 || !logarithmic));
+        let (mut low, mut high) = shown.fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
+        if !logarithmic {
+            return Axis { low: 0.0, high: if high > 0.0 { high * 1.1 } else { 1.0 }, logarithmic };
+        }
+        if !low.is_finite() {
+            (low, high) = (1.0, 10.0);
+        }
+        Axis { low: low / 1.15, high: high * 1.15, logarithmic }
+    }
+
+    /// From 0 to 1, or nothing outside.
+    fn place(self, value: f64) -> Option<f64> {
+        let scale = |v: f64| if self.logarithmic { v.ln() } else { v };
+        let place = (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low));
+        (0.0..=1.0).contains(&place).then_some(place)
+    }
+
+    /// Where the axis is labelled: 1, 2 and 5 of each decade, or about five round steps.
+    fn ticks(self) -> Vec<f64> {
+        let power = |v: f64| 10f64.powf(v.log10().floor());
+        if self.logarithmic {
+            let mut ticks = Vec::new();
+            let mut decade = power(self.low);
+            while decade <= self.high && ticks.len() < TICKS_MAX {
+                ticks.extend([1.0, 2.0, 5.0].map(|digit| digit * decade));
+                decade *= 10.0;
+            }
+            ticks.retain(|&tick| tick >= self.low && tick <= self.high);
+            return ticks;
+        }
+        let rough = self.high / 5.0;
+        let digit = [1.0, 2.0, 5.0, 10.0].into_iter().find(|digit| digit * power(rough) >= rough);
+        let step = digit.unwrap_or(10.0) * power(rough);
+        (0..TICKS_MAX).map(|n| n as f64 * step).take_while(|&tick| tick <= self.high).collect()
+    }
+}
+
+impl Chart {
+    /// Its height, in the units of its SVG.
+    fn height(&self) -> f64 {
+        TITLE + (ABOVE + PANEL) * self.panels.len() as f64 + BELOW
+    }
+
+    /// As the text of an SVG file.
+    pub fn svg(&self) -> String {
+        svg::write(&self.shapes(), WIDTH, self.height())
+    }
+
+    /// As the bytes of a PNG file.
+    ///
+    /// # Errors
+    /// If the encoder refuses.
+    pub fn png(&self) -> Result<Vec<u8>, String> {
+        raster::encode(&self.shapes(), WIDTH, self.height())
+    }
+
+    fn shapes(&self) -> Vec<Shape> {
+        let xs = self.panels.iter().flat_map(|panel| &panel.series).flat_map(|s| &s.points).map(|p| p.0);
+        let across = Axis::over(xs, true);
+        let words = |at, anchor, text: &str| Shape::Words { at, anchor, text: text.into(), colour: INK };
+        let mut shapes = vec![words((WIDTH / 2.0, TITLE - 4.0), Anchor::Middle, &self.title)];
+        let (left, right) = (LEFT, WIDTH - RIGHT);
+        for (number, panel) in self.panels.iter().enumerate() {
+            let top = TITLE + ABOVE + (ABOVE + PANEL) * number as f64;
+            panel.draw(across, (left, top), (right, top + PANEL), &mut shapes);
+        }
+        let bottom = self.height() - BELOW;
+        for tick in across.ticks() {
+            let Some(place) = across.place(tick) else { continue };
+            let x = left + place * (right - left);
+            shapes.push(words((x, bottom + 18.0), Anchor::Middle, &(self.label)(tick)));
+        }
+        shapes.push(words(((left + right) / 2.0, bottom + 40.0), Anchor::Middle, &self.name));
+        shapes
+    }
+}
+
+impl Panel {
+    fn draw(
+        &self,
+        across: Axis,
+        (left, top): (f64, f64),
+        (right, bottom): (f64, f64),
+        shapes: &mut Vec<Shape>,
+    ) {
+        let up = Axis::over(self.series.iter().flat_map(|s| &s.points).map(|p| p.1), self.logarithmic);
+        let x = |value| across.place(value).map(|place| left + place * (right - left));
+        let y = |value| up.place(value).map(|place| bottom - place * (bottom - top));
+        let line = |from, to, colour, width| Shape::Line { from, to, colour, width };
+        let words = |at, anchor, text: &str, colour| Shape::Words { at, anchor, text: text.into(), colour };
+        for x in across.ticks().into_iter().filter_map(x) {
+            shapes.push(line((x, top), (x, bottom), GRID, 1.0));
+        }
+        for tick in up.ticks() {
+            let Some(y) = y(tick) else { continue };
+            shapes.push(line((left, y), (right, y), GRID, 1.0));
+            shapes.push(words((left - 8.0, y + 4.0), Anchor::End, &(self.label)(tick), INK));
+        }
+        shapes.push(line((left, top), (left, bottom), INK, 1.0));
+        shapes.push(line((left, bottom), (right, bottom), INK, 1.0));
+        shapes.push(words((left, top - 24.0), Anchor::Start, &self.name, INK));
+        let mut legend = left;
+        for series in &self.series {
+            let colour = series.colour;
+            let places: Vec<_> = series.points.iter().filter_map(|p| Some((x(p.0)?, y(p.1)?))).collect();
+            if places.is_empty() {
+                continue;
+            }
+            if series.line {
+                shapes.extend(places.windows(2).map(|pair| line(pair[0], pair[1], colour, 2.0)));
+            }
+            if series.dots {
+                shapes.extend(places.iter().map(|&at| Shape::Dot { at, colour }));
+            }
+            shapes.push(Shape::Dot { at: (legend + 4.0, top - 12.0), colour });
+            shapes.push(words((legend + 12.0, top - 8.0), Anchor::Start, &series.name, colour));
+            legend += 28.0 + 8.0 * series.name.chars().count() as f64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(points: Vec<(f64, f64)>) -> Chart {
+        let label: Label = |v| format!("{v}");
+        let series = Series { name: "a < b".into(), colour: 0xff_00_00, line: true, dots: true, points };
+        let panel = Panel { name: "up".into(), logarithmic: false, label, series: vec![series] };
+        Chart { title: "T".into(), name: "across".into(), label, panels: vec![panel] }
+    }
+
+    #[test]
+    fn larger_values_stand_higher_and_further_right() {
+        let shapes = chart(vec![(1.0, 1.0), (10.0, 2.0)]).shapes();
+        let ends = shapes.iter().find_map(|shape| match shape {
+            Shape::Line { from, to, colour: 0xff_00_00, .. } => Some((*from, *to)),
+            _ => None,
+        });
+        let ((x0, y0), (x1, y1)) = ends.unwrap();
+        assert!(x0 < x1 && y0 > y1, "{ends:?}");
+    }
+
+    #[test]
+    fn an_svg_escapes_its_words() {
+        let text = chart(vec![(1.0, 1.0), (10.0, 2.0)]).svg();
+        assert!(
+            text.starts_with("<svg ") && text.contains("a &lt; b") && text.ends_with("</svg>\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_png_shows_the_colour() {
+        let bytes = chart(vec![(1.0, 1.0), (10.0, 2.0)]).png().unwrap();
+        let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+        reader.next_frame(&mut pixels).unwrap();
+        assert!(pixels.chunks(3).any(|p| p == [0xff, 0, 0]));
+        assert!(pixels.chunks(3).any(|p| p == [0xff, 0xff, 0xff]));
+    }
+
+    #[test]
+    fn what_has_no_place_is_left_out() {
+        for points in [vec![], vec![(0.0, 1.0)], vec![(f64::NAN, 1.0), (1.0, f64::INFINITY)]] {
+            let chart = chart(points);
+            let dots = chart.shapes().iter().filter(|s| matches!(s, Shape::Dot { .. })).count();
+            assert_eq!(dots, 0);
+            assert!(chart.png().is_ok());
+        }
+    }
+
+    #[test]
+    fn ticks_are_round_and_few() {
+        let axis = Axis { low: 30.0, high: 700.0, logarithmic: true };
+        assert_eq!(axis.ticks(), [50.0, 100.0, 200.0, 500.0]);
+        let axis = Axis { low: 0.0, high: 42.0, logarithmic: false };
+        assert_eq!(axis.ticks(), [0.0, 10.0, 20.0, 30.0, 40.0]);
+    }
+}

@@ -1,0 +1,279 @@
+//! Somebody's program under a range of targets for latency: what each costs and what it brings.
+//!
+//! The program runs under `manx run --lock=… --slo …` for each target, and twice more for comparison: in the order of arrival
+//! (*FIFO*) and without Manx (*plain*). This is the latency-throughput graph of figure 8b of Liu et al., *Asymmetry-aware
+//! Scalable Locking*, PPoPP 2022.
+//!
+//! 1. Every round runs every variant once, in an order drawn anew, so that none always follows the same other one.
+//! 2. Whatever was measured is in the profile before the next run begins, and is handed to `keep`.
+//! 3. A run that is in the profile is not repeated. A profile of another [`Sweep`] is not continued.
+
+mod conclude;
+mod measure;
+mod suggest;
+
+pub use conclude::{Conclusion, Point, chart, conclude, table};
+pub use measure::{Measured, read, run};
+pub use suggest::{Advice, advise};
+
+use crate::error::Error;
+use crate::harness::Progress;
+use crate::interrupt;
+use report::{Machine, figure};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// What the JSON calls itself, in its field `schema`.
+pub const SCHEMA: &str = "manx-profile";
+/// The version of its fields.
+pub const VERSION: u32 = 1;
+
+/// What is swept. Two profiles can be put together if and only if this is the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// The program and its arguments
+    pub program: Vec<String>,
+    /// The command that measures it, if it does not do so itself
+    pub measure: Option<String>,
+    /// The epoch whose target is swept; without, that of requests
+    pub epoch: Option<u64>,
+    /// The mutexes, as `manx run --lock` takes them
+    pub lock: String,
+    /// The cores, as `manx run --cores` takes them
+    pub cores: Option<String>,
+    /// The percentile, in hundredths of a percent
+    pub percentile: u16,
+    /// The shortest target
+    pub from_ns: u64,
+    /// The longest
+    pub to_ns: u64,
+    /// How many, in equal ratios
+    pub steps: usize,
+    /// Rounds
+    pub repeats: usize,
+}
+
+/// What a run is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Variant {
+    /// Without Manx
+    Plain,
+    /// Locks in the order of arrival, without a target
+    Fifo,
+    /// With this target, in nanoseconds
+    SloNs(u64),
+}
+
+impl std::fmt::Display for Variant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Variant::Plain => f.write_str("without Manx"),
+            Variant::Fifo => f.write_str("FIFO"),
+            Variant::SloNs(slo_ns) => f.write_str(&figure::duration(*slo_ns)),
+        }
+    }
+}
+
+impl Sweep {
+    /// What is measured in each round, the comparisons first and then from the shortest target to the longest.
+    pub fn variants(&self) -> Vec<Variant> {
+        let ratio = self.to_ns as f64 / self.from_ns.max(1) as f64;
+        let last = self.steps.saturating_sub(1).max(1);
+        let mut slos_ns: Vec<u64> = (0..self.steps)
+            .map(|step| (self.from_ns as f64 * ratio.powf(step as f64 / last as f64)).round() as u64)
+            .collect();
+        slos_ns.dedup();
+        [Variant::Plain, Variant::Fifo].into_iter().chain(slos_ns.into_iter().map(Variant::SloNs)).collect()
+    }
+
+    /// The percentile as people write it: `p99.9`.
+    pub fn percentile_name(&self) -> String {
+        format!("p{}", f64::from(self.percentile) / 100.0)
+    }
+}
+
+/// One run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Of what
+    pub variant: Variant,
+    /// In which round
+    pub round: usize,
+    /// Operations a second
+    pub throughput_per_s: f64,
+    /// The percentile's latency
+    pub tail_ns: f64,
+    /// The longest latency, if the program says it
+    pub max_ns: Option<u64>,
+}
+
+/// A sweep, and what was measured of it so far.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Profile {
+    schema: String,
+    version: u32,
+    /// The version of Manx
+    pub manx: String,
+    /// The machine
+    pub machine: Machine,
+    /// What is swept
+    pub sweep: Sweep,
+    /// In the order of running
+    pub runs: Vec<Run>,
+    /// What follows from them
+    pub conclusion: Option<Conclusion>,
+}
+
+impl Profile {
+    /// An empty one.
+    pub fn new(sweep: Sweep, machine: Machine) -> Profile {
+        let manx = env!("CARGO_PKG_VERSION").into();
+        Profile {
+            schema: SCHEMA.into(),
+            version: VERSION,
+            manx,
+            machine,
+            sweep,
+            runs: Vec::new(),
+            conclusion: None,
+        }
+    }
+
+    /// Reads an earlier one, to be continued with `sweep`.
+    ///
+    /// # Errors
+    /// If it is no profile, or one of another sweep; then it says what differs.
+    pub fn resume(text: &str, sweep: &Sweep) -> Result<Profile, String> {
+        let profile: Profile = serde_json::from_str(text).map_err(|error| format!("no profile: {error}"))?;
+        if profile.schema != SCHEMA || profile.version != VERSION {
+            return Err(format!(
+                "'{}' version {} instead of '{SCHEMA}' version {VERSION}",
+                profile.schema, profile.version
+            ));
+        }
+        let fields = |sweep: &Sweep| match serde_json::to_value(sweep) {
+            Ok(serde_json::Value::Object(fields)) => fields,
+            _ => serde_json::Map::new(),
+        };
+        let (was, is) = (fields(&profile.sweep), fields(sweep));
+        match is.iter().find(|(name, value)| was.get(*name) != Some(value)) {
+            None => Ok(profile),
+            Some((name, value)) => {
+                let before = was.get(name).unwrap_or(&serde_json::Value::Null);
+                Err(format!("of another sweep: its {name} is {before}, not {value}"))
+            }
+        }
+    }
+
+    /// Runs what is still missing. `keep` is given the profile after each run.
+    ///
+    /// # Errors
+    /// The first run's that fails, `keep`'s, or the user's interrupt. What was measured stays.
+    pub fn complete(
+        &mut self,
+        manx: &Path,
+        seed: u64,
+        progress: &mut dyn Progress,
+        mut keep: impl FnMut(&Profile) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let variants = self.sweep.variants();
+        let has =
+            |runs: &[Run], variant, round| runs.iter().any(|r| r.variant == variant && r.round == round);
+        let mut missing = Vec::new();
+        for round in 0..self.sweep.repeats {
+            let mut these: Vec<_> =
+                variants.iter().copied().filter(|&v| !has(&self.runs, v, round)).collect();
+            shuffle(&mut these, seed.wrapping_add(round as u64));
+            missing.extend(these.into_iter().map(|variant| (variant, round)));
+        }
+        progress.begin("sweep", missing.len());
+        for (variant, round) in missing {
+            if interrupt::requested() {
+                return Err(Error::Interrupted);
+            }
+            progress.step(&variant.to_string());
+            let Measured { throughput_per_s, tail_ns, max_ns } = run(manx, &self.sweep, variant)?;
+            self.runs.push(Run { variant, round, throughput_per_s, tail_ns, max_ns });
+            keep(self)?;
+        }
+        progress.end();
+        Ok(())
+    }
+}
+
+/// Fisher and Yates's shuffle, with numbers of splitmix64.
+fn shuffle<T>(items: &mut [T], seed: u64) {
+    let mut state = seed;
+    for last in (1..items.len()).rev() {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        items.swap(last, ((z ^ (z >> 31)) % (last as u64 + 1)) as usize);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    pub(crate) fn sweep() -> Sweep {
+        Sweep {
+            program: vec!["p".into()],
+            measure: None,
+            epoch: None,
+            lock: "asl".into(),
+            cores: None,
+            percentile: 9900,
+            from_ns: 50_000,
+            to_ns: 5_000_000,
+            steps: 12,
+            repeats: 3,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn targets_rise_in_equal_ratios_from_the_first_to_the_last(from_ns in 1_000u64..1_000_000, factor in 2u64..1000, steps in 2usize..30) {
+            let sweep = Sweep { from_ns, to_ns: from_ns * factor, steps, ..sweep() };
+            let slos: Vec<f64> = sweep.variants().into_iter().filter_map(|v| match v {
+                Variant::SloNs(slo_ns) => Some(slo_ns as f64),
+                _ => None,
+            }).collect();
+            prop_assert_eq!((slos[0], slos[slos.len() - 1]), (from_ns as f64, sweep.to_ns as f64));
+            let ratio = (factor as f64).powf(1.0 / (steps - 1) as f64);
+            for pair in slos.windows(2) {
+                prop_assert!((pair[1] - pair[0] * ratio).abs() <= 1.0 + ratio);
+            }
+        }
+
+        #[test]
+        fn a_shuffle_loses_nothing(seed in any::<u64>(), count in 0usize..40) {
+            let mut items: Vec<usize> = (0..count).collect();
+            shuffle(&mut items, seed);
+            items.sort_unstable();
+            prop_assert_eq!(items, (0..count).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn orders_differ() {
+        let order = |seed| {
+            let mut items: Vec<usize> = (0..20).collect();
+            shuffle(&mut items, seed);
+            items
+        };
+        assert_ne!(order(1), order(2));
+    }
+
+    #[test]
+    fn only_the_same_sweep_is_continued() {
+        let profile = Profile::new(sweep(), Machine::default());
+        let text = serde_json::to_string(&profile).unwrap();
+        assert!(Profile::resume(&text, &sweep()).is_ok());
+        let error = Profile::resume(&text, &Sweep { steps: 13, ..sweep() }).unwrap_err();
+        assert_eq!(error, "of another sweep: its steps is 12, not 13");
+        assert!(Profile::resume("{}", &sweep()).unwrap_err().starts_with("no profile"));
+    }
+}

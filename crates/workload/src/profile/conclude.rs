@@ -1,0 +1,200 @@
+//! What follows from the runs: medians, the knee, the suggestion, a table and the graph.
+
+use super::{Advice, Profile, Run, Variant, advise};
+use report::chart::{Chart, Panel, Series};
+use report::{Table, figure, knee, median};
+use serde::{Deserialize, Serialize};
+
+/// The colours of what was measured, and of the lines beside it.
+const BLUE: u32 = 0x1f_77_b4;
+const ORANGE: u32 = 0xe6_7e_00;
+const GREEN: u32 = 0x2c_a0_2c;
+const RED: u32 = 0xd6_27_28;
+const GREY: u32 = 0x88_88_88;
+
+/// The medians of a variant's runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Operations a second
+    pub throughput_per_s: f64,
+    /// The percentile's latency
+    pub tail_ns: f64,
+    /// Of so many runs
+    pub runs: usize,
+}
+
+/// What follows from the runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Conclusion {
+    /// Every variant that was measured, comparisons first, then by target
+    pub points: Vec<(Variant, Point)>,
+    /// The target at the knee of throughput over the logarithm of the target
+    pub knee_slo_ns: Option<u64>,
+    /// The suggestion
+    pub advice: Advice,
+}
+
+/// Draws the conclusion of what has been measured.
+pub fn conclude(profile: &Profile) -> Conclusion {
+    let of = |variant| {
+        let runs: Vec<&Run> = profile.runs.iter().filter(|run| run.variant == variant).collect();
+        let figures =
+            |figure: fn(&Run) -> f64| median(&runs.iter().map(|run| figure(run)).collect::<Vec<_>>());
+        let point = Point {
+            throughput_per_s: figures(|run| run.throughput_per_s),
+            tail_ns: figures(|run| run.tail_ns),
+            runs: runs.len(),
+        };
+        (point.runs > 0).then_some((variant, point))
+    };
+    let points: Vec<_> = profile.sweep.variants().into_iter().filter_map(of).collect();
+    let slos = slos(&points);
+    let curve: Vec<_> =
+        slos.iter().map(|(slo, point)| ((*slo as f64).ln(), point.throughput_per_s)).collect();
+    let knee = knee::knee(&curve);
+    let advice = advise(&slos, knee, find(&points, Variant::Fifo));
+    Conclusion { knee_slo_ns: knee.map(|index| slos[index].0), advice, points }
+}
+
+fn slos(points: &[(Variant, Point)]) -> Vec<(u64, Point)> {
+    let slo = |&(variant, point): &(Variant, Point)| match variant {
+        Variant::SloNs(slo_ns) => Some((slo_ns, point)),
+        _ => None,
+    };
+    points.iter().filter_map(slo).collect()
+}
+
+fn find(points: &[(Variant, Point)], variant: Variant) -> Option<Point> {
+    points.iter().find(|(this, _)| *this == variant).map(|(_, point)| *point)
+}
+
+/// The table of the points.
+pub fn table(profile: &Profile, conclusion: &Conclusion) -> Table {
+    let tail = format!("{} [µs]", profile.sweep.percentile_name());
+    let title = format!("{}, medians", profile.sweep.program.join(" "));
+    let headers = ["SLO", &tail, "of the SLO [%]", "throughput [/s]", "to FIFO []", "runs []", ""];
+    let mut table = Table::new(&title, &headers);
+    let fifo = find(&conclusion.points, Variant::Fifo);
+    for &(variant, point) in &conclusion.points {
+        let slo_ns = match variant {
+            Variant::SloNs(slo_ns) => Some(slo_ns),
+            _ => None,
+        };
+        let mut marks = Vec::new();
+        if slo_ns.is_some() && slo_ns == conclusion.knee_slo_ns {
+            marks.push("knee");
+        }
+        if slo_ns.is_some() && slo_ns == conclusion.advice.slo_ns {
+            marks.push("suggested");
+        }
+        table.row([
+            variant.to_string(),
+            figure::three_digits(point.tail_ns / 1e3),
+            slo_ns.map_or("-".into(), |slo_ns| format!("{:.0}", point.tail_ns / slo_ns as f64 * 100.0)),
+            figure::three_digits(point.throughput_per_s),
+            fifo.map_or("-".into(), |fifo| format!("{:.2}", point.throughput_per_s / fifo.throughput_per_s)),
+            point.runs.to_string(),
+            marks.join(", "),
+        ]);
+    }
+    table
+}
+
+/// The graph: the tail over the target with the line y = x, and throughput below. What has no target stands at its own tail.
+pub fn chart(profile: &Profile, conclusion: &Conclusion) -> Chart {
+    let slos = slos(&conclusion.points);
+    let series =
+        |name: &str, colour, line, points| Series { name: name.into(), colour, line, dots: true, points };
+    let name = profile.sweep.percentile_name();
+    let over =
+        |figure: fn(&Point) -> f64| slos.iter().map(|(slo, p)| (*slo as f64, figure(p))).collect::<Vec<_>>();
+    let mut tails = vec![
+        Series {
+            name: "y = x".into(),
+            colour: GREY,
+            line: true,
+            dots: false,
+            points: slos.iter().map(|(slo, _)| (*slo as f64, *slo as f64)).collect(),
+        },
+        series(&name, BLUE, true, over(|p| p.tail_ns)),
+    ];
+    let mut rates = vec![series("throughput", BLUE, true, over(|p| p.throughput_per_s))];
+    for (variant, colour) in [(Variant::Fifo, ORANGE), (Variant::Plain, GREEN)] {
+        if let Some(point) = find(&conclusion.points, variant) {
+            tails.push(series(&variant.to_string(), colour, false, vec![(point.tail_ns, point.tail_ns)]));
+            rates.push(series(
+                &variant.to_string(),
+                colour,
+                false,
+                vec![(point.tail_ns, point.throughput_per_s)],
+            ));
+        }
+    }
+    let at = |slo_ns| {
+        slos.iter().find(|(slo, _)| Some(*slo) == slo_ns).map(|(slo, p)| (*slo as f64, p.throughput_per_s))
+    };
+    if let Some(point) = at(conclusion.knee_slo_ns) {
+        rates.push(series("knee", RED, false, vec![point]));
+    }
+    if let Some(point) =
+        at(conclusion.advice.slo_ns).filter(|_| conclusion.advice.slo_ns != conclusion.knee_slo_ns)
+    {
+        rates.push(series("suggested", RED, false, vec![point]));
+    }
+    let duration = |ns: f64| figure::duration(ns.round() as u64);
+    Chart {
+        title: profile.sweep.program.join(" "),
+        name: "SLO (FIFO and without Manx: at their own latency)".into(),
+        label: duration,
+        panels: vec![
+            Panel { name: format!("{name} latency"), logarithmic: true, label: duration, series: tails },
+            Panel { name: "throughput".into(), logarithmic: false, label: figure::rate, series: rates },
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::sweep;
+    use super::*;
+    use report::Machine;
+
+    /// Throughput rises up to 500 µs and stays.
+    fn measured() -> Profile {
+        let mut profile = Profile::new(sweep(), Machine::default());
+        for variant in profile.sweep.variants() {
+            for round in 0..3 {
+                let (throughput_per_s, tail_ns) = match variant {
+                    Variant::Plain => (900.0, 300_000.0),
+                    Variant::Fifo => (1000.0, 40_000.0),
+                    Variant::SloNs(slo) => (1000.0 + (slo as f64 / 500.0).min(1000.0), slo as f64),
+                };
+                // One of three is an outlier, which a median does not see.
+                let tail_ns = if round == 1 { tail_ns * 100.0 } else { tail_ns };
+                profile.runs.push(Run { variant, round, throughput_per_s, tail_ns, max_ns: None });
+            }
+        }
+        profile
+    }
+
+    #[test]
+    fn the_knee_of_the_medians_is_suggested_and_marked() {
+        let profile = measured();
+        let conclusion = conclude(&profile);
+        let knee = conclusion.knee_slo_ns.unwrap();
+        assert!((400_000..700_000).contains(&knee), "{knee}");
+        assert_eq!(conclusion.advice.slo_ns, Some(knee));
+        let table = table(&profile, &conclusion).to_string();
+        assert_eq!(table.matches("knee, suggested").count(), 1, "{table}");
+        assert!(chart(&profile, &conclusion).svg().contains("y = x"));
+    }
+
+    #[test]
+    fn nothing_measured_is_an_empty_table() {
+        let profile = Profile::new(sweep(), Machine::default());
+        let conclusion = conclude(&profile);
+        assert!(conclusion.points.is_empty() && conclusion.advice.slo_ns.is_none());
+        assert!(table(&profile, &conclusion).rows.is_empty());
+        assert!(chart(&profile, &conclusion).png().is_ok());
+    }
+}
