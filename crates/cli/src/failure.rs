@@ -2,7 +2,7 @@
 //!
 //! | code | meaning |
 //! | --- | --- |
-//! | 1 | `manx stats`: there are no statistics to show |
+//! | 1 | `manx stats`: there are no statistics to show; `manx profile`: the program failed, or gave no result |
 //! | 2 | usage: the command line, `MANX_OPTIONS`, or the configuration file |
 //! | 125 | Manx itself is broken or cannot do its work: the preload library is missing or unusable |
 //! | 126 | the program was found but cannot be executed |
@@ -14,6 +14,8 @@ use std::fmt;
 
 /// `manx stats` found nothing to show.
 pub const NO_STATISTICS: u8 = 1;
+/// `manx profile` got no result from the program.
+pub const NO_RESULT: u8 = 1;
 /// The command line, the environment or the configuration is wrong.
 pub const USAGE: u8 = 2;
 /// Manx's own installation is at fault.

@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod failure;
+pub mod profile;
 pub mod run;
 mod sigpipe;
 pub mod stats;
@@ -16,7 +17,8 @@ use failure::Failure;
 const EXIT_CODES: &str = "\
 Exit codes:
   0    success; `manx run` ends with the program's own exit status
-  1    `manx stats`: there are no statistics to show
+  1    `manx stats`: there are no statistics to show;
+       `manx profile`: the program failed, or gave no result
   2    the command line or the settings are wrong
   125  the preload library is missing or of another version
   126  the program was found but cannot be executed
@@ -37,6 +39,8 @@ enum Action {
     Run(run::Args),
     /// Show where a program that runs or ran with statistics has waited
     Stats(stats::Args),
+    /// Sweep a program's latency target, draw what it costs and brings, and suggest one
+    Profile(profile::Args),
     /// Run one of Manx's experiments on this machine
     Bench(bench::Args),
 }
@@ -53,6 +57,7 @@ pub fn main() -> ! {
         Ok(cli) => match cli.action {
             Action::Run(args) => run::run(&args, inherited),
             Action::Stats(args) => stats::run(&args),
+            Action::Profile(args) => profile::run(&args),
             Action::Bench(args) => bench::run(&args),
         },
         Err(error) => {

@@ -20,7 +20,7 @@ pub mod program;
 pub mod script;
 pub mod search;
 pub mod settings;
-mod slo;
+pub mod slo;
 
 use crate::failure::{BROKEN, Failure, reason};
 use crate::sigpipe::{Inherited, or_unread};
