@@ -98,7 +98,9 @@ Knee and suggestion:
   The knee is where throughput lies highest above the straight line from the
   first target to the last, over the target's logarithm (Kneedle; Satopaa and
   others, 2011). Suggested is the knee, or the next longer target, if the measured
-  percentile is within 5 % of it and throughput is 5 % above that of FIFO.";
+  percentile is within 5 % of it and throughput is 5 % above that of FIFO.
+
+Ctrl-C ends a sweep with exit code 130, and shows and keeps what was measured.";
     format!("{MORE}\n\n{}", crate::EXIT_CODES)
 }
 

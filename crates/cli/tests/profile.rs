@@ -76,3 +76,17 @@ fn a_program_without_a_result_is_shown_and_what_was_measured_stays() {
     let kept: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
     assert_eq!(kept["runs"].as_array().unwrap().len(), 3);
 }
+
+#[test]
+fn ctrl_c_keeps_what_was_measured() {
+    let sandbox = Sandbox::new();
+    // The fourth run is interrupted. `manx run` becomes the program, so its parent is always `manx profile`.
+    let interrupting = PROGRAM
+        .replace("case ", "[ $(wc -l < \"$1/runs\") -ge 4 ] && { kill -INT $PPID; sleep 1000; }\ncase ");
+    sandbox.executable("program", &interrupting);
+    let json = sandbox.path("p.json");
+    let output = profile(&sandbox, &["--json", json.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    let kept: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    assert_eq!((kept["runs"].as_array().unwrap().len(), runs(&sandbox)), (3, 4));
+}
