@@ -19,6 +19,8 @@ pub struct Point {
     pub throughput_per_s: f64,
     /// The percentile's latency
     pub tail_ns: f64,
+    /// The median of the runs' longest operations, if the program tells
+    pub max_ns: Option<f64>,
     /// Of so many runs
     pub runs: usize,
 }
@@ -43,6 +45,9 @@ pub fn conclude(profile: &Profile) -> Conclusion {
         let point = Point {
             throughput_per_s: figures(|run| run.throughput_per_s),
             tail_ns: figures(|run| run.tail_ns),
+            // A run that tells none counts as the longest.
+            max_ns: Some(figures(|run| run.max_ns.map_or(f64::NAN, |ns| ns as f64)))
+                .filter(|ns| ns.is_finite()),
             runs: runs.len(),
         };
         (point.runs > 0).then_some((variant, point))
@@ -72,7 +77,8 @@ fn find(points: &[(Variant, Point)], variant: Variant) -> Option<Point> {
 pub fn table(profile: &Profile, conclusion: &Conclusion) -> Table {
     let tail = format!("{} [µs]", profile.sweep.percentile_name());
     let title = format!("{}, medians", profile.sweep.program.join(" "));
-    let headers = ["SLO", &tail, "of the SLO [%]", "throughput [/s]", "to FIFO []", "runs []", ""];
+    let headers =
+        ["SLO", &tail, "of the SLO [%]", "max [ms]", "throughput [/s]", "to FIFO []", "runs []", ""];
     let mut table = Table::new(&title, &headers);
     let fifo = find(&conclusion.points, Variant::Fifo);
     for &(variant, point) in &conclusion.points {
@@ -91,6 +97,7 @@ pub fn table(profile: &Profile, conclusion: &Conclusion) -> Table {
             variant.to_string(),
             figure::three_digits(point.tail_ns / 1e3),
             slo_ns.map_or("-".into(), |slo_ns| format!("{:.0}", point.tail_ns / slo_ns as f64 * 100.0)),
+            point.max_ns.map_or("-".into(), |ns| figure::three_digits(ns / 1e6)),
             figure::three_digits(point.throughput_per_s),
             fifo.map_or("-".into(), |fifo| format!("{:.2}", point.throughput_per_s / fifo.throughput_per_s)),
             point.runs.to_string(),

@@ -76,7 +76,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn point(throughput_per_s: f64, tail_ns: f64) -> Point {
-        Point { throughput_per_s, tail_ns, runs: 1 }
+        Point { throughput_per_s, tail_ns, max_ns: None, runs: 1 }
     }
 
     #[test]
