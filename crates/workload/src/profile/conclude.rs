@@ -73,10 +73,17 @@ fn find(points: &[(Variant, Point)], variant: Variant) -> Option<Point> {
     points.iter().find(|(this, _)| *this == variant).map(|(_, point)| *point)
 }
 
+/// The command in a title: its program without the folder.
+fn command(words: &[String]) -> String {
+    let [program, arguments @ ..] = words else { return String::new() };
+    let name = program.rsplit('/').next().unwrap_or(program);
+    [&[name.to_owned()], arguments].concat().join(" ")
+}
+
 /// The table of the points.
 pub fn table(profile: &Profile, conclusion: &Conclusion) -> Table {
     let tail = format!("{} [µs]", profile.sweep.percentile_name());
-    let title = format!("{}, medians", profile.sweep.program.join(" "));
+    let title = format!("{}, medians", command(&profile.sweep.program));
     let headers =
         ["SLO", &tail, "of the SLO [%]", "max [ms]", "throughput [/s]", "to FIFO []", "runs []", ""];
     let mut table = Table::new(&title, &headers);
@@ -150,7 +157,7 @@ pub fn chart(profile: &Profile, conclusion: &Conclusion) -> Chart {
     }
     let duration = |ns: f64| figure::duration(ns.round() as u64);
     Chart {
-        title: profile.sweep.program.join(" "),
+        title: command(&profile.sweep.program),
         name: "SLO (FIFO and without Manx: at their own latency)".into(),
         label: duration,
         panels: vec![
