@@ -3,7 +3,7 @@
 //! A thread has one request at a time: that of the socket it read first. Reads from other sockets meanwhile are part of it
 //! (a question to another server), as are more reads from the same one (the rest of the request). It ends when the thread
 //! writes to that socket, and counts for nothing if the socket is closed without an answer, or if the
-//! thread turns to another socket after [`FORGOTTEN`] times the target: then there was no answer to be sent.
+//! thread turns to another socket after 16 times the target (at least 100 ms): then there was no answer to be sent.
 //!
 //! An event loop that reads from many sockets before it answers the first has one request at a time as well; the others
 //! go unseen.
