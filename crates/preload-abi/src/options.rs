@@ -102,6 +102,9 @@ pub enum Stats<'a> {
     File(&'a [u8]),
 }
 
+/// What [`Options::dilation`] may be.
+pub const DILATIONS: core::ops::RangeInclusive<u32> = 1000..=1_000_000;
+
 /// What the library is asked to do. The waiting numbers are those of `wait`'s adaptive policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options<'a> {
@@ -109,6 +112,9 @@ pub struct Options<'a> {
     pub guard: Guard,
     /// `lock=manx|adaptive|asl|fifo|glibc`
     pub lock: Lock,
+    /// `dilate=N`: threads on little CPUs take N thousandths as long as they would, to measure locks on unequal
+    /// cores where there are none. 1000: they are left alone.
+    pub dilation: u32,
     /// `slo=…`: latency targets (see [`crate::slo`]).
     pub slos: Slos<'a>,
     /// `stats=stderr` or `stats=FILE`
@@ -137,6 +143,7 @@ impl Default for Options<'_> {
         Options {
             guard: Guard::On,
             lock: Lock::Manx,
+            dilation: 1000,
             slos: Slos::default(),
             stats: Stats::Off,
             pid: 0,
@@ -176,6 +183,7 @@ impl<'a> Options<'a> {
         match key {
             b"guard" => self.guard = Guard::from_word(value)?,
             b"lock" => self.lock = Lock::from_word(value)?,
+            b"dilate" => self.dilation = number(value).filter(|dilation| DILATIONS.contains(dilation))?,
             b"slo" => self.slos = Slos::parse(value)?,
             b"stats" if value == b"stderr" => self.stats = Stats::Stderr,
             b"stats" if value == b"off" => self.stats = Stats::Off,
@@ -265,6 +273,7 @@ impl core::fmt::Display for Options<'_> {
             f.write_str(",trap=off")?;
         }
         for (key, value, usual) in [
+            ("dilate", self.dilation, default.dilation),
             ("pid", self.pid, default.pid),
             ("spins", self.spins, default.spins),
             ("yields", self.yields, default.yields),
@@ -288,6 +297,7 @@ mod tests {
         let options = Options {
             guard: Guard::Sample,
             lock: Lock::Fifo,
+            dilation: 3750,
             slos: Slos::parse(b"5:9900+7:6:9990").unwrap(),
             stats: Stats::File(b"/tmp/a%2Cb"),
             pid: 7,
@@ -307,6 +317,9 @@ mod tests {
             "spins=-1",
             "lock=fair",
             "lock=",
+            "dilate=999",
+            "dilate=1000001",
+            "dilate=3.75",
             "slo=2ms",
             "spins=4294967296",
             "spins=",

@@ -68,7 +68,7 @@ fn read_options() -> bool {
     clock::init();
     SETTINGS.set(&options, clock::ns_to_ticks);
     slo::set(options.slos);
-    if options.lock == Lock::Asl {
+    if options.lock == Lock::Asl || options.dilation > 1000 {
         // Looks at the machine now, rather than when a thread waits for the first time.
         manx::cpu::class_of_this_cpu();
     }

@@ -24,6 +24,8 @@ pub struct Settings {
     guard: AtomicU32,
     /// [`Lock`]
     lock: AtomicU32,
+    /// How many times as long a thread on a little CPU is to take, in thousandths.
+    pub dilation: AtomicU32,
     verbose: AtomicBool,
     traps: AtomicBool,
 }
@@ -43,6 +45,7 @@ pub static SETTINGS: Settings = Settings {
     short_wait_ticks: AtomicU64::new(SHORT_WAIT_NS),
     guard: AtomicU32::new(Guard::Off as u32),
     lock: AtomicU32::new(Lock::Glibc as u32),
+    dilation: AtomicU32::new(1000),
     verbose: AtomicBool::new(false),
     traps: AtomicBool::new(false),
 };
@@ -58,6 +61,7 @@ impl Settings {
         self.short_wait_ticks.store(ticks(SHORT_WAIT_NS), Ordering::Relaxed);
         self.verbose.store(options.verbose, Ordering::Relaxed);
         self.traps.store(options.trap, Ordering::Relaxed);
+        self.dilation.store(options.dilation, Ordering::Relaxed);
         self.lock.store(options.lock as u32, Ordering::Relaxed);
         self.guard.store(options.guard as u32, Ordering::Release);
     }

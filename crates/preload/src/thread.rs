@@ -50,6 +50,8 @@ pub struct Thread {
     pub request: Cell<u32>,
     /// When that request began, in ticks.
     pub request_ticks: Cell<u64>,
+    /// What the thread did since its last call, if it is dilated.
+    pub past: crate::lock::dilate::Past,
     /// The program's epochs.
     pub epochs: manx::slo::Thread,
 }

@@ -4,7 +4,7 @@
 //! column, what is allowed there, and for a misspelt key the nearest one.
 
 use super::duration::parse_us;
-use super::settings::{Destination, Layer, parse_cores};
+use super::settings::{Destination, Layer, parse_cores, parse_dilation};
 use super::slo::parse_slo;
 use crate::failure::{Failure, USAGE, reason};
 use preload_abi::options::{Guard, Lock};
@@ -24,6 +24,7 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
     lock = "manx"          # "manx", "adaptive", "asl", "fifo" or "glibc"
     slo = ["2ms@p99"]      # as --slo, any number of them
     cores = "big:0"
+    dilate = 1.0           # as --dilate
     stats = "counts.json"  # a file, "stderr", or "off"
     trap = true            # false: as --no-trap
     verbose = false
@@ -42,7 +43,8 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
 /// The longest file that is read; what `/dev/zero` holds does not end.
 const BYTES_MAX: u64 = 1 << 20;
 
-const KEYS: [&str; 9] = ["guard", "lock", "slo", "cores", "stats", "trap", "verbose", "quiet", "wait"];
+const KEYS: [&str; 10] =
+    ["guard", "lock", "slo", "cores", "dilate", "stats", "trap", "verbose", "quiet", "wait"];
 const WAIT_KEYS: [&str; 4] = ["spins", "yields", "sleep-step", "sleep-max"];
 
 /// Reads the settings in `file`.
@@ -91,6 +93,7 @@ impl Document<'_> {
                 "lock" => layer.lock = Some(self.lock(value.get_ref(), span)?),
                 "slo" => layer.slos = Some(self.slos(value.get_ref(), span)?),
                 "cores" => layer.cores = Some(self.cores(value.get_ref(), span)?),
+                "dilate" => layer.dilation = Some(self.dilation(value.get_ref(), span)?),
                 "stats" => layer.stats = Some(self.stats(value.get_ref(), span)?),
                 "trap" => layer.trap = Some(self.switch(value.get_ref(), span)?),
                 "verbose" => layer.verbose = Some(self.switch(value.get_ref(), span)?),
@@ -161,6 +164,17 @@ impl Document<'_> {
             Some(Err(why)) => Err(self.fault(span, format!("not classes of cores: {why}"), help)),
             None => Err(self.fault(span, "not classes of cores", help)),
         }
+    }
+
+    fn dilation(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<u32, Failure> {
+        let ratio = match value {
+            DeValue::Float(ratio) => parse_dilation(ratio.as_str()),
+            DeValue::Integer(ratio) => parse_dilation(ratio.as_str()),
+            _ => Err("not a number".to_owned()),
+        };
+        ratio.map_err(|why| {
+            self.fault(span, format!("not a ratio: {why}"), "write as 3.75, without quotation marks")
+        })
     }
 
     fn stats(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Destination, Failure> {
@@ -239,6 +253,7 @@ mod tests {
                 lock: Some(default.lock),
                 slos: Some(vec![parse_slo("2ms@p99").expect("a target")]),
                 cores: Some("big:0".to_owned()),
+                dilation: Some(1000),
                 stats: Some(Destination::File(here.join("counts.json"))),
                 spins: Some(default.spins),
                 yields: Some(default.yields),
@@ -273,6 +288,8 @@ mod tests {
             ("slo = \"2ms\"", "1:7", "not a list", "[\"2ms@p99\""),
             ("slo = [\"2\"]", "1:8", "unit is missing", "[\"2ms@p99\""),
             ("slo = [2]", "1:8", "not a latency target", "[\"2ms@p99\""),
+            ("dilate = 0.5", "1:10", "not a ratio", "3.75"),
+            ("dilate = \"2\"", "1:10", "not a ratio", "3.75"),
             ("cores = 2", "1:9", "not classes", "big:0-3"),
             ("cores = \"big:x\"", "1:9", "not classes", "big:0-3"),
             ("stats = \"\"", "1:9", "not a destination", "\"stderr\""),

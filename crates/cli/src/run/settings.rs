@@ -8,7 +8,7 @@ use super::duration::parse_us;
 use super::slo::parse_slo;
 use crate::failure::{Failure, USAGE};
 use manx::cpu::Classes;
-use preload_abi::options::{self, Guard, Lock, Options, Stats};
+use preload_abi::options::{self, DILATIONS, Guard, Lock, Options, Stats};
 use preload_abi::slo::{SLOS_MAX, Slo, Slos};
 use preload_abi::{CORES_VARIABLE, OPTIONS_VARIABLE};
 use std::ffi::{OsStr, OsString};
@@ -37,6 +37,13 @@ pub struct Flags {
     /// Which CPUs are fast and which are slow, as big:0-3,little:4-7 [default: as the machine says]
     #[arg(long, value_name = "CORES", value_parser = parse_cores)]
     cores: Option<String>,
+
+    /// Take threads on slow CPUs RATIO times as long for everything, to measure locks on a machine whose CPUs are alike
+    ///
+    /// A thread of a little CPU (see --cores) is held up before each mutex that it locks or unlocks, for RATIO - 1 times the CPU
+    /// time since the last one; with every --lock, glibc too. Pin threads to CPUs for it to make sense.
+    #[arg(long, value_name = "RATIO", value_parser = parse_dilation)]
+    dilate: Option<u32>,
 
     /// Count where threads wait, in loops and for locks: a table on standard error when the program exits, or JSON
     /// in FILE
@@ -89,6 +96,20 @@ pub fn parse_cores(text: &str) -> Result<String, String> {
     let machine = Classes::of_this_machine();
     let checked = Classes::parse(text).and_then(|said| said.on(&machine.big().union(machine.little())));
     checked.map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// Reads how many times as long threads on slow CPUs are to take, in thousandths.
+///
+/// # Errors
+/// What is wrong with `text`, and what to write.
+pub fn parse_dilation(text: &str) -> Result<u32, String> {
+    let thousandths = text.parse::<f64>().ok().map(|ratio| (ratio * 1000.0).round());
+    thousandths
+        .filter(|thousandths| {
+            (f64::from(*DILATIONS.start())..=f64::from(*DILATIONS.end())).contains(thousandths)
+        })
+        .map(|thousandths| thousandths as u32)
+        .ok_or_else(|| "write a number from 1 to 1000, as 3.75".to_owned())
 }
 
 /// Reads a count.
@@ -185,6 +206,8 @@ pub struct Layer {
     pub slos: Option<Vec<Slo>>,
     /// `--cores`
     pub cores: Option<String>,
+    /// `--dilate`, in thousandths
+    pub dilation: Option<u32>,
     /// `--stats`
     pub stats: Option<Destination>,
     /// `--spins`
@@ -210,6 +233,7 @@ impl From<&Flags> for Layer {
             lock: flags.lock.map(Lock::from),
             slos: (!flags.slo.is_empty()).then(|| flags.slo.clone()),
             cores: flags.cores.clone(),
+            dilation: flags.dilate,
             stats: flags.stats.as_deref().map(Destination::from_word),
             spins: flags.spins,
             yields: flags.yields,
@@ -288,10 +312,12 @@ impl Settings {
                 Destination::File(absolute(OsString::from_vec(path.to_vec()).into()))
             }
         };
-        let Options { guard, lock, pid, verbose, trap, spins, yields, step_us, ceiling_us, .. } = read;
+        let Options { guard, lock, dilation, pid, verbose, trap, spins, yields, step_us, ceiling_us, .. } =
+            read;
         let stated = Options {
             guard,
             lock,
+            dilation,
             pid,
             verbose,
             trap,
@@ -314,6 +340,7 @@ impl Settings {
         }
         put(&mut self.options.guard, layer.guard);
         put(&mut self.options.lock, layer.lock);
+        put(&mut self.options.dilation, layer.dilation);
         put(&mut self.slos, layer.slos);
         self.cores = layer.cores.or(self.cores.take());
         if let Some(stats) = layer.stats {
@@ -410,6 +437,7 @@ mod tests {
             "guard=sample,stats=/tmp/a%2Cb%20c,verbose=1",
             "guard=off,step_us=5",
             "guard=on,lock=fifo",
+            "guard=on,lock=glibc,dilate=3750",
             "guard=on,lock=asl,slo=2000000:9900+7:500000:9990",
         ] {
             assert_eq!(from(text).to_options(0), text);
@@ -432,6 +460,15 @@ mod tests {
             let failure = Settings::from_environment(bad.as_bytes()).expect_err(bad);
             assert_eq!(failure.code, USAGE);
             assert!(failure.what.starts_with("MANX_OPTIONS: `"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn ratios_are_read_to_a_thousandth() {
+        assert_eq!(parse_dilation("3.75"), Ok(3750));
+        assert_eq!(parse_dilation("1"), Ok(1000));
+        for bad in ["0.9", "1001", "x", "", "NaN", "inf", "-2"] {
+            assert!(parse_dilation(bad).is_err_and(|help| help.contains("1 to 1000")), "{bad}");
         }
     }
 

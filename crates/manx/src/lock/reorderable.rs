@@ -33,7 +33,7 @@
 //! 2. Standing by ends after the window, or after the maximum if that is shorter; from then on the caller waits as the lock's
 //!    own order has it. So over a lock that is [`super::Fifo`] nobody starves.
 //! 3. With a window of 0 `lock_reorder` is `lock_immediately`, but for the count.
-//! 4. Both counts are written by holders only.
+//! 4. The counts are written by holders only.
 
 use super::RawLock;
 use crate::wait::short_of_cpus;
@@ -87,11 +87,71 @@ pub fn set_window_ns_max(window_ns: u64) {
 pub struct Reorderable<L> {
     lock: L,
     window_ns_max: AtomicU64,
-    /// How many have passed that did not stand by.
-    passed: AtomicU32,
-    /// How many of these when one last passed that might have stood by.
-    seen: AtomicU32,
+    passes: Passes,
 }
+
+/// Whether others than those that stand by use a lock: 16 bits that count their passes, and above these what the count was when one
+/// last passed that might have stood by. All-zero to begin with.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Passes(AtomicU32);
+
+impl Passes {
+    platform::const_fn! {
+        /// Nobody has passed.
+        pub const fn new() -> Self {
+            Passes(AtomicU32::new(0))
+        }
+    }
+
+    /// The calling holder did not stand by.
+    #[inline]
+    pub fn passed(&self) {
+        // Invariant 4. Relaxed: a hint, of which no order follows; so wherever the counts are read.
+        let passes = self.0.load(Ordering::Relaxed);
+        self.0.store(passes & !PASSED | passes.wrapping_add(1) & PASSED, Ordering::Relaxed);
+    }
+
+    /// The calling holder might have stood by.
+    #[inline]
+    pub fn stood_by(&self) {
+        // Invariant 4.
+        let passed = self.0.load(Ordering::Relaxed) & PASSED;
+        self.0.store(passed << SEEN_SHIFT | passed, Ordering::Relaxed);
+    }
+
+    /// Whether somebody has passed since the last one that might have stood by.
+    #[inline]
+    pub fn are_new(&self) -> bool {
+        let passes = self.0.load(Ordering::Relaxed);
+        passes >> SEEN_SHIFT != passes & PASSED
+    }
+
+    /// Stands by: looks now and then whether the lock is in use, and tries to take it if it is not, until it is had
+    /// or the window is over (`None`).
+    #[cold]
+    pub fn stand_by<H>(
+        &self,
+        window_ns: u64,
+        is_locked: impl Fn() -> bool,
+        mut try_lock: impl FnMut() -> Option<H>,
+    ) -> Option<H> {
+        let (mut passed, mut since_ticks) = (self.0.load(Ordering::Relaxed), ticks());
+        let quiet_ticks = ns_to_ticks(QUIET_NS);
+        let take = || {
+            let (now, now_ticks) = (self.0.load(Ordering::Relaxed), ticks());
+            if now != passed || is_locked() {
+                (passed, since_ticks) = (now, now_ticks);
+            }
+            if now_ticks.wrapping_sub(since_ticks) < quiet_ticks { None } else { try_lock() }
+        };
+        stand_by(window_ns, take)
+    }
+}
+
+/// The lower half of [`Passes`].
+const PASSED: u32 = (1 << SEEN_SHIFT) - 1;
+const SEEN_SHIFT: u32 = 16;
 
 impl<L: RawLock> Reorderable<L> {
     platform::const_fn! {
@@ -100,8 +160,7 @@ impl<L: RawLock> Reorderable<L> {
             Reorderable {
                 lock,
                 window_ns_max: AtomicU64::new(UNSET),
-                passed: AtomicU32::new(0),
-                seen: AtomicU32::new(0),
+                passes: Passes::new(),
             }
         }
     }
@@ -129,7 +188,7 @@ impl<L: RawLock> Reorderable<L> {
     #[inline]
     pub fn lock_immediately(&self) -> L::Held {
         let held = self.lock.lock();
-        self.count();
+        self.passes.passed();
         held
     }
 
@@ -137,43 +196,23 @@ impl<L: RawLock> Reorderable<L> {
     #[inline]
     pub fn lock_reorder(&self, window_ns: u64) -> L::Held {
         let window_ns = window_ns.min(self.window_ns_max());
-        // Relaxed: hints, of which no order follows; so wherever the counts are read.
-        let in_use = self.passed.load(Ordering::Relaxed) != self.seen.load(Ordering::Relaxed);
         let held = if window_ns == 0 {
             self.lock.lock()
-        } else if !in_use && let Some(held) = self.lock.try_lock() {
+        } else if !self.passes.are_new()
+            && let Some(held) = self.lock.try_lock()
+        {
             return held;
         } else {
-            self.stand_by(window_ns)
+            let had = self.passes.stand_by(window_ns, || self.lock.is_locked(), || self.lock.try_lock());
+            had.unwrap_or_else(|| self.lock.lock())
         };
-        self.seen.store(self.passed.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.passes.stood_by();
         held
-    }
-
-    /// The calling holder did not stand by.
-    #[inline]
-    fn count(&self) {
-        // Invariant 4.
-        self.passed.store(self.passed.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-    }
-
-    #[cold]
-    fn stand_by(&self, window_ns: u64) -> L::Held {
-        let (mut passed, mut since_ticks) = (self.passed.load(Ordering::Relaxed), ticks());
-        let quiet_ticks = ns_to_ticks(QUIET_NS);
-        let take = || {
-            let (now, now_ticks) = (self.passed.load(Ordering::Relaxed), ticks());
-            if now != passed || self.lock.is_locked() {
-                (passed, since_ticks) = (now, now_ticks);
-            }
-            if now_ticks.wrapping_sub(since_ticks) < quiet_ticks { None } else { self.lock.try_lock() }
-        };
-        stand_by(window_ns, take).unwrap_or_else(|| self.lock.lock())
     }
 }
 
 /// Looks now and then whether the lock can be had, by `take`, until the window is over (`None`).
-pub fn stand_by<H>(window_ns: u64, mut take: impl FnMut() -> Option<H>) -> Option<H> {
+fn stand_by<H>(window_ns: u64, mut take: impl FnMut() -> Option<H>) -> Option<H> {
     let (began_ticks, mut apart_ns) = (ticks(), APART_NS_MIN);
     let mut sleep_ns = SLEEP_NS_MIN;
     loop {
@@ -232,7 +271,7 @@ unsafe impl<L: RawLock> RawLock for Reorderable<L> {
     fn try_lock(&self) -> Option<L::Held> {
         let held = self.lock.try_lock();
         if held.is_some() {
-            self.count();
+            self.passes.passed();
         }
         held
     }

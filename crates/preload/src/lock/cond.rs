@@ -14,7 +14,7 @@
 
 use super::mutex::{self, Limit, clock_of};
 use super::object::{Cond, Mutex};
-use super::{cancel, mode, real};
+use super::{cancel, dilate, mode, real};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 use libc::{EINVAL, ENOSYS, ETIMEDOUT, clockid_t, timespec};
@@ -30,6 +30,7 @@ fn is_ours(cond: &Cond) -> bool {
 
 /// Waits to be signalled.
 pub(super) fn wait(cond: &Cond, mutex: &Mutex, taker: usize) -> c_int {
+    let _call = dilate::enter();
     if !is_ours(cond) {
         return real::wait().map_or(ENOSYS, |real| real(cond, mutex));
     }
@@ -42,6 +43,7 @@ pub(super) fn wait(cond: &Cond, mutex: &Mutex, taker: usize) -> c_int {
 /// # Safety
 /// The time may be read.
 pub(super) unsafe fn wait_until(cond: &Cond, mutex: &Mutex, time: *const timespec, taker: usize) -> c_int {
+    let _call = dilate::enter();
     if !is_ours(cond) {
         return real::timedwait().map_or(ENOSYS, |real| real(cond, mutex, time));
     }
@@ -61,6 +63,7 @@ pub(super) unsafe fn wait_until_by(
     time: *const timespec,
     taker: usize,
 ) -> c_int {
+    let _call = dilate::enter();
     if !is_ours(cond) {
         return real::clockwait().map_or(ENOSYS, |real| real(cond, mutex, clock, time));
     }

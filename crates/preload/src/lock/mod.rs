@@ -14,8 +14,11 @@
 //! | --- | --- |
 //! | `manx` | [`manx::lock::bounded`] with a window of a millisecond |
 //! | `adaptive` | the same without a bound: free mutexes go to whoever comes first |
+//! | `asl` | as `manx`, but threads on little CPUs stand by first ([`asl`]) |
 //! | `fifo` | in the order of arrival ([`fifo`]) |
 //! | `glibc` | the C library's |
+//!
+//! Whatever they are, threads of little CPUs can be made to take longer for what they do between calls ([`dilate`]).
 //!
 //! Invariants:
 //! 1. Whatever the mode: who holds a mutex is what `word` says, in the C library's protocol (or an offer says, which
@@ -26,8 +29,10 @@
 //! 3. No function here unwinds but those that wait for a condition, when the thread is cancelled; and these hold the mutex
 //!    again by then.
 
+pub mod asl;
 mod cancel;
 mod cond;
+pub mod dilate;
 #[cfg(not(test))]
 pub mod exports;
 pub mod fifo;

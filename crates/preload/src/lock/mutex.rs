@@ -5,16 +5,14 @@
 //! after the release nothing of the mutex is touched.
 
 use super::object::Mutex;
-use super::{fifo, mode, real, statistics};
+use super::{asl, dilate, fifo, mode, real, statistics};
 use crate::slo::epochs;
 use crate::statistics::wanted;
 use crate::thread;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
 use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, ENOSYS, EPERM, ETIMEDOUT, clockid_t, timespec};
-use manx::cpu::{Class, class_of_this_cpu};
 use manx::lock::bounded::{self, Acquired, TimedOut, UNBOUNDED_NS, Wait};
-use manx::lock::reorderable;
 use platform::clock;
 use platform::futex::{Clock, Deadline};
 use preload_abi::live::Kind;
@@ -72,7 +70,7 @@ pub fn forked() {
 
 /// Takes the mutex if it is free, or on offer to somebody who is not there.
 #[inline]
-fn take(mutex: &Mutex) -> bool {
+pub(super) fn take(mutex: &Mutex) -> bool {
     // Relaxed: set before the child has a second thread.
     bounded::try_acquire(&mutex.word)
         || IS_CHILD.load(Ordering::Relaxed) && bounded::try_take_offer(&mutex.side)
@@ -81,7 +79,7 @@ fn take(mutex: &Mutex) -> bool {
 /// Locks; `taker` is where the program's call returns to.
 #[inline]
 pub(super) fn lock(mutex: &Mutex, taker: usize) -> c_int {
-    if mode::is_bounded() && mutex.is_plain() && bounded::try_acquire(&mutex.word) {
+    if mode::is_direct() && mutex.is_plain() && bounded::try_acquire(&mutex.word) {
         mutex.own(thread::number(), 1);
         return 0;
     }
@@ -90,6 +88,7 @@ pub(super) fn lock(mutex: &Mutex, taker: usize) -> c_int {
 
 #[cold]
 fn lock_slow(mutex: &Mutex, taker: usize) -> c_int {
+    let _call = dilate::enter();
     match (mode::get(), mutex.kind()) {
         (Lock::Glibc, _) | (_, None) => real::lock().map_or(ENOSYS, |real| real(mutex)),
         // SAFETY: there is no time to read.
@@ -107,6 +106,7 @@ pub(super) unsafe fn lock_until(
     time: *const timespec,
     taker: usize,
 ) -> c_int {
+    let _call = dilate::enter();
     match (mode::get(), mutex.kind()) {
         (Lock::Glibc, _) | (_, None) if clock == libc::CLOCK_REALTIME => {
             real::timedlock().map_or(ENOSYS, |real| real(mutex, time))
@@ -138,7 +138,11 @@ unsafe fn lock_within(mutex: &Mutex, kind: Kind, limit: Limit, taker: usize, use
         Kind::ErrorCheck if mutex.is_owned_by(me) => return EDEADLK,
         _ => {}
     }
-    let free = if mode::get() == Lock::Fifo { fifo::try_acquire(mutex) } else { take(mutex) };
+    let free = match mode::get() {
+        Lock::Fifo => fifo::try_acquire(mutex),
+        Lock::Asl => asl::try_acquire(mutex),
+        _ => take(mutex),
+    };
     if !free {
         // Only who has to wait is told that its limit is none.
         // SAFETY: the caller's promise.
@@ -166,7 +170,7 @@ fn wait_for(mutex: &Mutex, kind: Kind, deadline: Option<Deadline>, taker: usize)
         fifo::acquire(mutex);
         Acquired::default()
     } else {
-        match stand_by(mutex, mode, deadline) {
+        match (mode == Lock::Asl && deadline.is_none()).then(|| asl::stand_by(mutex)).flatten() {
             Some(acquired) => acquired,
             None => {
                 // Who has a limit does not stand in line: it could not leave it.
@@ -182,6 +186,9 @@ fn wait_for(mutex: &Mutex, kind: Kind, deadline: Option<Deadline>, taker: usize)
             }
         }
     };
+    if mode == Lock::Asl {
+        asl::acquired(mutex);
+    }
     if began_ticks != 0 {
         let waited = statistics::Waited {
             ticks: clock::ticks().wrapping_sub(began_ticks),
@@ -193,21 +200,10 @@ fn wait_for(mutex: &Mutex, kind: Kind, deadline: Option<Deadline>, taker: usize)
     Ok(())
 }
 
-/// The SLO-guided lock's part: a thread on a little core lets others pass for the window of its epoch, and outside of any for the
-/// longest one. Who has a limit does not: it would be over.
-fn stand_by(mutex: &Mutex, mode: Lock, deadline: Option<Deadline>) -> Option<Acquired> {
-    if mode != Lock::Asl || deadline.is_some() || class_of_this_cpu() == Class::Big {
-        return None;
-    }
-    let window_ns = epochs::window_ns().unwrap_or(reorderable::WINDOW_NS_MAX);
-    // Relaxed: a look; who takes it does so by a step that acquires.
-    let take = || (mutex.word.load(Ordering::Relaxed) == 0 && take(mutex)).then_some(Acquired::default());
-    reorderable::stand_by(window_ns, take)
-}
-
 /// Locks, if that needs no waiting.
 #[inline]
 pub(super) fn trylock(mutex: &Mutex) -> c_int {
+    let _call = dilate::enter();
     let kind = match (mode::get(), mutex.kind()) {
         (Lock::Glibc, _) | (_, None) => return real::trylock().map_or(ENOSYS, |real| real(mutex)),
         (_, Some(kind)) => kind,
@@ -229,13 +225,14 @@ pub(super) fn trylock(mutex: &Mutex) -> c_int {
 /// Unlocks.
 #[inline]
 pub(super) fn unlock(mutex: &Mutex) -> c_int {
-    if mode::is_bounded() && mutex.is_plain() {
+    if mode::is_direct() && mutex.is_plain() {
         mutex.disown(1);
         if !bounded::try_release(&mutex.word) {
             release_slow(mutex);
         }
         return 0;
     }
+    let _call = dilate::enter();
     unlock_slow(mutex, 1)
 }
 

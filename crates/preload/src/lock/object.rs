@@ -1,7 +1,7 @@
 //! The program's own objects: where in a `pthread_mutex_t` and a `pthread_cond_t` what stands.
 //!
 //! The GNU C library's layout of these is fixed, since it is compiled into programs (initialisers) and printed by
-//! debuggers. What it keeps in a mutex of the kinds that are ours, we keep as it does; and two words more,
+//! debuggers. What it keeps in a mutex of the kinds that are ours, we keep as it does; and a few words more,
 //! in the list entry that it uses for robust and priority-inheriting mutexes only. In a condition variable that is
 //! ours the C library's functions never run, but for its initialisation, which writes zeroes, and its destruction,
 //! which looks at one field that we leave alone.
@@ -14,6 +14,7 @@
 //! | 12 | `users` | how many hold it or will hold it again after a wait: `pthread_mutex_destroy` looks here |
 //! | 16 | `kind` | 0 to 3, with [`NO_ELISION`]; anything else is not ours |
 //! | 24 | `side` | ours: see [`manx::lock::bounded`] |
+//! | 28 | `passes` | ours: see [`manx::lock::reorderable::Passes`] |
 //! | 32 | `tail` | ours: see [`super::fifo`] |
 //!
 //! | condition variable | |
@@ -26,6 +27,7 @@ use super::real;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use manx::lock::RawCondvar;
+use manx::lock::reorderable::Passes;
 use preload_abi::live::Kind;
 
 /// A `pthread_mutex_t`.
@@ -40,7 +42,8 @@ pub struct Mutex {
     elsewhere: AtomicU32,
     /// See the module's text.
     pub side: AtomicU32,
-    unused: AtomicU32,
+    /// See the module's text.
+    pub passes: Passes,
     /// See the module's text.
     pub tail: AtomicU64,
 }
@@ -49,6 +52,7 @@ const _: () = assert!(
     size_of::<Mutex>() == size_of::<libc::pthread_mutex_t>()
         && align_of::<Mutex>() == align_of::<libc::pthread_mutex_t>()
         && core::mem::offset_of!(Mutex, side) == 24
+        && core::mem::offset_of!(Mutex, passes) == 28
         && core::mem::offset_of!(Mutex, tail) == 32
 );
 

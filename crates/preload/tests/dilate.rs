@@ -1,0 +1,47 @@
+//! Slow cores on a machine that has none.
+
+mod common;
+
+use common::{finish, library, program};
+use std::process::Command;
+
+/// Two CPUs that this process may use, unless it has one only.
+fn two_cpus() -> Option<(usize, usize)> {
+    let allowed = manx::cpu::CpuSet::from_words(platform::cpu::allowed());
+    let mut cpus = allowed.iter();
+    let two = cpus.next().zip(cpus.next());
+    if two.is_none() {
+        eprintln!("skipped: big and little threads need a CPU each, and there is one only");
+    }
+    two
+}
+
+/// Runs the program with these arguments after its two CPUs, the second of which is said to be little.
+fn run(options: &str, arguments: &[&str]) {
+    let Some((big, little)) = two_cpus() else { return };
+    let mut command = Command::new(program("dilated"));
+    command.args([big.to_string(), little.to_string()]).args(arguments);
+    command.env_remove("MANX").env("LD_PRELOAD", library()).env("MANX_OPTIONS", options);
+    command.env("MANX_CORES", format!("big:{big},little:{little}"));
+    finish(command).succeeded();
+}
+
+#[test]
+fn a_thread_on_a_little_cpu_takes_longer_whatever_the_locks() {
+    for lock in ["manx", "adaptive", "asl", "fifo", "glibc"] {
+        // Four times as long, give or take what a shared machine does to the work itself.
+        run(&format!("guard=off,lock={lock},dilate=4000"), &["2", "100"]);
+    }
+}
+
+#[test]
+fn nothing_is_dilated_unasked() {
+    run("guard=off,lock=asl", &["0", "3"]);
+}
+
+#[test]
+fn what_is_slept_or_waited_is_not_stretched() {
+    for lock in ["manx", "asl", "glibc"] {
+        run(&format!("guard=off,lock={lock},dilate=100000"), &["sleeps"]);
+    }
+}
