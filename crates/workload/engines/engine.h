@@ -15,13 +15,18 @@
 //! 3. An engine that keeps data checks it at the end. One that lost any fails and prints no result: the
 //!    throughput of a broken run is worth nothing.
 //! 4. A thread is `boosted` for the whole run if it is one of the first `--boost` threads, also outside the
-//!    window in which its niceness really differs; `normal` otherwise.
+//!    window in which its niceness really differs; `normal` otherwise. It is `little` if the CPU that `--pin` keeps
+//!    it on is one of `--little`, and `big` otherwise.
+//! 5. With `--little` each operation begins and ends with a mutex of its thread's own. A library that slows threads
+//!    of little CPUs can do so when they lock only: there the thread pays for what it did, so that an operation
+//!    which locks nothing is neither spared nor left for the next one to pay.
 
 #ifndef MANX_ENGINES_ENGINE_H
 #define MANX_ENGINES_ENGINE_H
 
 #include "options.h"
 
+#include "classes.h"
 #include "histogram.h"
 #include "random.h"
 
@@ -42,10 +47,14 @@ struct worker {
     /// Repetitions after a write conflict
     uint64_t conflicts;
     unsigned index;
-    bool boosted;
+    bool boosted, little;
 
     // What follows belongs to this file.
     uint64_t operations, errors;
+    /// Of the operations, those that took longer than `--slo-us`
+    uint64_t missed;
+    /// Nobody else's (Rule 5)
+    pthread_mutex_t own;
     _Atomic pid_t thread_id;
     pthread_t handle;
     struct histogram *histogram;
@@ -76,8 +85,8 @@ struct engine {
 extern void manx_epoch_start(uint64_t id) __attribute__((weak));
 extern void manx_epoch_end(uint64_t id, uint64_t slo_ns) __attribute__((weak));
 
-static uint64_t option_threads = 8, option_boost = 0, option_seed = 1, option_slo_us = 0;
-static double option_seconds = 5, option_warmup = 1, option_think_us = 0;
+static uint64_t option_threads = 8, option_boost = 0, option_seed = 1;
+static double option_seconds = 5, option_warmup = 1, option_think_us = 0, option_slo_us = 0;
 static double option_boost_from = 0, option_boost_to = 0;
 static int option_nice = -20, option_others = 0;
 static const char *option_cpus = NULL;
@@ -88,9 +97,12 @@ static const struct option_spec engine_options[] = {
     {"warm-up", OPTION_NUMBER, &option_warmup, 0, 3600, NULL, "seconds before it, not measured (1)"},
     {"think-us", OPTION_NUMBER, &option_think_us, 0, 1e7, NULL,
      "mean of the exponential think time, in microseconds; 0: closed loop (0)"},
-    {"slo-us", OPTION_COUNT, &option_slo_us, 0, 1e9, NULL,
+    {"slo-us", OPTION_NUMBER, &option_slo_us, 0, 1e9, NULL,
      "mark each operation as epoch 1, 99 % of which are to end within so many microseconds; 0: mark none (0)"},
     {"cpus", OPTION_TEXT, &option_cpus, 0, 0, NULL, "the CPUs to run on, such as 0-1 (all)"},
+    {"pin", OPTION_FLAG, &option_pin, 0, 0, NULL, "keep each thread on one of --cpus, in turn"},
+    {"little", OPTION_TEXT, &option_little, 0, 0, NULL,
+     "with --pin: the slow ones of --cpus, whose threads are counted apart (none)"},
     {"boost", OPTION_COUNT, &option_boost, 0, 4096, NULL, "how many of the threads get --nice (0)"},
     {"nice", OPTION_SIGNED, &option_nice, -20, 19, NULL, "their niceness (-20)"},
     {"others", OPTION_SIGNED, &option_others, -20, 19, NULL, "niceness of the other threads then (0)"},
@@ -101,13 +113,16 @@ static const struct option_spec engine_options[] = {
     {0},
 };
 
+/// What threads are counted by.
+enum { BOOSTED = 1, LITTLE = 2, KINDS = 4 };
+
 static const struct engine *engine;
 static struct worker *workers;
 static pthread_barrier_t engine_barrier;
 static uint64_t measure_from_ns, measure_to_ns;
 static unsigned measured_seconds;
-/// [second][boosted]
-static struct shared_histogram (*second_histograms)[2];
+/// [second][kind], where a thread's kind is the sum of BOOSTED and LITTLE, if it is that
+static struct shared_histogram (*second_histograms)[KINDS];
 static char first_error[256];
 static atomic_flag first_error_taken = ATOMIC_FLAG_INIT;
 
@@ -169,8 +184,23 @@ static inline int own_niceness(const struct worker *worker) {
     return worker->boosted ? option_nice : option_others;
 }
 
+static inline unsigned kind(const struct worker *worker) {
+    return (worker->boosted ? BOOSTED : 0) + (worker->little ? LITTLE : 0);
+}
+
+/// What the thread did until now is paid for (Rule 5).
+static inline void pay(struct worker *worker) {
+    if (option_little) {
+        pthread_mutex_lock(&worker->own);
+        pthread_mutex_unlock(&worker->own);
+    }
+}
+
 static void *worker_main(void *argument) {
     struct worker *self = argument;
+    if (option_pin)
+        class_pin(self->index);
+    const uint64_t slo_ns = (uint64_t)(option_slo_us * 1000);
     self->session = engine->session ? engine->session(self) : NULL;
     atomic_store(&self->thread_id, (pid_t)syscall(SYS_gettid));
     if (option_boost && !boost_is_windowed() && own_niceness(self) != 0)
@@ -184,14 +214,16 @@ static void *worker_main(void *argument) {
             uint64_t until = now_ns() + (uint64_t)(random_exponential(&self->random, option_think_us) * 1000);
             sleep_until_ns(until < measure_to_ns ? until : measure_to_ns);
         }
+        pay(self);
         uint64_t begin = now_ns();
         if (begin >= measure_to_ns)
             break;
-        if (option_slo_us && manx_epoch_start)
+        if (slo_ns && manx_epoch_start)
             manx_epoch_start(1);
         enum outcome outcome = engine->operate(self);
-        if (option_slo_us && manx_epoch_end)
-            manx_epoch_end(1, option_slo_us * 1000);
+        pay(self);
+        if (slo_ns && manx_epoch_end)
+            manx_epoch_end(1, slo_ns);
         if (outcome != DONE) { // also before the measured time: what is broken is broken
             self->errors++;
             if (self->errors > 1000)
@@ -203,13 +235,15 @@ static void *worker_main(void *argument) {
         uint64_t end = now_ns();
         unsigned began_in = (unsigned)((begin - measure_from_ns) / 1000000000u);
         if (began_in != second) {
-            histogram_give(self->histogram, &second_histograms[second][self->boosted]);
+            histogram_give(self->histogram, &second_histograms[second][kind(self)]);
             second = began_in;
         }
         histogram_record(self->histogram, end - begin);
         self->operations++;
+        if (slo_ns && end - begin > slo_ns)
+            self->missed++;
     }
-    histogram_give(self->histogram, &second_histograms[second][self->boosted]);
+    histogram_give(self->histogram, &second_histograms[second][kind(self)]);
     if (engine->end)
         engine->end(self);
     return NULL;
@@ -272,13 +306,17 @@ static inline void print_options(FILE *out, const struct option_spec *const *tab
 }
 
 static inline void print_result(FILE *out, const struct option_spec *const *tables, uint64_t verified) {
-    struct shared_histogram *classes = allocate(3, sizeof *classes); // normal, boosted, all
-    for (int i = 0; i < 3; i++)
+    enum { ALL, NORMAL, BOOST, SLOW, FAST, CLASSES };
+    static const char *const names[CLASSES] = {"all", "normal", "boosted", "little", "big"};
+    struct shared_histogram *classes = allocate(CLASSES, sizeof *classes);
+    for (int i = 0; i < CLASSES; i++)
         shared_histogram_clear(&classes[i]);
     for (unsigned s = 0; s < measured_seconds; s++)
-        for (int boosted = 0; boosted < 2; boosted++) {
-            shared_histogram_add(&classes[boosted], &second_histograms[s][boosted]);
-            shared_histogram_add(&classes[2], &second_histograms[s][boosted]);
+        for (int kind = 0; kind < KINDS; kind++) {
+            struct shared_histogram *part = &second_histograms[s][kind];
+            shared_histogram_add(&classes[ALL], part);
+            shared_histogram_add(&classes[kind & BOOSTED ? BOOST : NORMAL], part);
+            shared_histogram_add(&classes[kind & LITTLE ? SLOW : FAST], part);
         }
     uint64_t errors = 0, conflicts = 0, slowest = UINT64_MAX, fastest = 0;
     for (unsigned i = 0; i < option_threads; i++) {
@@ -295,27 +333,30 @@ static inline void print_result(FILE *out, const struct option_spec *const *tabl
     print_options(out, tables);
     fprintf(out, "\"verified_updates\":%llu,", (unsigned long long)verified);
     fprintf(out, "\"throughput_per_s\":%.3f,\"errors\":%llu,\"conflicts\":%llu,\"first_error\":",
-            (double)classes[2].count / option_seconds, (unsigned long long)errors, (unsigned long long)conflicts);
+            (double)classes[ALL].count / option_seconds, (unsigned long long)errors, (unsigned long long)conflicts);
     print_text(out, first_error);
     // Against the mean over all threads, and against the fastest one.
-    double mean = (double)classes[2].count / (double)option_threads;
+    double mean = (double)classes[ALL].count / (double)option_threads;
     fprintf(out, ",\"slowest_of_mean\":%.6f,\"slowest_of_fastest\":%.6f,\"threads\":[",
             mean > 0 ? (double)slowest / mean : 0, fastest ? (double)slowest / (double)fastest : 0);
     for (unsigned i = 0; i < option_threads; i++)
-        fprintf(out, "%s{\"boosted\":%s,\"operations\":%llu}", i ? "," : "", workers[i].boosted ? "true" : "false",
-                (unsigned long long)workers[i].operations);
-    fputs("],\"all\":", out);
-    histogram_print(out, &classes[2]);
-    fputs(",\"normal\":", out);
-    histogram_print(out, &classes[0]);
-    fputs(",\"boosted\":", out);
-    histogram_print(out, &classes[1]);
+        fprintf(out, "%s{\"boosted\":%s,\"little\":%s,\"operations\":%llu,\"missed\":%llu}", i ? "," : "",
+                workers[i].boosted ? "true" : "false", workers[i].little ? "true" : "false",
+                (unsigned long long)workers[i].operations, (unsigned long long)workers[i].missed);
+    fputc(']', out);
+    // Without --little there is one class of CPUs, and nothing to tell apart.
+    for (int i = 0; i < (option_little ? CLASSES : SLOW); i++) {
+        fprintf(out, ",\"%s\":", names[i]);
+        histogram_print(out, &classes[i]);
+    }
     fputs(",\"seconds\":[", out);
     for (unsigned s = 0; s < measured_seconds; s++) {
-        fputs(s ? ",{\"normal\":" : "{\"normal\":", out);
-        histogram_print(out, &second_histograms[s][0]);
-        fputs(",\"boosted\":", out);
-        histogram_print(out, &second_histograms[s][1]);
+        for (int boosted = 0; boosted < 2; boosted++) {
+            struct shared_histogram *both = &second_histograms[s][boosted];
+            shared_histogram_add(both, &second_histograms[s][boosted + LITTLE]);
+            fputs(boosted ? ",\"boosted\":" : s ? ",{\"normal\":" : "{\"normal\":", out);
+            histogram_print(out, both);
+        }
         fputc('}', out);
     }
     fputs("]}\n", out);
@@ -339,18 +380,13 @@ static inline int engine_main(int argc, char **argv, const struct engine *which)
     engine = which;
     options_parse(argc, argv, which->summary, tables);
     engine_check();
-    if (option_cpus) {
-        cpu_set_t cpus;
-        cpus_parse(option_cpus, &cpus);
-        if (sched_setaffinity(0, sizeof cpus, &cpus) != 0)
-            fail(1, "--cpus %s: %s", option_cpus, strerror(errno));
-    }
+    classes_init(option_cpus);
     unsigned threads = (unsigned)option_threads;
     measured_seconds = (unsigned)ceil(option_seconds);
     second_histograms = allocate(measured_seconds, sizeof *second_histograms);
     for (unsigned s = 0; s < measured_seconds; s++)
-        for (int boosted = 0; boosted < 2; boosted++)
-            shared_histogram_clear(&second_histograms[s][boosted]);
+        for (int kind = 0; kind < KINDS; kind++)
+            shared_histogram_clear(&second_histograms[s][kind]);
     if (engine->open)
         engine->open(threads);
 
@@ -359,6 +395,8 @@ static inline int engine_main(int argc, char **argv, const struct engine *which)
     for (unsigned i = 0; i < threads; i++) {
         workers[i].index = i;
         workers[i].boosted = i < option_boost;
+        workers[i].little = class_is_little(i);
+        pthread_mutex_init(&workers[i].own, NULL);
         workers[i].random.state = mix64(option_seed) + mix64(i + 1);
         workers[i].histogram = allocate(1, sizeof(struct histogram));
         histogram_clear(workers[i].histogram);

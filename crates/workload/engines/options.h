@@ -152,28 +152,28 @@ static inline void options_parse(int argc, char **argv, const char *summary,
     }
 }
 
-/// Reads a list of CPUs such as `0-1,4`.
-static inline void cpus_parse(const char *text, cpu_set_t *set) {
+/// Reads a list of CPUs such as `0-1,4`, the value of the option `name`.
+static inline void cpus_parse(const char *name, const char *text, cpu_set_t *set) {
     CPU_ZERO(set);
     for (const char *at = text; *at;) {
         char *end;
         unsigned long first = strtoul(at, &end, 10), last = first;
         if (end == at)
-            fail(2, "--cpus: '%s' is not a list of CPUs such as 0-1,4", text);
+            fail(2, "--%s: '%s' is not a list of CPUs such as 0-1,4", name, text);
         if (*end == '-') {
             at = end + 1;
             last = strtoul(at, &end, 10);
             if (end == at)
-                fail(2, "--cpus: '%s' is not a list of CPUs such as 0-1,4", text);
+                fail(2, "--%s: '%s' is not a list of CPUs such as 0-1,4", name, text);
         }
         if (last < first || last >= CPU_SETSIZE || (*end && *end != ',') || (*end == ',' && !end[1]))
-            fail(2, "--cpus: '%s' is not a list of CPUs such as 0-1,4", text);
+            fail(2, "--%s: '%s' is not a list of CPUs such as 0-1,4", name, text);
         for (unsigned long cpu = first; cpu <= last; cpu++)
             CPU_SET(cpu, set);
         at = *end ? end + 1 : end;
     }
     if (CPU_COUNT(set) == 0)
-        fail(2, "--cpus: an empty list; write for example 0-1");
+        fail(2, "--%s: an empty list; write for example 0-1", name);
 }
 
 #endif

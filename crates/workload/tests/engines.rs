@@ -74,6 +74,34 @@ fn boosted_threads_are_counted_apart() {
 }
 
 #[test]
+fn threads_of_little_cpus_are_counted_apart_and_their_misses_with_them() {
+    let cpus = machine::cpus();
+    if cpus.len() < 2 {
+        eprintln!("skipped: it takes two CPUs to tell them apart");
+        return;
+    }
+    let little = format!("--little={}", cpus[1]);
+    // No operation ends within a nanosecond, and none takes 17 minutes.
+    for (slo, missed) in [("--slo-us=0.001", 1.0), ("--slo-us=1000000000", 0.0)] {
+        let program = Program::new(program("plain"));
+        let sample = engine::run(&program, Start::AsIs, &load(3, &["--pin", little.as_str(), slo])).unwrap();
+        let output = Output::parse(sample.output.unwrap().get()).unwrap();
+        // In turn: the second of three threads is on the second CPU.
+        let classes: Vec<bool> = output.threads.iter().map(|thread| thread.little).collect();
+        assert_eq!(classes, [false, true, false]);
+        let (little, big) = (output.little.unwrap(), output.big.unwrap());
+        assert_eq!(little.count, output.threads[1].operations);
+        assert_eq!(little.count + big.count, output.all.count);
+        assert_eq!(sample.values["little_missed"], missed, "{slo}");
+        assert_eq!(sample.values["big_max_ns"], big.max_ns as f64);
+        assert!(sample.values["little_p50_ns"] > 0.0);
+    }
+    // Nothing is told apart that was not asked for.
+    let plain = measured(&Program::new(program("plain")), &load(2, &["--pin"]));
+    assert!(plain.little.is_none() && plain.big.is_none());
+}
+
+#[test]
 fn wiredtiger_adds_up_where_it_is_installed() {
     let path = match library::wiredtiger(&compiler(), None) {
         Ok(path) => path,
@@ -135,6 +163,10 @@ fn bad_options_are_refused_with_a_reason() {
         (&["--keys", "normal"], "not one of uniform|zipfian"),
         (&["--cpus", "1-0"], "not a list of CPUs"),
         (&["--cpus", "0,"], "not a list of CPUs"),
+        (&["--little", "0"], "--pin is missing"),
+        (&["--pin", "--little", "x"], "--little: 'x' is not a list of CPUs"),
+        (&["--pin", "--little", "1023"], "CPUs that this process may use"),
+        (&["--pin=1"], "takes no value"),
         (&["--boost", "9", "--threads", "8"], "only 8 threads"),
         (&["--boost-from", "1"], "--boost-to is missing"),
         (&["--boost-from", "2", "--boost-to", "1"], "not between"),
@@ -182,6 +214,12 @@ fn an_output_that_does_not_add_up_is_not_believed() {
     let thread = text.find("\"operations\":").unwrap();
     let wrong = format!("{}\"operations\":1{}", &text[..thread], &text[thread + "\"operations\":".len()..]);
     assert!(Output::parse(&wrong).unwrap_err().contains("operations in all"));
+    let classes = text.replacen(
+        "\"all\":",
+        "\"big\":{\"count\":0,\"min_ns\":0,\"max_ns\":0,\"sum_ns\":0,\"counts\":[]},\"all\":",
+        1,
+    );
+    assert!(Output::parse(&classes).unwrap_err().contains("of big threads"));
     assert!(
         Output::parse(&text.replacen("\"format\":1", "\"format\":9", 1)).unwrap_err().contains("format 9")
     );

@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The sources, by file name.
-const SOURCES: [(&str, &str); 19] = [
+const SOURCES: [(&str, &str); 20] = [
     ("options.h", include_str!("../../engines/options.h")),
     ("histogram.h", include_str!("../../engines/histogram.h")),
+    ("classes.h", include_str!("../../engines/classes.h")),
     ("random.h", include_str!("../../engines/random.h")),
     ("engine.h", include_str!("../../engines/engine.h")),
     ("records.h", include_str!("../../engines/records.h")),

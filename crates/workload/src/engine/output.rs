@@ -40,6 +40,12 @@ pub struct Output {
     pub normal: Counts,
     /// Those of boosted threads
     pub boosted: Counts,
+    /// Those of threads that stay on little CPUs, if the engine was told which these are
+    #[serde(default)]
+    pub little: Option<Counts>,
+    /// Those of the other threads then
+    #[serde(default)]
+    pub big: Option<Counts>,
     /// By the second in which they began
     pub seconds: Vec<Second>,
 }
@@ -49,8 +55,14 @@ pub struct Output {
 pub struct Thread {
     /// One of the boosted ones
     pub boosted: bool,
+    /// It stays on a little CPU
+    #[serde(default)]
+    pub little: bool,
     /// Operations it ended
     pub operations: u64,
+    /// Of these, those that took longer than they were to
+    #[serde(default)]
+    pub missed: u64,
 }
 
 /// One second's latencies.
@@ -89,10 +101,10 @@ impl Output {
     }
 
     fn check(&self) -> Result<(), String> {
-        for counts in [&self.all, &self.normal, &self.boosted] {
+        for (_, counts) in self.classes() {
             Histogram::try_from(counts)?;
         }
-        let threads: u64 = self.threads.iter().map(|thread| thread.operations).sum();
+        let threads = self.operations(|_| true);
         let seconds: u64 = self.seconds.iter().map(|second| second.normal.count + second.boosted.count).sum();
         let classes = self.normal.count + self.boosted.count;
         if [threads, seconds, classes].iter().any(|&count| count != self.all.count) {
@@ -101,7 +113,35 @@ impl Output {
                 self.all.count
             ));
         }
+        for (class, little) in [(&self.little, true), (&self.big, false)] {
+            let Some(counts) = class else { continue };
+            let threads = self.operations(|thread| thread.little == little);
+            if counts.count != threads {
+                let class = if little { "little" } else { "big" };
+                return Err(format!("{} operations of {class} threads, but {threads} of each", counts.count));
+            }
+        }
         Ok(())
+    }
+
+    /// Operations of the threads that `count`.
+    fn operations(&self, counts: impl Fn(&Thread) -> bool) -> u64 {
+        self.threads.iter().filter(|thread| counts(thread)).map(|thread| thread.operations).sum()
+    }
+
+    /// Every class of operations, and how its figures' names begin.
+    fn classes(&self) -> impl Iterator<Item = (&'static str, &Counts)> {
+        let always = [("", &self.all), ("normal_", &self.normal), ("boosted_", &self.boosted)];
+        let told = [("little_", &self.little), ("big_", &self.big)];
+        always.into_iter().chain(told.into_iter().filter_map(|(name, counts)| Some((name, counts.as_ref()?))))
+    }
+
+    /// Operations of little threads that took longer than they were to, over all of theirs.
+    fn little_missed(&self) -> Option<f64> {
+        let operations = self.little.as_ref()?.count;
+        let missed: u64 =
+            self.threads.iter().filter(|thread| thread.little).map(|thread| thread.missed).sum();
+        (operations > 0).then(|| missed as f64 / operations as f64)
     }
 
     /// The figures of a run, and its whole text.
@@ -126,13 +166,16 @@ impl Output {
             ("conflicts", output.conflicts as f64),
             ("verified_updates", output.verified_updates as f64),
         ]);
-        for (class, counts) in [("", &output.all), ("normal_", &output.normal), ("boosted_", &output.boosted)]
-        {
+        if let Some(missed) = output.little_missed() {
+            sample.values.insert("little_missed".into(), missed);
+        }
+        for (class, counts) in output.classes() {
             let summary = Histogram::try_from(counts)?.summary();
             if summary.count == 0 {
                 continue;
             }
             for (name, value) in [
+                ("count", summary.count as f64),
                 ("mean_ns", summary.mean_ns),
                 ("p50_ns", summary.p50_ns as f64),
                 ("p99_ns", summary.p99_ns as f64),
