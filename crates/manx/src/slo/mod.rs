@@ -16,7 +16,7 @@ platform::os_only! {
 
     pub use epoch::{Carried, Entered, Epoch, Slo};
     pub use local::{abandon, current, end, end_at, set_unit, set_window_ns_max, start, window_ns};
-    pub use thread::{EPOCHS_MAX, Thread, WINDOW_NS_MAX};
+    pub use thread::{EPOCHS_MAX, RECORD_BYTES, Thread, WINDOW_NS_MAX};
 }
 platform::twins_only! {
     /// Models have no epochs.

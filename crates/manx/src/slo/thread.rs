@@ -19,6 +19,7 @@
 //!    `count` are initialized (all-zero is), and every index in a map or in a chain is less than `count`.
 //! 3. The chain that starts at `open` has no loops: a record is linked in only when its own link says
 //!    that it is not in the chain.
+//! 4. `record` is null, or points to record `found` - 1, whose id is `id`; forgotten when the table is freed.
 
 use super::feedback::{Feedback, Unit};
 use super::percentile::Percentile;
@@ -42,7 +43,9 @@ struct Record {
     outer: u32,
 }
 
-const _: () = assert!(size_of::<Record>() == 24);
+/// What a thread keeps of an epoch, in bytes.
+pub const RECORD_BYTES: usize = size_of::<Record>();
+const _: () = assert!(RECORD_BYTES == 24);
 
 const NOT_OPEN: u32 = 0;
 const OUTERMOST: u32 = 1;
@@ -74,9 +77,11 @@ struct Table {
 #[repr(C)]
 pub struct Thread {
     table: Cell<*mut Table>,
-    /// The id that was looked for last, if `found` is not 0 …
+    /// The record that was looked for last, if this is not null …
+    record: Cell<*mut Record>,
+    /// … its id …
     id: Cell<u64>,
-    /// … and its record's index plus 1.
+    /// … and its index plus 1.
     found: Cell<u32>,
     /// The index of the innermost epoch's record plus 1; 0: none is open.
     open: Cell<u32>,
@@ -93,6 +98,7 @@ impl Thread {
     pub const fn new() -> Thread {
         Thread {
             table: Cell::new(null_mut()),
+            record: Cell::new(null_mut()),
             id: Cell::new(0),
             found: Cell::new(0),
             open: Cell::new(0),
@@ -102,17 +108,14 @@ impl Thread {
     /// An epoch begins, inside of those that are open. Returns whether it is seen.
     #[inline]
     pub fn start(&self, id: u64) -> bool {
-        let Some(table) = self.table() else { return false };
-        let Some(index) = self.known_index(id).or_else(|| table.find_or_add(id)) else { return false };
-        if table.record(index).outer != NOT_OPEN {
-            self.take_out(table, index);
+        if !self.knows(id) && !self.look_up(id, true) {
+            return false;
         }
-        let outer = self.open.get();
-        let record = table.record(index);
-        record.outer = outer + OUTERMOST;
-        self.open.set(index + 1);
-        self.id.set(id);
-        self.found.set(index + 1);
+        if self.found_record().outer != NOT_OPEN {
+            self.take_out();
+        }
+        let record = self.found_record();
+        record.outer = self.open.replace(self.found.get()) + OUTERMOST;
         record.start_ticks = ticks();
         true
     }
@@ -154,11 +157,8 @@ impl Thread {
         unit: Unit,
         window_ns_max: u64,
     ) {
-        if let Some(table) = self.table()
-            && let Some(index) = table.find_or_add(id)
-        {
-            let feedback = &mut table.record(index).feedback;
-            feedback.ended(latency_ns, slo_ns, percentile, unit, window_ns_max);
+        if self.knows(id) || self.look_up(id, true) {
+            self.found_record().feedback.ended(latency_ns, slo_ns, percentile, unit, window_ns_max);
         }
     }
 
@@ -195,6 +195,7 @@ impl Thread {
         let table = self.table.replace(null_mut());
         self.open.set(0);
         self.found.set(0);
+        self.record.set(null_mut());
         if table.is_null() {
             return;
         }
@@ -212,34 +213,56 @@ impl Thread {
     /// Ends the epoch as far as the stack is concerned, and returns its record.
     #[inline]
     fn close(&self, id: u64) -> Option<&mut Record> {
-        let table = self.existing_table()?;
-        let index = match self.known_index(id) {
-            Some(index) => index,
-            None => table.find(id)?,
-        };
-        let open = self.open.get();
-        if table.record(index).outer == NOT_OPEN {
+        if !self.knows(id) && !self.look_up(id, false) {
             return None;
         }
-        if open != index + 1 {
-            self.take_out(table, index);
-            return Some(table.record(index));
+        let record = self.found_record();
+        if record.outer == NOT_OPEN {
+            return None;
         }
-        let record = table.record(index);
-        self.open.set(record.outer - OUTERMOST);
-        record.outer = NOT_OPEN;
-        Some(record)
+        if self.open.get() == self.found.get() {
+            self.open.set(record.outer - OUTERMOST);
+            record.outer = NOT_OPEN;
+        } else {
+            self.take_out();
+        }
+        Some(self.found_record())
     }
 
-    /// The record's index, if this id was the last one that was looked for.
+    /// Whether this id was the one that was looked for last.
     #[inline]
-    fn known_index(&self, id: u64) -> Option<u32> {
-        if self.id.get() == id { self.found.get().checked_sub(1) } else { None }
+    fn knows(&self, id: u64) -> bool {
+        self.id.get() == id && !self.record.get().is_null()
     }
 
-    /// Takes an open epoch out of the stack, wherever it is.
+    /// The record that was looked for last: there is one.
+    #[inline]
+    #[expect(clippy::mut_from_ref, reason = "the memory is this thread's own, and no reference outlives a call")]
+    fn found_record(&self) -> &mut Record {
+        debug_assert!(!self.record.get().is_null());
+        // SAFETY: set by `look_up`, and records never move while there is a table (Invariants 2 and 4). As in
+        // `existing_table` for the reference.
+        unsafe { &mut *self.record.get() }
+    }
+
+    /// Looks for a record, or makes one; whether there is one now.
+    #[inline(never)]
+    fn look_up(&self, id: u64, add: bool) -> bool {
+        let table = if add { self.table() } else { self.existing_table() };
+        let Some(table) = table else { return false };
+        let index = if add { table.find_or_add(id) } else { table.find(id) };
+        let Some(index) = index else { return false };
+        self.record.set(table.record(index));
+        self.id.set(id);
+        self.found.set(index + 1);
+        true
+    }
+
+    /// Takes the open epoch that was looked for last out of the stack, wherever it is.
     #[cold]
-    fn take_out(&self, table: &mut Table, index: u32) {
+    fn take_out(&self) {
+        let Some(table) = self.existing_table() else { return };
+        let index = self.found.get() - 1;
         let outer = core::mem::replace(&mut table.record(index).outer, NOT_OPEN);
         if self.open.get() == index + 1 {
             self.open.set(outer - OUTERMOST);
