@@ -1,9 +1,9 @@
-//! LevelDB under several threads: reads within a snapshot, or half reads and half writes.
+//! LevelDB under several threads: reads within a snapshot, reads alone, or half reads and half writes.
 //!
 //!     cc -O2 -pthread leveldb.c -lleveldb -lm
 //!
 //! The whole database has one mutex. A read takes it twice, and making and releasing a snapshot once each, so
-//! `--mode=read` is four short critical sections an operation. In `--mode=mixed` writers queue, each on a
+//! `--mode=read` is four short critical sections an operation and `--mode=get`, db_bench's random read, two. In `--mode=mixed` writers queue, each on a
 //! condition variable of its own, and the first of them writes for all who wait.
 
 #include "ledger.h"

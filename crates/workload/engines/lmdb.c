@@ -1,6 +1,6 @@
 //! LMDB under several threads, and several processes: half reads, half transactions that add 1 to a record.
 //!
-//!     cc -O2 -pthread lmdb.c -llmdb -lm
+//!     cc -O2 -pthread lmdb.c -llmdb -lm -ldl
 //!
 //! Writers of all processes take turns by one mutex in the database's lock file, which is process-shared and
 //! robust; readers take another one only once a thread. Each transaction counts its record up, so the sum over all
@@ -9,18 +9,25 @@
 //! With `--join` the database is there already and other processes may use it meanwhile. Then only the last one can
 //! tell whether anything was lost: it is told with `--expect` how many updates were made before it came, and
 //! each process says in `verified_updates` how many it made.
+//!
+//! With `--private` the mutexes are ordinary ones of this process, and the database is this process's alone. A process-shared
+//! mutex is the C library's whatever stands before it, because other processes may hold it that have no other
+//! library; so nothing about the locks of a single process can be measured with one. LMDB has no option for it: it sets the two
+//! attributes by functions that this program defines, and therefore gets from here.
 
 #include "engine.h"
 
+#include <dlfcn.h>
 #include <lmdb.h>
 
 static const char *option_home = NULL;
-static bool option_join = false;
+static bool option_join = false, option_private = false;
 static uint64_t option_records = 20000, option_expect = 0;
 
 static const struct option_spec options[] = {
     {"records", OPTION_COUNT, &option_records, 1, 1e8, NULL, "records to load (20000)"},
     {"home", OPTION_TEXT, &option_home, 0, 0, NULL, "a folder for the database, empty without --join (required)"},
+    {"private", OPTION_FLAG, &option_private, 0, 0, NULL, "mutexes of this process, which alone may use the database"},
     {"join", OPTION_FLAG, &option_join, 0, 0, NULL, "use what another process has loaded"},
     {"expect", OPTION_COUNT, &option_expect, 0, 1e18, NULL,
      "with --join: fail unless the database holds so many updates at the start"},
@@ -35,6 +42,31 @@ struct record {
     /// Each is `updates` plus its index: whoever sees anything else sees half of a transaction
     uint64_t padding[PADDING_WORDS];
 };
+
+/// Mutexes were made since `--private` was read, and asked to be shared.
+static unsigned made_private;
+
+/// In the C library's place: LMDB's mutexes are not shared, with `--private`.
+int pthread_mutexattr_setpshared(pthread_mutexattr_t *attributes, int shared) {
+    static int (*real)(pthread_mutexattr_t *, int);
+    if (option_private) {
+        made_private++;
+        return 0;
+    }
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "pthread_mutexattr_setpshared");
+    return real ? real(attributes, shared) : ENOSYS;
+}
+
+/// Nor are they robust: a thread that ends takes its process along.
+int pthread_mutexattr_setrobust(pthread_mutexattr_t *attributes, int robustness) {
+    static int (*real)(pthread_mutexattr_t *, int);
+    if (option_private)
+        return 0;
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "pthread_mutexattr_setrobust");
+    return real ? real(attributes, robustness) : ENOSYS;
+}
 
 static MDB_env *environment;
 static MDB_dbi table;
@@ -106,12 +138,17 @@ static void open_engine(unsigned threads) {
         fail(2, "--home is missing: a folder for the database");
     if (option_expect && !option_join)
         fail(2, "--expect: --join is missing");
+    if (option_private && option_join)
+        fail(2, "--private: not with --join, which is for databases of several processes");
     client_count = threads;
     clients = allocate(threads, sizeof *clients);
     must(mdb_env_create(&environment), "create an environment");
     must(mdb_env_set_mapsize(environment, MAP_BYTES), "set the map's size");
     must(mdb_env_set_maxreaders(environment, threads + MORE_READERS), "set the number of readers");
     must(mdb_env_open(environment, option_home, MDB_NOSYNC | MDB_WRITEMAP, 0600), option_home);
+    // One that is still shared would be measured as if it were not.
+    if (option_private && !made_private)
+        fail(1, "--private: this LMDB does not make its mutexes by the functions of the C library");
     // Readers of a process that was killed would keep what they once saw for ever.
     int dead = 0;
     must(mdb_reader_check(environment, &dead), "look for dead readers");

@@ -16,8 +16,8 @@ static const struct option_spec options[] = {
     {"records", OPTION_COUNT, &option_records, 1, 1e8, NULL, "records to load (20000)"},
     {"value-bytes", OPTION_COUNT, &option_value_bytes, LEDGER_VALUE_MIN, 1 << 20, NULL, "size of a value (100)"},
     {"home", OPTION_TEXT, &option_home, 0, 0, NULL, "an empty folder for the database (required)"},
-    {"mode", OPTION_WORD, &option_mode, 0, 0, "read|mixed",
-     "a snapshot and a read in it, or half reads and half writes (read)"},
+    {"mode", OPTION_WORD, &option_mode, 0, 0, "read|get|mixed",
+     "a snapshot and a read in it, a read alone, or half reads and half writes (read)"},
     {0},
 };
 
@@ -26,7 +26,7 @@ enum { CACHE_BYTES = 64 << 20 };
 static STORE(t) *database;
 static STORE(readoptions_t) *read_options;
 static STORE(writeoptions_t) *write_options;
-static bool mixed;
+static bool mixed, alone;
 
 static void must(char *error, const char *what) {
     if (error)
@@ -55,6 +55,7 @@ static void open_engine(unsigned threads) {
     if (!option_home)
         fail(2, "--home is missing: an empty folder for the database");
     mixed = strcmp(option_mode, "mixed") == 0;
+    alone = strcmp(option_mode, "get") == 0;
     ledger_init(threads, option_records, option_value_bytes);
     STORE(options_t) *open_options = STORE(options_create)();
     STORE(options_set_create_if_missing)(open_options, 1);
@@ -118,6 +119,8 @@ static enum outcome operate(struct worker *worker) {
     uint64_t key = 1 + random_below(&worker->random, option_records);
     if (mixed)
         return random_bits(&worker->random) & 1 ? put(key, worker) : get(read_options, key, worker);
+    if (alone)
+        return get(read_options, key, worker);
     const STORE(snapshot_t) *snapshot = STORE(create_snapshot)(database);
     STORE(readoptions_set_snapshot)(client->within, snapshot);
     enum outcome outcome = get(client->within, key, worker);

@@ -1,4 +1,4 @@
-//! RocksDB under several threads: reads within a snapshot, or half reads and half writes.
+//! RocksDB under several threads: reads within a snapshot, reads alone, or half reads and half writes.
 //!
 //!     cc -O2 -pthread rocksdb.c -lrocksdb -lm -ldl
 //!

@@ -9,9 +9,7 @@
 //!
 //! An update counts its row up, so the sum over all rows is the number of updates that were not lost.
 
-#include "engine.h"
-
-#include <sqlite3.h>
+#include "sqlite_calls.h"
 
 static const char *option_home = NULL, *option_mode = "shared";
 static uint64_t option_records = 10000, option_value_bytes = 100;
@@ -41,21 +39,6 @@ static unsigned client_count;
 static char path[4096] = ":memory:";
 static bool shared;
 
-static void must(int error, sqlite3 *connection, const char *what) {
-    if (error)
-        fail(1, "%s: %s", what, connection ? sqlite3_errmsg(connection) : sqlite3_errstr(error));
-}
-
-static const char *version(void) {
-    static char text[64];
-    snprintf(text, sizeof text, "SQLite %s", sqlite3_libversion());
-    return text;
-}
-
-static void execute(sqlite3 *connection, const char *sql) {
-    must(sqlite3_exec(connection, sql, NULL, NULL, NULL), connection, sql);
-}
-
 static sqlite3 *connect(void) {
     sqlite3 *connection;
     int how = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | (shared ? SQLITE_OPEN_FULLMUTEX : SQLITE_OPEN_NOMUTEX);
@@ -64,12 +47,6 @@ static sqlite3 *connect(void) {
     if (!shared)
         execute(connection, "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF");
     return connection;
-}
-
-static sqlite3_stmt *prepare(sqlite3 *connection, const char *sql) {
-    sqlite3_stmt *statement;
-    must(sqlite3_prepare_v3(connection, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL), connection, sql);
-    return statement;
 }
 
 static void load(void) {
@@ -112,12 +89,6 @@ static void *open_session(struct worker *worker) {
     return &clients[worker->index];
 }
 
-/// By the statement's own result, since another thread may have changed the connection's.
-static enum outcome refused(const char *what, int error) {
-    note_error("%s: %s", what, sqlite3_errstr(error));
-    return FAILED;
-}
-
 static enum outcome read_row(struct client *client, uint64_t id) {
     sqlite3_bind_int64(client->read, 1, (sqlite3_int64)id);
     int result = sqlite3_step(client->read);
@@ -148,26 +119,16 @@ static enum outcome operate(struct worker *worker) {
     return random_bits(&worker->random) & 1 ? update_row(worker->session, id) : read_row(worker->session, id);
 }
 
-/// The one number that a query returns.
-static uint64_t number(const char *sql) {
-    sqlite3_stmt *statement = prepare(first_connection, sql);
-    if (sqlite3_step(statement) != SQLITE_ROW)
-        must(SQLITE_ERROR, first_connection, sql);
-    uint64_t value = (uint64_t)sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return value;
-}
-
 static uint64_t verify(void) {
     uint64_t made = 0;
     for (unsigned i = 0; i < client_count; i++)
         made += clients[i].updates;
-    uint64_t rows = number("SELECT count(*) FROM records"), held = number("SELECT sum(updates) FROM records");
+    uint64_t rows = number(first_connection, "SELECT count(*) FROM records");
+    uint64_t held = number(first_connection, "SELECT sum(updates) FROM records");
     if (rows != option_records || held != made)
         fail(1, "self-check: %llu rows with %llu updates instead of %llu with %llu", (unsigned long long)rows,
              (unsigned long long)held, (unsigned long long)option_records, (unsigned long long)made);
-    if (number("SELECT count(*) FROM pragma_quick_check WHERE quick_check <> 'ok'"))
-        fail(1, "self-check: the database's structure is broken (PRAGMA quick_check)");
+    check_structure(first_connection);
     return made;
 }
 
@@ -186,7 +147,7 @@ int main(int argc, char **argv) {
         .name = "sqlite",
         .summary = "SQLite under several threads; the result is one JSON object on standard output.",
         .options = options,
-        .version = version,
+        .version = sqlite_version,
         .open = open_engine,
         .session = open_session,
         .operate = operate,

@@ -58,8 +58,21 @@ fn sqlite_accounts_for_every_update_by_one_connection_and_by_many() {
 }
 
 #[test]
+fn sqlite_accounts_for_every_insert_beside_its_scans() {
+    let Some(program) = installed("sqlite-scan") else { return };
+    // So many scans, and so many threads, that transactions are refused and begun again.
+    let options = ["--records=500", "--scanned=2000", "--scan-every=5"];
+    let sample = engine::run(&program, Start::AsIs, &load(&options)).unwrap();
+    assert!(sample.values["verified_updates"] > 0.0, "{:?}", sample.values);
+    let output = Output::parse(sample.output.unwrap().get()).unwrap();
+    assert_eq!((output.engine.as_str(), output.errors), ("sqlite-mix", 0));
+}
+
+#[test]
 fn leveldb_accounts_for_every_put_and_reads_what_was_loaded() {
-    assert!(matches!(updates("leveldb-read"), None | Some(0)));
+    for mode in ["leveldb-read", "leveldb-get"] {
+        assert!(matches!(updates(mode), None | Some(0)), "{mode}");
+    }
     assert_ne!(updates("leveldb-mixed"), Some(0));
 }
 
@@ -91,8 +104,10 @@ fn wiredtiger_accounts_for_every_put_of_every_transaction() {
 }
 
 #[test]
-fn lmdb_accounts_for_every_transaction() {
-    assert_ne!(updates("lmdb"), Some(0));
+fn lmdb_accounts_for_every_transaction_whoever_its_mutexes_are_for() {
+    for mode in ["lmdb", "lmdb-private"] {
+        assert_ne!(updates(mode), Some(0), "{mode}");
+    }
 }
 
 /// One process on an LMDB database of seven records.
@@ -134,9 +149,10 @@ fn two_processes_that_write_the_same_lmdb_database_lose_nothing() {
 fn what_a_database_cannot_do_without_is_asked_for() {
     for (name, arguments, reason) in [
         ("lmdb", &["--expect=1", "--home=/tmp"][..], "--join is missing"),
+        ("lmdb", &["--private", "--join", "--home=/tmp"], "--private: not with --join"),
         ("lmdb", &[], "--home is missing"),
         ("leveldb-read", &[], "--home is missing"),
-        ("rocksdb-read", &["--mode=write", "--home=x"], "not one of read|mixed"),
+        ("rocksdb-read", &["--mode=write", "--home=x"], "not one of read|get|mixed"),
         ("kyoto-hash", &["--mode=hash"], "--home is missing"),
         ("sqlite-wal", &["--mode=wal"], "--home is missing"),
         ("kyoto-cache", &["--mode=cache", "--value-bytes=8"], "is not a whole number from 48"),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The sources, by file name.
-const SOURCES: [(&str, &str); 20] = [
+const SOURCES: [(&str, &str); 22] = [
     ("options.h", include_str!("../../engines/options.h")),
     ("histogram.h", include_str!("../../engines/histogram.h")),
     ("classes.h", include_str!("../../engines/classes.h")),
@@ -22,6 +22,8 @@ const SOURCES: [(&str, &str); 20] = [
     ("records.h", include_str!("../../engines/records.h")),
     ("ledger.h", include_str!("../../engines/ledger.h")),
     ("log_structured.h", include_str!("../../engines/log_structured.h")),
+    ("sqlite_calls.h", include_str!("../../engines/sqlite_calls.h")),
+    ("sqlite_mix.c", include_str!("../../engines/sqlite_mix.c")),
     ("sqlite.c", include_str!("../../engines/sqlite.c")),
     ("leveldb.c", include_str!("../../engines/leveldb.c")),
     ("rocksdb.c", include_str!("../../engines/rocksdb.c")),

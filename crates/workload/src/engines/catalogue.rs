@@ -3,6 +3,9 @@
 use crate::engine::{Compiler, Package, Program, package};
 use crate::error::Error;
 
+/// The driver that has no files in any of its modes, and so no option for their folder.
+const IN_MEMORY: &str = "sqlite_mix";
+
 /// A program, and in which of its modes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Subject {
@@ -29,7 +32,7 @@ const fn subject(
 }
 
 /// All of them, in the order in which they are measured.
-pub const SUBJECTS: [Subject; 10] = [
+pub const SUBJECTS: [Subject; 13] = [
     subject(
         "leveldb-read",
         "LevelDB, a read in a snapshot of its own",
@@ -37,6 +40,7 @@ pub const SUBJECTS: [Subject; 10] = [
         "-lleveldb",
         &["--mode=read"],
     ),
+    subject("leveldb-get", "LevelDB, a read", "leveldb", "-lleveldb", &["--mode=get"]),
     subject("leveldb-mixed", "LevelDB, half reads, half writes", "leveldb", "-lleveldb", &["--mode=mixed"]),
     subject(
         "kyoto-cache",
@@ -48,7 +52,15 @@ pub const SUBJECTS: [Subject; 10] = [
     subject("kyoto-hash", "Kyoto HashDB, half gets, half sets", "kyoto", "-lkyotocabinet", &["--mode=hash"]),
     subject("sqlite-shared", "SQLite, one connection for all", "sqlite", "-lsqlite3", &["--mode=shared"]),
     subject("sqlite-wal", "SQLite, a connection each, WAL", "sqlite", "-lsqlite3", &["--mode=wal"]),
+    subject(
+        "sqlite-scan",
+        "SQLite, short transactions and now and then a full scan",
+        "sqlite_mix",
+        "-lsqlite3",
+        &[],
+    ),
     subject("lmdb", "LMDB, half reads, half transactions", "lmdb", "-llmdb", &[]),
+    subject("lmdb-private", "LMDB whose mutexes are of one process", "lmdb", "-llmdb", &["--private"]),
     subject(
         "rocksdb-read",
         "RocksDB, a read in a snapshot of its own",
@@ -95,7 +107,7 @@ impl Subject {
     pub fn program(&self, compiler: &Compiler) -> Result<Program, Error> {
         let path = compiler.program(self.source, &[self.flag.into()], "")?;
         let arguments = self.arguments.iter().map(Into::into).collect();
-        Ok(Program { path, arguments, home: true })
+        Ok(Program { path, arguments, home: self.source != IN_MEMORY })
     }
 }
 
