@@ -339,10 +339,14 @@ static inline void print_result(FILE *out, const struct option_spec *const *tabl
     double mean = (double)classes[ALL].count / (double)option_threads;
     fprintf(out, ",\"slowest_of_mean\":%.6f,\"slowest_of_fastest\":%.6f,\"threads\":[",
             mean > 0 ? (double)slowest / mean : 0, fastest ? (double)slowest / (double)fastest : 0);
-    for (unsigned i = 0; i < option_threads; i++)
-        fprintf(out, "%s{\"boosted\":%s,\"little\":%s,\"operations\":%llu,\"missed\":%llu}", i ? "," : "",
+    for (unsigned i = 0; i < option_threads; i++) {
+        fprintf(out, "%s{\"boosted\":%s,\"little\":%s,\"operations\":%llu", i ? "," : "",
                 workers[i].boosted ? "true" : "false", workers[i].little ? "true" : "false",
-                (unsigned long long)workers[i].operations, (unsigned long long)workers[i].missed);
+                (unsigned long long)workers[i].operations);
+        if (option_slo_us > 0)
+            fprintf(out, ",\"missed\":%llu", (unsigned long long)workers[i].missed);
+        fputc('}', out);
+    }
     fputc(']', out);
     // Without --little there is one class of CPUs, and nothing to tell apart.
     for (int i = 0; i < (option_little ? CLASSES : SLOW); i++) {

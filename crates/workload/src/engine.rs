@@ -41,6 +41,17 @@ impl Program {
     }
 }
 
+/// Cores of two speeds, made of two that are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cores {
+    /// The CPU that is left alone
+    pub big: usize,
+    /// The CPU whose threads are slowed
+    pub little: usize,
+    /// How long these take, in thousandths of what they would take
+    pub dilation: u32,
+}
+
 /// How a program is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start<'a> {
@@ -50,6 +61,8 @@ pub enum Start<'a> {
     Guarded(&'a Path),
     /// Under `manx run --lock=MODE`; the path is that of `manx`
     Locked(&'a Path, &'a str),
+    /// The same on cores of two speeds
+    Unequal(&'a Path, &'a str, Cores),
     /// With somebody else's library preloaded
     Preloaded(&'a Path),
 }
@@ -123,6 +136,13 @@ pub fn command(program: &Path, start: Start) -> Command {
             command.arg("run").arg(format!("--lock={lock}")).arg("--").arg(program);
             command
         }
+        Start::Unequal(manx, lock, Cores { big, little, dilation }) => {
+            let mut command = Command::new(manx);
+            command.arg("run").arg(format!("--lock={lock}"));
+            command.arg(format!("--dilate={}", f64::from(dilation) / 1000.0));
+            command.arg(format!("--cores=big:{big},little:{little}")).arg("--").arg(program);
+            command
+        }
         Start::Preloaded(library) => {
             let mut command = Command::new(program);
             command.env("LD_PRELOAD", library);
@@ -186,6 +206,13 @@ mod tests {
         assert_eq!(words(&guarded), ["/y/manx", "run", "--", "/x/driver"]);
         let locked = command(program, Start::Locked(Path::new("/y/manx"), "fifo"));
         assert_eq!(words(&locked), ["/y/manx", "run", "--lock=fifo", "--", "/x/driver"]);
+        let cores = Cores { big: 2, little: 3, dilation: 3750 };
+        let unequal = command(program, Start::Unequal(Path::new("/y/manx"), "glibc", cores));
+        let cores = ["--dilate=3.75", "--cores=big:2,little:3"];
+        assert_eq!(
+            words(&unequal),
+            [&["/y/manx", "run", "--lock=glibc"], &cores[..], &["--", "/x/driver"]].concat()
+        );
         let preloaded = command(program, Start::Preloaded(Path::new("/z/lock.so")));
         assert_eq!(words(&preloaded), ["/x/driver"]);
         let variables: Vec<_> = preloaded.get_envs().collect();

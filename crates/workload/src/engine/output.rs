@@ -60,9 +60,9 @@ pub struct Thread {
     pub little: bool,
     /// Operations it ended
     pub operations: u64,
-    /// Of these, those that took longer than they were to
+    /// Of these, those that took longer than they were to, if the engine was told how long they may
     #[serde(default)]
-    pub missed: u64,
+    pub missed: Option<u64>,
 }
 
 /// One second's latencies.
@@ -139,9 +139,8 @@ impl Output {
     /// Operations of little threads that took longer than they were to, over all of theirs.
     fn little_missed(&self) -> Option<f64> {
         let operations = self.little.as_ref()?.count;
-        let missed: u64 =
-            self.threads.iter().filter(|thread| thread.little).map(|thread| thread.missed).sum();
-        (operations > 0).then(|| missed as f64 / operations as f64)
+        let missed: Option<u64> = self.threads.iter().filter(|thread| thread.little).map(|t| t.missed).sum();
+        missed.filter(|_| operations > 0).map(|missed| missed as f64 / operations as f64)
     }
 
     /// The figures of a run, and its whole text.

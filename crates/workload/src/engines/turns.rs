@@ -1,0 +1,160 @@
+//! Programs one after the other, and each in all of its versions in turn, whatever fails.
+//!
+//! 1. A run that loses an update, or that prints what does not add up, is a failure and never a figure.
+//! 2. A version that failed once is not run again for that program. What was measured of it before counts for nothing
+//!    either: it is left out of tables and verdicts, with a note that says why.
+//! 3. If the program as it is fails, there is nothing to compare with: it ends for that program, and the rest goes on.
+//! 4. A missing package leaves out the programs that need it, with a note that names it. A failure of Manx, or of a
+//!    program as it is, is the experiment's failure; one of a rival is not.
+
+use super::Subject;
+use crate::engine::{Compiler, Load, Output, Program};
+use crate::error::Error;
+use crate::harness::{Bench, Sample};
+use report::Report;
+use std::time::Duration;
+
+/// Loading, stalls and the self-check: so much more than it was asked for may a run take. One that takes longer hangs.
+const SLACK: Duration = Duration::from_secs(15);
+
+/// After so long a run hangs.
+pub(super) fn limit(load: &Load) -> Duration {
+    load.expected() * 4 + SLACK
+}
+
+/// A version, as far as failures concern it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entrant<'a> {
+    /// What tables call it
+    pub name: &'a str,
+    /// What the others are compared with
+    pub is_plain: bool,
+    /// A failure is the experiment's
+    pub is_ours: bool,
+}
+
+/// Compiles each program and lets `compare` measure it. What is not installed is noted and left out, and what fails and
+/// should not is the error once all have been tried.
+pub(super) fn each(
+    subjects: &[&'static Subject],
+    compiler: &Compiler,
+    bench: &mut Bench,
+    mut compare: impl FnMut(&'static Subject, &Program, &mut Bench, &mut Vec<String>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let (mut missing, mut failures, mut measured) = (None, Vec::new(), 0);
+    for subject in subjects {
+        match subject.program(compiler) {
+            Ok(program) => {
+                measured += 1;
+                compare(subject, &program, bench, &mut failures)?;
+            }
+            Err(Error::Missing { what, help }) => {
+                bench.note(format!("{}: left out: {help}", subject.name));
+                missing.get_or_insert(Error::Missing { what, help });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let versions = versions(&bench.report);
+    if !versions.is_empty() {
+        bench.note(format!("measured: {}", versions.join(", ")));
+    }
+    bench.complete();
+    match (failures.is_empty(), measured, missing) {
+        (false, ..) => Err(Error::Failed { what: "programs failed".into(), stderr: failures.join("\n") }),
+        (true, 0, Some(missing)) => Err(missing),
+        _ => Ok(()),
+    }
+}
+
+/// What was measured, in the programs' own words but for their dates, each once.
+fn versions(report: &Report) -> Vec<String> {
+    let mut versions: Vec<String> = Vec::new();
+    for output in report.runs.iter().filter_map(|run| run.output.as_ref()) {
+        let Ok(Output { version, .. }) = Output::parse(output.get()) else { continue };
+        let short = version.split(": ").next().unwrap_or_default();
+        if !versions.iter().any(|known| known == short) {
+            versions.push(short.to_owned());
+        }
+    }
+    versions
+}
+
+/// One program in all its versions.
+pub(super) struct Turns<'a> {
+    /// The program's name
+    pub case: &'a str,
+    /// The versions
+    pub entrants: &'a [Entrant<'a>],
+    /// So many rounds
+    pub rounds: usize,
+    /// What each is told, but for the seed, which is the round's
+    pub load: &'a Load,
+}
+
+impl Turns<'_> {
+    /// Takes them, `run` being given a version's index. What failed is noted, and listed in `failures` if it is the
+    /// experiment's failure.
+    pub(super) fn take(
+        &self,
+        bench: &mut Bench,
+        failures: &mut Vec<String>,
+        mut run: impl FnMut(usize, &Load) -> Result<Sample, Error>,
+    ) -> Result<(), Error> {
+        let names: Vec<&str> = self.entrants.iter().map(|entrant| entrant.name).collect();
+        let mut broken: Vec<Option<String>> = vec![None; names.len()];
+        let ended = bench.compare(self.case, &names, self.rounds, self.load.expected(), |at, round| {
+            if broken[at].is_some() {
+                return Ok(Sample::default()); // Invariant 2
+            }
+            let load = Load { seed: round as u64 + 1, ..self.load.clone() };
+            match run(at, &load) {
+                Err(Error::Failed { what, stderr }) => {
+                    broken[at] = Some(why(&what, &stderr));
+                    if self.entrants[at].is_plain {
+                        return Err(Error::Failed { what, stderr }); // Invariant 3
+                    }
+                    Ok(Sample::default())
+                }
+                other => other,
+            }
+        });
+        for (entrant, reason) in self.entrants.iter().zip(&broken) {
+            let Some(reason) = reason else { continue };
+            let text = format!("{}: {} failed: {reason}", self.case, entrant.name);
+            bench.report.runs.retain(|run| !(run.case == self.case && run.variant == entrant.name));
+            if entrant.is_ours {
+                failures.push(text.clone());
+            }
+            bench.note(text);
+        }
+        match ended {
+            Err(Error::Failed { .. }) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// How it ended and the last that it said, in one line.
+fn why(what: &str, stderr: &str) -> String {
+    /// Of what a program says at its end, so many lines tell why: what went wrong, and what to do.
+    const LINES: usize = 2;
+    let what = what.rsplit_once('/').map_or(what, |(_, name)| name);
+    let said: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    match &said[said.len().saturating_sub(LINES)..] {
+        [] => what.to_owned(),
+        last => format!("{what} ({})", last.join("; ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_in_one_line() {
+        assert_eq!(why("/cache/1a/lmdb: was ended by signal 11", ""), "lmdb: was ended by signal 11");
+        let told = why("manx: ended with status 125", "noise\n\nmanx: x.so: no such file\n  install it\n");
+        assert_eq!(told, "manx: ended with status 125 (manx: x.so: no such file; install it)");
+    }
+}

@@ -1,0 +1,230 @@
+//! Databases on cores of two speeds, whose operations are epochs with a target.
+//!
+//! After N. Liu and others, "Asymmetry-aware Scalable Locking", section 4.2. Threads are pinned in turn to a CPU that is
+//! big and to one that is little, and whatever a thread of the little one does between two calls of the C library's locks
+//! is stretched there, whoever's locks they are: each version is the same file under `manx run --dilate`. The C
+//! library's own are the reference, measured twice.
+//!
+//! | version | locks | operations |
+//! | --- | --- | --- |
+//! | `glibc` and again | the C library's | unmarked |
+//! | `manx`, `adaptive`, others on request | those of `--lock` | unmarked |
+//! | `asl` | little threads let big ones pass, for as long as the lock allows | unmarked |
+//! | `asl, …` | the same, for as long as the target allows | epochs with the target that is named |
+//!
+//! 1. What a target is derived from is measured before any other version is: the 99th percentile of little threads
+//!    under the C library's locks. So all rounds have the same targets.
+//! 2. Each operation counts in the class of its thread, and no figure is of all threads alone.
+
+mod conclude;
+mod draw;
+
+pub use conclude::conclude;
+pub use draw::draw;
+
+use super::Subject;
+use super::turns::{self, Entrant, Turns};
+use crate::engine::{self, Compiler, Cores, Load, Program, Start};
+use crate::error::Error;
+use crate::harness::Bench;
+use crate::verdict::middle;
+use report::figure::{duration, three_digits};
+use std::path::PathBuf;
+
+/// The reference.
+pub const GLIBC: &str = "glibc";
+/// The same once more.
+const AGAIN: &str = "glibc, again";
+/// The same before all others: what targets are derived from.
+const FIRST: &str = "glibc, first";
+/// The lock that is told targets.
+const ASL: &str = "asl";
+/// The other locks that are always compared.
+const OTHERS: [&str; 2] = ["manx", "adaptive"];
+
+/// Targets, as multiples of the reference's percentile.
+pub const FACTORS: [f64; 3] = [1.2, 2.0, 4.0];
+/// So many runs of the reference give the percentile.
+const FIRST_RUNS: usize = 3;
+
+/// The databases of table 1, but for the one that is in no registry, in whose place is RocksDB.
+pub const TABLE: [&str; 5] = ["leveldb-get", "kyoto-cache", "sqlite-scan", "lmdb-private", "rocksdb-mixed"];
+
+/// What the experiment needs to know.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// What is measured
+    pub subjects: Vec<&'static Subject>,
+    /// Further locks, by the words of `manx run --lock`
+    pub locks: Vec<String>,
+    /// What compiles the drivers
+    pub compiler: Compiler,
+    /// `manx` itself
+    pub manx: PathBuf,
+    /// Rounds of each comparison
+    pub repeats: usize,
+    /// Measured time of a run
+    pub seconds: f64,
+    /// Threads of each program, half of them big
+    pub threads: usize,
+    /// Where they run
+    pub cores: Cores,
+    /// The targets, in nanoseconds; none: [`FACTORS`] times what the reference takes
+    pub slos_ns: Vec<u64>,
+}
+
+/// The locks that a program gets, and what they are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Version {
+    name: String,
+    lock: String,
+    slo_ns: Option<u64>,
+}
+
+impl Version {
+    fn unmarked(name: &str, lock: &str) -> Version {
+        Version { name: name.into(), lock: lock.into(), slo_ns: None }
+    }
+
+    fn marked(name: &str, slo_ns: u64) -> Version {
+        Version { name: format!("{ASL}, {name}"), lock: ASL.into(), slo_ns: Some(slo_ns) }
+    }
+}
+
+impl Setup {
+    fn load(&self) -> Load {
+        Load {
+            threads: self.threads,
+            seconds: self.seconds,
+            warm_up: (self.seconds / 3.0).min(1.0), // windows find their lengths meanwhile
+            think_us: 0.0,
+            cpus: format!("{},{}", self.cores.big, self.cores.little),
+            boost: 0,
+            lowered: false,
+            window: None,
+            seed: 1,
+            more: vec!["--pin".into(), format!("--little={}", self.cores.little)],
+        }
+    }
+
+    /// All versions, the references first; `reference_ns` is what targets are multiples of.
+    fn versions(&self, reference_ns: f64) -> Vec<Version> {
+        let mut versions = vec![Version::unmarked(GLIBC, GLIBC), Version::unmarked(AGAIN, GLIBC)];
+        let others = OTHERS.into_iter().chain(self.locks.iter().map(String::as_str));
+        for lock in others.chain([ASL]) {
+            if lock != GLIBC && !versions.iter().any(|version| version.lock == lock) {
+                versions.push(Version::unmarked(lock, lock));
+            }
+        }
+        if self.slos_ns.is_empty() {
+            let multiple = |factor: f64| {
+                Version::marked(&format!("{}x", three_digits(factor)), (reference_ns * factor).round() as u64)
+            };
+            versions.extend(FACTORS.map(multiple));
+        } else {
+            versions.extend(self.slos_ns.iter().map(|&ns| Version::marked(&duration(ns), ns)));
+        }
+        versions
+    }
+}
+
+/// Measures each program in all versions; what was found is in `bench.report`.
+///
+/// # Errors
+/// If nothing could be measured, if a program failed, or if the user interrupts.
+pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
+    let Cores { big, little, dilation } = setup.cores;
+    bench.note(format!(
+        "{} threads, pinned in turn to CPU {big} and to CPU {little}, which takes {} times as long; no think time",
+        setup.threads,
+        f64::from(dilation) / 1000.0,
+    ));
+    bench.note("upscaledb is in no registry: RocksDB is in its place".to_owned());
+    turns::each(&setup.subjects, &setup.compiler, bench, |subject, program, bench, failures| {
+        let mut reference_ns = f64::NAN;
+        if setup.slos_ns.is_empty() {
+            let first = [Version::unmarked(FIRST, GLIBC)];
+            let runs = setup.repeats.min(FIRST_RUNS);
+            compare(setup, subject, program, &first, runs, bench, failures)?;
+            reference_ns = middle(&bench.report, subject.name, FIRST, "little_p99_ns");
+            if !reference_ns.is_finite() {
+                return Ok(()); // It failed, or there was no time; either is noted.
+            }
+        }
+        let versions = setup.versions(reference_ns);
+        compare(setup, subject, program, &versions, setup.repeats, bench, failures)
+    })
+}
+
+/// One program in some versions, in turn.
+fn compare(
+    setup: &Setup,
+    subject: &'static Subject,
+    program: &Program,
+    versions: &[Version],
+    rounds: usize,
+    bench: &mut Bench,
+    failures: &mut Vec<String>,
+) -> Result<(), Error> {
+    let entrants: Vec<Entrant> = versions
+        .iter()
+        .map(|version| Entrant { name: &version.name, is_plain: version.lock == GLIBC, is_ours: true })
+        .collect();
+    let turns = Turns { case: subject.name, entrants: &entrants, rounds, load: &setup.load() };
+    turns.take(bench, failures, |at, load| {
+        let version = &versions[at];
+        let mut load = load.clone();
+        load.more.extend(version.slo_ns.map(|ns| format!("--slo-us={}", ns as f64 / 1e3)));
+        let start = Start::Unequal(&setup.manx, &version.lock, setup.cores);
+        let mut sample = engine::run_within(program, start, &load, turns::limit(&load))?;
+        if let Some(slo_ns) = version.slo_ns {
+            sample.values.insert("slo_ns".into(), slo_ns as f64);
+        }
+        Ok(sample)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines::choose;
+
+    fn setup(locks: &[&str], slos_ns: &[u64]) -> Setup {
+        Setup {
+            subjects: Vec::new(),
+            locks: locks.iter().map(|lock| (*lock).to_owned()).collect(),
+            compiler: Compiler::new("cc", "/x"),
+            manx: "/y/manx".into(),
+            repeats: 1,
+            seconds: 1.0,
+            threads: 2,
+            cores: Cores { big: 0, little: 1, dilation: 3750 },
+            slos_ns: slos_ns.to_vec(),
+        }
+    }
+
+    #[test]
+    fn targets_are_multiples_of_the_reference_or_as_given() {
+        let names = |setup: &Setup| -> Vec<(String, Option<u64>)> {
+            setup.versions(10_000.0).into_iter().map(|version| (version.name, version.slo_ns)).collect()
+        };
+        let derived = names(&setup(&[], &[]));
+        let told: Vec<_> = derived.iter().filter(|(_, slo)| slo.is_some()).cloned().collect();
+        let expected = [("asl, 1.20x", 12_000), ("asl, 2.00x", 20_000), ("asl, 4.00x", 40_000)]
+            .map(|(n, s)| (n.to_owned(), Some(s)));
+        assert_eq!(told, expected);
+        let unmarked: Vec<&str> =
+            derived.iter().filter(|(_, slo)| slo.is_none()).map(|(name, _)| name.as_str()).collect();
+        assert_eq!(unmarked, [GLIBC, AGAIN, "manx", "adaptive", ASL]);
+        let given = names(&setup(&["fifo", "asl", "glibc", "fifo"], &[15_500]));
+        let given: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(given, [GLIBC, AGAIN, "manx", "adaptive", "fifo", ASL, "asl, 15.5 µs"]);
+    }
+
+    #[test]
+    fn the_table_names_programs_in_the_order_of_the_catalogue() {
+        let names: Vec<String> = TABLE.map(str::to_owned).to_vec();
+        let chosen: Vec<&str> = choose(&names).unwrap().iter().map(|subject| subject.name).collect();
+        assert_eq!(chosen, TABLE);
+    }
+}

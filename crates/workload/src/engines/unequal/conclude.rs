@@ -1,0 +1,294 @@
+//! From runs to tables and verdicts: each version beside the C library's locks, and each class of threads by itself.
+
+use super::{AGAIN, ASL, FIRST, GLIBC};
+use crate::engines::Subject;
+use crate::verdict::{self, middle, ratio};
+use report::figure::three_digits;
+use report::{Report, Run, Spread, Table};
+
+/// How the figures of each class of threads begin.
+const CLASSES: [(&str, &str); 3] = [("big", "big_"), ("little", "little_"), ("all", "")];
+/// A percentile this little above its target is on it.
+const KEPT: f64 = 1.05;
+/// As many databases are to reach what a target asks for.
+const BEST: usize = 3;
+
+/// Draws tables of what was measured, and judges the targets for unequal cores.
+pub fn conclude(report: &mut Report, subjects: &[&'static Subject]) {
+    let tables = [throughputs(report, subjects), latencies(report, subjects)];
+    report.tables.extend(tables.into_iter().filter(|table| !table.rows.is_empty()));
+    let mut spreads: Vec<(&str, Option<Spread>)> = Vec::new();
+    for subject in subjects {
+        let spread = verdict::against_itself(report, subject.name, GLIBC, AGAIN, "throughput_per_s");
+        spreads.push((subject.name, spread));
+    }
+    let spread_of = |case: &str| spreads.iter().find(|(name, _)| *name == case).and_then(|(_, s)| s.clone());
+    let measured = measured(report, subjects);
+    verdict::judge(report, |target, _| match target.id.as_str() {
+        "unequal-third" => {
+            let mut best: Vec<(&str, f64)> = best_kept(&measured);
+            best.sort_by(|a, b| b.1.total_cmp(&a.1));
+            let why = || format!("only {} databases kept a target", best.len());
+            best.get(BEST - 1).map(|&(case, ratio)| (ratio, spread_of(case))).ok_or_else(why)
+        }
+        "unequal-least" => {
+            let least = measured.iter().min_by(|a, b| a.ratio.total_cmp(&b.ratio));
+            let why = || "nothing was measured with a target".to_owned();
+            least.map(|marked| (marked.ratio, spread_of(marked.case))).ok_or_else(why)
+        }
+        _ => Err(OTHER.to_owned()),
+    });
+    report.targets.retain(|target| target.reason.as_deref() != Some(OTHER));
+}
+
+/// Why a target of another experiment is not shown.
+const OTHER: &str = "this is for equal cores";
+
+/// A version with a target, by its medians.
+#[derive(Clone, Copy, Debug)]
+struct Marked<'a> {
+    case: &'a str,
+    /// Throughput over the reference's
+    ratio: f64,
+    /// The percentile of the class that took longer, over the target
+    of_slo: f64,
+}
+
+fn measured(report: &Report, subjects: &[&'static Subject]) -> Vec<Marked<'static>> {
+    let mut measured = Vec::new();
+    for case in subjects.iter().map(|subject| subject.name) {
+        for version in versions(report, case) {
+            let slo_ns = middle(report, case, &version, "slo_ns");
+            let p99_ns = |class: &str| middle(report, case, &version, &format!("{class}p99_ns"));
+            let marked = Marked {
+                case,
+                ratio: ratio(report, case, &version, GLIBC, "throughput_per_s"),
+                of_slo: p99_ns("big_").max(p99_ns("little_")) / slo_ns,
+            };
+            if marked.ratio.is_finite() && marked.of_slo.is_finite() {
+                measured.push(marked);
+            }
+        }
+    }
+    measured
+}
+
+/// Of each database that kept a target the largest ratio with which it did.
+fn best_kept<'a>(measured: &[Marked<'a>]) -> Vec<(&'a str, f64)> {
+    let mut best: Vec<(&str, f64)> = Vec::new();
+    for marked in measured.iter().filter(|marked| marked.of_slo <= KEPT) {
+        match best.iter_mut().find(|(case, _)| *case == marked.case) {
+            Some((_, ratio)) => *ratio = ratio.max(marked.ratio),
+            None => best.push((marked.case, marked.ratio)),
+        }
+    }
+    best
+}
+
+/// The versions of a program that were measured, in their order.
+pub(super) fn versions(report: &Report, case: &str) -> Vec<String> {
+    let mut versions: Vec<String> = Vec::new();
+    for run in report.runs.iter().filter(|run| run.case == case && run.variant != FIRST) {
+        if !versions.contains(&run.variant) {
+            versions.push(run.variant.clone());
+        }
+    }
+    versions
+}
+
+/// Operations of little threads that took longer than they were to, in percent of theirs, over all rounds.
+fn missed_percent(report: &Report, case: &str, version: &str) -> Option<f64> {
+    let of = |run: &&Run| run.case == case && run.variant == version;
+    let (mut missed, mut count) = (0.0, 0.0);
+    for run in report.runs.iter().filter(of) {
+        let (share, operations) = (run.values.get("little_missed")?, run.values.get("little_count")?);
+        missed += share * operations;
+        count += operations;
+    }
+    (count > 0.0).then_some(missed / count * 100.0)
+}
+
+fn throughputs(report: &Report, subjects: &[&'static Subject]) -> Table {
+    let mut table = Table::new(
+        "Throughput and targets, medians of the rounds",
+        &[
+            "program",
+            "version",
+            "runs []",
+            "throughput [op/s]",
+            "of glibc []",
+            "target [µs]",
+            "little p99 [of target]",
+            "big p99 [of target]",
+            "little missed [%]",
+            "little operations []",
+            "slowest thread [of mean]",
+        ],
+    );
+    let or_none = |figure: f64| if figure.is_finite() { three_digits(figure) } else { "-".into() };
+    for case in subjects.iter().map(|subject| subject.name) {
+        for (row, version) in versions(report, case).iter().enumerate() {
+            let median = |value: &str| middle(report, case, version, value);
+            let slo_ns = median("slo_ns");
+            table.row([
+                if row == 0 { case.into() } else { String::new() },
+                version.clone(),
+                report.values(case, version, "throughput_per_s").len().to_string(),
+                format!("{:.0}", median("throughput_per_s")),
+                or_none(ratio(report, case, version, GLIBC, "throughput_per_s")),
+                or_none(slo_ns / 1e3),
+                or_none(median("little_p99_ns") / slo_ns),
+                or_none(median("big_p99_ns") / slo_ns),
+                or_none(missed_percent(report, case, version).unwrap_or(f64::NAN)),
+                format!("{:.0}", report.values(case, version, "little_count").iter().sum::<f64>()),
+                three_digits(median("slowest_of_mean")),
+            ]);
+        }
+    }
+    table
+}
+
+fn latencies(report: &Report, subjects: &[&'static Subject]) -> Table {
+    let mut table = Table::new(
+        "Latencies by class of threads, medians of the rounds",
+        &[
+            "program",
+            "version",
+            "threads",
+            "operations []",
+            "p50 [µs]",
+            "p99 [µs]",
+            "p99.9 [µs]",
+            "max [ms]",
+            "worst max [ms]",
+        ],
+    );
+    for case in subjects.iter().map(|subject| subject.name) {
+        for (at, version) in versions(report, case).iter().enumerate() {
+            for (row, (class, prefix)) in CLASSES.into_iter().enumerate() {
+                let name = |figure: &str| format!("{prefix}{figure}");
+                let shown = |figure: &str, unit: f64| {
+                    three_digits(middle(report, case, version, &name(figure)) / unit)
+                };
+                let maxima = report.values(case, version, &name("max_ns"));
+                table.row([
+                    if at + row == 0 { case.into() } else { String::new() },
+                    if row == 0 { version.clone() } else { String::new() },
+                    class.into(),
+                    format!("{:.0}", middle(report, case, version, &name("count"))),
+                    shown("p50_ns", 1e3),
+                    shown("p99_ns", 1e3),
+                    shown("p999_ns", 1e3),
+                    shown("max_ns", 1e6),
+                    three_digits(maxima.into_iter().fold(0.0, f64::max) / 1e6),
+                ]);
+            }
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::engines::choose;
+    use crate::harness::Sample;
+    use report::Machine;
+    use report::target::Outcome;
+
+    /// Three rounds of each version of three databases; with a target throughput is `gain` times the reference's, and little
+    /// threads' percentile is `of_slo` of it.
+    pub fn report(gain: [f64; 3], of_slo: f64) -> (Report, Vec<&'static Subject>) {
+        let names = ["kyoto-cache", "leveldb-get", "sqlite-scan"].map(str::to_owned);
+        let subjects = choose(&names).unwrap();
+        let mut report = Report::new("engines", Machine::default(), 0);
+        for (subject, gain) in subjects.iter().zip(gain) {
+            for round in 0..3 {
+                for version in [FIRST, GLIBC, AGAIN, ASL, "asl, 2.00x", "asl, 4.00x"] {
+                    let slo_ns = 20_000.0;
+                    let marked = version.starts_with("asl, ");
+                    let (rate, tail_ns) = match version {
+                        "asl, 4.00x" => (1000.0 * gain, of_slo * slo_ns),
+                        "asl, 2.00x" => (1100.0, slo_ns),
+                        ASL => (9000.0, 1e8),
+                        _ => (1000.0 + round as f64, 10_000.0),
+                    };
+                    let mut values = Sample::of([
+                        ("throughput_per_s", rate),
+                        ("slowest_of_mean", 0.5),
+                        ("count", rate),
+                        ("little_count", 100.0 * (1.0 + round as f64)),
+                        ("little_p99_ns", tail_ns),
+                        ("big_p99_ns", 5_000.0),
+                    ])
+                    .values;
+                    if marked {
+                        values.insert("slo_ns".into(), slo_ns);
+                        values.insert("little_missed".into(), 0.01 * round as f64);
+                    }
+                    report.runs.push(Run {
+                        case: subject.name.into(),
+                        variant: version.into(),
+                        round,
+                        values,
+                        output: None,
+                    });
+                }
+            }
+        }
+        (report, subjects)
+    }
+
+    fn verdicts(gain: [f64; 3], of_slo: f64) -> Vec<(String, Option<f64>, Outcome)> {
+        let (mut report, subjects) = report(gain, of_slo);
+        conclude(&mut report, &subjects);
+        report.targets.into_iter().map(|target| (target.id, target.measured, target.verdict)).collect()
+    }
+
+    #[test]
+    fn the_third_best_database_that_kept_a_target_decides() {
+        let met = verdicts([1.5, 3.0, 2.0], 1.04);
+        assert_eq!(met.len(), 2, "{met:?}");
+        assert_eq!((met[0].0.as_str(), met[0].2), ("unequal-third", Outcome::Met));
+        assert!((met[0].1.unwrap() - 1500.0 / 1001.0).abs() < 1e-9, "{met:?}");
+        // Whoever misses the target counts with what it keeps, however fast it is.
+        let missed = verdicts([1.5, 3.0, 2.0], 1.06);
+        assert_eq!(missed[0].2, Outcome::FallsShort);
+        assert!((missed[0].1.unwrap() - 1100.0 / 1001.0).abs() < 1e-9, "{missed:?}");
+    }
+
+    #[test]
+    fn no_database_may_be_slower_whether_it_keeps_the_target_or_not() {
+        for of_slo in [0.5, 2.0] {
+            let slower = verdicts([0.5, 3.0, 2.0], of_slo);
+            assert_eq!((slower[1].0.as_str(), slower[1].2), ("unequal-least", Outcome::FallsShort));
+        }
+        assert_eq!(verdicts([1.0, 3.0, 2.0], 0.5)[1].2, Outcome::Met);
+    }
+
+    #[test]
+    fn misses_are_counted_over_all_rounds_and_every_class_has_its_row() {
+        let (mut report, subjects) = report([1.0; 3], 1.0);
+        // 0 of 100, 1 % of 200, 2 % of 300.
+        let missed = missed_percent(&report, "kyoto-cache", "asl, 4.00x").unwrap();
+        assert!((missed - 8.0 / 600.0 * 100.0).abs() < 1e-9, "{missed}");
+        assert_eq!(missed_percent(&report, "kyoto-cache", GLIBC), None);
+        conclude(&mut report, &subjects);
+        let [throughputs, latencies] = &report.tables[..] else { panic!("{} tables", report.tables.len()) };
+        assert_eq!(throughputs.rows.len(), 3 * 5);
+        assert_eq!(latencies.rows.len(), 3 * 5 * 3);
+        let marked = throughputs.rows.iter().find(|row| row[1] == "asl, 4.00x").unwrap();
+        assert_eq!((marked[5].as_str(), marked[9].as_str()), ("20.0", "600"));
+        assert!(report.to_string().contains("unequal-") || report.targets.len() == 2);
+        assert_eq!(report.spreads.len(), 3);
+    }
+
+    #[test]
+    fn nothing_measured_is_no_verdict() {
+        let mut report = Report::new("engines", Machine::default(), 0);
+        conclude(&mut report, &choose(&[]).unwrap());
+        assert!(report.tables.is_empty());
+        assert_eq!(report.targets.len(), 2);
+        assert!(report.targets.iter().all(|target| target.verdict == Outcome::NotMeasured));
+    }
+}
