@@ -7,7 +7,7 @@ mod files;
 
 use crate::failure::{BROKEN, Failure, NO_RESULT, USAGE, reason};
 use crate::run::duration::parse_ns;
-use crate::run::settings::parse_cores;
+use crate::run::settings::{parse_cores, parse_dilation};
 use crate::run::{library, program, slo};
 use crate::sigpipe;
 use std::ffi::OsString;
@@ -49,6 +49,9 @@ pub struct Args {
     /// Which CPUs are fast and which are slow, as for `manx run`
     #[arg(long, value_name = "CORES", value_parser = parse_cores)]
     cores: Option<String>,
+    /// Take threads on slow CPUs RATIO times as long, as for `manx run`; without Manx, too
+    #[arg(long, value_name = "RATIO", value_parser = parse_dilation)]
+    dilate: Option<u32>,
     /// Let this shell command measure the program while it runs
     #[arg(long, value_name = "COMMAND")]
     measure: Option<String>,
@@ -166,6 +169,7 @@ fn sweep(args: &Args) -> Result<Sweep, Failure> {
             LockWord::Manx => "manx".into(),
         },
         cores: args.cores.clone(),
+        dilation: args.dilate,
         percentile: args.percentile,
         from_ns: args.from,
         to_ns: args.to,

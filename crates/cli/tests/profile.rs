@@ -78,6 +78,35 @@ fn a_program_without_a_result_is_shown_and_what_was_measured_stays() {
 }
 
 #[test]
+fn a_command_measures_the_program_while_it_runs() {
+    let sandbox = Sandbox::new();
+    // The program would never end: it writes its figures where the command finds them.
+    let endless = PROGRAM.replace("echo \"$((", "cd \"$1\"; echo \"$((") + "sleep 1000\n";
+    let endless = endless.replace("$slo\"\nsleep", "$slo\" > figures.$$\nmv figures.$$ $$\nexec sleep");
+    sandbox.executable("program", &endless);
+    let measure = format!(
+        "cd {}; until [ -e $MANX_PROFILE_PID ]; do sleep 0.01; done; cat $MANX_PROFILE_PID",
+        sandbox.path("").display()
+    );
+    let json = sandbox.path("p.json");
+    let output = profile(&sandbox, &["--json", json.to_str().unwrap(), "--measure", &measure]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let kept: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    assert_eq!((kept["runs"].as_array().unwrap().len(), runs(&sandbox)), (16, 16));
+    let of_the_longest = kept["runs"].as_array().unwrap().iter().map(|run| run["tail_ns"].as_f64().unwrap());
+    assert_eq!(of_the_longest.fold(0.0, f64::max), 5_000_000.0);
+    // Each was ended with its measuring. If one lived on, this would not end; a zombie is gone when its new parent looks.
+    for entry in std::fs::read_dir(sandbox.path("")).unwrap() {
+        if let Ok(pid) = entry.unwrap().file_name().to_str().unwrap().parse::<u32>() {
+            let command = format!("/proc/{pid}/cmdline");
+            while std::fs::read_to_string(&command).is_ok_and(|words| words.contains("sleep")) {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+        }
+    }
+}
+
+#[test]
 fn ctrl_c_keeps_what_was_measured() {
     let sandbox = Sandbox::new();
     // The fourth run is interrupted. `manx run` becomes the program, so its parent is always `manx profile`.

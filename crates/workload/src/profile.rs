@@ -41,6 +41,9 @@ pub struct Sweep {
     pub lock: String,
     /// The cores, as `manx run --cores` takes them
     pub cores: Option<String>,
+    /// How many thousandths of their time threads on little cores take, as `manx run --dilate` has it
+    #[serde(default)]
+    pub dilation: Option<u32>,
     /// The percentile, in hundredths of a percent
     pub percentile: u16,
     /// The shortest target
@@ -225,6 +228,7 @@ pub(crate) mod tests {
             epoch: None,
             lock: "asl".into(),
             cores: None,
+            dilation: None,
             percentile: 9900,
             from_ns: 50_000,
             to_ns: 5_000_000,

@@ -173,6 +173,13 @@ mod tests {
     use super::*;
     use report::Machine;
 
+    #[test]
+    fn a_title_leaves_out_the_folder_of_the_program_only() {
+        let words = ["/opt/bin/server", "--home", "/var/lib"].map(str::to_owned);
+        assert_eq!(command(&words), "server --home /var/lib");
+        assert_eq!((command(&["server".to_owned()]), command(&[])), ("server".to_owned(), String::new()));
+    }
+
     /// Throughput rises up to 500 µs and stays.
     fn measured() -> Profile {
         let mut profile = Profile::new(sweep(), Machine::default());

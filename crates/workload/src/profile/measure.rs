@@ -51,18 +51,22 @@ pub fn run(manx: &Path, sweep: &Sweep, variant: Variant) -> Result<Measured, Err
 
 fn command(manx: &Path, sweep: &Sweep, variant: Variant) -> Command {
     let mut words = Vec::new();
-    if variant != Variant::Plain {
+    if variant != Variant::Plain || sweep.dilation.is_some() {
         words.extend([manx.into(), "run".into(), "--quiet".into()]);
         if let Some(cores) = &sweep.cores {
             words.push(format!("--cores={cores}").into());
         }
+        if let Some(thousandths) = sweep.dilation {
+            words.push(format!("--dilate={}", f64::from(thousandths) / 1000.0).into());
+        }
         match variant {
+            Variant::Plain => words.extend(["--guard=off".into(), "--lock=glibc".into()]),
             Variant::SloNs(slo_ns) => {
                 let id = sweep.epoch.map(|id| format!("{id}=")).unwrap_or_default();
                 words.push(format!("--lock={}", sweep.lock).into());
                 words.push(format!("--slo={id}{slo_ns}ns@{}", sweep.percentile_name()).into());
             }
-            _ => words.push("--lock=fifo".into()),
+            Variant::Fifo => words.push("--lock=fifo".into()),
         }
         words.push("--".into());
     }
@@ -150,6 +154,14 @@ mod tests {
         assert_eq!(slo, "/m run --quiet --cores=big:0 --lock=asl --slo=7=50000ns@p99.9 -- p");
         assert_eq!(words(&sweep, Variant::Fifo), "/m run --quiet --cores=big:0 --lock=fifo -- p");
         assert_eq!(words(&sweep, Variant::Plain), "p");
+    }
+
+    #[test]
+    fn slow_cores_are_slow_without_manx_too() {
+        let sweep = Sweep { dilation: Some(3750), cores: Some("big:0".into()), ..sweep() };
+        let plain = words(&sweep, Variant::Plain);
+        assert_eq!(plain, "/m run --quiet --cores=big:0 --dilate=3.75 --guard=off --lock=glibc -- p");
+        assert!(words(&sweep, Variant::SloNs(5)).contains(" --dilate=3.75 --lock=asl "));
     }
 
     #[test]
