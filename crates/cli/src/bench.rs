@@ -6,6 +6,7 @@
 mod asl;
 mod conduct;
 mod engines;
+mod plots;
 mod progress;
 
 use crate::failure::Failure;

@@ -15,6 +15,7 @@ pub use version::{AGAIN, AS_IS, MANX, Version};
 use crate::engine::{self, Compiler, Load};
 use crate::error::Error;
 use crate::harness::Bench;
+use report::figure::duration;
 use std::path::PathBuf;
 use turns::{Entrant, Turns};
 
@@ -37,8 +38,8 @@ pub struct Setup {
     pub threads: usize,
     /// The CPUs to run on, as a list
     pub cpus: String,
-    /// The target that each operation is marked with, in microseconds, if there is one
-    pub slo_us: Option<u64>,
+    /// The target that each operation is marked with, if there is one
+    pub slo_ns: Option<u64>,
 }
 
 impl Setup {
@@ -53,9 +54,14 @@ impl Setup {
             lowered: false,
             window: None,
             seed: 1,
-            more: self.slo_us.map(|us| format!("--slo-us={us}")).into_iter().collect(),
+            more: self.slo_ns.map(slo_option).into_iter().collect(),
         }
     }
+}
+
+/// How a driver is told a target.
+fn slo_option(slo_ns: u64) -> String {
+    format!("--slo-us={}", slo_ns as f64 / 1e3)
 }
 
 /// Measures each program in all versions; what was found is in `bench.report`.
@@ -64,8 +70,8 @@ impl Setup {
 /// If nothing could be measured, if a program failed that should not (Invariant 4 in `turns.rs`), or if the user interrupts.
 pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     bench.note(format!("{} threads on CPUs {}, no think time", setup.threads, setup.cpus));
-    if let Some(us) = setup.slo_us {
-        bench.note(format!("each operation is an epoch: 99 % within {us} µs"));
+    if let Some(slo_ns) = setup.slo_ns {
+        bench.note(format!("each operation is an epoch: 99 % within {}", duration(slo_ns)));
     }
     let load = setup.load();
     let entrants: Vec<Entrant> = setup.versions.iter().map(Entrant::from).collect();

@@ -8,8 +8,8 @@ use report::{Machine, Report, Run};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use workload::engine::Compiler;
-use workload::engines::{self, AGAIN, AS_IS, MANX, Setup, Version};
+use workload::engine::{Compiler, Cores};
+use workload::engines::{self, AGAIN, AS_IS, MANX, Setup, Version, unequal};
 use workload::harness::{Bench, Silent};
 use workload::{Error, machine};
 
@@ -32,7 +32,7 @@ fn setup(manx: &str) -> Option<(Setup, tempfile::TempDir)> {
         seconds: 0.1,
         threads: 2,
         cpus: machine::cpu_list(2),
-        slo_us: Some(1000),
+        slo_ns: Some(1_000_000),
     };
     match setup.subjects[0].program(&setup.compiler) {
         Ok(_) => Some((setup, folder)),
@@ -175,8 +175,10 @@ fn every_program_has_targets_and_every_target_a_program() {
     let all = engines::choose(&[]).unwrap();
     let mut report = Report::new("engines", Machine::default(), 0);
     engines::conclude(&mut report, &all);
-    // None is left out as one of a program that nobody knows.
-    assert_eq!(report.targets.len(), report::target::of_bench("engines").len());
+    // None is left out as one of a program that nobody knows; cores of two speeds have theirs apart.
+    let mut known = report::target::of_bench("engines");
+    known.retain(|target| !target.id.starts_with("unequal-"));
+    assert_eq!(report.targets.len(), known.len());
     for subject in all {
         for figure in ["throughput", "max"] {
             let id = format!("{}-{figure}", subject.name);
@@ -184,4 +186,99 @@ fn every_program_has_targets_and_every_target_a_program() {
         }
     }
     assert!(report.tables.is_empty() && report.spreads.is_empty());
+}
+
+/// The same experiment on cores of two speeds; `None` without LMDB or with one CPU.
+fn unequal_setup(manx: &str) -> Option<(unequal::Setup, tempfile::TempDir)> {
+    let (setup, folder) = setup(manx)?;
+    let [big, little, ..] = machine::cpus()[..] else {
+        eprintln!("skipped: it takes two CPUs");
+        return None;
+    };
+    let setup = unequal::Setup {
+        subjects: engines::choose(&["lmdb-private".into()]).unwrap(),
+        locks: Vec::new(),
+        compiler: setup.compiler,
+        manx: setup.manx,
+        repeats: 2,
+        seconds: 0.1,
+        threads: 2,
+        cores: Cores { big, little, dilation: 3750 },
+        slos_ns: Vec::new(),
+    };
+    Some((setup, folder))
+}
+
+/// Measures, concludes, and draws; the names of the pictures come with the report.
+fn unequal_measured(setup: &unequal::Setup) -> (Result<(), Error>, Report, Vec<String>) {
+    let mut progress = Silent;
+    let mut bench = Bench::new("engines", Machine::default(), None, &mut progress);
+    let result = unequal::measure(setup, &mut bench);
+    let mut report = bench.finish(&result);
+    unequal::conclude(&mut report, &setup.subjects);
+    let charts = unequal::draw(&report, &setup.subjects);
+    (result, report, charts.into_iter().map(|(name, _)| name).collect())
+}
+
+#[test]
+fn on_unequal_cores_every_version_is_dilated_and_targets_follow_from_the_reference() {
+    let Some((mut setup, folder)) = unequal_setup(
+        "echo \"$*\" >>\"$0.told\"; while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"",
+    ) else {
+        return;
+    };
+    setup.locks.push("fifo".into());
+    let (result, report, pictures) = unequal_measured(&setup);
+    result.unwrap();
+    for version in
+        ["glibc", "glibc, again", "manx", "adaptive", "fifo", "asl", "asl, 1.20x", "asl, 2.00x", "asl, 4.00x"]
+    {
+        assert_eq!(runs(&report, version), 2, "{version}");
+    }
+    let told = std::fs::read_to_string(folder.path().join("manx.told")).unwrap();
+    let cores = format!("--dilate=3.75 --cores=big:{},little:{} -- ", setup.cores.big, setup.cores.little);
+    assert!(told.lines().all(|line| line.starts_with("run --lock=") && line.contains(&cores)), "{told}");
+    assert_eq!(told.lines().filter(|line| line.contains("--slo-us=")).count(), 6);
+
+    let reference_ns = report::median(&report.values("lmdb-private", "glibc, first", "little_p99_ns"));
+    for (version, factor) in [("asl, 1.20x", 1.2), ("asl, 4.00x", 4.0)] {
+        for slo_ns in report.values("lmdb-private", version, "slo_ns") {
+            assert!((slo_ns - reference_ns * factor).abs() <= 1.0, "{version}: {slo_ns} of {reference_ns}");
+        }
+        assert_eq!(report.values("lmdb-private", version, "little_missed").len(), 2);
+    }
+    assert!(
+        report
+            .runs
+            .iter()
+            .all(|run| run.values["big_count"] + run.values["little_count"] == run.values["count"])
+    );
+    let ids: Vec<&str> = report.targets.iter().map(|target| target.id.as_str()).collect();
+    assert_eq!(ids, ["unequal-third", "unequal-least"]);
+    // One database is not three, and says so.
+    assert!(report.targets[0].reason.as_ref().unwrap().starts_with("only "), "{:?}", report.targets);
+    assert!(report.targets[1].measured.is_some());
+    assert_eq!(pictures, ["lmdb-private-latency", "lmdb-private-targets"]);
+}
+
+#[test]
+fn a_lock_that_fails_on_unequal_cores_is_left_out_and_without_the_reference_nothing_is_measured() {
+    let fails = |mode: &str| {
+        format!("[ \"$2\" = --lock={mode} ] && {{ echo 'self-check: lost' >&2; exit 1; }}; {PASSES}")
+    };
+    let Some((mut setup, _folder)) = unequal_setup(&fails("adaptive")) else { return };
+    setup.slos_ns = vec![100_000];
+    let (result, report, _) = unequal_measured(&setup);
+    let Err(Error::Failed { stderr, .. }) = result else { panic!("{result:?}") };
+    assert!(stderr.contains("lmdb-private: adaptive failed: manx: ended with status 1"), "{stderr}");
+    assert_eq!(
+        (runs(&report, "adaptive"), runs(&report, "asl, 100 µs"), runs(&report, "glibc, first")),
+        (0, 2, 0)
+    );
+
+    let Some((setup, _folder)) = unequal_setup(&fails("glibc")) else { return };
+    let (result, report, pictures) = unequal_measured(&setup);
+    assert!(matches!(result, Err(Error::Failed { .. })), "{result:?}");
+    assert!(report.runs.is_empty() && pictures.is_empty());
+    assert!(report.targets.iter().all(|target| target.verdict == Outcome::NotMeasured));
 }

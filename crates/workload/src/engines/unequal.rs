@@ -22,8 +22,8 @@ mod draw;
 pub use conclude::conclude;
 pub use draw::draw;
 
-use super::Subject;
 use super::turns::{self, Entrant, Turns};
+use super::{Subject, slo_option};
 use crate::engine::{self, Compiler, Cores, Load, Program, Start};
 use crate::error::Error;
 use crate::harness::Bench;
@@ -174,7 +174,7 @@ fn compare(
     turns.take(bench, failures, |at, load| {
         let version = &versions[at];
         let mut load = load.clone();
-        load.more.extend(version.slo_ns.map(|ns| format!("--slo-us={}", ns as f64 / 1e3)));
+        load.more.extend(version.slo_ns.map(slo_option));
         let start = Start::Unequal(&setup.manx, &version.lock, setup.cores);
         let mut sample = engine::run_within(program, start, &load, turns::limit(&load))?;
         if let Some(slo_ns) = version.slo_ns {

@@ -1,6 +1,6 @@
 //! From runs to tables and verdicts: each version beside the C library's locks, and each class of threads by itself.
 
-use super::{AGAIN, ASL, FIRST, GLIBC};
+use super::{AGAIN, FIRST, GLIBC};
 use crate::engines::Subject;
 use crate::verdict::{self, middle, ratio};
 use report::figure::three_digits;
@@ -192,6 +192,7 @@ fn latencies(report: &Report, subjects: &[&'static Subject]) -> Table {
 pub(super) mod tests {
     use super::*;
     use crate::engines::choose;
+    use crate::engines::unequal::ASL;
     use crate::harness::Sample;
     use report::Machine;
     use report::target::Outcome;
