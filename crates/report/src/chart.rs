@@ -26,6 +26,8 @@ const INK: u32 = 0x33_33_33;
 const GRID: u32 = 0xdd_dd_dd;
 /// At most so many ticks on an axis.
 const TICKS_MAX: usize = 64;
+/// On a logarithmic axis that reaches further than this there is one a decade, or their labels would cover each other.
+const CROWDED: f64 = 2000.0;
 
 /// How a value is written beside an axis.
 pub type Label = fn(f64) -> String;
@@ -115,14 +117,15 @@ impl Axis {
         (0.0..=1.0).contains(&place).then_some(place)
     }
 
-    /// Where the axis is labelled: 1, 2 and 5 of each decade, or about five round steps.
+    /// Where the axis is labelled: 1, 2 and 5 of each decade or 1 alone, or about five round steps.
     fn ticks(self) -> Vec<f64> {
         let power = |v: f64| 10f64.powf(v.log10().floor());
         if self.logarithmic {
+            let digits = if self.high / self.low > CROWDED { &[1.0][..] } else { &[1.0, 2.0, 5.0] };
             let mut ticks = Vec::new();
             let mut decade = power(self.low);
             while decade <= self.high && ticks.len() < TICKS_MAX {
-                ticks.extend([1.0, 2.0, 5.0].map(|digit| digit * decade));
+                ticks.extend(digits.iter().map(|digit| digit * decade));
                 decade *= 10.0;
             }
             ticks.retain(|&tick| tick >= self.low && tick <= self.high);
@@ -274,6 +277,8 @@ mod tests {
     fn ticks_are_round_and_few() {
         let axis = Axis { low: 30.0, high: 700.0, logarithmic: true };
         assert_eq!(axis.ticks(), [50.0, 100.0, 200.0, 500.0]);
+        let axis = Axis { low: 30.0, high: 70_000.0, logarithmic: true };
+        assert_eq!(axis.ticks(), [100.0, 1000.0, 10_000.0]);
         let axis = Axis { low: 0.0, high: 42.0, logarithmic: false };
         assert_eq!(axis.ticks(), [0.0, 10.0, 20.0, 30.0, 40.0]);
     }
