@@ -91,6 +91,25 @@ fn a_program_that_fails_is_reported_with_its_own_words() {
 }
 
 #[test]
+fn on_unequal_cores_a_missing_library_is_told_and_nothing_is_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let plots = folder.path().join("plots");
+    let arguments = ["engines", "--unequal", "kyoto-cache", "--seconds", "0.1", "--repeats", "1"];
+    let ended = bench(folder.path(), &arguments).arg("--plots").arg(&plots).output().unwrap();
+    let stderr = String::from_utf8(ended.stderr).unwrap();
+    if ended.status.code() == Some(2) {
+        assert!(stderr.contains("there is one CPU only"), "{stderr}");
+        return;
+    }
+    assert_eq!(ended.status.code(), Some(125), "{stderr}");
+    let report = report(folder.path());
+    assert!(report.runs.is_empty() && report.tables.is_empty());
+    let left_out = report.notes.iter().any(|note| note.starts_with("kyoto-cache: left out"));
+    assert!(left_out || stderr.contains("glibc, first failed") && stderr.contains("missing.so"), "{stderr}");
+    assert_eq!(plots.read_dir().unwrap().count(), 0, "pictures of nothing");
+}
+
+#[test]
 fn a_database_that_fails_under_manx_is_noted_and_the_others_are_measured() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["engines", "lmdb", "kyoto-cache", "--seconds", "0.1", "--repeats", "1"];

@@ -155,6 +155,7 @@ fn what_a_database_cannot_do_without_is_asked_for() {
         ("rocksdb-read", &["--mode=write", "--home=x"], "not one of read|get|mixed"),
         ("kyoto-hash", &["--mode=hash"], "--home is missing"),
         ("sqlite-wal", &["--mode=wal"], "--home is missing"),
+        ("sqlite-scan", &["--records=99"], "is not a whole number from 100"),
         ("kyoto-cache", &["--mode=cache", "--value-bytes=8"], "is not a whole number from 48"),
     ] {
         let Some(program) = installed(name) else { continue };
