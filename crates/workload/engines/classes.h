@@ -2,6 +2,7 @@
 //!
 //! With `--pin` thread i stays on the i-th of `--cpus`, in their order and in turn; so threads are spread evenly, and a
 //! thread has the class of its CPU for the whole run. Threads that move have no class, so `--little` asks for `--pin`.
+//! An empty `--little=` says that none of the CPUs is slow, where others were: threads then pay and are counted as in those runs.
 
 #ifndef MANX_ENGINES_CLASSES_H
 #define MANX_ENGINES_CLASSES_H
@@ -32,7 +33,8 @@ static inline void classes_init(const char *cpus) {
         return;
     if (!option_pin)
         fail(2, "--little: --pin is missing, without which threads have no class");
-    cpus_parse("little", option_little, &class_little);
+    if (*option_little)
+        cpus_parse("little", option_little, &class_little);
     cpu_set_t both;
     CPU_AND(&both, &class_little, &all);
     if (!CPU_EQUAL(&both, &class_little))

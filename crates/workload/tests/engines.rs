@@ -96,6 +96,8 @@ fn threads_of_little_cpus_are_counted_apart_and_their_misses_with_them() {
         assert_eq!(sample.values["big_max_ns"], big.max_ns as f64);
         assert!(sample.values["little_p50_ns"] > 0.0);
     }
+    let none = measured(&Program::new(program("plain")), &load(2, &["--pin", "--little="]));
+    assert_eq!((none.little.unwrap().count, none.big.unwrap().count), (0, none.all.count));
     // Nothing is told apart that was not asked for.
     let plain = measured(&Program::new(program("plain")), &load(2, &["--pin"]));
     assert!(plain.little.is_none() && plain.big.is_none());

@@ -8,6 +8,7 @@
 //! | version | locks | operations |
 //! | --- | --- | --- |
 //! | `glibc` and again | the C library's | unmarked |
+//! | `glibc, big alone` | the same, without the little threads: what these cost, or bring | unmarked |
 //! | `manx`, `adaptive`, others on request | those of `--lock` | unmarked |
 //! | `asl` | little threads let big ones pass, for as long as the lock allows | unmarked |
 //! | `asl, …` | the same, for as long as the target allows | epochs with the target that is named |
@@ -37,6 +38,8 @@ pub const GLIBC: &str = "glibc";
 const AGAIN: &str = "glibc, again";
 /// The same before all others: what targets are derived from.
 const FIRST: &str = "glibc, first";
+/// The same without the little threads.
+const ALONE: &str = "glibc, big alone";
 /// The lock that is told targets.
 const ASL: &str = "asl";
 /// The other locks that are always compared.
@@ -108,9 +111,19 @@ impl Setup {
         }
     }
 
+    /// The same for the big threads, none of which notices that the others are not there but by their absence.
+    fn load_of_big(&self) -> Load {
+        Load {
+            threads: self.threads.div_ceil(2),
+            cpus: self.cores.big.to_string(),
+            more: vec!["--pin".into(), "--little=".into()],
+            ..self.load()
+        }
+    }
+
     /// All versions, the references first; `reference_ns` is what targets are multiples of.
     fn versions(&self, reference_ns: f64) -> Vec<Version> {
-        let mut versions = vec![Version::unmarked(GLIBC, GLIBC), Version::unmarked(AGAIN, GLIBC)];
+        let mut versions = [GLIBC, AGAIN, ALONE].map(|name| Version::unmarked(name, GLIBC)).to_vec();
         let others = OTHERS.into_iter().chain(self.locks.iter().map(String::as_str));
         for lock in others.chain([ASL]) {
             if lock != GLIBC && !versions.iter().any(|version| version.lock == lock) {
@@ -174,9 +187,10 @@ fn compare(
         .map(|version| Entrant { name: &version.name, is_plain: version.lock == GLIBC, is_ours: true })
         .collect();
     let turns = Turns { case: subject.name, entrants: &entrants, rounds, load: &setup.load() };
-    turns.take(bench, failures, |at, load| {
+    turns.take(bench, failures, |at, &Load { seed, .. }| {
         let version = &versions[at];
-        let mut load = load.clone();
+        let mut load = if version.name == ALONE { setup.load_of_big() } else { setup.load() };
+        load.seed = seed;
         load.more.extend(version.slo_ns.map(slo_option));
         let start = Start::Unequal(&setup.manx, &version.lock, setup.cores);
         let mut sample = engine::run_within(program, start, &load, turns::limit(&load))?;
@@ -218,10 +232,21 @@ mod tests {
         assert_eq!(told, expected);
         let unmarked: Vec<&str> =
             derived.iter().filter(|(_, slo)| slo.is_none()).map(|(name, _)| name.as_str()).collect();
-        assert_eq!(unmarked, [GLIBC, AGAIN, "manx", "adaptive", ASL]);
+        assert_eq!(unmarked, [GLIBC, AGAIN, ALONE, "manx", "adaptive", ASL]);
         let given = names(&setup(&["fifo", "asl", "glibc", "fifo"], &[15_500]));
         let given: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(given, [GLIBC, AGAIN, "manx", "adaptive", "fifo", ASL, "asl, 15.5 µs"]);
+        assert_eq!(given, [GLIBC, AGAIN, ALONE, "manx", "adaptive", "fifo", ASL, "asl, 15.5 µs"]);
+    }
+
+    #[test]
+    fn big_threads_alone_are_as_many_as_they_are_beside_the_others() {
+        for (threads, big) in [(1, 1), (2, 1), (5, 3), (8, 4)] {
+            let setup = Setup { threads, ..setup(&[], &[]) };
+            let arguments = setup.load_of_big().arguments();
+            for option in [&format!("--threads={big}"), "--cpus=0", "--pin", "--little="] {
+                assert!(arguments.iter().any(|argument| argument == option), "{option}: {arguments:?}");
+            }
+        }
     }
 
     #[test]

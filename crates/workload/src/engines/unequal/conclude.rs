@@ -167,15 +167,20 @@ fn latencies(report: &Report, subjects: &[&'static Subject]) -> Table {
         for (at, version) in versions(report, case).iter().enumerate() {
             for (row, (class, prefix)) in CLASSES.into_iter().enumerate() {
                 let name = |figure: &str| format!("{prefix}{figure}");
+                let count = middle(report, case, version, &name("count"));
+                if !count.is_finite() {
+                    continue; // there are none of the class
+                }
                 let shown = |figure: &str, unit: f64| {
                     three_digits(middle(report, case, version, &name(figure)) / unit)
                 };
                 let maxima = report.values(case, version, &name("max_ns"));
                 table.row([
                     if at + row == 0 { case.into() } else { String::new() },
+                    // Each has big threads, and they come first.
                     if row == 0 { version.clone() } else { String::new() },
                     class.into(),
-                    format!("{:.0}", middle(report, case, version, &name("count"))),
+                    format!("{count:.0}"),
                     shown("p50_ns", 1e3),
                     shown("p99_ns", 1e3),
                     shown("p999_ns", 1e3),
@@ -218,6 +223,7 @@ pub(super) mod tests {
                         ("throughput_per_s", rate),
                         ("slowest_of_mean", 0.5),
                         ("count", rate),
+                        ("big_count", rate),
                         ("little_count", 100.0 * (1.0 + round as f64)),
                         ("little_p99_ns", tail_ns),
                         ("big_p99_ns", 5_000.0),
