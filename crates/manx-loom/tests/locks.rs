@@ -6,8 +6,10 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use manx_loom::cpu::{Class, set_class_of_this_thread};
-use manx_loom::lock::{FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas};
+use manx_loom::cpu::{Class, set_class_of_this_thread, set_numa_node_of_this_thread};
+use manx_loom::lock::{
+    Cna, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas,
+};
 use platform::cell::UnsafeCell;
 
 /// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
@@ -163,6 +165,7 @@ every_lock! {
     default_mutex: RawMutex;
     mutable_lock: MutableLock;
     shfl: Shfl;
+    cna: Cna;
 }
 
 every_queue! {
@@ -172,6 +175,7 @@ every_queue! {
     mutable_lock: MutableLock, 2;
     shfl: Shfl, 3;
     shfl_that_alternates: Shfl<1>, 3;
+    cna: Cna, 3;
 }
 
 #[test]
@@ -220,6 +224,41 @@ fn who_comes_behind_one_that_was_the_last_is_not_lost() {
     });
 }
 
+/// While this thread holds the lock, on node 0, three of these nodes come, in any order; then it comes back, and stands
+/// behind whoever is the last of them in the main queue, if anybody is.
+fn three_of_these_nodes<const LOCAL: u32>(homes: [u32; 3]) {
+    check_no_more(1, move || {
+        let guarded = Guarded::<Cna<LOCAL>>::new();
+        set_numa_node_of_this_thread(Some(0));
+        let held = guarded.lock.lock();
+        let others = homes.map(|home| {
+            spawn(&guarded, move |guarded| {
+                set_numa_node_of_this_thread(Some(home));
+                guarded.lock_and_add();
+            })
+        });
+        guarded.add();
+        // SAFETY: locked above.
+        unsafe { guarded.lock.unlock(held) };
+        guarded.lock_and_add();
+        for other in others {
+            other.join().unwrap();
+        }
+        guarded.assert_done(5);
+    });
+}
+
+#[test]
+fn the_numa_aware_lock_sets_others_aside_and_loses_nobody() {
+    three_of_these_nodes::<64>([1, 0, 1]);
+    three_of_these_nodes::<64>([1, 2, 0]);
+}
+
+#[test]
+fn those_set_aside_come_back_when_one_has_been_passed_over_often_enough() {
+    three_of_these_nodes::<1>([1, 0, 0]);
+}
+
 #[test]
 fn places_of_two_queues_are_given_back_in_any_order() {
     fn both<L: RawLock + 'static>() {
@@ -248,6 +287,7 @@ fn places_of_two_queues_are_given_back_in_any_order() {
     }
     both::<Mcs>();
     both::<McsPark>();
+    both::<Cna>();
 }
 
 /// A lock that forgets to order memory.

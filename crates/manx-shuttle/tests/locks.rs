@@ -7,9 +7,9 @@
 mod common;
 
 use common::together;
-use manx_shuttle::cpu::{Class, set_class_of_this_thread};
+use manx_shuttle::cpu::{Class, set_class_of_this_thread, set_numa_node_of_this_thread};
 use manx_shuttle::lock::{
-    Asl, Fifo, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas,
+    Asl, Cna, Fifo, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas,
 };
 use platform::cell::UnsafeCell;
 use platform::explore::{Site, check};
@@ -71,6 +71,7 @@ fn all_take_turns<L: RawLock + 'static>(site: Site) {
         let guarded = Guarded::<L>::new();
         together(THREADS, &guarded, |guarded, number| {
             set_class_of_this_thread(Some(if number % 2 == 0 { Class::Little } else { Class::Big }));
+            set_numa_node_of_this_thread(Some(number % 3));
             (0..ROUNDS).for_each(|_| guarded.lock(number));
         });
         assert_eq!(guarded.order().len() as u32, THREADS * ROUNDS);
@@ -174,11 +175,14 @@ every_lock! {
     mutable_lock: MutableLock;
     shfl: Shfl<2>;
     shfl_that_alternates: Shfl<1>;
+    cna: Cna;
+    cna_that_alternates: Cna<1>;
     asl_ticket: Asl<Ticket>;
     asl_mcs: Asl<Mcs>;
     asl_mcs_park: Asl<McsPark>;
     asl_futex: Asl<FutexMutex>;
     asl_shfl: Asl<Shfl>;
+    asl_cna: Asl<Cna>;
 }
 
 #[test]
@@ -202,9 +206,15 @@ fn the_shuffle_lock_lets_in_by_arrival_where_there_is_one_class() {
 }
 
 #[test]
+fn the_numa_aware_lock_lets_in_by_arrival_where_there_is_one_node() {
+    first_in_first_out::<Cna>(site!(), Cna::last_in_line);
+}
+
+#[test]
 fn places_of_several_queues_are_given_back_in_any_order() {
     several_at_once::<Mcs>(site!());
     several_at_once::<McsPark>(site!());
+    several_at_once::<Cna>(site!());
 }
 
 #[test]

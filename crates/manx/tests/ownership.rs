@@ -4,9 +4,9 @@
 //! Each holder writes its number into a cell that nothing but the lock protects, and finds it there at the end.
 //! The numbers of rounds are fixed and small: a strict queue passes no faster than the scheduler changes threads.
 
-use manx::cpu::{Class, set_class_of_this_thread};
+use manx::cpu::{Class, set_class_of_this_thread, set_numa_node_of_this_thread};
 use manx::lock::{
-    Asl, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Reorderable, Shfl, Tas, Ticket, Ttas,
+    Asl, Cna, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Reorderable, Shfl, Tas, Ticket, Ttas,
 };
 use platform::cell::UnsafeCell;
 use platform::clock;
@@ -61,6 +61,7 @@ fn take_turns<L: RawLock + 'static>(rounds: u64) {
         for me in 1..=THREADS {
             scope.spawn(move || {
                 set_class_of_this_thread(Some(if me % 2 == 0 { Class::Little } else { Class::Big }));
+                set_numa_node_of_this_thread(Some(me as u32 % 3));
                 arrived.fetch_add(1, Ordering::Relaxed);
                 for round in 0..rounds {
                     let tried = if (me + round).is_multiple_of(4) { guarded.lock.try_lock() } else { None };
@@ -132,6 +133,8 @@ fn each_is_alone_inside() {
     take_turns::<Mcs>(FEW);
     take_turns::<Shfl>(FEW);
     take_turns::<Shfl<1>>(FEW);
+    take_turns::<Cna>(FEW);
+    take_turns::<Cna<1>>(FEW);
 }
 
 #[test]
@@ -147,6 +150,7 @@ fn each_is_alone_inside_while_cpus_are_taken_away() {
         take_turns::<Ticket>(FEW);
         take_turns::<Mcs>(FEW);
         take_turns::<Shfl>(FEW);
+        take_turns::<Cna>(FEW);
     });
 }
 

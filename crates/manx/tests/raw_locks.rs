@@ -2,8 +2,8 @@
 //! the end of a thread. And in which order those that are first in, first out let others in.
 
 use manx::lock::{
-    Asl, FutexMutex, Mcs, McsPark, MutableLock, QueueHeld, RawLock, RawMutex, Reorderable, Shfl, Tas, Ticket,
-    Ttas,
+    Asl, Cna, FutexMutex, Mcs, McsPark, MutableLock, QueueHeld, RawLock, RawMutex, Reorderable, Shfl, Tas,
+    Ticket, Ttas,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -185,16 +185,20 @@ every_lock! {
     mutable_lock: MutableLock;
     shfl: Shfl;
     shfl_that_alternates: Shfl<1>;
+    cna: Cna;
+    cna_that_alternates: Cna<1>;
     reorderable_ticket: Reorderable<Ticket>;
     reorderable_mcs: Reorderable<Mcs>;
     reorderable_mcs_park: Reorderable<McsPark>;
     reorderable_futex: Reorderable<FutexMutex>;
     reorderable_shfl: Reorderable<Shfl>;
+    reorderable_cna: Reorderable<Cna>;
     asl_ticket: Asl<Ticket>;
     asl_mcs: Asl<Mcs>;
     asl_mcs_park: Asl<McsPark>;
     asl_futex: Asl<FutexMutex>;
     asl_shfl: Asl<Shfl>;
+    asl_cna: Asl<Cna>;
 }
 
 #[test]
@@ -208,6 +212,7 @@ fn names_differ() {
         FutexMutex::NAME,
         MutableLock::NAME,
         <Shfl as RawLock>::NAME,
+        <Cna as RawLock>::NAME,
         Reorderable::<Mcs>::NAME,
         Asl::<Mcs>::NAME,
     ];
@@ -230,6 +235,7 @@ fn a_place_in_a_queue_stays_in_its_thread() {
     const { assert!(!Sendable::<QueueHeld>::YES) };
     const { assert!(!Sendable::<lock_api::MutexGuard<'static, Mcs, u32>>::YES) };
     const { assert!(!Sendable::<lock_api::MutexGuard<'static, McsPark, u32>>::YES) };
+    const { assert!(!Sendable::<lock_api::MutexGuard<'static, Cna, u32>>::YES) };
     // The others hold nothing that is a thread's.
     const { assert!(Sendable::<lock_api::MutexGuard<'static, Ticket, u32>>::YES) };
 }

@@ -61,9 +61,11 @@ competitors! {
     "mcs-park", false, Ours<manx::lock::McsPark>;
     "futex-mutex", false, Ours<manx::lock::FutexMutex>;
     "shfl", false, Ours<manx::lock::Shfl>;
+    "cna", false, Ours<manx::lock::Cna>;
     "asl-ticket", false, Ours<manx::lock::Asl<manx::lock::Ticket>>;
     "asl-mcs", false, Ours<manx::lock::Asl<manx::lock::Mcs>>;
     "asl-mcs-park", false, Ours<manx::lock::Asl<manx::lock::McsPark>>;
+    "asl-cna", false, Ours<manx::lock::Asl<manx::lock::Cna>>;
     "asl-futex", false, Ours<manx::lock::Asl<manx::lock::FutexMutex>>;
     "asl-mcs-10us", false, Within<manx::lock::Mcs, 10_000>;
     "asl-mcs-100us", false, Within<manx::lock::Mcs, 100_000>;

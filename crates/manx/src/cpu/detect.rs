@@ -84,8 +84,8 @@ impl Classes {
 }
 
 /// A folder that looks like `/sys`.
-struct Machine<'a> {
-    root: &'a Path,
+pub(super) struct Machine<'a> {
+    pub(super) root: &'a Path,
 }
 
 impl Machine<'_> {
@@ -98,7 +98,12 @@ impl Machine<'_> {
     }
 
     fn cpus(&self, name: &str) -> Option<CpuSet> {
-        self.read(&format!("devices/system/cpu/{name}"), LIST_BYTES_MAX).filter(|cpus: &CpuSet| !cpus.is_empty())
+        self.list(&format!("devices/system/cpu/{name}")).filter(|cpus| !cpus.is_empty())
+    }
+
+    /// A file that is a list, as the kernel writes them.
+    pub(super) fn list(&self, path: &str) -> Option<CpuSet> {
+        self.read(path, LIST_BYTES_MAX)
     }
 
     /// What the first source says that shows a difference.

@@ -16,11 +16,13 @@
 //! | `split.rs` | from speeds to two classes |
 //! | `detect.rs` | what the machine tells, in the order in which it is believed |
 //! | `table.rs` | the byte for each CPU |
+//! | `numa.rs` | which NUMA node a thread runs on |
 //!
 //! There are two classes, as in the paper that this is for (Liu and others, "Asymmetry-aware scalable locking",
 //! 2022). Of three or more kinds of cores the fast ones are big: the line is drawn at the widest step (`split.rs`).
 
 mod classes;
+mod numa;
 mod set;
 mod split;
 mod told;
@@ -28,10 +30,12 @@ platform::os_only! {
     mod detect;
     mod table;
 
+    pub use numa::NumaNodes;
     pub use table::{class_of_this_cpu, set_classes};
 }
 
 pub use classes::{Classes, Source, Step};
+pub use numa::{numa_node, numa_node_of_this_cpu, set_numa_node_of_this_thread};
 pub use set::{BadList, CpuSet};
 pub use split::STEP_PERCENT;
 pub use told::{BadClasses, Problem, VARIABLE};

@@ -109,4 +109,4 @@ macro_rules! const_new {
     )*};
 }
 
-const_new! { super::Ticket, super::Mcs, super::McsPark, super::FutexMutex, super::Shfl }
+const_new! { super::Ticket, super::Mcs, super::McsPark, super::FutexMutex, super::Shfl, super::Cna }

@@ -6,6 +6,7 @@
 
 mod asl;
 pub mod bounded;
+mod cna;
 pub mod condvar;
 mod futex_mutex;
 mod mcs;
@@ -27,6 +28,7 @@ mod ttas;
 mod window;
 
 pub use asl::Asl;
+pub use cna::Cna;
 pub use condvar::RawCondvar;
 pub use futex_mutex::FutexMutex;
 pub use mcs::Mcs;

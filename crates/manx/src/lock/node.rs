@@ -19,7 +19,9 @@
 //!    the heap and goes back there.
 //! 4. A place that is never given back, because somebody forgot a guard, is never reused either.
 
+use super::cna::Side;
 use platform::atomic::{AtomicPtr, AtomicU32};
+use platform::cell::UnsafeCell;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
@@ -37,6 +39,8 @@ pub(super) struct Node {
     pub(super) state: AtomicU32,
     /// The next one in the free list. Used by the owner only.
     free: Cell<*mut Node>,
+    /// What a lock keeps here whose holders pass more on than the lock; any value when lent.
+    pub(super) side: UnsafeCell<Side>,
 }
 
 /// A thread's free list.
@@ -72,7 +76,7 @@ pub(super) unsafe fn give_back(node: NonNull<Node>) {
 #[cold]
 fn allocate() -> NonNull<Node> {
     let (next, free) = (AtomicPtr::new(ptr::null_mut()), Cell::new(ptr::null_mut()));
-    let node = Box::new(Node { next, state: AtomicU32::new(0), free });
+    let node = Box::new(Node { next, state: AtomicU32::new(0), free, side: UnsafeCell::new(Side::NONE) });
     NonNull::from(Box::leak(node))
 }
 

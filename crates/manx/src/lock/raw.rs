@@ -131,15 +131,18 @@ platform::os_only! {
         [] super::FutexMutex;
         [] super::MutableLock;
         [const BIG: u32] super::Shfl<BIG>;
+        [const LOCAL: u32] super::Cna<LOCAL>;
         [] super::Reorderable<super::Ticket>;
         [] super::Reorderable<super::Mcs>;
         [] super::Reorderable<super::McsPark>;
         [] super::Reorderable<super::FutexMutex>;
         [] super::Reorderable<super::Shfl>;
+        [] super::Reorderable<super::Cna>;
         [] super::Asl<super::Ticket>;
         [] super::Asl<super::Mcs>;
         [] super::Asl<super::McsPark>;
         [] super::Asl<super::FutexMutex>;
         [] super::Asl<super::Shfl>;
+        [] super::Asl<super::Cna>;
     }
 }
