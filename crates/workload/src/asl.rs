@@ -171,14 +171,25 @@ impl Plan {
                 slo::start(1);
                 slo::end(1, 1_000_000);
             }
-            Ok(Sample::of([("pair_ns", begun.elapsed().as_nanos() as f64 / f64::from(EPOCHS))]))
+            let pair_ns = begun.elapsed().as_nanos() as f64 / f64::from(EPOCHS);
+            Ok(Sample::of([("pair_ns", pair_ns), ("record_bytes", slo::RECORD_BYTES as f64)]))
         })
     }
 
     /// Bench-1.
     fn critical_sections(&self, bench: &mut Bench) -> Result<(), Error> {
         let fifo_ns = self.little_p99_ns(&self.run, Lock::Mcs, 0)?;
-        let peers = [Lock::Std, Lock::Tas, Lock::Ticket, Lock::Mcs, Lock::McsPark, Lock::Shfl10, Lock::Manx];
+        let peers = [
+            Lock::Std,
+            Lock::Glibc,
+            Lock::ParkingLot,
+            Lock::Tas,
+            Lock::Ticket,
+            Lock::Mcs,
+            Lock::McsPark,
+            Lock::Shfl10,
+            Lock::Manx,
+        ];
         let mut variants: Vec<Variant> = peers.map(Variant::plain).into();
         let asl = Lock::AslMcs;
         variants.push(Variant::named("mcs, again", Lock::Mcs, Window::Fixed(0)));
@@ -211,7 +222,7 @@ impl Plan {
     /// Bench-6.
     fn over_subscription(&self, bench: &mut Bench) -> Result<(), Error> {
         let run = Run { threads: MANY, ..self.run.clone() };
-        let peers = [Lock::Std, Lock::McsPark, Lock::Futex, Lock::Manx];
+        let peers = [Lock::Std, Lock::Glibc, Lock::ParkingLot, Lock::McsPark, Lock::Futex, Lock::Manx];
         let mut variants: Vec<Variant> = peers.map(Variant::plain).into();
         variants.push(Variant::named("std, again", Lock::Std, Window::Fixed(0)));
         for lock in [Lock::AslFutex, Lock::AslMcsPark] {

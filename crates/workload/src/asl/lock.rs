@@ -4,6 +4,8 @@
 //! pass. Only [`manx::lock::Reorderable`] takes notice of it; [`manx::lock::Asl`] asks for the class of the thread's
 //! core and for its epoch by itself.
 
+use std::cell::UnsafeCell;
+
 use manx::lock::{Asl, FutexMutex, Mcs, McsPark, RawLock, Reorderable, Shfl, Tas, Ticket};
 
 /// A mutual exclusion lock that protects nothing by itself.
@@ -80,6 +82,41 @@ impl Peer for std::sync::Mutex<()> {
     }
 }
 
+impl Peer for parking_lot::Mutex<()> {
+    fn new() -> Self {
+        Self::new(())
+    }
+
+    #[inline(always)]
+    fn with(&self, _window_ns: Option<u64>, section: impl FnOnce()) {
+        let _held = self.lock();
+        section();
+    }
+}
+
+/// The C library's mutex, all zeroes as `PTHREAD_MUTEX_INITIALIZER`. It is never moved once it was locked: peers are
+/// shared by reference between the threads of a run.
+struct Glibc(UnsafeCell<libc::pthread_mutex_t>);
+
+// SAFETY: the C library's functions may be called with one mutex by all threads at once.
+unsafe impl Sync for Glibc {}
+
+impl Peer for Glibc {
+    fn new() -> Self {
+        Glibc(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER))
+    }
+
+    #[inline(always)]
+    fn with(&self, _window_ns: Option<u64>, section: impl FnOnce()) {
+        // SAFETY: the mutex was initialised and stays where it is while it is held.
+        let refused = unsafe { libc::pthread_mutex_lock(self.0.get()) };
+        debug_assert_eq!(refused, 0);
+        section();
+        // SAFETY: this thread locked the mutex above.
+        unsafe { libc::pthread_mutex_unlock(self.0.get()) };
+    }
+}
+
 macro_rules! locks {
     ($($(#[$words:meta])* $variant:ident, $name:literal, $peer:ty;)*) => {
         /// A lock of the comparison.
@@ -108,6 +145,10 @@ macro_rules! locks {
 locks! {
     /// The standard library's.
     Std, "std", std::sync::Mutex<()>;
+    /// The C library's.
+    Glibc, "glibc", Glibc;
+    /// Adaptive, and now and then fair.
+    ParkingLot, "parking_lot", parking_lot::Mutex<()>;
     /// Test and set.
     Tas, "tas", Plain<Tas>;
     /// By tickets.
