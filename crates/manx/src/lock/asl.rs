@@ -2,7 +2,7 @@
 //!
 //! Liu and others, "Asymmetry-aware scalable locking" (2022), Algorithm 3, on top of [`Reorderable`]. A thread on a
 //! big core takes the lock beneath in its order. One on a little core lets others overtake it for the window of the
-//! epoch that it is in, and in no epoch for the longest window, [`super::reorderable::WINDOW_NS_MAX`] unless somebody says
+//! epoch that it is in, and in no epoch for the longest window, [`slo::WINDOW_NS_MAX`] unless somebody says
 //! otherwise: without a promise of latency only throughput counts.
 //!
 //! Who tries to lock takes a lock that is free, whatever its core.
@@ -40,7 +40,8 @@ impl<L: RawLock> Asl<L> {
         &self.lock
     }
 
-    /// Sets the longest window of this lock, which is also the one outside of any epoch; `None`: that of all locks.
+    /// Sets the longest window of this lock, which is also the one outside of any epoch; `None`: that of all
+    /// ([`slo::set_window_ns_max`]).
     pub fn set_window_ns_max(&self, window_ns: Option<u64>) {
         self.lock.set_window_ns_max(window_ns);
     }

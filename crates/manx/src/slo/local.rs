@@ -5,8 +5,9 @@
 
 use super::feedback::Unit;
 use super::percentile::Percentile;
-use super::thread::{Thread, WINDOW_NS_MAX};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use super::longest::window_ns_max;
+use super::thread::Thread;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 struct Local(Thread);
 
@@ -20,17 +21,11 @@ thread_local! {
     static EPOCHS: Local = const { Local(Thread::new()) };
 }
 
-static MAX_NS: AtomicU64 = AtomicU64::new(WINDOW_NS_MAX);
 static PAPERS_UNIT: AtomicBool = AtomicBool::new(false);
-
-/// Sets the longest window of all epochs, in nanoseconds (100 ms to begin with).
-pub fn set_window_ns_max(window_ns: u64) {
-    // Relaxed: a number that stands for itself, and so below.
-    MAX_NS.store(window_ns, Ordering::Relaxed);
-}
 
 /// Sets how the unit by which windows grow follows from the halved window.
 pub fn set_unit(unit: Unit) {
+    // Relaxed: a fact that stands for itself, and so below.
     PAPERS_UNIT.store(unit == Unit::Paper, Ordering::Relaxed);
 }
 
@@ -72,7 +67,7 @@ pub fn end(id: u64, slo_ns: u64) -> Option<u64> {
 /// As [`end`], for another percentile.
 #[inline]
 pub fn end_at(id: u64, slo_ns: u64, percentile: Percentile) -> Option<u64> {
-    with(|thread| thread.end(id, slo_ns, percentile, unit(), MAX_NS.load(Ordering::Relaxed))).flatten()
+    with(|thread| thread.end(id, slo_ns, percentile, unit(), window_ns_max())).flatten()
 }
 
 /// The epoch ends and counts for nothing. Returns whether it was open on this thread.
@@ -83,7 +78,7 @@ pub fn abandon(id: u64) -> bool {
 /// An epoch that began elsewhere ends here.
 pub(super) fn report(id: u64, latency_ns: u64, slo_ns: u64, percentile: Percentile) {
     with(|thread| {
-        thread.report(id, latency_ns, slo_ns, percentile, unit(), MAX_NS.load(Ordering::Relaxed));
+        thread.report(id, latency_ns, slo_ns, percentile, unit(), window_ns_max());
     });
 }
 

@@ -7,6 +7,7 @@
 //! [`Epoch`] is for Rust. [`start`] and [`end`] are what C programs call, by other names.
 
 pub mod feedback;
+mod longest;
 pub mod percentile;
 platform::os_only! {
     mod epoch;
@@ -15,15 +16,27 @@ platform::os_only! {
     pub mod thread;
 
     pub use epoch::{Carried, Entered, Epoch, Slo};
-    pub use local::{abandon, current, end, end_at, set_unit, set_window_ns_max, start, window_ns};
-    pub use thread::{EPOCHS_MAX, RECORD_BYTES, Thread, WINDOW_NS_MAX};
+    pub use local::{abandon, current, end, end_at, set_unit, start, window_ns};
+    pub use thread::{EPOCHS_MAX, RECORD_BYTES, Thread};
 }
 platform::twins_only! {
-    /// Models have no epochs.
+    use std::cell::Cell;
+
+    platform::thread_local! {
+        static WINDOW_NS: Cell<Option<u64>> = Cell::new(None);
+    }
+
+    /// Models have no epochs, but what one would say: a window, by [`set_window_ns_of_this_thread`].
     pub fn window_ns() -> Option<u64> {
-        None
+        WINDOW_NS.try_with(Cell::get).ok().flatten()
+    }
+
+    /// The calling thread is in an epoch with this window from now on, or in none.
+    pub fn set_window_ns_of_this_thread(window_ns: Option<u64>) {
+        WINDOW_NS.with(|it| it.set(window_ns));
     }
 }
 
 pub use feedback::{Feedback, Unit};
+pub use longest::{WINDOW_NS_MAX, set_window_ns_max, window_ns_max};
 pub use percentile::Percentile;

@@ -30,8 +30,6 @@ use platform::memory::{READ, WRITE, map_zeroes, unmap};
 
 /// How many different epochs a thread can have.
 pub const EPOCHS_MAX: u32 = 1 << 20;
-/// The longest window unless somebody sets another one (the paper's: 100 ms).
-pub const WINDOW_NS_MAX: u64 = 100_000_000;
 
 /// What a thread keeps of an epoch.
 #[repr(C)]
