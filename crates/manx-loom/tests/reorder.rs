@@ -6,7 +6,8 @@
 use loom::sync::Arc;
 use loom::thread;
 use manx_loom::cpu::{Class, set_class_of_this_thread};
-use manx_loom::lock::{Asl, FutexMutex, Mcs, McsPark, RawLock, Reorderable, Ticket};
+use manx_loom::lock::{Asl, Cna, FutexMutex, Mcs, McsPark, RawLock, Reorderable, Shfl, Ticket};
+use manx_loom::slo::set_window_ns_of_this_thread;
 use platform::cell::UnsafeCell;
 
 struct Guarded<L> {
@@ -70,6 +71,144 @@ fn over_the_mcs_lock_with_parking() {
 #[test]
 fn over_the_futex_mutex() {
     one_stands_by::<FutexMutex>();
+}
+
+#[test]
+fn over_the_shuffle_lock() {
+    one_stands_by::<Shfl>();
+}
+
+#[test]
+fn over_the_numa_aware_lock() {
+    one_stands_by::<Cna>();
+}
+
+/// Two stand by, for one window or for two, while this thread takes the lock: neither is lost, and they are not inside together.
+fn two_stand_by<L: RawLock + 'static>(windows_ns: [u64; 2]) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.max_branches = 10_000;
+    builder.check(move || {
+        let lock = Reorderable::over(L::new());
+        let guarded = Arc::new(Guarded { lock, number: UnsafeCell::new(0) });
+        let others = windows_ns.map(|window_ns| {
+            let other = Arc::clone(&guarded);
+            thread::spawn(move || other.add(window_ns))
+        });
+        guarded.add(0);
+        for other in others {
+            other.join().unwrap();
+        }
+        assert!(!guarded.lock.is_locked());
+        // SAFETY: the others have ended.
+        assert_eq!(guarded.number.with(|number| unsafe { *number }), 3);
+    });
+}
+
+#[test]
+fn two_stand_by_for_the_same_window() {
+    two_stand_by::<Mcs>([300, 300]);
+    two_stand_by::<FutexMutex>([300, 300]);
+}
+
+#[test]
+fn two_stand_by_for_different_windows() {
+    two_stand_by::<McsPark>([1, 400]);
+    two_stand_by::<Cna>([1, 400]);
+}
+
+/// A big one and a little one whose epoch has this window; each takes the lock twice.
+fn in_an_epoch<L: RawLock + 'static>() {
+    for window_ns in [Some(0), Some(300), None] {
+        check(move || {
+            let lock = Asl::over(L::new());
+            lock.set_window_ns_max(Some(500));
+            let shared = Arc::new((lock, Cell(UnsafeCell::new(0))));
+            let add = |(lock, number): &(Asl<L>, Cell)| {
+                let held = lock.lock();
+                // SAFETY: held.
+                number.0.with_mut(|number| unsafe { *number += 1 });
+                // SAFETY: just locked.
+                unsafe { lock.unlock(held) };
+            };
+            let other = thread::spawn({
+                let shared = Arc::clone(&shared);
+                move || {
+                    set_class_of_this_thread(Some(Class::Little));
+                    set_window_ns_of_this_thread(window_ns);
+                    add(&shared);
+                    add(&shared);
+                }
+            });
+            add(&shared);
+            add(&shared);
+            other.join().unwrap();
+            assert!(!shared.0.is_locked());
+            // SAFETY: the other one has ended.
+            assert_eq!(shared.1.0.with(|number| unsafe { *number }), 4);
+        });
+    }
+}
+
+/// A number that is used by holders of a lock.
+struct Cell(UnsafeCell<u32>);
+// SAFETY: as said; loom reports it if that is not enough.
+unsafe impl Sync for Cell {}
+
+#[test]
+fn in_an_epoch_over_the_mcs_lock() {
+    in_an_epoch::<Mcs>();
+}
+
+#[test]
+fn in_an_epoch_over_the_futex_mutex() {
+    in_an_epoch::<FutexMutex>();
+}
+
+/// A lock that is never free, and notes when somebody comes to stand in line.
+struct Occupied(std::sync::atomic::AtomicU64);
+
+// SAFETY: only `lock` returns, and the test calls it once.
+unsafe impl RawLock for Occupied {
+    type Held = ();
+    const NAME: &'static str = "occupied";
+
+    fn new() -> Self {
+        Occupied(std::sync::atomic::AtomicU64::new(0))
+    }
+
+    fn lock(&self) {
+        self.0.store(platform::clock::now_ns(), std::sync::atomic::Ordering::Relaxed);
+    }
+
+    fn try_lock(&self) -> Option<()> {
+        None
+    }
+
+    unsafe fn unlock(&self, (): ()) {}
+
+    fn is_locked(&self) -> bool {
+        true
+    }
+}
+
+/// Time is counted here, so the bound is exact: whoever stands by is in line when its window is over, and a few
+/// looks at the clock later.
+#[test]
+fn who_stands_by_is_in_line_at_the_end_of_its_window_to_the_look() {
+    const LOOKS_NS: u64 = 100;
+    for window_ns in [0, 1, 300, 20_000, 69_999, 70_001, 1_000_000, 99_999_999, u64::MAX] {
+        let mut builder = loom::model::Builder::new();
+        builder.max_branches = 100_000;
+        builder.check(move || {
+            let lock = Reorderable::<Occupied>::new();
+            let began_ns = platform::clock::now_ns();
+            lock.lock_reorder(window_ns);
+            let waited_ns = lock.beneath().0.load(std::sync::atomic::Ordering::Relaxed) - began_ns;
+            let window_ns = window_ns.min(manx_loom::slo::WINDOW_NS_MAX);
+            assert!((window_ns..=window_ns + LOOKS_NS).contains(&waited_ns), "{waited_ns} of {window_ns}");
+        });
+    }
 }
 
 /// The holder gives the lock back only once the little one stands in line: if its window did not end, this would not.
