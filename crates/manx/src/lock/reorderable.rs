@@ -23,6 +23,12 @@
 //! passed for [`QUIET_NS`]. It need not stand by at all if the lock is free and nobody has passed since the last one that could have. (The
 //! paper asks whether the queue is empty, which says as much if there are several big cores.)
 //!
+//! # In nobody's way
+//! To stand by costs the one that does, and pays if its hold would make others wait. Of a lock that is free most of the time that
+//! is not so. So who does not stand by and has to wait says that as well, and the next one that might stand by knows
+//! whether somebody waited since the last one of its kind came to hold the lock. If that is rare, less than a third of the times, it
+//! takes a free lock at its first look.
+//!
 //! A look takes the lock's cache line away from the holder. So one that stands by measures what a look costs it and
 //! waits [`LOOKS_APART`] times as long at least before the next; then twice as long each time. It spins for
 //! [`SPIN_NS`] in all, then sleeps for longer and longer, up to [`SLEEP_NS_MAX`]; it yields instead of spinning while the process is
@@ -32,17 +38,17 @@
 //! 1. Who stands by is in no queue: nobody waits for it, and nobody has to wake it.
 //! 2. Standing by ends after the window, or after the maximum if that is shorter; from then on the caller waits as the lock's
 //!    own order has it. So over a lock that is [`super::Fifo`] nobody starves.
-//! 3. With a window of 0 `lock_reorder` is `lock_immediately`, but for the count.
+//! 3. With a window of 0 `lock_reorder` is the lock's own `lock`.
 //! 4. The counts are written by holders only.
 
 use super::RawLock;
+use crate::slo;
 use crate::wait::short_of_cpus;
 use platform::atomic::{AtomicU32, AtomicU64, Ordering};
 use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
-use platform::{cpu, global, thread};
+use platform::{cpu, thread};
 
-/// The longest window, unless somebody says otherwise.
-pub const WINDOW_NS_MAX: u64 = 100_000_000;
+pub use crate::slo::WINDOW_NS_MAX;
 
 /// How many times the cost of a look lie between two, at least.
 const LOOKS_APART: u64 = 40;
@@ -60,17 +66,6 @@ const SLEEP_NS_MIN: u64 = 50_000;
 const SLEEP_NS_MAX: u64 = 1_000_000;
 /// The lock has no maximum of its own.
 const UNSET: u64 = u64::MAX;
-
-global! {
-    /// The maximum for locks that have none of their own.
-    static MAX_NS: AtomicU64 = AtomicU64::new(WINDOW_NS_MAX);
-}
-
-/// Sets the longest window of all locks that have none of their own.
-pub fn set_window_ns_max(window_ns: u64) {
-    // Relaxed: a number that stands for itself; so everywhere in this file.
-    MAX_NS.store(window_ns, Ordering::Relaxed);
-}
 
 /// A lock that some may let others overtake them at. See the module's text.
 ///
@@ -90,8 +85,14 @@ pub struct Reorderable<L> {
     passes: Passes,
 }
 
-/// Whether others than those that stand by use a lock: 16 bits that count their passes, and above these what the count was when one
-/// last passed that might have stood by. All-zero to begin with.
+/// How others than those that stand by use a lock. All-zero to begin with.
+///
+/// | bits | |
+/// | --- | --- |
+/// | 0 … 13 | their passes |
+/// | 14 … 27 | what these were when one last passed that might have stood by |
+/// | 28 | one has waited since |
+/// | 29 … 31 | whether that is so most of the time: 0 never, 7 always |
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Passes(AtomicU32);
@@ -104,27 +105,34 @@ impl Passes {
         }
     }
 
-    /// The calling holder did not stand by.
+    /// The calling holder did not stand by, and had to wait or not.
     #[inline]
-    pub fn passed(&self) {
+    pub fn passed(&self, waited: bool) {
         // Invariant 4. Relaxed: a hint, of which no order follows; so wherever the counts are read.
         let passes = self.0.load(Ordering::Relaxed);
-        self.0.store(passes & !PASSED | passes.wrapping_add(1) & PASSED, Ordering::Relaxed);
+        let waited = if waited { WAITED } else { 0 };
+        self.0.store(passes & !PASSED | passes.wrapping_add(1) & PASSED | waited, Ordering::Relaxed);
     }
 
     /// The calling holder might have stood by.
     #[inline]
     pub fn stood_by(&self) {
         // Invariant 4.
-        let passed = self.0.load(Ordering::Relaxed) & PASSED;
-        self.0.store(passed << SEEN_SHIFT | passed, Ordering::Relaxed);
+        let passes = self.0.load(Ordering::Relaxed);
+        let (passed, score) = (passes & PASSED, passes >> SCORE_SHIFT);
+        let score = if passes & WAITED != 0 {
+            (score + SCORE_WAITED).min(SCORE_MAX)
+        } else {
+            score.saturating_sub(1)
+        };
+        self.0.store(score << SCORE_SHIFT | passed << SEEN_SHIFT | passed, Ordering::Relaxed);
     }
 
-    /// Whether somebody has passed since the last one that might have stood by.
+    /// Whether somebody has passed since the last one that might have stood by, and a hold would be in others' way.
     #[inline]
-    pub fn are_new(&self) -> bool {
+    pub fn are_in_use(&self) -> bool {
         let passes = self.0.load(Ordering::Relaxed);
-        passes >> SEEN_SHIFT != passes & PASSED
+        passes >> SCORE_SHIFT >= SCORE_IN_THE_WAY && (passes >> SEEN_SHIFT) & PASSED != passes & PASSED
     }
 
     /// Stands by: looks now and then whether the lock is in use, and tries to take it if it is not, until it is had
@@ -136,8 +144,10 @@ impl Passes {
         is_locked: impl Fn() -> bool,
         mut try_lock: impl FnMut() -> Option<H>,
     ) -> Option<H> {
+        platform::clock::init();
         let (mut passed, mut since_ticks) = (self.0.load(Ordering::Relaxed), ticks());
-        let quiet_ticks = ns_to_ticks(QUIET_NS);
+        let in_the_way = passed >> SCORE_SHIFT >= SCORE_IN_THE_WAY;
+        let quiet_ticks = if in_the_way { ns_to_ticks(QUIET_NS) } else { 0 };
         let take = || {
             let (now, now_ticks) = (self.0.load(Ordering::Relaxed), ticks());
             if now != passed || is_locked() {
@@ -149,9 +159,16 @@ impl Passes {
     }
 }
 
-/// The lower half of [`Passes`].
 const PASSED: u32 = (1 << SEEN_SHIFT) - 1;
-const SEEN_SHIFT: u32 = 16;
+const SEEN_SHIFT: u32 = 14;
+const WAITED: u32 = 1 << (2 * SEEN_SHIFT);
+const SCORE_SHIFT: u32 = 2 * SEEN_SHIFT + 1;
+const SCORE_MAX: u32 = u32::MAX >> SCORE_SHIFT;
+/// What somebody's wait adds to the score. Each pass without one takes 1 away, so that it rises if a third of the passes make
+/// somebody wait.
+const SCORE_WAITED: u32 = 2;
+/// From this score on it is better to stand by.
+const SCORE_IN_THE_WAY: u32 = 4;
 
 impl<L: RawLock> Reorderable<L> {
     platform::const_fn! {
@@ -170,16 +187,17 @@ impl<L: RawLock> Reorderable<L> {
         &self.lock
     }
 
-    /// Sets the longest window of this lock; `None`: that of all locks.
+    /// Sets the longest window of this lock; `None`: that of all ([`slo::set_window_ns_max`]).
     pub fn set_window_ns_max(&self, window_ns: Option<u64>) {
         let window_ns = window_ns.map_or(UNSET, |window_ns| window_ns.min(UNSET - 1));
+        // Relaxed: a number that stands for itself; so everywhere in this file.
         self.window_ns_max.store(window_ns, Ordering::Relaxed);
     }
 
     /// The longest window of this lock.
     pub fn window_ns_max(&self) -> u64 {
         match self.window_ns_max.load(Ordering::Relaxed) {
-            UNSET => MAX_NS.load(Ordering::Relaxed),
+            UNSET => slo::window_ns_max(),
             window_ns => window_ns,
         }
     }
@@ -187,8 +205,12 @@ impl<L: RawLock> Reorderable<L> {
     /// Waits as the lock beneath has it.
     #[inline]
     pub fn lock_immediately(&self) -> L::Held {
+        if let Some(held) = self.lock.try_lock() {
+            self.passes.passed(false);
+            return held;
+        }
         let held = self.lock.lock();
-        self.passes.passed();
+        self.passes.passed(true);
         held
     }
 
@@ -196,12 +218,13 @@ impl<L: RawLock> Reorderable<L> {
     #[inline]
     pub fn lock_reorder(&self, window_ns: u64) -> L::Held {
         let window_ns = window_ns.min(self.window_ns_max());
-        let held = if window_ns == 0 {
-            self.lock.lock()
-        } else if !self.passes.are_new()
+        if window_ns == 0 {
+            return self.lock.lock();
+        }
+        let held = if !self.passes.are_in_use()
             && let Some(held) = self.lock.try_lock()
         {
-            return held;
+            held
         } else {
             let had = self.passes.stand_by(window_ns, || self.lock.is_locked(), || self.lock.try_lock());
             had.unwrap_or_else(|| self.lock.lock())
@@ -271,7 +294,7 @@ unsafe impl<L: RawLock> RawLock for Reorderable<L> {
     fn try_lock(&self) -> Option<L::Held> {
         let held = self.lock.try_lock();
         if held.is_some() {
-            self.passes.passed();
+            self.passes.passed(false);
         }
         held
     }
@@ -285,5 +308,46 @@ unsafe impl<L: RawLock> RawLock for Reorderable<L> {
     #[inline]
     fn is_locked(&self) -> bool {
         self.lock.is_locked()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_in_use_if_holds_made_others_wait_and_they_have_come_again() {
+        let passes = Passes::new();
+        assert!(!passes.are_in_use(), "nobody has passed");
+        for waited in [true, true] {
+            passes.passed(waited);
+            assert!(!passes.are_in_use(), "once is by chance");
+            passes.stood_by();
+        }
+        assert!(!passes.are_in_use(), "nobody has passed since");
+        passes.passed(false);
+        assert!(passes.are_in_use());
+        passes.stood_by();
+        passes.passed(false);
+        assert!(!passes.are_in_use(), "one came, but it did not have to wait");
+    }
+
+    #[test]
+    fn whether_holds_are_in_others_way_is_a_third_of_the_times() {
+        for (waits, of, in_the_way) in [(1, 4, false), (1, 2, true), (1, 1, true), (0, 1, false)] {
+            let passes = Passes::new();
+            for turn in 0..100_000_u32 {
+                passes.passed(turn % of < waits);
+                passes.stood_by();
+            }
+            let times = (0..100_000_u32).filter(|turn| {
+                passes.passed(turn % of < waits);
+                let in_use = passes.are_in_use();
+                passes.stood_by();
+                in_use
+            });
+            let times = times.count();
+            assert_eq!(times > 50_000, in_the_way, "{waits} of {of}: {times}");
+        }
     }
 }

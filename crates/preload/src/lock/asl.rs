@@ -21,12 +21,12 @@ use manx::lock::reorderable;
 #[inline]
 pub(super) fn try_acquire(mutex: &Mutex) -> bool {
     let big = class_of_this_cpu() == Class::Big;
-    if !big && mutex.passes.are_new() && window_ns() != 0 {
+    if !big && mutex.passes.are_in_use() && window_ns() != 0 {
         return false;
     }
     let taken = take(mutex);
-    if taken && big {
-        mutex.passes.passed();
+    if taken {
+        count(mutex, big, false);
     }
     taken
 }
@@ -43,9 +43,15 @@ pub(super) fn stand_by(mutex: &Mutex) -> Option<Acquired> {
 
 /// The calling holder has waited, one way or the other.
 pub(super) fn acquired(mutex: &Mutex) {
-    match class_of_this_cpu() {
-        Class::Big => mutex.passes.passed(),
-        Class::Little => mutex.passes.stood_by(),
+    count(mutex, class_of_this_cpu() == Class::Big, true);
+}
+
+#[inline]
+fn count(mutex: &Mutex, big: bool, waited: bool) {
+    if big {
+        mutex.passes.passed(waited);
+    } else {
+        mutex.passes.stood_by();
     }
 }
 
