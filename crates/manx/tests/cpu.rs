@@ -177,6 +177,31 @@ fn this_machine_lists_the_cpus_that_this_thread_may_use() {
     assert!(!classes.big().is_empty(), "the fastest there are are big");
 }
 
+/// On a machine of any kind: what is measured names each CPU once, and the thread stays where it may be.
+#[test]
+fn to_measure_leaves_the_thread_where_it_was_and_judges_every_cpu() {
+    std::thread::spawn(|| {
+        let before = platform::cpu::allowed();
+        let measured = Classes::measure();
+        assert_eq!(platform::cpu::allowed(), before);
+        let (big, little) = (measured.big(), measured.little());
+        assert!(big.intersection(little).is_empty() && !big.is_empty(), "{measured}");
+        let unnamed = CpuSet::from_words(before).difference(&big.union(little));
+        assert!(unnamed.is_empty(), "{unnamed} of {measured}");
+        // Passed on as text, it means the same.
+        assert_eq!(Classes::parse_or_measure(&measured.to_string()).unwrap().little(), little);
+
+        // Who may run on one CPU only measures nothing to compare it with.
+        platform::cpu::restrict(1);
+        let before = platform::cpu::allowed();
+        let alone = Classes::measure();
+        assert_eq!((alone.source(), platform::cpu::allowed()), (Source::Alike, before));
+        assert!(alone.big().contains(platform::cpu::current()));
+    })
+    .join()
+    .expect("measured");
+}
+
 #[test]
 fn a_threads_own_word_comes_first_and_is_its_own() {
     set_class_of_this_thread(Some(Class::Little));

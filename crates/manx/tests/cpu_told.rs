@@ -1,6 +1,6 @@
 //! `MANX_CORES` and the program's own word, each in a process of its own: both hold for a whole process.
 
-use manx::cpu::{Class, Classes, VARIABLE, class_of_this_cpu, set_classes};
+use manx::cpu::{Class, Classes, Source, VARIABLE, class_of_this_cpu, set_classes};
 use std::process::Command;
 
 /// Names what the child does.
@@ -70,12 +70,23 @@ fn classes_hold_for_the_process() {
             set_classes(&Classes::parse(&format!("big:{}", allowed())).expect("fine"));
             assert!(all(Class::Big), "nobody has asked before");
         }
+        Ok("told to measure") => {
+            // Who needs an answer at once gets what the machine tells.
+            assert!(detected());
+            let measured = Classes::told().expect("fine").expect("set");
+            assert!(matches!(measured.source(), Source::Measured(_) | Source::Alike), "{measured}");
+            set_classes(&measured);
+            platform::cpu::on_each(0..platform::cpu::COUNT_MAX, |cpu| {
+                assert_eq!(class_of_this_cpu(), measured.of(cpu));
+            });
+        }
         Ok(other) => panic!("no such child: {other}"),
         Err(_) => {
             let little = format!("little:{}", allowed());
             child(NAME, "told all are little", Some(&little));
             child(NAME, "told nothing", None);
             child(NAME, "told nonsense", Some("slow:0"));
+            child(NAME, "told to measure", Some("measured"));
             child(NAME, "told of CPUs that are not there", Some("little:8190-8191"));
             child(NAME, "the program's word is the last", Some(&little));
             child(NAME, "the program's word comes first", Some(&little));

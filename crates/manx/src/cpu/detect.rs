@@ -64,22 +64,38 @@ impl Classes {
         machine.classes(&cpus).or_else(|| by_kind(&cpus, kinds)).unwrap_or_else(|| Classes::alike(cpus))
     }
 
-    /// What `MANX_CORES` says, if it is set.
+    /// What `MANX_CORES` says, if it is set. If that is `measured`, the CPUs are measured now: see [`Classes::measure`].
     ///
     /// # Errors
     /// It says something wrong. A program that its user may correct reports it; otherwise the variable is
     /// as good as not set.
     pub fn told() -> Result<Option<Classes>, BadClasses> {
+        Classes::told_and_read(Classes::parse_or_measure)
+    }
+
+    /// The same, but nothing is measured: for threads that need an answer and have not asked for work.
+    pub(super) fn told_at_once() -> Result<Option<Classes>, BadClasses> {
+        Classes::told_and_read(Classes::parse)
+    }
+
+    fn told_and_read(
+        read: fn(&str) -> Result<Classes, BadClasses>,
+    ) -> Result<Option<Classes>, BadClasses> {
         let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };
         let Some(text) = text.to_str() else {
             return Err(BadClasses { part: text.to_string_lossy().into(), problem: Problem::NoText });
         };
-        let classes = Classes::parse(text)?;
-        match (Machine { root: Path::new(ROOT) }).present() {
+        let classes = read(text)?;
+        match Classes::present() {
             Some(present) => classes.on(&present).map(Some),
             // Nothing to compare with.
             None => Ok(Some(classes)),
         }
+    }
+
+    /// The CPUs that this machine has, online or not, if it tells.
+    pub(super) fn present() -> Option<CpuSet> {
+        Machine { root: Path::new(ROOT) }.present()
     }
 }
 

@@ -16,17 +16,21 @@
 //! | `split.rs` | from speeds to two classes |
 //! | `detect.rs` | what the machine tells, in the order in which it is believed |
 //! | `table.rs` | the byte for each CPU |
+//! | `measured.rs` | from how long the same work took on each CPU to classes |
+//! | `calibrate.rs` | a fixed piece of work, timed on each CPU |
 //! | `numa.rs` | which NUMA node a thread runs on |
 //!
 //! There are two classes, as in the paper that this is for (Liu and others, "Asymmetry-aware scalable locking",
 //! 2022). Of three or more kinds of cores the fast ones are big: the line is drawn at the widest step (`split.rs`).
 
 mod classes;
+pub mod measured;
 mod numa;
 mod set;
 mod split;
 mod told;
 platform::os_only! {
+    mod calibrate;
     mod detect;
     mod table;
 
@@ -35,10 +39,11 @@ platform::os_only! {
 }
 
 pub use classes::{Classes, Source, Step};
+pub use measured::Samples;
 pub use numa::{numa_node, numa_node_of_this_cpu, set_numa_node_of_this_thread};
 pub use set::{BadList, CpuSet};
 pub use split::STEP_PERCENT;
-pub use told::{BadClasses, Problem, VARIABLE};
+pub use told::{BadClasses, MEASURED, Problem, VARIABLE};
 
 use std::cell::Cell;
 

@@ -2,7 +2,7 @@
 //!
 //! A byte begins as *not known*. Whoever finds that for the CPU it runs on looks at the machine and fills in all
 //! CPUs that are online; so a CPU that comes online later has the machine looked at again. Two that do so at the same time find the
-//! same. Nothing is locked, so a fork at any time leaves a table that works.
+//! same. Nothing is measured here (`MANX_CORES=measured` is for those who look into it first). Nothing is locked, so a fork at any time leaves a table that works.
 //!
 //! Invariants:
 //! 1. What somebody has said ([`set_classes`]) is not overwritten by what was detected, whichever came first:
@@ -63,8 +63,9 @@ pub fn set_classes(classes: &Classes) {
 
 #[cold]
 fn find(cpu: usize) -> Class {
-    // A text that makes no sense is as good as none: there is nobody here to tell.
-    let classes = match Classes::told() {
+    // A text that makes no sense is as good as none: there is nobody here to tell. And it is not the place to measure:
+    // somebody waits for a lock.
+    let classes = match Classes::told_at_once() {
         Ok(Some(told)) => told,
         _ => Classes::of_this_machine(),
     };

@@ -11,6 +11,8 @@ use std::fmt;
 
 /// The environment variable that says which CPU is of which class.
 pub const VARIABLE: &str = "MANX_CORES";
+/// In place of a list: that the CPUs are to be measured.
+pub const MEASURED: &str = "measured";
 
 /// A text that does not say which CPU is of which class.
 ///
@@ -36,6 +38,8 @@ pub enum Problem {
     Empty,
     /// CPUs without a class.
     NoClass,
+    /// [`MEASURED`], where nothing is measured.
+    NotMeasuredHere,
     /// The class's name is none.
     UnknownClass(String),
     /// No list of CPUs.
@@ -68,6 +72,9 @@ impl Classes {
         let (mut big, mut little) = (CpuSet::EMPTY, CpuSet::EMPTY);
         if text.trim().is_empty() {
             return Err(BadClasses { part: String::new(), problem: Problem::Empty });
+        }
+        if text.trim() == MEASURED {
+            return Err(BadClasses { part: MEASURED.into(), problem: Problem::NotMeasuredHere });
         }
         let mut class = None;
         for part in text.split(',').map(str::trim) {
@@ -116,6 +123,9 @@ impl fmt::Display for BadClasses {
             Problem::Empty => write!(f, "it is empty: write the CPUs of each class, {EXAMPLE}"),
             Problem::NoText => write!(f, "it is no valid text: write the CPUs of each class, {EXAMPLE}"),
             Problem::NoClass => write!(f, "`{part}`: of which class? Write it before the CPUs, {EXAMPLE}"),
+            Problem::NotMeasuredHere => {
+                write!(f, "`{part}`: nothing is measured here: write the CPUs of each class, {EXAMPLE}")
+            }
             Problem::UnknownClass(name) => {
                 write!(f, "`{part}`: there is no class `{name}`: write `big` or `little`")
             }
@@ -160,6 +170,10 @@ mod tests {
     fn what_is_wrong_is_said_with_the_part_and_a_remedy() {
         for (text, said) in [
             ("", "it is empty: write the CPUs of each class, such as `big:0-3,little:4-7`"),
+            (
+                "measured",
+                "`measured`: nothing is measured here: write the CPUs of each class, such as `big:0-3,little:4-7`",
+            ),
             ("0-3,little:4", "`0-3`: of which class? Write it before the CPUs, such as `big:0-3,little:4-7`"),
             ("big:0,medium:1", "`medium:1`: there is no class `medium`: write `big` or `little`"),
             ("Big:0", "`Big:0`: there is no class `Big`: write `big` or `little`"),
