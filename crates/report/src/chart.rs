@@ -1,4 +1,4 @@
-//! Panels above each other over one logarithmic axis, as SVG and as PNG.
+//! Panels above each other over one axis, as SVG and as PNG.
 //!
 //! [`Chart::shapes`] makes a picture of three kinds of shapes, lines, dots and words, in the units of an SVG; [`svg`]
 //! writes them, [`raster`] draws them. So the two files cannot show different things.
@@ -14,8 +14,10 @@ const PANEL: f64 = 240.0;
 const LEFT: f64 = 90.0;
 /// Right of them, for half a label.
 const RIGHT: f64 = 40.0;
-/// Above a panel, for its name and legend.
+/// Above a panel, for its name and a row of its legend.
 const ABOVE: f64 = 46.0;
+/// A further row of a legend.
+const ROW: f64 = 16.0;
 /// Below the last one, for the labels of the axis they share.
 const BELOW: f64 = 50.0;
 /// Above them all, for the title.
@@ -67,6 +69,8 @@ pub struct Chart {
     pub title: String,
     /// What the shared axis shows
     pub name: String,
+    /// The shared axis is logarithmic; otherwise it begins at 0
+    pub logarithmic: bool,
     /// How the shared axis is labelled
     pub label: Label,
     /// From top to bottom
@@ -141,7 +145,7 @@ impl Axis {
 impl Chart {
     /// Its height, in the units of its SVG.
     fn height(&self) -> f64 {
-        TITLE + (ABOVE + PANEL) * self.panels.len() as f64 + BELOW
+        TITLE + self.panels.iter().map(|panel| panel.above() + PANEL).sum::<f64>() + BELOW
     }
 
     /// As the text of an SVG file.
@@ -159,15 +163,16 @@ impl Chart {
 
     fn shapes(&self) -> Vec<Shape> {
         let xs = self.panels.iter().flat_map(|panel| &panel.series).flat_map(|s| &s.points).map(|p| p.0);
-        let across = Axis::over(xs, true);
+        let across = Axis::over(xs, self.logarithmic);
         let words = |at, anchor, text: &str| Shape::Words { at, anchor, text: text.into(), colour: INK };
         let mut shapes = vec![words((WIDTH / 2.0, TITLE - 4.0), Anchor::Middle, &self.title)];
         let (left, right) = (LEFT, WIDTH - RIGHT);
-        for (number, panel) in self.panels.iter().enumerate() {
-            let top = TITLE + ABOVE + (ABOVE + PANEL) * number as f64;
-            panel.draw(across, (left, top), (right, top + PANEL), &mut shapes);
+        let mut bottom = TITLE;
+        for panel in &self.panels {
+            let top = bottom + panel.above();
+            bottom = top + PANEL;
+            panel.draw(across, (left, top), (right, bottom), &mut shapes);
         }
-        let bottom = self.height() - BELOW;
         for tick in across.ticks() {
             let Some(place) = across.place(tick) else { continue };
             let x = left + place * (right - left);
@@ -179,6 +184,26 @@ impl Chart {
 }
 
 impl Panel {
+    /// Where each series' name stands, `(row, x)` from the left of the legend.
+    fn legend(&self) -> Vec<(usize, f64)> {
+        let (mut row, mut x) = (0, 0.0);
+        let place = |series: &Series| {
+            let width = 28.0 + 8.0 * series.name.chars().count() as f64;
+            if x > 0.0 && x + width > WIDTH - LEFT {
+                (row, x) = (row + 1, 0.0);
+            }
+            let place = (row, x);
+            x += width;
+            place
+        };
+        self.series.iter().map(place).collect()
+    }
+
+    /// Its room above, for name and legend.
+    fn above(&self) -> f64 {
+        ABOVE + ROW * self.legend().last().map_or(0, |(row, _)| *row) as f64
+    }
+
     fn draw(
         &self,
         across: Axis,
@@ -201,9 +226,10 @@ impl Panel {
         }
         shapes.push(line((left, top), (left, bottom), INK, 1.0));
         shapes.push(line((left, bottom), (right, bottom), INK, 1.0));
-        shapes.push(words((left, top - 24.0), Anchor::Start, &self.name, INK));
-        let mut legend = left;
-        for series in &self.series {
+        shapes.push(words((left, top - self.above() + 22.0), Anchor::Start, &self.name, INK));
+        let legend = self.legend();
+        let rows = legend.last().map_or(0, |(row, _)| *row);
+        for (series, (row, x_legend)) in self.series.iter().zip(legend) {
             let colour = series.colour;
             let places: Vec<_> = series.points.iter().filter_map(|p| Some((x(p.0)?, y(p.1)?))).collect();
             if places.is_empty() {
@@ -215,9 +241,9 @@ impl Panel {
             if series.dots {
                 shapes.extend(places.iter().map(|&at| Shape::Dot { at, colour }));
             }
-            shapes.push(Shape::Dot { at: (legend + 4.0, top - 12.0), colour });
-            shapes.push(words((legend + 12.0, top - 8.0), Anchor::Start, &series.name, colour));
-            legend += 28.0 + 8.0 * series.name.chars().count() as f64;
+            let (left, up) = (left + x_legend, ROW * (rows - row) as f64);
+            shapes.push(Shape::Dot { at: (left + 4.0, top - 12.0 - up), colour });
+            shapes.push(words((left + 12.0, top - 8.0 - up), Anchor::Start, &series.name, colour));
         }
     }
 }
@@ -230,7 +256,7 @@ mod tests {
         let label: Label = |v| format!("{v}");
         let series = Series { name: "a < b".into(), colour: 0xff_00_00, line: true, dots: true, points };
         let panel = Panel { name: "up".into(), logarithmic: false, label, series: vec![series] };
-        Chart { title: "T".into(), name: "across".into(), label, panels: vec![panel] }
+        Chart { title: "T".into(), name: "across".into(), logarithmic: true, label, panels: vec![panel] }
     }
 
     #[test]
@@ -242,6 +268,36 @@ mod tests {
         });
         let ((x0, y0), (x1, y1)) = ends.unwrap();
         assert!(x0 < x1 && y0 > y1, "{ends:?}");
+    }
+
+    #[test]
+    fn a_linear_axis_begins_at_nothing_and_has_equal_steps() {
+        let chart = Chart { logarithmic: false, ..chart(vec![(0.0, 1.0), (5.0, 1.0), (10.0, 1.0)]) };
+        let dots = chart.shapes().into_iter().filter_map(|shape| match shape {
+            Shape::Line { from, to, colour: 0xff_00_00, .. } => Some(to.0 - from.0),
+            _ => None,
+        });
+        let steps: Vec<f64> = dots.collect();
+        assert!(steps.len() == 2 && (steps[0] - steps[1]).abs() < 1e-9, "{steps:?}");
+    }
+
+    #[test]
+    fn a_legend_of_many_names_has_rows_and_stays_within_the_picture() {
+        let mut chart = chart(vec![(1.0, 1.0), (10.0, 2.0)]);
+        let one = chart.height();
+        let series = chart.panels[0].series[0].clone();
+        chart.panels[0].series =
+            (0..12).map(|n| Series { name: format!("version {n}"), ..series.clone() }).collect();
+        assert_eq!(chart.height(), one + ROW);
+        let shapes = chart.shapes();
+        let ends = shapes.iter().filter_map(|shape| match shape {
+            Shape::Words { at, text, .. } if text.starts_with("version") => {
+                Some((at.0 + 8.0 * text.len() as f64, at.1))
+            }
+            _ => None,
+        });
+        let ends: Vec<(f64, f64)> = ends.collect();
+        assert!(ends.len() == 12 && ends.iter().all(|end| end.0 <= WIDTH && end.1 > TITLE), "{ends:?}");
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! `manx bench asl`: its options, and what they ask of the experiment.
 
-use super::{Common, conduct};
+use super::{Common, conduct, plots};
 use crate::failure::Failure;
+use crate::run::settings::parse_dilation;
 use clap::builder::PossibleValuesParser;
+use std::path::PathBuf;
 use std::time::Duration;
 use workload::asl::{self, Part, Setup};
 
@@ -10,7 +12,7 @@ use workload::asl::{self, Part, Setup};
 const REPEATS: u32 = 5;
 /// The measured time of a run, and that of a smoke check.
 const TIME: Duration = Duration::from_secs(1);
-const QUICK_TIME: Duration = Duration::from_millis(50);
+const QUICK_TIME: Duration = Duration::from_millis(20);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct AslArgs {
@@ -19,6 +21,15 @@ pub(super) struct AslArgs {
     /// The parts to measure, named as in the paper; several with commas between [default: all]
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = parts())]
     part: Vec<String>,
+    /// Little threads take RATIO times as long [default: 3.75]
+    #[arg(long, value_name = "RATIO", value_parser = parse_dilation)]
+    dilate: Option<u32>,
+    /// Do not bind threads to CPUs: each is big or little wherever it runs
+    #[arg(long)]
+    unpinned: bool,
+    /// Write the pictures to this folder, as SVG and PNG
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
 }
 
 fn parts() -> PossibleValuesParser {
@@ -31,6 +42,25 @@ pub(super) fn asl(args: &AslArgs) -> Result<u8, Failure> {
     let time = if common.quick { QUICK_TIME } else { TIME };
     let named = |part: &Part| args.part.is_empty() || args.part.iter().any(|name| name == part.name());
     let parts = Part::ALL.into_iter().filter(named).collect();
-    let setup = Setup { parts, repeats: repeats as usize, quick: common.quick, time };
-    conduct::conduct("asl", common, |bench| asl::measure(setup, bench), asl::conclude)
+    let setup = Setup {
+        parts,
+        repeats: repeats as usize,
+        quick: common.quick,
+        time,
+        dilation: args.dilate.map_or(asl::DILATION, |thousandths| f64::from(thousandths) / 1000.0),
+        pinned: !args.unpinned,
+    };
+    plots::prepare(args.plots.as_deref())?;
+    let mut charts = Vec::new();
+    let ended = conduct::conduct(
+        "asl",
+        common,
+        |bench| asl::measure(setup, bench),
+        |report| {
+            asl::conclude(report);
+            charts = asl::draw(report);
+        },
+    );
+    plots::write(args.plots.as_deref(), &charts)?;
+    ended
 }

@@ -50,6 +50,7 @@ mod tests {
         let chart = Chart {
             title: "t".into(),
             name: "x".into(),
+            logarithmic: true,
             label: |value| value.to_string(),
             panels: Vec::new(),
         };

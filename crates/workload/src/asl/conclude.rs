@@ -1,45 +1,54 @@
-//! What the runs mean: a table for each case, the picture of latency over its target, and the verdicts.
+//! What the runs mean: a table for each case, the picture of latency over its target in characters, and notes.
 
-use crate::verdict::{self, against_itself, middle};
+use super::judge::{self, ceiling, enough};
+use super::lengths::COURSE;
+use crate::verdict::{against_itself, middle};
 use report::figure::{duration, rate, three_digits};
 use report::plot::{Series, plot};
-use report::{Report, Spread, Table};
+use report::{Report, Table};
 
 pub(super) const EPOCHS: &str = "an epoch's cost";
 pub(super) const BENCH_1: &str = "bench-1, 2 threads";
-pub(super) const FIGURE_5: &str = "figure 5, big threads' turns to a little one's";
+pub(super) const BENCH_2: &str = "bench-2, lengths that change";
+/// Its version with a target.
+pub(super) const BENCH_2_SLO: &str = "slo";
+pub(super) const BENCH_4: &str = "bench-4";
 pub(super) const BENCH_6: &str = "bench-6, 8 threads on 2 CPUs";
-/// A big thread without a little one.
+pub(super) const FIGURE_1: &str = "figure 1";
+pub(super) const FIGURE_4: &str = "figure 4";
+pub(super) const FIGURE_5: &str = "figure 5, big threads' turns to a little one's";
+/// Big threads without little ones.
 pub(super) const ALONE: &str = "big alone";
 /// The best static window, and the feedback at the same target.
 pub(super) const OPT: &str = "opt";
 pub(super) const AGAINST_OPT: &str = "slo of opt";
-/// What Bench-6 compares with.
-const PEERS_6: [&str; 6] = ["std", "glibc", "parking_lot", "mcs-park", "futex-mutex", "manx"];
-/// A little epoch's critical sections, without waiting.
-const LITTLE_NS: f64 = super::run::SECTIONS as f64 * super::HOLD_NS as f64 * super::DILATION;
 
 /// The name of a case of Bench-3.
 pub(super) fn bench_3(long_percent: u64) -> String {
     format!("bench-3, {long_percent} % long epochs")
 }
 
+/// The name of a case of Bench-5.
+pub(super) fn bench_5(think_ns: u64) -> String {
+    format!("bench-5, {} between epochs", duration(think_ns))
+}
+
+/// The name of a case that has so many threads.
+pub(super) fn scaled(case: &str, threads: usize) -> String {
+    format!("{case}, {threads} thread{}", if threads == 1 { "" } else { "s" })
+}
+
 /// Draws tables and the picture, and judges the targets.
 pub fn conclude(report: &mut Report) {
-    let mut cases: Vec<String> = Vec::new();
-    for run in &report.runs {
-        if !cases.contains(&run.case) {
-            cases.push(run.case.clone());
-        }
-    }
     let pair_ns = middle(report, EPOCHS, "start and end", "pair_ns");
     if pair_ns.is_finite() {
         let text = format!("an epoch's start and end cost {} ns, nobody else running", three_digits(pair_ns));
         report.notes.push(text);
     }
-    for case in cases.iter().filter(|case| *case != EPOCHS) {
-        let table = table(report, case);
+    for case in cases(report).iter().filter(|case| *case != EPOCHS) {
+        let table = if case == BENCH_2 { by_part(report) } else { table(report, case) };
         report.tables.push(table);
+        few(report, case);
     }
     picture(report);
     let fifo = against_itself(report, BENCH_1, "mcs", "mcs, again", "epochs_per_s");
@@ -56,14 +65,22 @@ pub fn conclude(report: &mut Report) {
             format!("{BENCH_1}: at shfl-10's tail throughput can be {ceiling:.2} times its own at most");
         report.notes.push(text);
     }
-    verdict::judge(report, |target, report| {
-        let (figure, spread) = figure(report, &target.id, &fifo, &many)
-            .ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))?;
-        Ok((figure, spread.cloned()))
-    });
+    judge::judge(report, fifo, many);
 }
 
-fn variants(report: &Report, case: &str) -> Vec<String> {
+/// The cases, in the order in which they were measured.
+pub(super) fn cases(report: &Report) -> Vec<String> {
+    let mut cases: Vec<String> = Vec::new();
+    for run in &report.runs {
+        if !cases.contains(&run.case) {
+            cases.push(run.case.clone());
+        }
+    }
+    cases
+}
+
+/// A case's versions, in the order in which they were measured first.
+pub(super) fn variants(report: &Report, case: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for run in report.runs.iter().filter(|run| run.case == case) {
         if !names.contains(&run.variant) {
@@ -73,11 +90,38 @@ fn variants(report: &Report, case: &str) -> Vec<String> {
     names
 }
 
+/// Says which versions had too few little epochs.
+fn few(report: &mut Report, case: &str) {
+    let names: Vec<String> =
+        variants(report, case).into_iter().filter(|name| !enough(report, case, name)).collect();
+    if let Some(first) = names.first() {
+        let wanted = middle(report, case, first, "little_epochs_wanted");
+        report.notes.push(format!(
+            "{case}: fewer than {wanted} little epochs in a run of {}: these count for no target",
+            names.join(", ")
+        ));
+    }
+}
+
+fn number(value: f64) -> String {
+    if value.is_finite() { three_digits(value) } else { "-".into() }
+}
+
+fn time(value: f64) -> String {
+    if value.is_finite() { duration(value as u64) } else { "-".into() }
+}
+
+/// The fewest of a version's runs.
+fn least(report: &Report, case: &str, name: &str, figure: &str) -> f64 {
+    report.values(case, name, figure).into_iter().fold(f64::NAN, f64::min)
+}
+
 fn table(report: &Report, case: &str) -> Table {
     let headers = [
         "version",
         "runs []",
         "epochs",
+        "little epochs []",
         "slowest [x]",
         "dilation [x]",
         "SLO",
@@ -91,14 +135,13 @@ fn table(report: &Report, case: &str) -> Table {
     let mut table = Table::new(case, &headers);
     for name in variants(report, case) {
         let value = |figure: &str| middle(report, case, &name, figure);
-        let number = |value: f64| if value.is_finite() { three_digits(value) } else { "-".into() };
-        let time = |value: f64| if value.is_finite() { duration(value as u64) } else { "-".into() };
         for who in ["little", "big", "all"] {
             let first = |text: String| if who == "little" { text } else { String::new() };
             table.row([
                 first(name.clone()),
                 first(report.values(case, &name, "epochs_per_s").len().to_string()),
                 first(rate(value("epochs_per_s"))),
+                first(format!("{:.0}", least(report, case, &name, "little_epochs"))),
                 first(number(value("slowest_share"))),
                 first(number(value("dilation"))),
                 first(time(value("slo_ns"))),
@@ -114,8 +157,44 @@ fn table(report: &Report, case: &str) -> Table {
     table
 }
 
+/// Bench-2's table: each part of the course on its own.
+fn by_part(report: &Report) -> Table {
+    let headers = [
+        "version",
+        "length",
+        "epochs",
+        "little epochs []",
+        "SLO",
+        "little p50",
+        "little p99",
+        "little max",
+        "big p99",
+        "window",
+    ];
+    let mut table = Table::new(BENCH_2, &headers);
+    for name in variants(report, BENCH_2) {
+        for (at, part) in COURSE.iter().enumerate() {
+            let value = |figure: &str| middle(report, BENCH_2, &name, &format!("{}: {figure}", part.name));
+            let first = |text: String| if at == 0 { text } else { String::new() };
+            table.row([
+                first(name.clone()),
+                part.name.into(),
+                rate(value("epochs_per_s")),
+                number(value("little_epochs")),
+                first(time(middle(report, BENCH_2, &name, "slo_ns"))),
+                time(value("little_p50_ns")),
+                time(value("little_p99_ns")),
+                time(value("little_max_ns")),
+                time(value("big_p99_ns")),
+                time(value("window_ns")),
+            ]);
+        }
+    }
+    table
+}
+
 /// The sweep: `(slo_ns, name)`, in ascending order.
-fn sweep(report: &Report) -> Vec<(f64, String)> {
+pub(super) fn sweep(report: &Report) -> Vec<(f64, String)> {
     let of = |name: String| Some((middle(report, BENCH_1, &name, "slo_ns"), name));
     let mut sweep: Vec<(f64, String)> = variants(report, BENCH_1)
         .into_iter()
@@ -149,63 +228,4 @@ fn picture(report: &mut Report) {
     let picture = plot(&title, &series, 0..0, range);
     // The columns are targets here, not seconds.
     report.plots.push(picture.replace("  second", "     SLO"));
-}
-
-/// How many times its throughput can be reached at SHFL-PB10's tail: one little epoch in that time, and big ones in
-/// what is left of it, each as long as if there were no little ones.
-fn ceiling(report: &Report) -> Option<f64> {
-    let tail_ns = middle(report, BENCH_1, "shfl-10", "little_p99_ns");
-    let best = middle(report, BENCH_1, ALONE, "epochs_per_s");
-    let peer = middle(report, BENCH_1, "shfl-10", "epochs_per_s");
-    let big_ns = 1e9 / best;
-    let epochs = 1.0 + ((tail_ns - LITTLE_NS) / big_ns).max(0.0);
-    let ceiling = (epochs / tail_ns * 1e9).min(best) / peer;
-    ceiling.is_finite().then_some(ceiling)
-}
-
-/// The figure of a target by its id, and the spread that belongs to it; `None` if there is no such figure.
-fn figure<'a>(
-    report: &Report,
-    id: &str,
-    fifo: &'a Option<Spread>,
-    many: &'a Option<Spread>,
-) -> Option<(f64, Option<&'a Spread>)> {
-    let rate = |case: &str, name: &str| middle(report, case, name, "epochs_per_s");
-    let over = |mine: &str, peer: &str| rate(BENCH_1, mine) / rate(BENCH_1, peer);
-    // Only the sweep's own points: those at others' tails are for comparing throughput.
-    let points = || sweep(report).into_iter().filter(|(_, name)| !name.starts_with("slo of"));
-    let missed = || points().map(|(_, name)| middle(report, BENCH_1, &name, "missed_over_allowed"));
-    let p99 = || points().map(|(slo_ns, name)| middle(report, BENCH_1, &name, "little_p99_ns") / slo_ns);
-    // `NaN` where there is no point: `fold` over none would give an infinity, which is no figure either.
-    let opt = |case: &str| rate(case, AGAINST_OPT) / rate(case, OPT);
-    let figure = match id {
-        "asl-missed-least" => (missed().fold(f64::INFINITY, f64::min), None),
-        "asl-missed-most" => (missed().fold(f64::NEG_INFINITY, f64::max), None),
-        "asl-p99-least" => (p99().fold(f64::INFINITY, f64::min), None),
-        "asl-p99-most" => (p99().fold(f64::NEG_INFINITY, f64::max), None),
-        "asl-max-mcs" => (over("asl max", "mcs"), fifo.as_ref()),
-        "asl-max-std" => (over("asl max", "std").min(over("asl max", "parking_lot")), fifo.as_ref()),
-        "asl-shfl" => {
-            (over("slo of shfl-10", "shfl-10") / ceiling(report).unwrap_or(f64::NAN), fifo.as_ref())
-        }
-        "asl-tas" => (over("slo of tas", "tas"), fifo.as_ref()),
-        "asl-zero" => (over("asl 0", "mcs"), fifo.as_ref()),
-        "asl-opt-1" => (opt(BENCH_1), fifo.as_ref()),
-        "asl-opt-3" => {
-            let all = super::LONG_PERCENT.map(|percent| opt(&bench_3(percent)));
-            (all.into_iter().fold(f64::INFINITY, f64::min), fifo.as_ref())
-        }
-        "asl-epoch" => (middle(report, EPOCHS, "start and end", "pair_ns"), None),
-        "asl-epoch-bytes" => (middle(report, EPOCHS, "start and end", "record_bytes"), None),
-        "asl-many-throughput" => {
-            let peers = PEERS_6.map(|name| rate(BENCH_6, name));
-            (rate(BENCH_6, "asl(futex-mutex)") / peers.into_iter().fold(f64::NAN, f64::max), many.as_ref())
-        }
-        "asl-many-p999" => {
-            let of = |figure: &str| middle(report, BENCH_6, "asl(futex-mutex)", figure);
-            (of("little_p999_ns") / of("slo_ns"), None)
-        }
-        _ => return None,
-    };
-    Some(figure)
 }

@@ -1,6 +1,6 @@
 //! One run: big and little threads, their epochs, and what is recorded of them.
 //!
-//! An epoch is four critical sections over two locks, 16 cache lines each (the paper's Bench-1). The machine's
+//! An epoch is some critical sections over one lock or two, each of which touches some cache lines ([`Work`]). The machine's
 //! cores are alike; a little thread takes [`Run::dilation`] times as long for each section and for the time between
 //! epochs. That is a time on the clock, the lines included, and what came of it is measured.
 //!
@@ -22,14 +22,14 @@ use manx::slo::{self, Percentile};
 use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
 use report::Histogram;
 
+use super::length::{Dice, Length};
 use super::lock::{Measured, Peer};
+use super::timeline::{Recorder, Timeline};
 
-/// Locks of a run.
-const LOCKS: usize = 2;
-/// Critical sections of an epoch.
-pub const SECTIONS: usize = 4;
-/// Lines that a section touches: 64 in an epoch.
-const LINES: usize = 16;
+/// Locks of a run, critical sections of an epoch, and cache lines of a section: at most.
+const LOCKS_MAX: usize = 2;
+const SECTIONS_MAX: usize = 4;
+const LINES_MAX: usize = 64;
 /// The longest window.
 pub const WINDOW_NS_MAX: u64 = manx::lock::reorderable::WINDOW_NS_MAX;
 /// The one kind of epoch.
@@ -42,6 +42,13 @@ const LOOK: Duration = Duration::from_millis(5);
 pub enum Window {
     /// Always so long; no epochs are begun.
     Fixed(u64),
+    /// Always so long, one for epochs of the usual length and one for longer ones; no epochs are begun.
+    ByLength {
+        /// Of the usual ones.
+        short_ns: u64,
+        /// Of longer ones.
+        long_ns: u64,
+    },
     /// Of an epoch, as [`manx::slo`] finds: epochs of up to `ns`, so many of a hundred as the percentile says.
     Slo {
         /// How late an epoch may end.
@@ -51,36 +58,49 @@ pub enum Window {
     },
 }
 
-/// Epochs of two lengths, mixed.
+/// What an epoch is.
 #[derive(Clone, Copy, Debug)]
-pub struct Mix {
-    /// How many of a hundred are long.
-    pub long_percent: u64,
-    /// How many times as long.
-    pub times: u64,
+pub struct Work {
+    /// Critical sections, up to 4.
+    pub sections: usize,
+    /// Locks, which the sections take in turn: 1 or 2.
+    pub locks: usize,
+    /// Cache lines that a section touches, up to 64.
+    pub lines: usize,
+    /// A section's time on a big core.
+    pub hold_ns: u64,
 }
 
 /// What a run is.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// How many threads: every second one is little.
+    /// How many threads.
     pub threads: usize,
-    /// The CPUs, dealt to the threads in turn: little threads have the second one of each two.
+    /// So many of them are big, the first ones; otherwise every second one is little.
+    pub first_big: Option<usize>,
+    /// The CPUs, dealt to the threads in turn.
     pub cpus: Vec<usize>,
+    /// Threads stay on the CPU that they are dealt; otherwise they go where the kernel lets them, and are little or big
+    /// wherever they are.
+    pub pinned: bool,
     /// How many times as long a little thread takes.
     pub dilation: f64,
-    /// A section's time on a big core.
-    pub hold_ns: u64,
+    /// What an epoch is.
+    pub work: Work,
     /// The time between epochs on a big core.
     pub think_ns: u64,
-    /// Long epochs among short ones.
-    pub mix: Option<Mix>,
+    /// How long epochs are.
+    pub length: Length,
     /// What little threads are told.
     pub window: Window,
     /// The time that is measured; before it a fifth of that is warm-up.
     pub time: Duration,
-    /// It is gone on for up to ten times the time until little threads have made so many epochs.
+    /// It is gone on with until little threads have made so many epochs,
     pub little_epochs: u64,
+    /// for so much longer at most.
+    pub limit: Duration,
+    /// So many slices of the time are recorded one by one.
+    pub slices: Option<usize>,
 }
 
 /// What was measured.
@@ -100,6 +120,8 @@ pub struct Measurement {
     pub dilation: f64,
     /// The mean of the little threads' windows when they ended.
     pub window_ns: f64,
+    /// What it was like from one moment to the next.
+    pub timeline: Option<Timeline>,
 }
 
 #[repr(align(128))]
@@ -110,7 +132,7 @@ struct Line(u64);
 
 struct Shared<P> {
     lock: Padded<P>,
-    lines: UnsafeCell<[[Line; LINES]; SECTIONS / LOCKS]>,
+    lines: UnsafeCell<[[Line; LINES_MAX]; SECTIONS_MAX]>,
 }
 
 // SAFETY: the lines are only touched by who holds the lock (Invariant 1).
@@ -126,6 +148,7 @@ struct Record {
     sections_ticks: u64,
     sections: u64,
     window_ns: u64,
+    recorder: Option<Recorder>,
 }
 
 const WARM_UP: u8 = 0;
@@ -135,6 +158,8 @@ const OVER: u8 = 2;
 /// What threads see of each other beside the locks.
 struct Course {
     phase: AtomicU8,
+    /// When the measured time began; written before the phase says so.
+    begun_ticks: AtomicU64,
     little_epochs: Padded<AtomicU64>,
     ready: Barrier,
 }
@@ -143,12 +168,16 @@ impl Measured for &Run {
     type Output = Result<Measurement, String>;
 
     fn with<P: Peer>(self) -> Self::Output {
-        let shared: [Shared<P>; LOCKS] = std::array::from_fn(|_| Shared {
+        let work = self.work;
+        assert!((1..=LOCKS_MAX).contains(&work.locks) && (1..=SECTIONS_MAX).contains(&work.sections));
+        assert!(work.lines <= LINES_MAX);
+        let shared: [Shared<P>; LOCKS_MAX] = std::array::from_fn(|_| Shared {
             lock: Padded(P::new()),
             lines: UnsafeCell::new(std::array::from_fn(|_| std::array::from_fn(|_| Line(0)))),
         });
         let course = Course {
             phase: AtomicU8::new(WARM_UP),
+            begun_ticks: AtomicU64::new(0),
             little_epochs: Padded(AtomicU64::new(0)),
             ready: Barrier::new(self.threads + 1),
         };
@@ -157,7 +186,8 @@ impl Measured for &Run {
                 .map(|index| {
                     let (course, shared) = (&course, &shared);
                     scope.spawn(move || {
-                        let placed = stay_on(self.cpus[index % self.cpus.len()]);
+                        let cpu = self.cpus[index % self.cpus.len()];
+                        let placed = if self.pinned { stay_on(cpu) } else { Ok(()) };
                         course.ready.wait();
                         placed.map(|()| self.thread(index, shared, course))
                     })
@@ -171,13 +201,14 @@ impl Measured for &Run {
                 .collect::<Result<Vec<Record>, String>>()
         })?;
         let made: u64 = records.iter().map(|record| record.made).sum();
-        for shared in shared {
-            let lines = shared.lines.into_inner();
-            if let Some(wrong) = lines.iter().flatten().find(|line| line.0 != made) {
+        let lines = shared.map(|shared| shared.lines.into_inner());
+        for section in 0..work.sections {
+            let lines = &lines[section % work.locks][section / work.locks][..work.lines];
+            if let Some(wrong) = lines.iter().find(|line| line.0 != made) {
                 return Err(format!("the lock does not exclude: {} of {made} sections counted", wrong.0));
             }
         }
-        Ok(self.summarise(&records))
+        Ok(self.summarise(records))
     }
 }
 
@@ -185,25 +216,34 @@ impl Run {
     /// Lets the threads warm up, measures, and ends it.
     fn conduct(&self, course: &Course) {
         thread::sleep(self.time / 5);
-        // Relaxed: threads read nothing else by it, and are joined in the end.
-        course.phase.store(MEASURE, Ordering::Relaxed);
+        // Relaxed: published by the phase.
+        course.begun_ticks.store(ticks(), Ordering::Relaxed);
+        // Release: pairs with the acquire load of a thread that then reads when it began.
+        course.phase.store(MEASURE, Ordering::Release);
         thread::sleep(self.time);
-        let limit = Instant::now() + self.time * 9;
-        let wanted = if self.threads > 1 { self.little_epochs } else { 0 };
+        let limit = Instant::now() + self.limit;
+        let wanted = if (0..self.threads).any(|index| self.little(index)) { self.little_epochs } else { 0 };
         while course.little_epochs.0.load(Ordering::Relaxed) < wanted && Instant::now() < limit {
             if crate::interrupt::requested() {
                 break;
             }
             thread::sleep(LOOK);
         }
+        // Relaxed: threads read nothing else by it, and are joined in the end.
         course.phase.store(OVER, Ordering::Relaxed);
     }
 
-    fn thread<P: Peer>(&self, index: usize, shared: &[Shared<P>; LOCKS], course: &Course) -> Record {
-        let little = index % 2 == 1;
+    /// Whether a thread is little.
+    fn little(&self, index: usize) -> bool {
+        self.first_big.map_or(index % 2 == 1, |big| index >= big)
+    }
+
+    fn thread<P: Peer>(&self, index: usize, shared: &[Shared<P>; LOCKS_MAX], course: &Course) -> Record {
+        let little = self.little(index);
+        let work = self.work;
         set_class_of_this_thread(Some(if little { Class::Little } else { Class::Big }));
         let factor = if little { self.dilation } else { 1.0 };
-        let hold_ticks = ns_to_ticks((self.hold_ns as f64 * factor) as u64);
+        let hold_ticks = ns_to_ticks((work.hold_ns as f64 * factor) as u64);
         let think_ticks = ns_to_ticks((self.think_ns as f64 * factor) as u64);
         let mut record = Record {
             little,
@@ -214,31 +254,42 @@ impl Run {
             sections_ticks: 0,
             sections: 0,
             window_ns: 0,
+            recorder: None,
         };
-        let (mut begun, mut dice) = (None, index as u64 + 1);
+        let time_ticks = ns_to_ticks(self.time.as_nanos() as u64).max(1);
+        let (mut begun, mut begun_ticks, mut dice) = (None, None, Dice::of_thread(index));
         loop {
-            match (course.phase.load(Ordering::Relaxed), begun) {
+            // Acquire: whoever sees that it is measured also sees since when.
+            match (course.phase.load(Ordering::Acquire), begun) {
                 (OVER, _) => break,
-                (MEASURE, None) => begun = Some(Instant::now()),
+                (MEASURE, None) => {
+                    begun = Some(Instant::now());
+                    // Relaxed: ordered by the phase.
+                    begun_ticks = Some(course.begun_ticks.load(Ordering::Relaxed));
+                    record.recorder = self.slices.map(|slices| Recorder::new(time_ticks / slices as u64));
+                }
                 _ => {}
             }
-            let times =
-                self.mix.map_or(1, |mix| if throw(&mut dice) < mix.long_percent { mix.times } else { 1 });
+            let share = || begun_ticks.map_or(0.0, |begun| since(begun, ticks()) as f64 / time_ticks as f64);
+            let times = self.length.next(share, &mut dice);
             let window_ns = match self.window {
                 Window::Fixed(ns) => little.then_some(ns),
+                Window::ByLength { short_ns, long_ns } => {
+                    little.then_some(if times == 1 { short_ns } else { long_ns })
+                }
                 Window::Slo { .. } => None,
             };
             if let Window::Slo { .. } = self.window {
                 slo::start(EPOCH);
             }
             let (start, mut held_ticks) = (ticks(), 0);
-            for section in 0..SECTIONS {
-                let shared = &shared[section % LOCKS];
+            for section in 0..work.sections {
+                let shared = &shared[section % work.locks];
                 shared.lock.0.with(window_ns, || {
                     let from = ticks();
                     // SAFETY: this thread holds the lock (Invariant 1).
-                    let lines = unsafe { &mut (&mut *shared.lines.get())[section / LOCKS] };
-                    lines.iter_mut().for_each(|line| *black_box(&mut line.0) += 1);
+                    let lines = unsafe { &mut (&mut *shared.lines.get())[section / work.locks] };
+                    lines[..work.lines].iter_mut().for_each(|line| *black_box(&mut line.0) += 1);
                     held_ticks += burn_until(from, hold_ticks * times);
                 });
             }
@@ -254,7 +305,10 @@ impl Run {
                 record.latencies.record(latency_ns);
                 record.missed += u64::from(missed);
                 record.sections_ticks += held_ticks / times;
-                record.sections += SECTIONS as u64;
+                record.sections += work.sections as u64;
+                if let (Some(recorder), Some(begun)) = (&mut record.recorder, begun_ticks) {
+                    recorder.record(since(begun, end), latency_ns, || self.window_ns_now());
+                }
                 if little {
                     course.little_epochs.0.fetch_add(1, Ordering::Relaxed);
                 }
@@ -262,21 +316,34 @@ impl Run {
             burn_until(end, think_ticks);
         }
         record.elapsed = begun.map_or(Duration::ZERO, |begun| begun.elapsed());
-        if let Window::Slo { .. } = self.window {
-            // The window that the next epoch would have.
-            slo::start(EPOCH);
-            record.window_ns = slo::window_ns().unwrap_or(0);
-            slo::abandon(EPOCH);
-        }
+        record.window_ns = self.window_ns_now();
         record
     }
 
-    fn summarise(&self, records: &[Record]) -> Measurement {
+    /// The window that the calling thread's next epoch would have.
+    fn window_ns_now(&self) -> u64 {
+        match self.window {
+            Window::Fixed(ns) | Window::ByLength { long_ns: ns, .. } => ns,
+            Window::Slo { .. } => {
+                slo::start(EPOCH);
+                let window_ns = slo::window_ns().unwrap_or(0);
+                slo::abandon(EPOCH);
+                window_ns
+            }
+        }
+    }
+
+    fn summarise(&self, mut records: Vec<Record>) -> Measurement {
+        let timeline = self.slices.map(|slices| {
+            let of = |record: &mut Record| Some((record.little, record.recorder.take()?));
+            let threads = records.iter_mut().filter_map(of).collect();
+            Timeline::of(threads, self.length.phases(), slices, self.time.as_secs_f64())
+        });
         let seconds = records.iter().map(|record| record.elapsed.as_secs_f64()).fold(0.0, f64::max);
         let counts = || records.iter().map(|record| record.latencies.count());
         let total: u64 = counts().sum();
         let (mut big, mut little) = (Histogram::new(), Histogram::new());
-        for record in records {
+        for record in &records {
             if record.little { little.merge(&record.latencies) } else { big.merge(&record.latencies) }
         }
         let of = |wanted: bool| records.iter().filter(move |record| record.little == wanted);
@@ -286,23 +353,21 @@ impl Run {
         };
         let littles = of(true).count().max(1) as f64;
         Measurement {
-            epochs_per_s: total as f64 / seconds,
+            epochs_per_s: if total == 0 { 0.0 } else { total as f64 / seconds },
             missed: records.iter().map(|record| record.missed).sum(),
             slowest_share: counts().min().unwrap_or(0) as f64 * records.len() as f64 / total as f64,
             dilation: section(true) / section(false),
             window_ns: of(true).map(|record| record.window_ns as f64).sum::<f64>() / littles,
             big,
             little,
+            timeline,
         }
     }
 }
 
-/// A number below 100, from a sequence that is the same in every run (Marsaglia's xorshift).
-fn throw(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    (*state >> 33) % 100
+/// Ticks from one moment to the other, on whichever CPU each was read; none if counters are apart by more than that.
+fn since(begun: u64, now: u64) -> u64 {
+    now.saturating_sub(begun)
 }
 
 /// Burns CPU until `length` ticks have passed since `from`; returns how many have.

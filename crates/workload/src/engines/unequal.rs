@@ -18,7 +18,7 @@
 //! 2. Each operation counts in the class of its thread, and no figure is of all threads alone.
 
 mod conclude;
-mod draw;
+pub(crate) mod draw;
 
 pub use conclude::conclude;
 pub use draw::draw;

@@ -159,6 +159,7 @@ pub fn chart(profile: &Profile, conclusion: &Conclusion) -> Chart {
     Chart {
         title: command(&profile.sweep.program),
         name: "SLO (FIFO and without Manx: at their own latency)".into(),
+        logarithmic: true,
         label: duration,
         panels: vec![
             Panel { name: format!("{name} latency"), logarithmic: true, label: duration, series: tails },

@@ -13,9 +13,9 @@ use report::chart::{Chart, Panel, Series};
 use report::{Counts, Histogram, Report, figure};
 
 /// The classes of threads, and their colours.
-const CLASSES: [(&str, u32, &str); 3] =
+pub(crate) const CLASSES: [(&str, u32, &str); 3] =
     [("big", 0x1f_77_b4, "big_"), ("little", 0xd6_27_28, "little_"), ("all", 0x2c_a0_2c, "")];
-const GREY: u32 = 0x88_88_88;
+pub(crate) const GREY: u32 = 0x88_88_88;
 const ORANGE: u32 = 0xe6_7e_00;
 /// A curve has at most about so many points.
 const POINTS: f64 = 250.0;
@@ -30,15 +30,15 @@ pub fn draw(report: &Report, subjects: &[&'static Subject]) -> Vec<(String, Char
     charts
 }
 
-fn duration(ns: f64) -> String {
+pub(crate) fn duration(ns: f64) -> String {
     figure::duration(ns.round() as u64)
 }
 
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-fn line(name: &str, colour: u32, points: Vec<(f64, f64)>) -> Series {
+pub(crate) fn line(name: &str, colour: u32, points: Vec<(f64, f64)>) -> Series {
     Series { name: name.into(), colour, line: true, dots: false, points }
 }
 
@@ -63,7 +63,13 @@ fn cumulative(report: &Report, subject: &Subject) -> Option<Chart> {
         panels.push(Panel { name: version, logarithmic: false, label: percent, series });
     }
     let title = format!("{}: share of operations that took at most so long", subject.words);
-    (!panels.is_empty()).then(|| Chart { title, name: "latency".into(), label: duration, panels })
+    (!panels.is_empty()).then(|| Chart {
+        title,
+        name: "latency".into(),
+        logarithmic: true,
+        label: duration,
+        panels,
+    })
 }
 
 /// All rounds of a version together, by class.
@@ -79,7 +85,7 @@ fn histograms(report: &Report, case: &str, version: &str) -> Option<[Histogram; 
 }
 
 /// A histogram as points, far enough apart to be told from each other.
-fn curve(histogram: &Histogram) -> Vec<(f64, f64)> {
+pub(crate) fn curve(histogram: &Histogram) -> Vec<(f64, f64)> {
     let counts = Counts::from(histogram);
     let (mut points, mut below, mut drawn) = (Vec::new(), 0, f64::NEG_INFINITY);
     for (value_ns, count) in counts.counts {
@@ -124,6 +130,7 @@ fn sweep(report: &Report, subject: &Subject) -> Option<Chart> {
     Some(Chart {
         title: subject.words.into(),
         name: "target (glibc: at its little threads' own p99)".into(),
+        logarithmic: true,
         label: duration,
         panels: vec![
             Panel { name: "p99".into(), logarithmic: true, label: duration, series: tails },

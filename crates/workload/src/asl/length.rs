@@ -1,0 +1,114 @@
+//! How long epochs are: all alike, two lengths mixed, or a course that changes over a run.
+//!
+//! A length is a factor: so many times a section's time. Threads throw dice of their own, the same in every run.
+
+/// How long the epochs of a run are.
+#[derive(Clone, Debug)]
+pub enum Length {
+    /// All of them so many times the usual one.
+    Times(u64),
+    /// Some of them are longer.
+    Mixed {
+        /// How many of a hundred are long.
+        long_percent: u64,
+        /// How many times as long.
+        times: u64,
+    },
+    /// Another length in each part of the measured time; before it that of the first part.
+    Course(&'static [Phase]),
+}
+
+/// A part of a course.
+#[derive(Clone, Copy, Debug)]
+pub struct Phase {
+    /// What it is called.
+    pub name: &'static str,
+    /// Which share of the measured time is over when it ends; the last one ends with the run.
+    pub until: f64,
+    /// The lengths that there are in it, one as often as the other.
+    pub times: (u64, u64),
+}
+
+impl Length {
+    /// The length of the next epoch, that begins after this share of the measured time.
+    pub fn next(&self, share: impl FnOnce() -> f64, dice: &mut Dice) -> u64 {
+        match self {
+            Length::Times(times) => *times,
+            Length::Mixed { long_percent, times } => {
+                if dice.below(100) < *long_percent {
+                    *times
+                } else {
+                    1
+                }
+            }
+            Length::Course(phases) => {
+                let (least, most) = phases[phase(phases, share())].times;
+                least + dice.below(most - least + 1)
+            }
+        }
+    }
+
+    /// The parts of a course; a run of one length has none.
+    pub fn phases(&self) -> &'static [Phase] {
+        match self {
+            Length::Course(phases) => phases,
+            _ => &[],
+        }
+    }
+}
+
+/// The part that is on after this share of the time.
+pub fn phase(phases: &[Phase], share: f64) -> usize {
+    let over = phases.iter().take_while(|phase| phase.until <= share).count();
+    over.min(phases.len() - 1)
+}
+
+/// A thread's dice: Marsaglia's xorshift.
+#[derive(Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// Those of a thread.
+    pub fn of_thread(index: usize) -> Dice {
+        Dice(index as u64 + 1)
+    }
+
+    /// A number below this one.
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) % limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COURSE: &[Phase] = &[
+        Phase { name: "short", until: 0.5, times: (1, 1) },
+        Phase { name: "any", until: 0.75, times: (2, 9) },
+        Phase { name: "long", until: 1.0, times: (100, 100) },
+    ];
+
+    #[test]
+    fn a_course_has_the_length_of_its_part_and_ends_with_the_last() {
+        let mut dice = Dice::of_thread(0);
+        let length = Length::Course(COURSE);
+        let mut at = |share: f64| length.next(|| share, &mut dice);
+        assert_eq!((at(0.0), at(0.49), at(0.75), at(0.99), at(1.5)), (1, 1, 100, 100, 100));
+        let any: Vec<u64> = (0..1000).map(|_| at(0.5)).collect();
+        assert_eq!((any.iter().min(), any.iter().max()), (Some(&2), Some(&9)));
+    }
+
+    #[test]
+    fn so_many_of_a_hundred_are_long() {
+        for (long_percent, least, most) in [(0, 0, 0), (25, 2200, 2800), (100, 10_000, 10_000)] {
+            let mut dice = Dice::of_thread(3);
+            let length = Length::Mixed { long_percent, times: 7 };
+            let long = (0..10_000).filter(|_| length.next(|| 0.0, &mut dice) == 7).count();
+            assert!((least..=most).contains(&long), "{long} of 10,000 at {long_percent} %");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! More and more threads at one lock, big ones first: Bench-4, figures 1 and 4; and less and less use of it: Bench-5.
+//!
+//! Half of the CPUs are big. With two of them scalability has two points, which says nothing about more.
+
+use super::lock::Lock;
+use super::run::{Run, WINDOW_NS_MAX, Window, Work};
+use super::{Plan, Variant, conclude};
+use crate::error::Error;
+use crate::harness::Bench;
+use manx::slo::Percentile;
+
+/// What a section takes on a big core for each cache line that it touches.
+const LINE_NS: u64 = 58;
+/// Lines in figure 1, in figure 4 and Bench-4, and in Bench-5.
+const FEW_LINES: usize = 4;
+const MANY_LINES: usize = 64;
+const PAIR_LINES: usize = 2;
+/// The least time of a section, below which a little thread would be held up by its lines alone.
+const HOLD_NS_MIN: u64 = 250;
+/// Time between epochs in Bench-5.
+pub(super) const THINKS_NS: [u64; 5] = [10, 100, 1_000, 10_000, 100_000];
+
+/// One section, one lock.
+fn work(lines: usize) -> Work {
+    Work { sections: 1, locks: 1, lines, hold_ns: (lines as u64 * LINE_NS).max(HOLD_NS_MIN) }
+}
+
+impl Plan {
+    /// All CPUs, the big half of them first.
+    fn all(&self, work: Work) -> Run {
+        let cpus = self.cpus.clone();
+        Run { threads: cpus.len(), first_big: Some(cpus.len().div_ceil(2)), cpus, work, ..self.run.clone() }
+    }
+
+    /// Figures 1 and 4.
+    pub(super) fn figure_1(&self, bench: &mut Bench) -> Result<(), Error> {
+        let variants = [Lock::Mcs, Lock::Tas].map(Variant::plain);
+        self.scale(bench, conclude::FIGURE_1, &self.all(work(FEW_LINES)), &variants)
+    }
+
+    pub(super) fn figure_4(&self, bench: &mut Bench) -> Result<(), Error> {
+        let variants = [Lock::Mcs, Lock::Tas].map(Variant::plain);
+        self.scale(bench, conclude::FIGURE_4, &self.all(work(MANY_LINES)), &variants)
+    }
+
+    /// Bench-4.
+    pub(super) fn scalability(&self, bench: &mut Bench) -> Result<(), Error> {
+        let run = self.all(work(MANY_LINES));
+        let tas_ns = self.little_p99_ns(&run, Lock::Tas)?;
+        let peers = [
+            Lock::Std,
+            Lock::Glibc,
+            Lock::ParkingLot,
+            Lock::Tas,
+            Lock::Ticket,
+            Lock::Mcs,
+            Lock::McsPark,
+            Lock::Shfl10,
+        ];
+        let mut variants: Vec<Variant> = peers.map(Variant::plain).into();
+        variants.push(Variant::slo("asl 0", Lock::AslMcs, 0, Percentile::P99));
+        variants.push(Variant::slo("slo of tas", Lock::AslMcs, tas_ns, Percentile::P99));
+        variants.push(Variant::named("asl max", Lock::AslMcs, Window::Fixed(WINDOW_NS_MAX)));
+        self.scale(bench, conclude::BENCH_4, &run, &variants)
+    }
+
+    fn scale(&self, bench: &mut Bench, case: &str, all: &Run, variants: &[Variant]) -> Result<(), Error> {
+        bench.note(format!(
+            "{case}: of {} CPUs {} are big, and threads have these first{}",
+            all.threads,
+            all.threads.div_ceil(2),
+            if all.threads < 4 { "; so few CPUs say nothing about scalability" } else { "" },
+        ));
+        for threads in 1..=all.threads {
+            let run = Run { threads, ..all.clone() };
+            self.compare(bench, &conclude::scaled(case, threads), &run, variants)?;
+        }
+        Ok(())
+    }
+
+    /// Bench-5.
+    pub(super) fn contention(&self, bench: &mut Bench) -> Result<(), Error> {
+        let peers = [
+            Lock::Std,
+            Lock::Glibc,
+            Lock::ParkingLot,
+            Lock::Tas,
+            Lock::Ticket,
+            Lock::Mcs,
+            Lock::McsPark,
+            Lock::Shfl10,
+        ];
+        let mut variants: Vec<Variant> = peers.map(Variant::plain).into();
+        variants.push(Variant { threads: Some(self.cpus.len().div_ceil(2)), ..Variant::alone() });
+        variants.push(Variant::named("asl max", Lock::AslMcs, Window::Fixed(WINDOW_NS_MAX)));
+        let step = if self.setup.quick { THINKS_NS.len() - 1 } else { 1 };
+        for think_ns in THINKS_NS.into_iter().step_by(step) {
+            let run = Run { think_ns, ..self.all(work(PAIR_LINES)) };
+            self.compare(bench, &conclude::bench_5(think_ns), &run, &variants)?;
+        }
+        Ok(())
+    }
+}
