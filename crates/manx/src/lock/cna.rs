@@ -37,7 +37,8 @@
 //!    written once to its `next` by whoever found it in `tail`; every other link is written by the holder.
 //! 3. The holder changes the `next` of another place only if that one is not the last of the main queue: it has seen
 //!    the place behind it, or has itself just made it the last, before anybody could find it in `tail`.
-//! 4. A place's `side` is its owner's until it is linked in; from then on the holder's, whoever that is.
+//! 4. A place's `side` is its owner's until it is linked in; from then on the holder's, whoever that is. It is
+//!    [`Side::NONE`] when it is lent and when it is given back.
 //! 5. Nobody in the second queue is of the holder's node: those before the first one of that node are moved, and when
 //!    the holder's node changes the second queue goes back.
 //! 6. Each waiter is in one of the queues until it is told, once, by the holder that leaves.
@@ -119,8 +120,9 @@ impl<const LOCAL: u32> Cna<LOCAL> {
     }
 
     /// Waits behind the place that was the last.
+    #[inline(never)]
     fn wait_behind(&self, before: NonNull<Node>, node: NonNull<Node>) {
-        let home = numa_node();
+        let home = known_node();
         // SAFETY: lent to this thread.
         let place = unsafe { node.as_ref() };
         // SAFETY: by Invariant 4, before it is linked in.
@@ -148,31 +150,44 @@ impl<const LOCAL: u32> Cna<LOCAL> {
     /// The second queue becomes the main one, if nobody else is in that; returns whether it did, or the lock is
     /// free.
     #[inline]
-    fn leave_alone(&self, own: *mut Node, side: Side) -> bool {
+    fn leave_alone(&self, own: &Node) -> bool {
+        // SAFETY: by Invariant 4 the holder's.
+        let (first, last) = own.side.with(|side| unsafe { ((*side).first, (*side).last) });
+        let own = ptr::from_ref(own).cast_mut();
         // Release as in the module's text. A failure learns nothing that `next` does not say.
-        if self.tail.compare_exchange(own, side.last, Ordering::Release, Ordering::Relaxed).is_err() {
+        if self.tail.compare_exchange(own, last, Ordering::Release, Ordering::Relaxed).is_err() {
             return false;
         }
-        if let Some(first) = NonNull::new(side.first) {
+        if let Some(first) = NonNull::new(first) {
             // SAFETY: the first of all that wait; it is the first of the main queue now.
             unsafe { Self::pass(first, 0, ptr::null_mut(), ptr::null_mut()) };
         }
         true
     }
 
-    /// The lock goes to somebody; `behind` is next in the main queue.
-    #[inline]
-    fn leave_to(&self, behind: NonNull<Node>, side: &mut Side) {
+    /// The lock goes to somebody; `behind` is next in the main queue, or null if that one has not yet said where it
+    /// stands.
+    #[inline(never)]
+    fn leave_to(&self, own: &Node, mut behind: *mut Node) {
+        if behind.is_null() {
+            Spin.until(|| {
+                behind = own.next.load(Ordering::Acquire);
+                !behind.is_null()
+            });
+        }
+        let Some(behind) = NonNull::new(behind) else { return };
+        // SAFETY: by Invariant 4 the holder's.
+        let mut side = own.side.with(|side| unsafe { *side });
         if side.home == UNKNOWN {
-            side.home = numa_node();
+            side.home = known_node();
         }
         // SAFETY: behind the holder (Invariant 4).
         let near = unsafe { home_of(behind) } == side.home;
         if near && side.first.is_null() {
             // SAFETY: it waits. It is the first of all.
-            unsafe { Self::pass(behind, 0, side.first, side.last) };
+            unsafe { Self::pass(behind, 0, ptr::null_mut(), ptr::null_mut()) };
         } else {
-            self.choose(behind, near, side);
+            self.choose(behind, near, &mut side);
         }
     }
 
@@ -198,6 +213,11 @@ impl<const LOCAL: u32> Cna<LOCAL> {
             unsafe { Self::pass(behind, 0, nobody, nobody) };
         }
     }
+}
+
+/// Where the calling thread is: a number of a node, and never [`UNKNOWN`].
+fn known_node() -> u32 {
+    numa_node().min(UNKNOWN - 1)
 }
 
 /// Where the owner of a place is.
@@ -247,7 +267,7 @@ unsafe impl<const LOCAL: u32> RawLock for Cna<LOCAL> {
 
     #[inline]
     fn lock(&self) -> QueueHeld {
-        let node = lend();
+        let node = node::lend();
         let before = self.tail.swap(node.as_ptr(), Ordering::AcqRel);
         if let Some(before) = NonNull::new(before) {
             self.wait_behind(before, node);
@@ -260,7 +280,7 @@ unsafe impl<const LOCAL: u32> RawLock for Cna<LOCAL> {
         if self.is_locked() {
             return None;
         }
-        let (node, nobody) = (lend(), ptr::null_mut());
+        let (node, nobody) = (node::lend(), ptr::null_mut());
         let taken =
             self.tail.compare_exchange(nobody, node.as_ptr(), Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if taken {
@@ -276,21 +296,17 @@ unsafe impl<const LOCAL: u32> RawLock for Cna<LOCAL> {
         let node = held.into_node();
         // SAFETY: lent to the caller, who holds the lock (Invariant 1).
         let place = unsafe { node.as_ref() };
-        // SAFETY: by Invariant 4.
-        let mut side = place.side.with(|side| unsafe { *side });
-        let mut behind = place.next.load(Ordering::Acquire);
-        if !(behind.is_null() && self.leave_alone(node.as_ptr(), side)) {
-            if behind.is_null() {
-                // Somebody has arrived and not yet said where it stands.
-                Spin.until(|| {
-                    behind = place.next.load(Ordering::Acquire);
-                    !behind.is_null()
-                });
-            }
-            if let Some(behind) = NonNull::new(behind) {
-                self.leave_to(behind, &mut side);
-            }
+        let behind = place.next.load(Ordering::Acquire);
+        if !(behind.is_null() && self.leave_alone(place)) {
+            self.leave_to(place, behind);
         }
+        place.side.with_mut(|side| {
+            // SAFETY: by Invariant 4, as long as it is not given back.
+            if unsafe { (*side).home } != UNKNOWN {
+                // SAFETY: as above.
+                unsafe { *side = Side::NONE };
+            }
+        });
         // SAFETY: lent by `lock`; it has left the queue, and who came behind it has been seen, if anybody did.
         unsafe { node::give_back(node) };
     }
@@ -299,15 +315,6 @@ unsafe impl<const LOCAL: u32> RawLock for Cna<LOCAL> {
     fn is_locked(&self) -> bool {
         !self.tail.load(Ordering::Relaxed).is_null()
     }
-}
-
-/// A place of which nothing is known.
-#[inline]
-fn lend() -> NonNull<Node> {
-    let node = node::lend();
-    // SAFETY: just lent (Invariant 4).
-    unsafe { node.as_ref() }.side.with_mut(|side| unsafe { *side = Side::NONE });
-    node
 }
 
 #[cfg(test)]
@@ -402,6 +409,7 @@ mod tests {
     fn one_node_alone_is_served_in_the_order_of_arrival() {
         assert_eq!(order::<64>(&[0; 6]), [0, 1, 2, 3, 4, 5]);
         assert_eq!(order::<64>(&[3; 6]), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(order::<64>(&[u32::MAX, 0, u32::MAX]), [1, 0, 2], "whatever a node's number is");
     }
 
     proptest! {

@@ -39,7 +39,8 @@ pub(super) struct Node {
     pub(super) state: AtomicU32,
     /// The next one in the free list. Used by the owner only.
     free: Cell<*mut Node>,
-    /// What a lock keeps here whose holders pass more on than the lock; any value when lent.
+    /// What a lock keeps here whose holders pass more on than the lock. [`Side::NONE`] when lent; who changes it
+    /// puts that back.
     pub(super) side: UnsafeCell<Side>,
 }
 
