@@ -132,3 +132,43 @@ fn a_database_that_fails_under_manx_is_noted_and_the_others_are_measured() {
         assert!(target.id.starts_with("lmdb-") || target.id.starts_with("kyoto-cache-"), "{}", target.id);
     }
 }
+
+#[test]
+fn locks_under_a_target_leave_tables_json_and_pictures() {
+    let folder = tempfile::tempdir().unwrap();
+    let plots = folder.path().join("plots");
+    let arguments = ["asl", "--quick", "--part", "bench-2,figure-1", "--unpinned", "--dilate", "1.8"];
+    let ended = bench(folder.path(), &arguments).arg("--plots").arg(&plots).output().unwrap();
+    let (stdout, stderr) =
+        (String::from_utf8(ended.stdout).unwrap(), String::from_utf8(ended.stderr).unwrap());
+    if ended.status.code() == Some(2) {
+        assert!(stderr.contains("need a CPU each"), "{stderr}");
+        return;
+    }
+    assert_eq!(ended.status.code(), Some(0), "{stderr}");
+    assert!(stdout.contains("unpinned: ") && stdout.contains("it takes 1.8 times as long"), "{stdout}");
+    assert!(stdout.contains("x1024") && stdout.contains("figure 1, 2 threads"), "{stdout}");
+    let mut names: Vec<String> =
+        plots.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["bench-2.png", "bench-2.svg", "figure-1.png", "figure-1.svg"]);
+    assert!(names.iter().all(|name| stderr.contains(name.as_str())), "{stderr}");
+    let report = report(folder.path());
+    assert!(report.runs.iter().filter(|run| run.case.starts_with("bench-2")).count() == 3);
+    for run in &report.runs {
+        let slices = run.output.as_ref().unwrap().get().contains("\"slices\":[{");
+        assert_eq!(slices, run.case.starts_with("bench-2"), "{}", run.case);
+    }
+}
+
+#[test]
+fn a_folder_for_pictures_that_cannot_be_is_refused_before_anything_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let ended = bench(folder.path(), &["asl", "--quick"]).arg("--plots").arg(&file).output().unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    let stderr = String::from_utf8(ended.stderr).unwrap();
+    assert!(stderr.contains("--plots") && stderr.contains("name a folder"), "{stderr}");
+    assert!(ended.stdout.is_empty());
+}

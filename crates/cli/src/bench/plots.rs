@@ -3,7 +3,7 @@
 use crate::failure::{BROKEN, Failure, USAGE, reason};
 use report::chart::Chart;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 /// Makes the folder first, so that nobody measures for an hour and then cannot write.
@@ -16,9 +16,10 @@ pub(super) fn prepare(folder: Option<&Path>) -> Result<(), Failure> {
     tried.map_err(|error| unwritable(folder, &error))
 }
 
-/// Writes NAME.svg and NAME.png of each picture, in place of earlier ones.
+/// Writes NAME.svg and NAME.png of each picture, in place of earlier ones, and says so on standard error.
 pub(super) fn write(folder: Option<&Path>, charts: &[(String, Chart)]) -> Result<(), Failure> {
     let Some(folder) = folder else { return Ok(()) };
+    let mut written = Vec::new();
     for (name, chart) in charts {
         let png = chart.png().map_err(|why| {
             Failure::new(BROKEN, format!("--plots: {name}.png: {why}"), "its SVG file may do instead")
@@ -27,7 +28,11 @@ pub(super) fn write(folder: Option<&Path>, charts: &[(String, Chart)]) -> Result
             let path = folder.join(format!("{name}.{ending}"));
             fs::write(&path, bytes?).map_err(|error| unwritable(&path, &error))?;
         }
+        written.push(format!("{name}.svg, {name}.png"));
     }
+    let written = if written.is_empty() { "nothing to draw".into() } else { written.join(", ") };
+    // That nobody reads it is no error.
+    let _ = writeln!(io::stderr(), "manx: --plots {}: {written}", folder.display());
     Ok(())
 }
 

@@ -22,18 +22,8 @@ impl Plan {
     /// Bench-1.
     pub(super) fn critical_sections(&self, bench: &mut Bench) -> Result<(), Error> {
         let fifo_ns = self.little_p99_ns(&self.run, Lock::Mcs)?;
-        let peers = [
-            Lock::Std,
-            Lock::Glibc,
-            Lock::ParkingLot,
-            Lock::Tas,
-            Lock::Ticket,
-            Lock::Mcs,
-            Lock::McsPark,
-            Lock::Shfl10,
-            Lock::Manx,
-        ];
-        let mut variants: Vec<Variant> = peers.map(Variant::plain).into();
+        let mut variants: Vec<Variant> = Lock::PEERS.map(Variant::plain).into();
+        variants.push(Variant::plain(Lock::Manx));
         let asl = Lock::AslMcs;
         variants.push(Variant::named("mcs, again", Lock::Mcs, Window::Fixed(0)));
         variants.push(Variant::alone());

@@ -97,3 +97,68 @@ fn figure<'a>(
     };
     Some(figure)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::{Machine, Run};
+
+    /// Adds a round of a version of Bench-1.
+    fn add(report: &mut Report, name: &str, values: &[(&str, f64)]) {
+        let round = report.values(BENCH_1, name, "epochs_per_s").len();
+        let values = values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        report.runs.push(Run { case: BENCH_1.into(), variant: name.into(), round, values, output: None });
+    }
+
+    fn point(slo_ns: f64, missed: f64, little_epochs: f64) -> [(&'static str, f64); 6] {
+        [
+            ("epochs_per_s", 100.0),
+            ("slo_ns", slo_ns),
+            ("missed_over_allowed", missed),
+            ("little_p99_ns", slo_ns),
+            ("little_epochs", little_epochs),
+            ("little_epochs_wanted", 20_000.0),
+        ]
+    }
+
+    fn measured(report: &Report, id: &str) -> f64 {
+        figure(report, id, &None, &None).expect("a known target").0
+    }
+
+    #[test]
+    fn a_point_with_one_short_run_counts_for_no_target() {
+        let mut report = Report::new("asl", Machine::default(), 0);
+        for (name, slo_ns, missed, fewest) in [("slo 1", 1e4, 1.0, 20_000.0), ("slo 2", 1e6, 7.0, 19_999.0)] {
+            add(&mut report, name, &point(slo_ns, missed, 30_000.0));
+            add(&mut report, name, &point(slo_ns, missed, fewest));
+        }
+        assert!(enough(&report, BENCH_1, "slo 1") && !enough(&report, BENCH_1, "slo 2"));
+        assert_eq!(measured(&report, "asl-missed-most"), 1.0);
+        add(&mut report, "slo 1", &point(1e4, 1.0, 10.0));
+        assert!(!measured(&report, "asl-missed-most").is_finite(), "no point is left");
+        super::super::conclude(&mut report);
+        let noted = "fewer than 20000 little epochs in a run of slo 1, slo 2";
+        assert!(report.notes.iter().any(|note| note.contains(noted)), "{:?}", report.notes);
+        let verdict = report.targets.iter().find(|verdict| verdict.id == "asl-missed-most").unwrap();
+        assert_eq!(verdict.measured, None);
+    }
+
+    #[test]
+    fn the_longest_window_is_compared_with_the_faster_of_two_peers_or_not_at_all() {
+        let mut report = Report::new("asl", Machine::default(), 0);
+        add(&mut report, "asl max", &[("epochs_per_s", 300.0)]);
+        add(&mut report, "std", &[("epochs_per_s", 100.0)]);
+        assert!(measured(&report, "asl-max-std").is_nan());
+        add(&mut report, "parking_lot", &[("epochs_per_s", 150.0)]);
+        assert_eq!(measured(&report, "asl-max-std"), 2.0);
+    }
+
+    #[test]
+    fn every_target_has_a_figure_and_others_have_none() {
+        let report = Report::new("asl", Machine::default(), 0);
+        for target in report::target::of_bench("asl") {
+            assert!(figure(&report, &target.id, &None, &None).is_some(), "{}", target.id);
+        }
+        assert!(figure(&report, "asl-nothing", &None, &None).is_none());
+    }
+}

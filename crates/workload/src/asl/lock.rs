@@ -183,6 +183,20 @@ locks! {
     Static, "reorderable(mcs)", Reorderable<Mcs>;
 }
 
+impl Lock {
+    /// Whom Manx's locks are compared with where threads do not outnumber the CPUs.
+    pub const PEERS: [Lock; 8] = [
+        Lock::Std,
+        Lock::Glibc,
+        Lock::ParkingLot,
+        Lock::Tas,
+        Lock::Ticket,
+        Lock::Mcs,
+        Lock::McsPark,
+        Lock::Shfl10,
+    ];
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

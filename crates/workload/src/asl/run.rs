@@ -168,6 +168,8 @@ impl Measured for &Run {
     type Output = Result<Measurement, String>;
 
     fn with<P: Peer>(self) -> Self::Output {
+        // Before any ticks are counted: an epoch would decide their unit otherwise, in the midst of a run.
+        platform::clock::init();
         let work = self.work;
         assert!((1..=LOCKS_MAX).contains(&work.locks) && (1..=SECTIONS_MAX).contains(&work.sections));
         assert!(work.lines <= LINES_MAX);

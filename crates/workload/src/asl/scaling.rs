@@ -47,17 +47,7 @@ impl Plan {
     pub(super) fn scalability(&self, bench: &mut Bench) -> Result<(), Error> {
         let run = self.all(work(MANY_LINES));
         let tas_ns = self.little_p99_ns(&run, Lock::Tas)?;
-        let peers = [
-            Lock::Std,
-            Lock::Glibc,
-            Lock::ParkingLot,
-            Lock::Tas,
-            Lock::Ticket,
-            Lock::Mcs,
-            Lock::McsPark,
-            Lock::Shfl10,
-        ];
-        let mut variants: Vec<Variant> = peers.map(Variant::plain).into();
+        let mut variants: Vec<Variant> = Lock::PEERS.map(Variant::plain).into();
         variants.push(Variant::slo("asl 0", Lock::AslMcs, 0, Percentile::P99));
         variants.push(Variant::slo("slo of tas", Lock::AslMcs, tas_ns, Percentile::P99));
         variants.push(Variant::named("asl max", Lock::AslMcs, Window::Fixed(WINDOW_NS_MAX)));
@@ -80,17 +70,7 @@ impl Plan {
 
     /// Bench-5.
     pub(super) fn contention(&self, bench: &mut Bench) -> Result<(), Error> {
-        let peers = [
-            Lock::Std,
-            Lock::Glibc,
-            Lock::ParkingLot,
-            Lock::Tas,
-            Lock::Ticket,
-            Lock::Mcs,
-            Lock::McsPark,
-            Lock::Shfl10,
-        ];
-        let mut variants: Vec<Variant> = peers.map(Variant::plain).into();
+        let mut variants: Vec<Variant> = Lock::PEERS.map(Variant::plain).into();
         variants.push(Variant { threads: Some(self.cpus.len().div_ceil(2)), ..Variant::alone() });
         variants.push(Variant::named("asl max", Lock::AslMcs, Window::Fixed(WINDOW_NS_MAX)));
         let step = if self.setup.quick { THINKS_NS.len() - 1 } else { 1 };
