@@ -186,6 +186,18 @@ mod tests {
 
     /// The part of the epochs that missed, after a warm-up, in a queue where waiting is as long as the window allows.
     fn missed(load: Load, base_ns: f64, slo_ns: u64, percentile: Percentile, seed: u64) -> f64 {
+        missed_of(400_000, load, base_ns, slo_ns, percentile, seed)
+    }
+
+    /// The same, of so many epochs; a twentieth of them is the warm-up.
+    fn missed_of(
+        epochs: u32,
+        load: Load,
+        base_ns: f64,
+        slo_ns: u64,
+        percentile: Percentile,
+        seed: u64,
+    ) -> f64 {
         let mut state = seed | 1;
         let mut random = || {
             state ^= state << 13;
@@ -194,8 +206,7 @@ mod tests {
             (state >> 11) as f64 / (1_u64 << 53) as f64
         };
         let mut feedback = Feedback::default();
-        let warm_up = 20_000;
-        let epochs = 400_000;
+        let warm_up = epochs / 20;
         let mut misses = 0;
         for epoch in 0..epochs {
             let window_ns = feedback.window_ns as f64;
@@ -245,6 +256,23 @@ mod tests {
                 prop_assert!((0.0..=bound_ns).contains(&feedback.window_ns), "{feedback:?}");
                 prop_assert!(feedback.unit_ns.is_finite() && (0.0..=GAIN_MAX).contains(&feedback.gain));
             }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// One in a thousand is rare, so it takes more epochs to learn the window, and to tell.
+        #[test]
+        fn the_percentile_is_kept_where_misses_are_rare(
+            load in prop_oneof![Just(Load::Fixed), Just(Load::Half), Just(Load::Even)],
+            base_ns in 1_000.0..200_000.0_f64,
+            room in 0.5..4.0_f64,
+            seed in any::<u64>(),
+        ) {
+            let slo_ns = (base_ns * (1.0 + room)) as u64;
+            let missed = missed_of(3_000_000, load, base_ns, slo_ns, Percentile::P999, seed);
+            prop_assert!((0.000_8..=0.001_1).contains(&missed), "{missed}");
         }
     }
 
