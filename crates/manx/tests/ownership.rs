@@ -193,6 +193,7 @@ fn each_is_alone_inside_where_some_stand_by() {
     take_turns::<Windows<FutexMutex>>(MANY / 10);
     take_turns::<Windows<McsPark>>(MANY / 10);
     take_turns::<Windows<Ticket>>(FEW);
+    take_turns::<Windows<Cna>>(FEW);
     take_turns::<Windows<Mcs>>(FEW);
     take_turns::<Windows<Shfl>>(FEW);
     take_turns::<Asl<FutexMutex>>(MANY / 10);
