@@ -1,20 +1,22 @@
 //! `manx bench asl`: how far the order of a lock can be given up within a target for latency, after Liu and others,
 //! "Asymmetry-aware scalable locking" (2022): its micro-benchmarks, and figures 1, 4 and 5.
 //!
-//! One thread in two is little. The machine's cores are alike, so little threads do everything
-//! [`Setup::dilation`] times as slowly, in the measured program itself ([`run`]). Targets for latency follow from what the
+//! One thread in two is little. Where the machine's cores are alike, little threads do everything
+//! [`Setup::dilation`] times as slowly, in the measured program itself ([`cores`]). Targets for latency follow from what the
 //! lock in order of arrival (MCS) is measured to do here; the best static window (OPT) is found by halving the
 //! interval of windows, before the rounds begin.
 //!
 //! | module | what it is |
 //! | --- | --- |
 //! | [`lock`] | who competes |
+//! | [`cores`] | which CPUs are big, and how threads spend time on them |
 //! | [`run`], [`length`], [`timeline`] | threads, epochs and how long these are, what is recorded of them |
 //! | `part`, `contended`, `lengths`, `scaling`, `opt` | the parts of the experiment |
 //! | `sample`, [`conclude`](mod@conclude), `judge`, `draw` | figures, tables, targets, pictures |
 
 mod conclude;
 mod contended;
+pub mod cores;
 mod draw;
 mod judge;
 pub mod length;
@@ -33,8 +35,10 @@ pub use part::Part;
 
 use crate::error::Error;
 use crate::harness::{Bench, Sample};
+use cores::{Burn, Cores};
 use length::Length;
 use lock::Lock;
+use manx::cpu::Classes;
 use manx::slo::{self, Percentile};
 use report::median;
 use run::{Measurement, Run, WINDOW_NS_MAX, Window, Work};
@@ -71,8 +75,9 @@ pub struct Setup {
     pub quick: bool,
     /// The measured time of a run
     pub time: Duration,
-    /// How many times as long a little thread takes
-    pub dilation: f64,
+    /// How many times as long a little thread takes; if it is not said, cores differ as the machine has them, or by
+    /// [`DILATION`]
+    pub dilation: Option<f64>,
     /// Threads stay on their CPUs
     pub pinned: bool,
 }
@@ -111,7 +116,7 @@ struct Plan {
     /// Two threads on two CPUs.
     run: Run,
     /// All CPUs.
-    cpus: Vec<usize>,
+    cores: Cores,
 }
 
 /// Runs every case; what was found is in `bench.report`.
@@ -120,13 +125,29 @@ struct Plan {
 /// [`Error::Interrupted`], fewer than two CPUs, or a lock that does not exclude.
 pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     let cpus = crate::machine::cpus();
+    platform::clock::init();
     if cpus.len() < 2 {
         return Err(Error::request("big and little threads need a CPU each", "allow this process two CPUs"));
     }
-    bench.note(format!(
-        "every second thread is little: it takes {} times as long in critical sections and between epochs",
-        setup.dilation
-    ));
+    let real = (setup.dilation.is_none() && setup.pinned).then(Classes::of_this_machine);
+    let cores =
+        real.and_then(|classes| Cores::real(&cpus, &classes)).unwrap_or_else(|| Cores::emulated(&cpus));
+    let dilation = setup.dilation.unwrap_or(DILATION);
+    let burn = match &cores.differ {
+        Some(why) => {
+            bench.note(format!(
+                "every second thread is little: it runs on such a core ({why}), and does the same work there"
+            ));
+            let failed = |what| Error::Failed { what, stderr: String::new() };
+            Burn::rounds_of(cores.big[0]).map_err(failed)?
+        }
+        None => {
+            bench.note(format!(
+                "every second thread is little: it takes {dilation} times as long in critical sections and between epochs"
+            ));
+            Burn::Time
+        }
+    };
     bench.note("slo: each of a thread's epochs is begun and ended; asl max: none is, so little threads stand by for 100 ms");
     if !setup.pinned {
         bench.note("unpinned: threads are not bound to CPUs, and each is big or little wherever it runs");
@@ -134,9 +155,10 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     let run = Run {
         threads: 2,
         first_big: None,
-        cpus: cpus[..2].to_vec(),
+        cpus: vec![cores.big[0], cores.little[0]],
         pinned: setup.pinned,
-        dilation: setup.dilation,
+        burn,
+        dilation,
         work: Work { sections: SECTIONS, locks: LOCKS, lines: LINES, hold_ns: HOLD_NS },
         think_ns: THINK_NS,
         length: Length::Times(1),
@@ -146,7 +168,7 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
         limit: Duration::ZERO,
         slices: None,
     };
-    let plan = Plan { setup, run, cpus };
+    let plan = Plan { setup, run, cores };
     for part in Part::ALL.into_iter().filter(|part| plan.setup.parts.contains(part)) {
         match part {
             Part::Epochs => plan.epochs(bench)?,

@@ -21,7 +21,7 @@ pub(super) struct AslArgs {
     /// The parts to measure, named as in the paper; several with commas between [default: all]
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = parts())]
     part: Vec<String>,
-    /// Little threads take RATIO times as long [default: 3.75]
+    /// Little threads take RATIO times as long [default: what the machine's cores are, or 3.75 if they are alike]
     #[arg(long, value_name = "RATIO", value_parser = parse_dilation)]
     dilate: Option<u32>,
     /// Do not bind threads to CPUs: each is big or little wherever it runs
@@ -47,7 +47,7 @@ pub(super) fn asl(args: &AslArgs) -> Result<u8, Failure> {
         repeats: repeats as usize,
         quick: common.quick,
         time,
-        dilation: args.dilate.map_or(asl::DILATION, |thousandths| f64::from(thousandths) / 1000.0),
+        dilation: args.dilate.map(|thousandths| f64::from(thousandths) / 1000.0),
         pinned: !args.unpinned,
     };
     plots::prepare(args.plots.as_deref())?;

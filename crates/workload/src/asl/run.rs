@@ -2,7 +2,7 @@
 //!
 //! An epoch is some critical sections over one lock or two, each of which touches some cache lines ([`Work`]). The machine's
 //! cores are alike; a little thread takes [`Run::dilation`] times as long for each section and for the time between
-//! epochs. That is a time on the clock, the lines included, and what came of it is measured.
+//! epochs ([`Burn`]). That is a time on the clock, the lines included, and what came of it is measured.
 //!
 //! Invariants:
 //! 1. Lines are only touched while their lock is held. Each section adds one to each of its lines, with plain loads
@@ -22,6 +22,7 @@ use manx::slo::{self, Percentile};
 use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
 use report::Histogram;
 
+use super::cores::Burn;
 use super::length::{Dice, Length};
 use super::lock::{Measured, Peer};
 use super::timeline::{Recorder, Timeline};
@@ -83,6 +84,8 @@ pub struct Run {
     /// Threads stay on the CPU that they are dealt; otherwise they go where the kernel lets them, and are little or big
     /// wherever they are.
     pub pinned: bool,
+    /// How threads spend time.
+    pub burn: Burn,
     /// How many times as long a little thread takes.
     pub dilation: f64,
     /// What an epoch is.
@@ -245,8 +248,8 @@ impl Run {
         let work = self.work;
         set_class_of_this_thread(Some(if little { Class::Little } else { Class::Big }));
         let factor = if little { self.dilation } else { 1.0 };
-        let hold_ticks = ns_to_ticks((work.hold_ns as f64 * factor) as u64);
-        let think_ticks = ns_to_ticks((self.think_ns as f64 * factor) as u64);
+        let hold = self.burn.amount(work.hold_ns, factor);
+        let think = self.burn.amount(self.think_ns, factor);
         let mut record = Record {
             little,
             made: 0,
@@ -292,7 +295,7 @@ impl Run {
                     // SAFETY: this thread holds the lock (Invariant 1).
                     let lines = unsafe { &mut (&mut *shared.lines.get())[section / work.locks] };
                     lines[..work.lines].iter_mut().for_each(|line| *black_box(&mut line.0) += 1);
-                    held_ticks += burn_until(from, hold_ticks * times);
+                    held_ticks += self.burn.burn(from, hold * times);
                 });
             }
             let end = ticks();
@@ -315,7 +318,7 @@ impl Run {
                     course.little_epochs.0.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            burn_until(end, think_ticks);
+            self.burn.burn(end, think);
         }
         record.elapsed = begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         record.window_ns = self.window_ns_now();
@@ -372,19 +375,8 @@ fn since(begun: u64, now: u64) -> u64 {
     now.saturating_sub(begun)
 }
 
-/// Burns CPU until `length` ticks have passed since `from`; returns how many have.
-#[inline]
-fn burn_until(from: u64, length: u64) -> u64 {
-    loop {
-        let passed = ticks().wrapping_sub(from);
-        if passed >= length {
-            return passed;
-        }
-    }
-}
-
 /// Keeps the calling thread on one CPU.
-fn stay_on(cpu: usize) -> Result<(), String> {
+pub(super) fn stay_on(cpu: usize) -> Result<(), String> {
     // SAFETY: a CPU set is an array of integers, for which zero is a value; `CPU_SET` checks its bounds, and the
     // call only reads the set.
     let refused = unsafe {

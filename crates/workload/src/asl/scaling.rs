@@ -1,6 +1,6 @@
 //! More and more threads at one lock, big ones first: Bench-4, figures 1 and 4; and less and less use of it: Bench-5.
 //!
-//! Half of the CPUs are big. With two of them scalability has two points, which says nothing about more.
+//! With two CPUs scalability has two points, which says nothing about more.
 
 use super::lock::Lock;
 use super::run::{Run, WINDOW_NS_MAX, Window, Work};
@@ -28,8 +28,8 @@ fn work(lines: usize) -> Work {
 impl Plan {
     /// All CPUs, the big half of them first.
     fn all(&self, work: Work) -> Run {
-        let cpus = self.cpus.clone();
-        Run { threads: cpus.len(), first_big: Some(cpus.len().div_ceil(2)), cpus, work, ..self.run.clone() }
+        let cpus = self.cores.all();
+        Run { threads: cpus.len(), first_big: Some(self.cores.big.len()), cpus, work, ..self.run.clone() }
     }
 
     /// Figures 1 and 4.
@@ -58,7 +58,7 @@ impl Plan {
         bench.note(format!(
             "{case}: of {} CPUs {} are big, and threads have these first{}",
             all.threads,
-            all.threads.div_ceil(2),
+            self.cores.big.len(),
             if all.threads < 4 { "; so few CPUs say nothing about scalability" } else { "" },
         ));
         for threads in 1..=all.threads {
@@ -71,7 +71,7 @@ impl Plan {
     /// Bench-5.
     pub(super) fn contention(&self, bench: &mut Bench) -> Result<(), Error> {
         let mut variants: Vec<Variant> = Lock::PEERS.map(Variant::plain).into();
-        variants.push(Variant { threads: Some(self.cpus.len().div_ceil(2)), ..Variant::alone() });
+        variants.push(Variant { threads: Some(self.cores.big.len()), ..Variant::alone() });
         variants.push(Variant::named("asl max", Lock::AslMcs, Window::Fixed(WINDOW_NS_MAX)));
         let step = if self.setup.quick { THINKS_NS.len() - 1 } else { 1 };
         for think_ns in THINKS_NS.into_iter().step_by(step) {
