@@ -168,7 +168,7 @@ fn in_an_epoch_over_the_futex_mutex() {
 /// A lock that is never free, and notes when somebody comes to stand in line.
 struct Occupied(std::sync::atomic::AtomicU64);
 
-// SAFETY: only `lock` returns, and the test calls it once.
+// SAFETY: nothing is protected.
 unsafe impl RawLock for Occupied {
     type Held = ();
     const NAME: &'static str = "occupied";
@@ -202,6 +202,8 @@ fn who_stands_by_is_in_line_at_the_end_of_its_window_to_the_look() {
         builder.max_branches = 100_000;
         builder.check(move || {
             let lock = Reorderable::<Occupied>::new();
+            // Somebody has passed, so the lock is in use.
+            lock.lock_immediately();
             let began_ns = platform::clock::now_ns();
             lock.lock_reorder(window_ns);
             let waited_ns = lock.beneath().0.load(std::sync::atomic::Ordering::Relaxed) - began_ns;

@@ -46,10 +46,14 @@ pub struct Thread {
     pub lock: manx::lock::bounded::Thread,
     /// The number by which the kernel knows the thread; 0 until somebody asks.
     pub number: Cell<u32>,
+    /// How many mutexes the thread holds, with `lock=asl`.
+    pub held: Cell<u32>,
     /// The descriptor plus 1 of the socket whose request goes on; 0: none does.
     pub request: Cell<u32>,
     /// When that request began, in ticks.
     pub request_ticks: Cell<u64>,
+    /// When the write began that may end it, in ticks.
+    pub answer_ticks: Cell<u64>,
     /// What the thread did since its last call, if it is dilated.
     pub past: crate::lock::dilate::Past,
     /// The program's epochs.
@@ -57,7 +61,7 @@ pub struct Thread {
 }
 
 /// What is set aside for each thread, below.
-const BYTES: usize = 192;
+const BYTES: usize = 224;
 const _: () = assert!(size_of::<Thread>() <= BYTES);
 
 #[cfg(target_arch = "x86_64")]
@@ -67,8 +71,8 @@ core::arch::global_asm!(
     ".hidden manx_thread",
     ".globl manx_thread",
     ".type manx_thread,@object",
-    ".size manx_thread,192",
-    "manx_thread: .zero 192",
+    ".size manx_thread,224",
+    "manx_thread: .zero 224",
     ".popsection",
 );
 
@@ -79,8 +83,8 @@ core::arch::global_asm!(
     ".hidden manx_thread",
     ".globl manx_thread",
     ".type manx_thread,%object",
-    ".size manx_thread,192",
-    "manx_thread: .zero 192",
+    ".size manx_thread,224",
+    "manx_thread: .zero 224",
     ".popsection",
 );
 
@@ -111,7 +115,7 @@ pub fn current() -> &'static Thread {
             options(nostack, readonly),
         );
     }
-    // SAFETY: the block is 192 bytes of this thread's own storage and lives as long as the thread; all-zero
+    // SAFETY: the block is 224 bytes of this thread's own storage and lives as long as the thread; all-zero
     // is valid (Invariant 2); the reference does not leave the thread, since Thread is not Sync.
     unsafe { &*block }
 }

@@ -36,6 +36,11 @@ fn targets_of_the_options_replace_the_programs() {
 }
 
 #[test]
+fn handlers_of_signals_that_begin_epochs_break_nothing() {
+    run("epochs", "interrupted", Some("lock=asl"));
+}
+
+#[test]
 fn threads_that_end_give_their_memory_back() {
     run("epochs", "threads", Some("lock=manx"));
 }

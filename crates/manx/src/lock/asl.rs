@@ -5,13 +5,30 @@
 //! epoch that it is in, and in no epoch for the longest window, [`slo::WINDOW_NS_MAX`] unless somebody says
 //! otherwise: without a promise of latency only throughput counts.
 //!
-//! Who tries to lock takes a lock that is free, whatever its core.
+//! Who tries to lock takes a lock that is free, whatever its core. Who holds such a lock already does not stand by for another: those
+//! that wait for the first would stand by with it. Who comes to run on a big core while it stands by stands in line.
 //!
 //! Invariant 1: what is held is held as the lock beneath gave it, so trying, nesting and giving back are its own.
 
 use super::{RawLock, Reorderable};
 use crate::cpu::{Class, class};
 use crate::slo;
+use core::cell::Cell;
+
+platform::thread_local! {
+    /// How many such locks the thread holds. One that another thread gives back is counted wrongly: a hint.
+    static HELD: Cell<i32> = Cell::new(0);
+}
+
+#[inline]
+fn held() -> i32 {
+    HELD.with(Cell::get)
+}
+
+#[inline]
+fn count(change: i32) {
+    HELD.with(|held| held.set(held.get().saturating_add(change).max(0)));
+}
 
 /// A lock for cores of two speeds. See the module's text.
 ///
@@ -48,8 +65,11 @@ impl<L: RawLock> Asl<L> {
 
     #[cold]
     fn lock_from_a_little_core(&self) -> L::Held {
-        let max_ns = self.lock.window_ns_max();
-        self.lock.lock_reorder(slo::window_ns().unwrap_or(max_ns))
+        let window_ns = match held() {
+            0 => slo::window_ns().unwrap_or(u64::MAX),
+            _ => 0,
+        };
+        self.lock.lock_reorder_while(window_ns, || class() == Class::Little)
     }
 }
 
@@ -64,19 +84,26 @@ unsafe impl<L: RawLock> RawLock for Asl<L> {
 
     #[inline]
     fn lock(&self) -> L::Held {
-        match class() {
+        let held = match class() {
             Class::Big => self.lock.lock_immediately(),
             Class::Little => self.lock_from_a_little_core(),
-        }
+        };
+        count(1);
+        held
     }
 
     #[inline]
     fn try_lock(&self) -> Option<L::Held> {
-        self.lock.try_lock()
+        let held = self.lock.try_lock();
+        if held.is_some() {
+            count(1);
+        }
+        held
     }
 
     #[inline]
     unsafe fn unlock(&self, held: L::Held) {
+        count(-1);
         // SAFETY: the contract is the same.
         unsafe { self.lock.unlock(held) }
     }

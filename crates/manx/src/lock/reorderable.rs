@@ -19,15 +19,16 @@
 //! # In use
 //! A lock that is free at a look may be in use all the same: between two holds of a thread that comes again and again, and there may
 //! be no more such threads than one. To take it then makes a big core wait for a little one's hold, which is what standing by is to
-//! avoid. So those that do not stand by count their passes, and one that stands by takes the lock when it is free and nobody has
-//! passed for [`QUIET_NS`]. It need not stand by at all if the lock is free and nobody has passed since the last one that could have. (The
-//! paper asks whether the queue is empty, which says as much if there are several big cores.)
+//! avoid. So those that do not stand by count their passes, and one that stands by takes the lock when it is free and the passes
+//! of late were [`QUIET_NS`] apart, or there were none for that long. It need not stand by at all if the lock is free and nobody
+//! has passed since the last one that could have. (The paper asks whether the queue is empty, which says as much if there are
+//! several big cores.)
 //!
-//! # In nobody's way
+//! # In others' way
 //! To stand by costs the one that does, and pays if its hold would make others wait. Of a lock that is free most of the time that
 //! is not so. So who does not stand by and has to wait says that as well, and the next one that might stand by knows
 //! whether somebody waited since the last one of its kind came to hold the lock. If that is rare, less than a third of the times, it
-//! takes a free lock at its first look.
+//! does not stand by.
 //!
 //! A look takes the lock's cache line away from the holder. So one that stands by measures what a look costs it and
 //! waits [`LOOKS_APART`] times as long at least before the next; then twice as long each time. It spins for
@@ -56,7 +57,7 @@ const LOOKS_APART: u64 = 40;
 const APART_NS_MIN: u64 = 250;
 /// … and the longest that is spun.
 const APART_NS_MAX: u64 = 2_500;
-/// A lock that nobody has passed for so long is not in use.
+/// A lock whose passes are so far apart is not in use.
 const QUIET_NS: u64 = 10_000;
 /// How long is spun before the first sleep, and at the end of a window: a sleep takes longer.
 const SPIN_NS: u64 = 20_000;
@@ -92,7 +93,7 @@ pub struct Reorderable<L> {
 /// | 0 … 13 | their passes |
 /// | 14 … 27 | what these were when one last passed that might have stood by |
 /// | 28 | one has waited since |
-/// | 29 … 31 | whether that is so most of the time: 0 never, 7 always |
+/// | 29 … 31 | whether that is so most of the time: 0 never, 7 always; [`SCORE_IN_THE_WAY`] of it upside down |
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Passes(AtomicU32);
@@ -119,44 +120,58 @@ impl Passes {
     pub fn stood_by(&self) {
         // Invariant 4.
         let passes = self.0.load(Ordering::Relaxed);
-        let (passed, score) = (passes & PASSED, passes >> SCORE_SHIFT);
+        let (passed, score) = (passes & PASSED, score(passes));
         let score = if passes & WAITED != 0 {
             (score + SCORE_WAITED).min(SCORE_MAX)
         } else {
             score.saturating_sub(1)
         };
-        self.0.store(score << SCORE_SHIFT | passed << SEEN_SHIFT | passed, Ordering::Relaxed);
+        let score = (score ^ SCORE_IN_THE_WAY) << SCORE_SHIFT;
+        self.0.store(score | passed << SEEN_SHIFT | passed, Ordering::Relaxed);
     }
 
     /// Whether somebody has passed since the last one that might have stood by, and a hold would be in others' way.
     #[inline]
     pub fn are_in_use(&self) -> bool {
         let passes = self.0.load(Ordering::Relaxed);
-        passes >> SCORE_SHIFT >= SCORE_IN_THE_WAY && (passes >> SEEN_SHIFT) & PASSED != passes & PASSED
+        score(passes) >= SCORE_IN_THE_WAY && (passes >> SEEN_SHIFT) & PASSED != passes & PASSED
     }
 
-    /// Stands by: looks now and then whether the lock is in use, and tries to take it if it is not, until it is had
-    /// or the window is over (`None`).
+    /// Stands by: looks now and then whether the lock is in use, and tries to take it if it is not, until it is had, or the
+    /// window is over or the caller is not `willing` any more (`None`). A thread of a real-time class never stands by.
     #[cold]
     pub fn stand_by<H>(
         &self,
         window_ns: u64,
         is_locked: impl Fn() -> bool,
         mut try_lock: impl FnMut() -> Option<H>,
+        willing: impl Fn() -> bool,
     ) -> Option<H> {
+        if thread::scheduling_class().yields_only_to_equals() {
+            return None;
+        }
         platform::clock::init();
         let (mut passed, mut since_ticks) = (self.0.load(Ordering::Relaxed), ticks());
-        let in_the_way = passed >> SCORE_SHIFT >= SCORE_IN_THE_WAY;
-        let quiet_ticks = if in_the_way { ns_to_ticks(QUIET_NS) } else { 0 };
+        let quiet_ticks = ns_to_ticks(QUIET_NS);
         let take = || {
             let (now, now_ticks) = (self.0.load(Ordering::Relaxed), ticks());
-            if now != passed || is_locked() {
-                (passed, since_ticks) = (now, now_ticks);
+            let passed_ticks = now_ticks.wrapping_sub(since_ticks);
+            let locked = is_locked();
+            if passed_ticks < quiet_ticks && !locked {
+                return None;
             }
-            if now_ticks.wrapping_sub(since_ticks) < quiet_ticks { None } else { try_lock() }
+            let came = u64::from(now.wrapping_sub(passed) & PASSED);
+            (passed, since_ticks) = (now, now_ticks);
+            if locked || came * quiet_ticks > passed_ticks { None } else { try_lock() }
         };
-        stand_by(window_ns, take)
+        stand_by(window_ns, take, willing)
     }
+}
+
+/// The upper bits of [`Passes`]: what is all-zero begins in the way.
+#[inline]
+fn score(passes: u32) -> u32 {
+    passes >> SCORE_SHIFT ^ SCORE_IN_THE_WAY
 }
 
 const PASSED: u32 = (1 << SEEN_SHIFT) - 1;
@@ -217,30 +232,32 @@ impl<L: RawLock> Reorderable<L> {
     /// Lets others pass for `window_ns` at most, and for no longer than [`Reorderable::window_ns_max`].
     #[inline]
     pub fn lock_reorder(&self, window_ns: u64) -> L::Held {
+        self.lock_reorder_while(window_ns, || true)
+    }
+
+    /// The same, for as long as the caller is `willing`, which is asked at each look.
+    #[inline]
+    pub fn lock_reorder_while(&self, window_ns: u64, willing: impl Fn() -> bool) -> L::Held {
         let window_ns = window_ns.min(self.window_ns_max());
         if window_ns == 0 {
             return self.lock.lock();
         }
-        let held = if !self.passes.are_in_use()
-            && let Some(held) = self.lock.try_lock()
-        {
-            held
-        } else {
-            let had = self.passes.stand_by(window_ns, || self.lock.is_locked(), || self.lock.try_lock());
-            had.unwrap_or_else(|| self.lock.lock())
-        };
+        let stand_by =
+            || self.passes.stand_by(window_ns, || self.lock.is_locked(), || self.lock.try_lock(), willing);
+        let had = if self.passes.are_in_use() { stand_by() } else { None };
+        let held = had.unwrap_or_else(|| self.lock.lock());
         self.passes.stood_by();
         held
     }
 }
 
-/// Looks now and then whether the lock can be had, by `take`, until the window is over (`None`).
-fn stand_by<H>(window_ns: u64, mut take: impl FnMut() -> Option<H>) -> Option<H> {
+/// Looks now and then whether the lock can be had, by `take`, until the window is over or the caller not willing (`None`).
+fn stand_by<H>(window_ns: u64, mut take: impl FnMut() -> Option<H>, willing: impl Fn() -> bool) -> Option<H> {
     let (began_ticks, mut apart_ns) = (ticks(), APART_NS_MIN);
     let mut sleep_ns = SLEEP_NS_MIN;
     loop {
         let waited_ns = ticks_to_ns(ticks().wrapping_sub(began_ticks));
-        if waited_ns >= window_ns {
+        if waited_ns >= window_ns || !willing() {
             return None;
         }
         let left_ns = window_ns - waited_ns;
@@ -319,17 +336,16 @@ mod tests {
     fn a_lock_is_in_use_if_holds_made_others_wait_and_they_have_come_again() {
         let passes = Passes::new();
         assert!(!passes.are_in_use(), "nobody has passed");
-        for waited in [true, true] {
-            passes.passed(waited);
-            assert!(!passes.are_in_use(), "once is by chance");
-            passes.stood_by();
-        }
+        passes.passed(false);
+        assert!(passes.are_in_use(), "nothing else is known");
+        passes.stood_by();
         assert!(!passes.are_in_use(), "nobody has passed since");
         passes.passed(false);
-        assert!(passes.are_in_use());
+        assert!(!passes.are_in_use(), "one came, but nobody had to wait");
+        passes.passed(true);
         passes.stood_by();
         passes.passed(false);
-        assert!(!passes.are_in_use(), "one came, but it did not have to wait");
+        assert!(passes.are_in_use(), "one had to wait");
     }
 
     #[test]

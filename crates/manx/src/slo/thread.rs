@@ -11,10 +11,12 @@
 //! - an epoch that ends while inner ones are open is taken out from under them;
 //! - one that ends without having begun is ignored;
 //! - one that begins again before it has ended (an error path forgot it) begins anew, innermost;
-//! - one that never ends stays open below the others.
+//! - one that never ends stays open below the others;
+//! - one that a handler of a signal begins or ends while it interrupts a call of these goes unseen.
 //!
 //! Invariants:
-//! 1. A [`Thread`] and its memory are used by its own thread only, and not by handlers of signals that interrupt it here.
+//! 1. A [`Thread`] and its memory are used by its own thread only, and by one call at a time: a handler of a signal that
+//!    interrupts one finds `busy` set, and does nothing.
 //! 2. `table` is null, or points to a `Table` whose chunks hold at least `count` records, of which the first
 //!    `count` are initialized (all-zero is), and every index in a map or in a chain is less than `count`.
 //! 3. The chain that starts at `open` has no loops: a record is linked in only when its own link says
@@ -25,6 +27,7 @@ use super::feedback::{Feedback, Unit};
 use super::percentile::Percentile;
 use core::cell::Cell;
 use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{Ordering, compiler_fence};
 use platform::clock::{ticks, ticks_to_ns};
 use platform::memory::{READ, WRITE, map_zeroes, unmap};
 
@@ -83,6 +86,21 @@ pub struct Thread {
     found: Cell<u32>,
     /// The index of the innermost epoch's record plus 1; 0: none is open.
     open: Cell<u32>,
+    /// A call is using the rest.
+    busy: Cell<bool>,
+}
+
+/// A call in progress.
+struct Call<'a> {
+    busy: &'a Cell<bool>,
+}
+
+impl Drop for Call<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        self.busy.set(false);
+    }
 }
 
 impl Default for Thread {
@@ -100,12 +118,14 @@ impl Thread {
             id: Cell::new(0),
             found: Cell::new(0),
             open: Cell::new(0),
+            busy: Cell::new(false),
         }
     }
 
     /// An epoch begins, inside of those that are open. Returns whether it is seen.
     #[inline]
     pub fn start(&self, id: u64) -> bool {
+        let Some(_call) = self.enter() else { return false };
         if !self.knows(id) && !self.look_up(id, true) {
             return false;
         }
@@ -128,7 +148,21 @@ impl Thread {
         unit: Unit,
         window_ns_max: u64,
     ) -> Option<u64> {
-        let now_ticks = ticks();
+        self.end_then(id, ticks(), slo_ns, percentile, unit, window_ns_max)
+    }
+
+    /// The same, for one that has ended at this time, in ticks.
+    #[inline]
+    pub fn end_then(
+        &self,
+        id: u64,
+        now_ticks: u64,
+        slo_ns: u64,
+        percentile: Percentile,
+        unit: Unit,
+        window_ns_max: u64,
+    ) -> Option<u64> {
+        let _call = self.enter()?;
         let record = self.close(id)?;
         // A clock that went back says nothing.
         let latency_ticks = now_ticks.wrapping_sub(record.start_ticks);
@@ -142,6 +176,7 @@ impl Thread {
 
     /// The epoch ends and counts for nothing. Returns whether it was open.
     pub fn abandon(&self, id: u64) -> bool {
+        let Some(_call) = self.enter() else { return false };
         self.close(id).is_some()
     }
 
@@ -155,6 +190,7 @@ impl Thread {
         unit: Unit,
         window_ns_max: u64,
     ) {
+        let Some(_call) = self.enter() else { return };
         if self.knows(id) || self.look_up(id, true) {
             self.found_record().feedback.ended(latency_ns, slo_ns, percentile, unit, window_ns_max);
         }
@@ -168,28 +204,33 @@ impl Thread {
         if open == 0 {
             return None;
         }
+        let _call = self.enter()?;
         self.existing_table().map(|table| table.record(open - 1).feedback.window_ns())
     }
 
     /// The innermost open epoch. Not a cheap question.
     pub fn current(&self) -> Option<u64> {
+        let _call = self.enter()?;
         let index = self.open.get().checked_sub(1)?;
         self.existing_table()?.id_of(index)
     }
 
     /// The window that the next epoch with this id will have, in nanoseconds, if there was one.
     pub fn window_ns_of(&self, id: u64) -> Option<u64> {
+        let _call = self.enter()?;
         let table = self.existing_table()?;
         table.find(id).map(|index| table.record(index).feedback.window_ns())
     }
 
     /// How many different epochs the thread has had.
     pub fn known(&self) -> u32 {
+        let Some(_call) = self.enter() else { return 0 };
         self.existing_table().map_or(0, |table| table.count)
     }
 
     /// Forgets all epochs and gives their memory back.
     pub fn free(&self) {
+        let Some(_call) = self.enter() else { return };
         let table = self.table.replace(null_mut());
         self.open.set(0);
         self.found.set(0);
@@ -206,6 +247,17 @@ impl Thread {
             let _ = unmap((*table).map.cast(), (*table).places * size_of::<Place>());
             let _ = unmap(table.cast(), size_of::<Table>());
         }
+    }
+
+    /// A call begins, unless it interrupts another one (Invariant 1).
+    #[inline]
+    fn enter(&self) -> Option<Call<'_>> {
+        if self.busy.replace(true) {
+            return None;
+        }
+        // Between this thread and its handlers the compiler alone could change the order.
+        compiler_fence(Ordering::SeqCst);
+        Some(Call { busy: &self.busy })
     }
 
     /// Ends the epoch as far as the stack is concerned, and returns its record.
@@ -344,7 +396,7 @@ impl Table {
         let places = self.places();
         let last = places.len() - 1;
         // Fibonacci hashing, by the upper bits of the product.
-        let mut at = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & last;
+        let mut at = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - places.len().ilog2())) as usize;
         while places[at].index != 0 && places[at].id != id {
             at = (at + 1) & last;
         }

@@ -4,24 +4,42 @@
 //! for longer than it stands by does so as by `lock=manx`. Before that a thread on a little CPU lets others pass, for the
 //! window of the epoch that it is in, and outside of any for the longest one, as long as others use the mutex: `passes` counts.
 //!
-//! Who has a limit of its own does not stand by, since it would be over. Calls that never come here (from inside of the
+//! Who has a limit of its own does not stand by, since it would be over; nor does who was woken by a signal to a condition variable,
+//! since others may wait for what it is about to do; nor does who holds another mutex, since those that wait for that one would stand
+//! by with it. Outside of any epoch a target for requests bounds the window as well: another
+//! thread may answer them. Calls that never come here (from inside of the
 //! C library) are not counted; they are too few to matter.
 //!
 //! Invariant 1: `passes` is written by holders only.
 
 use super::mutex::take;
 use super::object::Mutex;
-use crate::slo::epochs;
+use crate::slo::{epochs, requests};
+use crate::thread;
 use core::sync::atomic::Ordering;
 use manx::cpu::{Class, class_of_this_cpu};
-use manx::lock::bounded::Acquired;
-use manx::lock::reorderable;
+use manx::slo::WINDOW_NS_MAX;
+
+/// Where a target for requests bounds the windows of threads that are in none: so many locks may be taken on the way from
+/// the thread that reads a request to the one that answers it.
+const HANDOVERS: u64 = 16;
+
+/// What came of standing by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stood {
+    /// The caller has the mutex.
+    Had,
+    /// Its window is over.
+    ByInVain,
+    /// It was not to.
+    NotBy,
+}
 
 /// Takes the mutex if it is free, and if the caller need not stand by.
 #[inline]
-pub(super) fn try_acquire(mutex: &Mutex) -> bool {
+pub(super) fn try_acquire(mutex: &Mutex, may_stand_by: bool) -> bool {
     let big = class_of_this_cpu() == Class::Big;
-    if !big && mutex.passes.are_in_use() && window_ns() != 0 {
+    if may_stand_by && !big && mutex.passes.are_in_use() && window_ns() != 0 {
         return false;
     }
     let taken = take(mutex);
@@ -31,14 +49,20 @@ pub(super) fn try_acquire(mutex: &Mutex) -> bool {
     taken
 }
 
-/// Stands by, if the caller is to, until the mutex is had or its window is over (`None`).
-pub(super) fn stand_by(mutex: &Mutex) -> Option<Acquired> {
-    if class_of_this_cpu() == Class::Big {
-        return None;
+/// Stands by, if the caller is to, until the mutex is had or its window is over.
+pub(super) fn stand_by(mutex: &Mutex) -> Stood {
+    let window_ns = window_ns();
+    if class_of_this_cpu() == Class::Big || window_ns == 0 || !mutex.passes.are_in_use() {
+        return Stood::NotBy;
     }
     // Relaxed: a look; who takes it does so by a step that acquires.
     let is_locked = || mutex.word.load(Ordering::Relaxed) != 0;
-    mutex.passes.stand_by(window_ns(), is_locked, || take(mutex).then_some(Acquired::default()))
+    let try_lock = || take(mutex).then_some(());
+    let willing = || class_of_this_cpu() == Class::Little;
+    match mutex.passes.stand_by(window_ns, is_locked, try_lock, willing) {
+        Some(()) => Stood::Had,
+        None => Stood::ByInVain,
+    }
 }
 
 /// The calling holder has waited, one way or the other.
@@ -55,7 +79,25 @@ fn count(mutex: &Mutex, big: bool, waited: bool) {
     }
 }
 
+/// For how long the calling thread is to stand by.
 #[inline]
 fn window_ns() -> u64 {
-    epochs::window_ns().unwrap_or(reorderable::WINDOW_NS_MAX)
+    if thread::current().held.get() > 0 {
+        return 0;
+    }
+    epochs::window_ns().unwrap_or_else(|| WINDOW_NS_MAX.min(requests::bound_ns() / HANDOVERS))
+}
+
+/// The calling thread has a mutex.
+#[inline]
+pub(super) fn took() {
+    let held = &thread::current().held;
+    held.set(held.get().saturating_add(1));
+}
+
+/// The calling thread gives a mutex back. What it took before the mode was known, or elsewhere, was not counted.
+#[inline]
+pub(super) fn gave() {
+    let held = &thread::current().held;
+    held.set(held.get().saturating_sub(1));
 }

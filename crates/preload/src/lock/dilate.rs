@@ -80,6 +80,8 @@ fn pay() -> u64 {
     let thousandths = u64::from(SETTINGS.dilation.load(Ordering::Relaxed));
     let burnt_ns = ran_ns * thousandths.saturating_sub(1000) / 1000;
     past.since_ns.set(past.since_ns.get() + burnt_ns);
+    // A handler that interrupts this and locks is not charged for it.
+    past.left_ticks.set(0);
     burn(now_ticks, burnt_ns)
 }
 
@@ -108,7 +110,7 @@ fn leave(entered_ticks: u64) {
     let past = &thread::current().past;
     let now_ticks = ticks();
     let passed_ns = ticks_to_ns(now_ticks.wrapping_sub(entered_ticks));
-    if passed_ns < SHORT_NS && past.left_ticks.get() != 0 && past.since_ns.get() < REFRESH_NS {
+    if passed_ns < SHORT_NS && past.ran_ns.get() != 0 && past.since_ns.get() < REFRESH_NS {
         past.since_ns.set(past.since_ns.get() + passed_ns);
     } else {
         refresh(past);

@@ -4,6 +4,7 @@
 //! order of things is its too: an owner is written after the mutex was taken and removed before it is released, and
 //! after the release nothing of the mutex is touched.
 
+use super::asl::Stood;
 use super::object::Mutex;
 use super::{asl, dilate, fifo, mode, real, statistics};
 use crate::slo::epochs;
@@ -140,7 +141,7 @@ unsafe fn lock_within(mutex: &Mutex, kind: Kind, limit: Limit, taker: usize, use
     }
     let free = match mode::get() {
         Lock::Fifo => fifo::try_acquire(mutex),
-        Lock::Asl => asl::try_acquire(mutex),
+        Lock::Asl => asl::try_acquire(mutex, users != 0),
         _ => take(mutex),
     };
     if !free {
@@ -149,35 +150,52 @@ unsafe fn lock_within(mutex: &Mutex, kind: Kind, limit: Limit, taker: usize, use
         match unsafe { limit.deadline() } {
             Err(error) => return error,
             Ok(deadline) => {
-                if wait_for(mutex, kind, deadline, taker).is_err() {
+                if wait_for(mutex, kind, deadline, taker, users).is_err() {
                     return ETIMEDOUT;
                 }
             }
         }
     }
+    have(mutex, kind, me, users);
+    0
+}
+
+/// The calling thread, of this number, has come to hold the mutex.
+#[inline]
+fn have(mutex: &Mutex, kind: Kind, me: u32, users: u32) {
     mutex.own(me, users);
     if kind == Kind::Recursive {
         mutex.enter_first();
     }
-    0
+    if mode::get() == Lock::Asl {
+        asl::took();
+    }
 }
 
 #[cold]
-fn wait_for(mutex: &Mutex, kind: Kind, deadline: Option<Deadline>, taker: usize) -> Result<(), TimedOut> {
+fn wait_for(
+    mutex: &Mutex,
+    kind: Kind,
+    deadline: Option<Deadline>,
+    taker: usize,
+    users: u32,
+) -> Result<(), TimedOut> {
     let began_ticks = if wanted() { clock::ticks() } else { 0 };
     let mode = mode::get();
     let acquired = if mode == Lock::Fifo && deadline.is_none() {
         fifo::acquire(mutex);
         Acquired::default()
     } else {
-        match (mode == Lock::Asl && deadline.is_none()).then(|| asl::stand_by(mutex)).flatten() {
-            Some(acquired) => acquired,
-            None => {
+        let may_stand_by = mode == Lock::Asl && deadline.is_none() && users != 0;
+        match if may_stand_by { asl::stand_by(mutex) } else { Stood::NotBy } {
+            Stood::Had => Acquired::default(),
+            stood => {
+                let epochs_ns = if stood == Stood::ByInVain { Some(0) } else { epochs::window_ns() };
                 // Who has a limit does not stand in line: it could not leave it.
                 let window_ns = match mode {
+                    // Relaxed: the window's bits never change.
                     Lock::Manx | Lock::Asl => {
-                        // Relaxed: the window's bits never change.
-                        bounded::in_epoch(mutex.side.load(Ordering::Relaxed), epochs::window_ns())
+                        bounded::in_epoch(mutex.side.load(Ordering::Relaxed), epochs_ns)
                     }
                     _ => Some(UNBOUNDED_NS),
                 };
@@ -215,10 +233,7 @@ pub(super) fn trylock(mutex: &Mutex) -> c_int {
     if !take(mutex) {
         return EBUSY;
     }
-    mutex.own(me, 1);
-    if kind == Kind::Recursive {
-        mutex.enter_first();
-    }
+    have(mutex, kind, me, 1);
     0
 }
 
@@ -252,6 +267,9 @@ fn unlock_slow(mutex: &Mutex, users: u32) -> c_int {
     }
     if kind == Kind::Recursive && !mutex.leave() {
         return 0;
+    }
+    if mode::get() == Lock::Asl {
+        asl::gave();
     }
     mutex.disown(users);
     if !bounded::try_release(&mutex.word) {

@@ -48,6 +48,11 @@ macro_rules! passed_on {
 fn nothing_before(_: c_int) {}
 fn nothing_after(_: c_int, _: ssize_t) {}
 
+/// A descriptor was made: what one of that number was before is of no matter.
+fn was_made(_: c_int, descriptor: ssize_t) {
+    descriptors::forget(descriptor as c_int);
+}
+
 /// Something was read.
 fn was_read(descriptor: c_int, result: ssize_t) {
     if result > 0 && descriptors::is_socket(descriptor) {
@@ -75,22 +80,31 @@ passed_on! {
         length: *mut socklen_t
     ) -> ssize_t, nothing_before, was_read;
 
-    write(descriptor, buffer: *const c_void, bytes: size_t) -> ssize_t, requests::ended, nothing_after;
-    writev(descriptor, vectors: *const iovec, count: c_int) -> ssize_t, requests::ended, nothing_after;
-    send(descriptor, buffer: *const c_void, bytes: size_t, flags: c_int) -> ssize_t, requests::ended, nothing_after;
+    write(descriptor, buffer: *const c_void, bytes: size_t) -> ssize_t, requests::answers, requests::answered;
+    writev(descriptor, vectors: *const iovec, count: c_int) -> ssize_t, requests::answers, requests::answered;
+    send(descriptor, buffer: *const c_void, bytes: size_t, flags: c_int) -> ssize_t, requests::answers, requests::answered;
     sendto(
         descriptor, buffer: *const c_void, bytes: size_t, flags: c_int, address: *const sockaddr, length: socklen_t
-    ) -> ssize_t, requests::ended, nothing_after;
-    sendmsg(descriptor, message: *const msghdr, flags: c_int) -> ssize_t, requests::ended, nothing_after;
+    ) -> ssize_t, requests::answers, requests::answered;
+    sendmsg(descriptor, message: *const msghdr, flags: c_int) -> ssize_t, requests::answers, requests::answered;
     sendmmsg(
         descriptor, messages: *mut mmsghdr, count: c_uint, flags: c_int
-    ) -> c_int, requests::ended, nothing_after;
+    ) -> c_int, requests::answers, requests::answered;
     sendfile(
         descriptor, source: c_int, offset: *mut off_t, bytes: size_t
-    ) -> ssize_t, requests::ended, nothing_after;
+    ) -> ssize_t, requests::answers, requests::answered;
     sendfile64(
         descriptor, source: c_int, offset: *mut off_t, bytes: size_t
-    ) -> ssize_t, requests::ended, nothing_after;
+    ) -> ssize_t, requests::answers, requests::answered;
+
+    socket(domain, kind: c_int, protocol: c_int) -> c_int, nothing_before, was_made;
+    accept(descriptor, address: *mut sockaddr, length: *mut socklen_t) -> c_int, nothing_before, was_made;
+    accept4(
+        descriptor, address: *mut sockaddr, length: *mut socklen_t, flags: c_int
+    ) -> c_int, nothing_before, was_made;
+    dup(descriptor) -> c_int, nothing_before, was_made;
+    dup2(descriptor, other: c_int) -> c_int, nothing_before, was_made;
+    dup3(descriptor, other: c_int, flags: c_int) -> c_int, nothing_before, was_made;
 
     close(descriptor) -> c_int, requests::closed, nothing_after;
 }

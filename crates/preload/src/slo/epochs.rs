@@ -11,6 +11,7 @@ use crate::thread;
 use core::ffi::{c_double, c_void};
 use core::sync::atomic::{AtomicU64, Ordering};
 use manx::slo::{Percentile, Unit, WINDOW_NS_MAX};
+use platform::clock;
 
 /// The key's number plus 1; 0: there is none yet.
 static KEY: AtomicU64 = AtomicU64::new(0);
@@ -29,9 +30,15 @@ pub fn start(id: u64) {
 /// The epoch ends; `percentile` is in hundredths of a percent.
 #[inline]
 pub fn end(id: u64, slo_ns: u64, percentile: u16) {
+    end_then(id, clock::ticks(), slo_ns, percentile);
+}
+
+/// The epoch has ended, at that time in ticks.
+#[inline]
+pub fn end_then(id: u64, now_ticks: u64, slo_ns: u64, percentile: u16) {
     let told = Percentile::new(percentile).map(|percentile| (slo_ns, percentile));
     if let Some((slo_ns, percentile)) = overrides::of(id).or(told) {
-        thread::current().epochs.end(id, slo_ns, percentile, Unit::Exact, WINDOW_NS_MAX);
+        thread::current().epochs.end_then(id, now_ticks, slo_ns, percentile, Unit::Exact, WINDOW_NS_MAX);
     }
 }
 

@@ -43,6 +43,12 @@ pub fn wanted() -> bool {
     BOUND_NS.load(Ordering::Relaxed) != NONE
 }
 
+/// The target's bound in nanoseconds; `u64::MAX` if there is none.
+#[inline(always)]
+pub fn bound_ns() -> u64 {
+    BOUND_NS.load(Ordering::Relaxed)
+}
+
 /// Something was read from a socket.
 pub fn began(descriptor: c_int) {
     let me = thread::current();
@@ -64,13 +70,21 @@ pub fn began(descriptor: c_int) {
     epochs::start(ID);
 }
 
-/// Something is about to be written.
-pub fn ended(descriptor: c_int) {
+/// Something is about to be written: that ends the request, if it succeeds.
+pub fn answers(descriptor: c_int) {
     let me = thread::current();
     if me.request.get() == descriptor as u32 + 1 && descriptor >= 0 {
+        me.answer_ticks.set(ticks());
+    }
+}
+
+/// So much was written.
+pub fn answered(descriptor: c_int, written: isize) {
+    let me = thread::current();
+    if written > 0 && me.request.get() == descriptor as u32 + 1 && descriptor >= 0 {
         me.request.set(0);
         let percentile = PERCENTILE.load(Ordering::Relaxed) as u16;
-        epochs::end(ID, BOUND_NS.load(Ordering::Relaxed), percentile);
+        epochs::end_then(ID, me.answer_ticks.get(), BOUND_NS.load(Ordering::Relaxed), percentile);
     }
 }
 

@@ -3,11 +3,13 @@
 // What is asked for is the first argument; the program exits with 0 if all went as that says.
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 
 extern void manx_epoch_start(uint64_t id) __attribute__((weak));
 extern void manx_epoch_end(uint64_t id, uint64_t slo_ns) __attribute__((weak));
@@ -27,6 +29,35 @@ enum { LONG_NS = 1000000000 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t passed;
+
+static void handler(int signal) {
+    (void)signal;
+    for (uint64_t id = 1; id <= 3; id++) {
+        manx_epoch_start(id);
+        manx_epoch_end(id, LONG_NS);
+    }
+    manx_epoch_end(4, LONG_NS);
+}
+
+/// Handlers that begin and end the same epochs as what they interrupt: some go unseen, and nothing breaks.
+static void interrupted(void) {
+    struct sigaction action = {.sa_handler = handler};
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+    struct itimerval often = {{0, 50}, {0, 50}};
+    CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+    for (uint64_t i = 0; i < 3000000; i++) {
+        uint64_t id = i % 5;
+        manx_epoch_start(id);
+        manx_epoch_start(id + 1);
+        manx_epoch_end(id, LONG_NS);
+        manx_epoch_end(id + 1, LONG_NS);
+    }
+    struct itimerval never = {{0, 0}, {0, 0}};
+    CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+    for (uint64_t id = 0; id <= 5; id++)
+        manx_epoch_abandon(id);
+    CHECK(manx_epoch_window_ns() == UINT64_MAX);
+}
 
 /// So many requests as a program has them, with three lines for Manx.
 static void requests(uint64_t id, uint64_t slo_ns, int count) {
@@ -109,6 +140,8 @@ int main(int count, char **arguments) {
         requests(8, 0, 20);
         CHECK(window_ns(7) == 0);
         CHECK(window_ns(8) == 100000000);
+    } else if (!strcmp(what, "interrupted")) {
+        interrupted();
     } else if (!strcmp(what, "threads")) {
         threads(10);
         long before = mappings();

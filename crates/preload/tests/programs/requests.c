@@ -40,6 +40,7 @@ static void answered(int client) {
 }
 
 enum { READS = 6, WRITES = 7 };
+static const char file_name[4096];
 
 static void read_by(int way, int from) {
     char byte;
@@ -139,5 +140,29 @@ int main(int count, char **arguments) {
     read_by(0, number);
     CHECK(!in_request());
     CHECK(syscall(SYS_read, server[1], &byte, 1) == 0);
+
+    // An answer that could not be written ends nothing.
+    ask(other[1]);
+    read_by(0, other[0]);
+    while (syscall(SYS_sendto, other[0], file_name, sizeof file_name, MSG_DONTWAIT, NULL, 0) > 0)
+        ;
+    CHECK(send(other[0], &byte, 1, MSG_DONTWAIT) == -1);
+    CHECK(in_request() == wanted);
+    static char sink[1 << 16];
+    while (syscall(SYS_recvfrom, other[1], sink, sizeof sink, MSG_DONTWAIT, NULL, NULL) > 0)
+        ;
+    write_by(2, other[0], file);
+    answered(other[1]);
+    CHECK(!in_request());
+
+    // A number that was a file's is looked at anew when a socket is put there.
+    int reused = open("/dev/zero", O_RDONLY);
+    read_by(0, reused);
+    CHECK(dup2(other[0], reused) == reused);
+    ask(other[1]);
+    read_by(0, reused);
+    CHECK(in_request() == wanted);
+    write_by(0, reused, file);
+    CHECK(!in_request());
     return 0;
 }
