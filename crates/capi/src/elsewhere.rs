@@ -2,7 +2,8 @@
 //!
 //! A program may be linked with us and run by `manx run`. Its pthread mutexes then take their windows from the preload
 //! library's epochs, its `manx_mutex_t` from ours, and a request must count for both. So there is one table: the preload
-//! library's, which has functions of the same names. They are looked for when first wanted, and stay.
+//! library's, which has functions of the same names. They are looked for when this library is loaded, or when first wanted if that is earlier, and stay. (Later the loader's lock may be held by a thread
+//! that waits for ours.)
 //!
 //! A function of that name may be our own: exported by a program that has us inside, or by us as a shared library. Its address does
 //! not tell, because the loader gives the same answer to whoever asks for it, also to us. The file that it lies in does: it is
@@ -47,6 +48,15 @@ pub fn get() -> Option<&'static Elsewhere> {
     // SAFETY: `look` stored a pointer to a leaked `Elsewhere`.
     Some(unsafe { &*found.cast::<Elsewhere>() })
 }
+
+extern "C" fn constructor() {
+    get();
+}
+
+/// Run by the loader.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = constructor;
 
 #[inline]
 fn ours() -> *const c_void {
