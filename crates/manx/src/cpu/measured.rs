@@ -2,7 +2,7 @@
 //!
 //! What the machine tells may be missing, as in most virtual machines, or beside the point: a core may be slow because of a limit on its
 //! power, or because its host gives it to others. What counts for a lock is how long it is held. So the times of
-//! something that is done on every CPU alike, such as a program's hold times ([`Samples::record`]) or a fixed piece of
+//! something that is done on every CPU alike, such as a program's hold times ([`Samples::time`]) or a fixed piece of
 //! work ([`Classes::measure`]), say which cores are slow.
 //!
 //! *The statistic* is the lower quartile of a CPU's last [`SAMPLES_MAX`] times. Interrupts, preemption and cold caches make a time
@@ -20,6 +20,8 @@
 
 use super::CpuSet;
 use super::classes::{Classes, Source};
+use platform::clock::now_ns;
+use platform::cpu::current;
 use std::collections::BTreeMap;
 
 /// So many times of a CPU are needed to judge it.
@@ -83,6 +85,34 @@ impl Samples {
     /// The work took so long on this CPU. If the thread may have moved meanwhile, the time is better left out.
     pub fn record(&mut self, cpu: usize, took_ns: u64) {
         self.of.entry(cpu).or_default().record(took_ns);
+    }
+
+    /// Does this, such as a critical section, and records how long it took; unless the thread has moved to another CPU
+    /// meanwhile.
+    ///
+    /// ```
+    /// use manx::cpu::Samples;
+    /// use manx::lock::Mutex;
+    ///
+    /// static SUM: Mutex<u64> = Mutex::new(0);
+    /// # platform::cpu::restrict(1); // it stays where it is
+    /// let mut samples = Samples::default();
+    /// let mut sum = SUM.lock();
+    /// let sum = samples.time(|| {
+    ///     *sum += 1;
+    ///     *sum
+    /// });
+    /// assert_eq!(sum, 1);
+    /// assert_eq!(samples.count(platform::cpu::current()), 1);
+    /// ```
+    pub fn time<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        let (cpu, began_ns) = (current(), now_ns());
+        let result = work();
+        let took_ns = now_ns().saturating_sub(began_ns);
+        if current() == cpu {
+            self.record(cpu, took_ns);
+        }
+        result
     }
 
     /// Adds what another thread has measured, as if later.
