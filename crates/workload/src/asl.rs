@@ -12,7 +12,7 @@
 //! | [`cores`] | which CPUs are big, and how threads spend time on them |
 //! | [`run`], [`length`], [`timeline`] | threads, epochs and how long these are, what is recorded of them |
 //! | `part`, `contended`, `lengths`, `scaling`, `opt` | the parts of the experiment |
-//! | `sample`, [`conclude`](mod@conclude), `judge`, `draw` | figures, tables, targets, pictures |
+//! | `sample`, `conclude`, `judge`, `draw` | figures, tables, targets, pictures |
 
 mod conclude;
 mod contended;

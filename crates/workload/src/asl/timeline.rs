@@ -1,7 +1,7 @@
 //! What a run was like from one moment to the next: latencies by slices of the measured time.
 //!
-//! An epoch belongs to the slice in which it ended. Each thread keeps its own slices ([`Recorder`]) and they are put
-//! together when the threads are joined ([`Timeline::of`]).
+//! An epoch belongs to the slice in which it ended. Each thread keeps its own slices (`Recorder`) and they are put
+//! together when the threads are joined (`Timeline::of`).
 //!
 //! Invariant: a recorder's closed slices are those before `histogram`'s, without a gap; a slice without an epoch is empty.
 
