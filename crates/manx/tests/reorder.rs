@@ -270,6 +270,29 @@ impl<L: RawLock> Counted<L> {
     }
 }
 
+/// Others wait for who holds a lock, so it does not stand by for a second one; once it holds none it does again.
+#[test]
+fn who_holds_such_a_lock_does_not_stand_by_for_another() {
+    let (outer, inner) = (&Asl::<Mcs>::new(), &Asl::<Mcs>::new());
+    outer.set_window_ns_max(Some(FOR_EVER_NS));
+    inner.set_window_ns_max(Some(FOR_EVER_NS));
+    let line = inner.reorderable().beneath();
+    let held = inner.lock();
+    thread::scope(|scope| {
+        let before = line.last_in_line();
+        scope.spawn(move || {
+            set_class_of_this_thread(Some(Class::Little));
+            let first = outer.lock();
+            let second = inner.lock();
+            unlock(inner, second);
+            unlock(outer, first);
+        });
+        await_one_more_in_line(line, before);
+        unlock(inner, held);
+    });
+    assert!(!outer.is_locked() && !inner.is_locked());
+}
+
 #[test]
 fn locks_nest() {
     locks_are_nested::<FutexMutex>();

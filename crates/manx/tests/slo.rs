@@ -202,3 +202,63 @@ fn targets_change_while_the_program_runs() {
     drop(epoch.enter());
     assert_eq!((epoch.latencies().count, epoch.latencies().missed), (2, 1));
 }
+
+/// A thread was stopped for a day, or a clock jumped: that is one miss, and no more than one.
+#[test]
+fn a_latency_of_any_length_is_one_miss() {
+    const SLO_NS: u64 = 2_000_000;
+    let report = |thread: &Thread, latency_ns| {
+        thread.report(7, latency_ns, SLO_NS, Percentile::P99, Unit::Exact, WINDOW_NS_MAX);
+        thread.window_ns_of(7).expect("it was reported")
+    };
+    for late_ns in [SLO_NS + 1, 86_400_000_000_000, i64::MAX as u64, u64::MAX] {
+        let thread = Thread::new();
+        let full_ns = (0..20).map(|_| report(&thread, 10_000)).last().expect("some");
+        assert!(full_ns >= SLO_NS);
+        assert_eq!(report(&thread, late_ns), full_ns / 2, "{late_ns}");
+        // After as many as may go by between two misses the window is where it was, whatever that one was.
+        let epochs = (0..200).take_while(|_| report(&thread, 10_000) < full_ns).count();
+        assert!((80..=99).contains(&epochs), "{epochs} after {late_ns}");
+        thread.free();
+    }
+}
+
+/// A thread whose epoch 1 has a window and is open, with epoch 2 open inside; and when the clock was looked at before it began.
+fn open_epochs() -> (Thread, u64, Option<u64>) {
+    let thread = Thread::new();
+    for _ in 0..20 {
+        assert!(thread.start(1) && end(&thread, 1, u64::MAX).is_some());
+    }
+    let before_ticks = platform::clock::ticks();
+    assert!(thread.start(1) && thread.start(2));
+    let window_ns = thread.window_ns_of(1);
+    (thread, before_ticks, window_ns)
+}
+
+fn end_then(thread: &Thread, now_ticks: u64) -> Option<u64> {
+    thread.end_then(1, now_ticks, 1_000_000_000, Percentile::P99, Unit::Exact, WINDOW_NS_MAX)
+}
+
+#[test]
+fn a_clock_that_goes_back_says_nothing_and_the_epoch_ends() {
+    for back in [1, platform::clock::ticks_per_second() * 60, 1 << 62] {
+        let (thread, before_ticks, window_ns) = open_epochs();
+        assert_eq!(end_then(&thread, before_ticks.wrapping_sub(back)), None, "{back}");
+        assert_eq!(thread.window_ns_of(1), window_ns, "it counts for nothing");
+        assert_eq!(thread.current(), Some(2));
+        assert!(!thread.abandon(1), "it is not open any more");
+        thread.free();
+    }
+}
+
+#[test]
+fn a_clock_that_jumps_ahead_makes_one_miss() {
+    for ahead in [platform::clock::ticks_per_second() * 60, 1 << 50, 1 << 62] {
+        let (thread, before_ticks, window_ns) = open_epochs();
+        let latency_ns = end_then(&thread, before_ticks.wrapping_add(ahead));
+        assert!(latency_ns > Some(1_000_000_000), "{latency_ns:?} after {ahead}");
+        assert_eq!(thread.window_ns_of(1), window_ns.map(|window_ns| window_ns / 2));
+        assert_eq!(thread.current(), Some(2));
+        thread.free();
+    }
+}
