@@ -7,7 +7,7 @@ use super::config;
 use super::duration::parse_us;
 use super::slo::parse_slo;
 use crate::failure::{Failure, USAGE};
-use manx::cpu::Classes;
+use manx::cpu::{Classes, MEASURED};
 use preload_abi::options::{self, DILATIONS, Guard, Lock, Options, Stats};
 use preload_abi::slo::{SLOS_MAX, Slo, Slos};
 use preload_abi::{CORES_VARIABLE, OPTIONS_VARIABLE};
@@ -34,7 +34,7 @@ pub struct Flags {
     #[arg(long, value_name = "[ID=]TIME[@pN]", value_parser = parse_slo)]
     slo: Vec<Slo>,
 
-    /// Which CPUs are fast and which are slow, as big:0-3,little:4-7 [default: as the machine says]
+    /// Which CPUs are fast and which are slow, as big:0-3,little:4-7, or measured [default: as the machine says]
     #[arg(long, value_name = "CORES", value_parser = parse_cores)]
     cores: Option<String>,
 
@@ -88,14 +88,16 @@ pub struct Flags {
     quiet: bool,
 }
 
-/// Checks which CPUs are said to be fast and which slow.
+/// Checks which CPUs are said to be fast and which slow, or measures it, if that is what is said.
 ///
 /// # Errors
 /// What is wrong with `text`, and what to write.
 pub fn parse_cores(text: &str) -> Result<String, String> {
     let machine = Classes::of_this_machine();
-    let checked = Classes::parse(text).and_then(|said| said.on(&machine.big().union(machine.little())));
-    checked.map(|_| text.to_owned()).map_err(|error| error.to_string())
+    let checked =
+        Classes::parse_or_measure(text).and_then(|said| said.on(&machine.big().union(machine.little())));
+    let said = |checked: Classes| if text.trim() == MEASURED { checked.to_string() } else { text.to_owned() };
+    checked.map(said).map_err(|error| error.to_string())
 }
 
 /// Reads how many times as long threads on slow CPUs are to take, in thousandths.
@@ -280,10 +282,13 @@ impl Settings {
             return Err(Failure::new(USAGE, what, "leave out those that the program itself says"));
         }
         if settings.cores.is_none() {
-            Classes::told().map_err(|error| {
+            let told = Classes::told().map_err(|error| {
                 let help = "correct it, or unset the variable and use --cores: see `manx run --help`";
                 Failure::new(USAGE, format!("{CORES_VARIABLE}: {error}"), help)
             })?;
+            // The program is told what was measured: its own process is no place to measure in.
+            let to_measure = std::env::var_os(CORES_VARIABLE).is_some_and(|text| text == MEASURED);
+            settings.cores = told.filter(|_| to_measure).map(|measured| measured.to_string());
         }
         if let Destination::File(path) = &settings.stats {
             check_destination(path)?;
