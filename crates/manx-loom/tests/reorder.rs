@@ -19,8 +19,12 @@ struct Guarded<L> {
 unsafe impl<L: RawLock> Sync for Guarded<L> {}
 
 impl<L: RawLock> Guarded<L> {
-    fn add(&self, window_ns: u64) {
-        let held = self.lock.lock_reorder(window_ns);
+    /// Stands by for this window, or does not.
+    fn add(&self, window_ns: Option<u64>) {
+        let held = match window_ns {
+            Some(window_ns) => self.lock.lock_reorder(window_ns),
+            None => self.lock.lock_immediately(),
+        };
         // SAFETY: held.
         self.number.with_mut(|number| unsafe { *number += 1 });
         // SAFETY: just locked.
@@ -35,20 +39,22 @@ fn check(test: impl Fn() + Sync + Send + 'static) {
     builder.check(test);
 }
 
-/// One stands by for these windows while the other takes the lock twice.
+/// One stands by, for windows that are over before the lock is quiet and for one that is not, while the other takes the lock twice more. (Once
+/// it has taken it the lock is in use, and so somebody stands by.)
 fn one_stands_by<L: RawLock + 'static>() {
-    for window_ns in [0, 1, 300] {
+    for window_ns in [0, 1, 300, 30_000] {
         check(move || {
             let lock = Reorderable::over(L::new());
             let guarded = Arc::new(Guarded { lock, number: UnsafeCell::new(0) });
+            guarded.add(None);
             let other = Arc::clone(&guarded);
-            let other = thread::spawn(move || other.add(window_ns));
-            guarded.add(0);
-            guarded.add(0);
+            let other = thread::spawn(move || other.add(Some(window_ns)));
+            guarded.add(None);
+            guarded.add(None);
             other.join().unwrap();
             assert!(!guarded.lock.is_locked());
             // SAFETY: the other one has ended.
-            assert_eq!(guarded.number.with(|number| unsafe { *number }), 3);
+            assert_eq!(guarded.number.with(|number| unsafe { *number }), 4);
         });
     }
 }
@@ -91,17 +97,18 @@ fn two_stand_by<L: RawLock + 'static>(windows_ns: [u64; 2]) {
     builder.check(move || {
         let lock = Reorderable::over(L::new());
         let guarded = Arc::new(Guarded { lock, number: UnsafeCell::new(0) });
+        guarded.add(None);
         let others = windows_ns.map(|window_ns| {
             let other = Arc::clone(&guarded);
-            thread::spawn(move || other.add(window_ns))
+            thread::spawn(move || other.add(Some(window_ns)))
         });
-        guarded.add(0);
+        guarded.add(None);
         for other in others {
             other.join().unwrap();
         }
         assert!(!guarded.lock.is_locked());
         // SAFETY: the others have ended.
-        assert_eq!(guarded.number.with(|number| unsafe { *number }), 3);
+        assert_eq!(guarded.number.with(|number| unsafe { *number }), 4);
     });
 }
 
@@ -119,10 +126,10 @@ fn two_stand_by_for_different_windows() {
 
 /// A big one and a little one whose epoch has this window; each takes the lock twice.
 fn in_an_epoch<L: RawLock + 'static>() {
-    for window_ns in [Some(0), Some(300), None] {
+    for window_ns in [Some(0), Some(300), Some(30_000), None] {
         check(move || {
             let lock = Asl::over(L::new());
-            lock.set_window_ns_max(Some(500));
+            lock.set_window_ns_max(Some(15_000));
             let shared = Arc::new((lock, Cell(UnsafeCell::new(0))));
             let add = |(lock, number): &(Asl<L>, Cell)| {
                 let held = lock.lock();
@@ -131,6 +138,7 @@ fn in_an_epoch<L: RawLock + 'static>() {
                 // SAFETY: just locked.
                 unsafe { lock.unlock(held) };
             };
+            add(&shared);
             let other = thread::spawn({
                 let shared = Arc::clone(&shared);
                 move || {
@@ -145,7 +153,7 @@ fn in_an_epoch<L: RawLock + 'static>() {
             other.join().unwrap();
             assert!(!shared.0.is_locked());
             // SAFETY: the other one has ended.
-            assert_eq!(shared.1.0.with(|number| unsafe { *number }), 4);
+            assert_eq!(shared.1.0.with(|number| unsafe { *number }), 5);
         });
     }
 }

@@ -20,7 +20,7 @@
 //! A lock that is free at a look may be in use all the same: between two holds of a thread that comes again and again, and there may
 //! be no more such threads than one. To take it then makes a big core wait for a little one's hold, which is what standing by is to
 //! avoid. So those that do not stand by count their passes, and one that stands by takes the lock when it is free and the passes
-//! of late were [`QUIET_NS`] apart, or there were none for that long. It need not stand by at all if the lock is free and nobody
+//! of late were `QUIET_NS` apart, or there were none for that long. It need not stand by at all if the lock is free and nobody
 //! has passed since the last one that could have. (The paper asks whether the queue is empty, which says as much if there are
 //! several big cores.)
 //!
@@ -31,8 +31,8 @@
 //! does not stand by.
 //!
 //! A look takes the lock's cache line away from the holder. So one that stands by measures what a look costs it and
-//! waits [`LOOKS_APART`] times as long at least before the next; then twice as long each time. It spins for
-//! [`SPIN_NS`] in all, then sleeps for longer and longer, up to [`SLEEP_NS_MAX`]; it yields instead of spinning while the process is
+//! waits `LOOKS_APART` times as long at least before the next; then twice as long each time. It spins for
+//! `SPIN_NS` in all, then sleeps for longer and longer, up to `SLEEP_NS_MAX`; it yields instead of spinning while the process is
 //! short of CPUs. What is left of a window when it is too short for a sleep is spun, too: the kernel ends a sleep 50 µs late.
 //!
 //! Invariants:
@@ -93,7 +93,7 @@ pub struct Reorderable<L> {
 /// | 0 … 13 | their passes |
 /// | 14 … 27 | what these were when one last passed that might have stood by |
 /// | 28 | one has waited since |
-/// | 29 … 31 | whether that is so most of the time: 0 never, 7 always; [`SCORE_IN_THE_WAY`] of it upside down |
+/// | 29 … 31 | whether that is so most of the time: 0 never, 7 always; exclusive or with `SCORE_IN_THE_WAY` |
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Passes(AtomicU32);
