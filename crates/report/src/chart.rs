@@ -1,7 +1,7 @@
 //! Panels above each other over one axis, as SVG and as PNG.
 //!
-//! [`Chart::shapes`] makes a picture of three kinds of shapes, lines, dots and words, in the units of an SVG; [`svg`]
-//! writes them, [`raster`] draws them. So the two files cannot show different things.
+//! `Chart::shapes` makes a picture of three kinds of shapes, lines, dots and words, in the units of an SVG; `svg`
+//! writes them, `raster` draws them. So the two files cannot show different things.
 
 mod raster;
 mod svg;
