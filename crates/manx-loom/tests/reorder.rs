@@ -42,7 +42,7 @@ fn check(test: impl Fn() + Sync + Send + 'static) {
 /// One stands by, for windows that are over before the lock is quiet and for one that is not, while the other takes the lock twice more. (Once
 /// it has taken it the lock is in use, and so somebody stands by.)
 fn one_stands_by<L: RawLock + 'static>() {
-    for window_ns in [0, 1, 300, 30_000] {
+    for window_ns in [0, 1, 300, 12_000] {
         check(move || {
             let lock = Reorderable::over(L::new());
             let guarded = Arc::new(Guarded { lock, number: UnsafeCell::new(0) });
@@ -126,10 +126,10 @@ fn two_stand_by_for_different_windows() {
 
 /// A big one and a little one whose epoch has this window; each takes the lock twice.
 fn in_an_epoch<L: RawLock + 'static>() {
-    for window_ns in [Some(0), Some(300), Some(30_000), None] {
+    for window_ns in [Some(0), Some(300), Some(12_000), None] {
         check(move || {
             let lock = Asl::over(L::new());
-            lock.set_window_ns_max(Some(15_000));
+            lock.set_window_ns_max(Some(12_000));
             let shared = Arc::new((lock, Cell(UnsafeCell::new(0))));
             let add = |(lock, number): &(Asl<L>, Cell)| {
                 let held = lock.lock();
