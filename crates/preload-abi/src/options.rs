@@ -85,8 +85,16 @@ impl Lock {
     }
 
     /// The value as stored, or `None` for a number that no version wrote.
-    pub fn from_number(number: u32) -> Option<Lock> {
-        Lock::ALL.into_iter().find(|lock| *lock as u32 == number)
+    #[inline]
+    pub const fn from_number(number: u32) -> Option<Lock> {
+        match number {
+            0 => Some(Lock::Manx),
+            1 => Some(Lock::Adaptive),
+            2 => Some(Lock::Asl),
+            3 => Some(Lock::Fifo),
+            4 => Some(Lock::Glibc),
+            _ => None,
+        }
     }
 }
 

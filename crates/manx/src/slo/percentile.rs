@@ -40,7 +40,17 @@ impl Percentile {
 
     /// A percentile in hundredths of a percent, from 5000 (p50) to 9999 (p99.99).
     pub const fn new(hundredths: u16) -> Option<Percentile> {
-        if hundredths < 5000 || hundredths > 9999 { None } else { Some(Percentile::of(hundredths)) }
+        // What most ask for is not worked out each time.
+        match hundredths {
+            5000 => Some(Percentile::P50),
+            9000 => Some(Percentile::P90),
+            9500 => Some(Percentile::P95),
+            9900 => Some(Percentile::P99),
+            9990 => Some(Percentile::P999),
+            9999 => Some(Percentile::P9999),
+            5001..9999 => Some(Percentile::of(hundredths)),
+            _ => None,
+        }
     }
 
     const fn of(hundredths: u16) -> Percentile {

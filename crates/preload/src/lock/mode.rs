@@ -25,6 +25,12 @@ pub fn is_direct() -> bool {
     MODE.load(Ordering::Relaxed) <= Lock::Adaptive as u32
 }
 
+/// Whether mutexes are those of [`super::asl`], and nothing else is to be done when they are taken.
+#[inline(always)]
+pub fn is_asl() -> bool {
+    MODE.load(Ordering::Relaxed) == Lock::Asl as u32
+}
+
 /// Whether threads on little CPUs are slowed.
 #[inline]
 pub fn is_dilated() -> bool {

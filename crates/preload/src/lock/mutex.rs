@@ -84,6 +84,11 @@ pub(super) fn lock(mutex: &Mutex, taker: usize) -> c_int {
         mutex.own(thread::number(), 1);
         return 0;
     }
+    if mode::is_asl() && mutex.is_plain() && asl::try_acquire(mutex, true) {
+        mutex.own(thread::number(), 1);
+        asl::took();
+        return 0;
+    }
     lock_slow(mutex, taker)
 }
 
@@ -241,6 +246,14 @@ pub(super) fn trylock(mutex: &Mutex) -> c_int {
 #[inline]
 pub(super) fn unlock(mutex: &Mutex) -> c_int {
     if mode::is_direct() && mutex.is_plain() {
+        mutex.disown(1);
+        if !bounded::try_release(&mutex.word) {
+            release_slow(mutex);
+        }
+        return 0;
+    }
+    if mode::is_asl() && mutex.is_plain() {
+        asl::gave();
         mutex.disown(1);
         if !bounded::try_release(&mutex.word) {
             release_slow(mutex);
