@@ -26,9 +26,10 @@
 //!
 //! # In others' way
 //! To stand by costs the one that does, and pays if its hold would make others wait. Of a lock that is free most of the time that
-//! is not so. So who does not stand by and has to wait says that as well, and the next one that might stand by knows
-//! whether somebody waited since the last one of its kind came to hold the lock. If that is rare, less than a third of the times, it
-//! does not stand by.
+//! is not so. So who does not stand by and has to wait for long, `LONG_NS`, says that as well, and the next one that might stand by knows
+//! whether somebody did since the last one of its kind came to hold the lock. If that is rare, less than a third of the times, it
+//! does not stand by. Nor does it if one that did found the lock held at less than an eighth of its looks: then order gains nothing,
+//! however often two meet.
 //!
 //! A look takes the lock's cache line away from the holder. So one that stands by measures what a look costs it and
 //! waits `LOOKS_APART` times as long at least before the next; then twice as long each time. It spins for
@@ -57,6 +58,8 @@ const LOOKS_APART: u64 = 40;
 const APART_NS_MIN: u64 = 250;
 /// … and the longest that is spun.
 const APART_NS_MAX: u64 = 2_500;
+/// A wait that is shorter than this is not worth what standing by costs.
+const LONG_NS: u64 = 1_000;
 /// A lock whose passes are so far apart is not in use.
 const QUIET_NS: u64 = 10_000;
 /// How long is spun before the first sleep, and at the end of a window: a sleep takes longer.
@@ -90,10 +93,10 @@ pub struct Reorderable<L> {
 ///
 /// | bits | |
 /// | --- | --- |
-/// | 0 … 13 | their passes |
-/// | 14 … 27 | what these were when one last passed that might have stood by |
-/// | 28 | one has waited since |
-/// | 29 … 31 | whether that is so most of the time: 0 never, 7 always; exclusive or with `SCORE_IN_THE_WAY` |
+/// | 0 … 11 | their passes |
+/// | 12 … 23 | what these were when one last passed that might have stood by |
+/// | 24 | one has waited for long since |
+/// | 25 … 31 | whether that is so most of the time: 0 never, 127 always; exclusive or with `SCORE_IN_THE_WAY` |
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Passes(AtomicU32);
@@ -106,12 +109,12 @@ impl Passes {
         }
     }
 
-    /// The calling holder did not stand by, and had to wait or not.
+    /// The calling holder did not stand by, and had to wait for so many ticks.
     #[inline]
-    pub fn passed(&self, waited: bool) {
+    pub fn passed(&self, waited_ticks: u64) {
         // Invariant 4. Relaxed: a hint, of which no order follows; so wherever the counts are read.
         let passes = self.0.load(Ordering::Relaxed);
-        let waited = if waited { WAITED } else { 0 };
+        let waited = if waited_ticks != 0 && ticks_to_ns(waited_ticks) >= LONG_NS { WAITED } else { 0 };
         self.0.store(passes & !PASSED | passes.wrapping_add(1) & PASSED | waited, Ordering::Relaxed);
     }
 
@@ -122,12 +125,20 @@ impl Passes {
         let passes = self.0.load(Ordering::Relaxed);
         let (passed, score) = (passes & PASSED, score(passes));
         let score = if passes & WAITED != 0 {
-            (score + SCORE_WAITED).min(SCORE_MAX)
+            (score + 2 * SCORE_STEP).min(SCORE_MAX)
         } else {
-            score.saturating_sub(1)
+            score.saturating_sub(SCORE_STEP)
         };
         let score = (score ^ SCORE_IN_THE_WAY) << SCORE_SHIFT;
         self.0.store(score | passed << SEEN_SHIFT | passed, Ordering::Relaxed);
+    }
+
+    /// The calling holder stood by and found nothing that it could have been in the way of.
+    fn are_few(&self) {
+        // Invariant 4.
+        let passes = self.0.load(Ordering::Relaxed);
+        let score = SCORE_IN_THE_WAY << SCORE_SHIFT;
+        self.0.store(passes & (PASSED << SEEN_SHIFT | PASSED) | score, Ordering::Relaxed);
     }
 
     /// Whether somebody has passed since the last one that might have stood by, and a hold would be in others' way.
@@ -153,10 +164,20 @@ impl Passes {
         platform::clock::init();
         let (mut passed, mut since_ticks) = (self.0.load(Ordering::Relaxed), ticks());
         let quiet_ticks = ns_to_ticks(QUIET_NS);
+        let (mut looks, mut found_locked) = (0, 0);
         let take = || {
             let (now, now_ticks) = (self.0.load(Ordering::Relaxed), ticks());
             let passed_ticks = now_ticks.wrapping_sub(since_ticks);
             let locked = is_locked();
+            looks += 1;
+            found_locked += u32::from(locked);
+            if !locked && looks >= LOOKS_MIN && found_locked * FEW < looks {
+                let held = try_lock();
+                if held.is_some() {
+                    self.are_few();
+                }
+                return held;
+            }
             if passed_ticks < quiet_ticks && !locked {
                 return None;
             }
@@ -175,15 +196,19 @@ fn score(passes: u32) -> u32 {
 }
 
 const PASSED: u32 = (1 << SEEN_SHIFT) - 1;
-const SEEN_SHIFT: u32 = 14;
+const SEEN_SHIFT: u32 = 12;
 const WAITED: u32 = 1 << (2 * SEEN_SHIFT);
 const SCORE_SHIFT: u32 = 2 * SEEN_SHIFT + 1;
 const SCORE_MAX: u32 = u32::MAX >> SCORE_SHIFT;
-/// What somebody's wait adds to the score. Each pass without one takes 1 away, so that it rises if a third of the passes make
-/// somebody wait.
-const SCORE_WAITED: u32 = 2;
+/// What a pass takes away from the score that nobody waited for. One that somebody waited for adds twice that, so that the score rises
+/// if a third of the passes make somebody wait.
+const SCORE_STEP: u32 = 8;
 /// From this score on it is better to stand by.
-const SCORE_IN_THE_WAY: u32 = 4;
+const SCORE_IN_THE_WAY: u32 = 64;
+/// Whoever stands by knows how much a lock is used after so many looks …
+const LOOKS_MIN: u32 = 8;
+/// … and that it is too little if fewer than one in so many found it held.
+const FEW: u32 = 8;
 
 impl<L: RawLock> Reorderable<L> {
     platform::const_fn! {
@@ -221,11 +246,13 @@ impl<L: RawLock> Reorderable<L> {
     #[inline]
     pub fn lock_immediately(&self) -> L::Held {
         if let Some(held) = self.lock.try_lock() {
-            self.passes.passed(false);
+            self.passes.passed(0);
             return held;
         }
+        platform::clock::init();
+        let began_ticks = ticks();
         let held = self.lock.lock();
-        self.passes.passed(true);
+        self.passes.passed(ticks().wrapping_sub(began_ticks));
         held
     }
 
@@ -311,7 +338,7 @@ unsafe impl<L: RawLock> RawLock for Reorderable<L> {
     fn try_lock(&self) -> Option<L::Held> {
         let held = self.lock.try_lock();
         if held.is_some() {
-            self.passes.passed(false);
+            self.passes.passed(0);
         }
         held
     }
@@ -332,32 +359,70 @@ unsafe impl<L: RawLock> RawLock for Reorderable<L> {
 mod tests {
     use super::*;
 
+    fn long_ticks() -> u64 {
+        platform::clock::init();
+        ns_to_ticks(2 * LONG_NS)
+    }
+
     #[test]
     fn a_lock_is_in_use_if_holds_made_others_wait_and_they_have_come_again() {
-        let passes = Passes::new();
+        let (passes, long) = (Passes::new(), long_ticks());
         assert!(!passes.are_in_use(), "nobody has passed");
-        passes.passed(false);
+        passes.passed(0);
         assert!(passes.are_in_use(), "nothing else is known");
         passes.stood_by();
         assert!(!passes.are_in_use(), "nobody has passed since");
-        passes.passed(false);
+        passes.passed(0);
         assert!(!passes.are_in_use(), "one came, but nobody had to wait");
-        passes.passed(true);
+        passes.passed(long / 4);
         passes.stood_by();
-        passes.passed(false);
+        passes.passed(0);
+        assert!(!passes.are_in_use(), "one waited, but not for long");
+        passes.passed(long);
+        passes.stood_by();
+        passes.passed(0);
         assert!(passes.are_in_use(), "one had to wait");
+    }
+
+    #[test]
+    fn a_lock_that_is_hardly_used_is_not_stood_by_for_long_nor_soon_again() {
+        let (passes, long) = (Passes::new(), long_ticks());
+        passes.passed(long);
+        passes.stood_by();
+        // Many pass between two looks, so the lock never is quiet; and it never is held.
+        let mut looks = 0;
+        let is_locked = || {
+            (0..2_000).for_each(|_| passes.passed(0));
+            false
+        };
+        let try_lock = || {
+            looks += 1;
+            Some(())
+        };
+        assert_eq!(passes.stand_by(u64::MAX, is_locked, try_lock, || true), Some(()));
+        assert_eq!(looks, 1);
+        passes.stood_by();
+        for _ in 0..3 {
+            passes.passed(long);
+            assert!(!passes.are_in_use());
+            passes.stood_by();
+        }
+        passes.passed(long);
+        passes.stood_by();
+        passes.passed(0);
+        assert!(passes.are_in_use(), "it is used now");
     }
 
     #[test]
     fn whether_holds_are_in_others_way_is_a_third_of_the_times() {
         for (waits, of, in_the_way) in [(1, 4, false), (1, 2, true), (1, 1, true), (0, 1, false)] {
-            let passes = Passes::new();
+            let (passes, long) = (Passes::new(), long_ticks());
             for turn in 0..100_000_u32 {
-                passes.passed(turn % of < waits);
+                passes.passed(if turn % of < waits { long } else { 0 });
                 passes.stood_by();
             }
             let times = (0..100_000_u32).filter(|turn| {
-                passes.passed(turn % of < waits);
+                passes.passed(if turn % of < waits { long } else { 0 });
                 let in_use = passes.are_in_use();
                 passes.stood_by();
                 in_use

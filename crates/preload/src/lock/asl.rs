@@ -44,7 +44,7 @@ pub(super) fn try_acquire(mutex: &Mutex, may_stand_by: bool) -> bool {
     }
     let taken = take(mutex);
     if taken {
-        count(mutex, big, false);
+        count(mutex, big, 0);
     }
     taken
 }
@@ -65,15 +65,15 @@ pub(super) fn stand_by(mutex: &Mutex) -> Stood {
     }
 }
 
-/// The calling holder has waited, one way or the other.
-pub(super) fn acquired(mutex: &Mutex) {
-    count(mutex, class_of_this_cpu() == Class::Big, true);
+/// The calling holder has waited for so many ticks, one way or the other.
+pub(super) fn acquired(mutex: &Mutex, waited_ticks: u64) {
+    count(mutex, class_of_this_cpu() == Class::Big, waited_ticks);
 }
 
 #[inline]
-fn count(mutex: &Mutex, big: bool, waited: bool) {
+fn count(mutex: &Mutex, big: bool, waited_ticks: u64) {
     if big {
-        mutex.passes.passed(waited);
+        mutex.passes.passed(waited_ticks);
     } else {
         mutex.passes.stood_by();
     }

@@ -185,8 +185,8 @@ fn wait_for(
     taker: usize,
     users: u32,
 ) -> Result<(), TimedOut> {
-    let began_ticks = if wanted() { clock::ticks() } else { 0 };
     let mode = mode::get();
+    let began_ticks = if wanted() || mode == Lock::Asl { clock::ticks() } else { 0 };
     let acquired = if mode == Lock::Fifo && deadline.is_none() {
         fifo::acquire(mutex);
         Acquired::default()
@@ -209,12 +209,13 @@ fn wait_for(
             }
         }
     };
+    let waited_ticks = if began_ticks == 0 { 0 } else { clock::ticks().wrapping_sub(began_ticks) };
     if mode == Lock::Asl {
-        asl::acquired(mutex);
+        asl::acquired(mutex, waited_ticks);
     }
-    if began_ticks != 0 {
+    if wanted() && began_ticks != 0 {
         let waited = statistics::Waited {
-            ticks: clock::ticks().wrapping_sub(began_ticks),
+            ticks: waited_ticks,
             handed_over: acquired.offered,
             overdue: acquired.overdue,
         };
