@@ -20,9 +20,9 @@
 //! A lock that is free at a look may be in use all the same: between two holds of a thread that comes again and again, and there may
 //! be no more such threads than one. To take it then makes a big core wait for a little one's hold, which is what standing by is to
 //! avoid. So those that do not stand by count their passes, and one that stands by takes the lock when it is free and the passes
-//! of late were `QUIET_NS` apart, or there were none for that long. It need not stand by at all if the lock is free and nobody
-//! has passed since the last one that could have. (The paper asks whether the queue is empty, which says as much if there are
-//! several big cores.)
+//! of late were `QUIET_NS` apart, or there were none for that long; if most looks found it held, only if nobody has passed between
+//! two looks that found it free. It need not stand by at all if the lock is free and nobody has passed since the last one that could
+//! have. (The paper asks whether the queue is empty, which says as much if there are several big cores.)
 //!
 //! # In others' way
 //! To stand by costs the one that does, and pays if its hold would make others wait. Of a lock that is free most of the time that
@@ -163,27 +163,32 @@ impl Passes {
         }
         platform::clock::init();
         let (mut passed, mut since_ticks) = (self.0.load(Ordering::Relaxed), ticks());
+        let before = passed;
         let quiet_ticks = ns_to_ticks(QUIET_NS);
-        let (mut looks, mut found_locked) = (0, 0);
+        let (mut looks, mut found_locked, mut was_free) = (0, 0, true);
         let take = || {
             let (now, now_ticks) = (self.0.load(Ordering::Relaxed), ticks());
             let passed_ticks = now_ticks.wrapping_sub(since_ticks);
             let locked = is_locked();
             looks += 1;
             found_locked += u32::from(locked);
-            if !locked && looks >= LOOKS_MIN && found_locked * FEW < looks {
+            let all = now.wrapping_sub(before) & PASSED;
+            if !locked && looks.min(all) >= LOOKS_MIN && found_locked * FEW < looks {
                 let held = try_lock();
                 if held.is_some() {
                     self.are_few();
                 }
                 return held;
             }
-            if passed_ticks < quiet_ticks && !locked {
-                return None;
-            }
             let came = u64::from(now.wrapping_sub(passed) & PASSED);
-            (passed, since_ticks) = (now, now_ticks);
-            if locked || came * quiet_ticks > passed_ticks { None } else { try_lock() }
+            let quiet = passed_ticks >= quiet_ticks && came * quiet_ticks <= passed_ticks;
+            // Where holds are long, passes are far apart though the lock is in use all the time.
+            let free = !locked && (found_locked * 2 < looks || was_free && came == 0);
+            if locked || passed_ticks >= quiet_ticks || !was_free {
+                (passed, since_ticks) = (now, now_ticks);
+            }
+            was_free = !locked;
+            if quiet && free { try_lock() } else { None }
         };
         stand_by(window_ns, take, willing)
     }
@@ -205,7 +210,7 @@ const SCORE_MAX: u32 = u32::MAX >> SCORE_SHIFT;
 const SCORE_STEP: u32 = 8;
 /// From this score on it is better to stand by.
 const SCORE_IN_THE_WAY: u32 = 64;
-/// Whoever stands by knows how much a lock is used after so many looks …
+/// Whoever stands by knows how much a lock is used after so many looks and passes …
 const LOOKS_MIN: u32 = 8;
 /// … and that it is too little if fewer than one in so many found it held.
 const FEW: u32 = 8;
