@@ -51,7 +51,7 @@
 
 use super::RawLock;
 use super::node::{self, Node};
-use super::queue::QueueHeld;
+use super::queue::{self, QueueHeld};
 use crate::cpu::numa_node;
 use crate::wait::{Policy, Spin};
 use platform::atomic::{AtomicPtr, Ordering};
@@ -277,18 +277,7 @@ unsafe impl<const LOCAL: u32> RawLock for Cna<LOCAL> {
 
     #[inline]
     fn try_lock(&self) -> Option<QueueHeld> {
-        if self.is_locked() {
-            return None;
-        }
-        let (node, nobody) = (node::lend(), ptr::null_mut());
-        let taken =
-            self.tail.compare_exchange(nobody, node.as_ptr(), Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        if taken {
-            return Some(QueueHeld::at(node));
-        }
-        // SAFETY: just lent, and no queue leads to it.
-        unsafe { node::give_back(node) };
-        None
+        queue::try_enter(&self.tail)
     }
 
     #[inline]

@@ -109,16 +109,7 @@ unsafe impl RawLock for McsPark {
 
     #[inline]
     fn try_lock(&self) -> Option<QueueHeld> {
-        if !self.queue.is_empty() {
-            return None;
-        }
-        let node = node::lend();
-        if self.queue.enter_if_empty(node) {
-            return Some(QueueHeld::at(node));
-        }
-        // SAFETY: just lent, and no queue leads to it.
-        unsafe { node::give_back(node) };
-        None
+        self.queue.try_enter()
     }
 
     #[inline]

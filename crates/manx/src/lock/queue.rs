@@ -26,7 +26,7 @@
 //! that who finds null sees what the last holder wrote before it released the tail. `next` is written with
 //! release and read with acquire for the same reason: the reader is about to write to that place.
 
-use super::node::Node;
+use super::node::{self, Node};
 use crate::wait::Policy;
 use platform::atomic::{AtomicPtr, Ordering};
 use std::ptr::{self, NonNull};
@@ -57,13 +57,10 @@ impl Queue {
         self.tail.load(Ordering::Relaxed)
     }
 
-    /// Stands at `node` if nobody else is there; returns whether that was so.
+    /// Takes the lock if nobody else is there.
     #[inline]
-    pub(super) fn enter_if_empty(&self, node: NonNull<Node>) -> bool {
-        // Acquire and release as in the module's text; a failure learns nothing.
-        self.tail
-            .compare_exchange(ptr::null_mut(), node.as_ptr(), Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
+    pub(super) fn try_enter(&self) -> Option<QueueHeld> {
+        try_enter(&self.tail)
     }
 
     /// Stands at `node`, behind all others; returns whether it is the first.
@@ -106,6 +103,22 @@ impl Queue {
         });
         NonNull::new(behind)
     }
+}
+
+/// Takes the lock whose queue ends at `tail` if nobody is there, at a place of the calling thread's.
+#[inline]
+pub(super) fn try_enter(tail: &AtomicPtr<Node>) -> Option<QueueHeld> {
+    if !tail.load(Ordering::Relaxed).is_null() {
+        return None;
+    }
+    let (node, nobody) = (node::lend(), ptr::null_mut());
+    // Acquire and release as in the module's text; a failure learns nothing.
+    if tail.compare_exchange(nobody, node.as_ptr(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        return Some(QueueHeld::at(node));
+    }
+    // SAFETY: just lent, and no queue leads to it.
+    unsafe { node::give_back(node) };
+    None
 }
 
 /// The place by which a thread holds a lock. It cannot go to another thread, because its place cannot.

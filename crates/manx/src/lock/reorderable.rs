@@ -16,58 +16,23 @@
 //! Where the paper lets those that find the lock free stand in line, a look here takes the lock or does not: of several
 //! that look at the same time one succeeds, and the others do not stand in the way of those who arrive.
 //!
-//! # In use
-//! A lock that is free at a look may be in use all the same: between two holds of a thread that comes again and again, and there may
-//! be no more such threads than one. To take it then makes a big core wait for a little one's hold, which is what standing by is to
-//! avoid. So those that do not stand by count their passes, and one that stands by takes the lock when it is free and the passes
-//! of late were `QUIET_NS` apart, or there were none for that long; if most looks found it held, only if nobody has passed between
-//! two looks that found it free. It need not stand by at all if the lock is free and nobody has passed since the last one that could
-//! have. (The paper asks whether the queue is empty, which says as much if there are several big cores.)
-//!
-//! # In others' way
-//! To stand by costs the one that does, and pays if its hold would make others wait. Of a lock that is free most of the time that
-//! is not so. So who does not stand by and has to wait for long, `LONG_NS`, says that as well, and the next one that might stand by knows
-//! whether somebody did since the last one of its kind came to hold the lock. If that is rare, less than a third of the times, it
-//! does not stand by. Nor does it if one that did found the lock held at less than an eighth of its looks: then order gains nothing,
-//! however often two meet.
-//!
-//! A look takes the lock's cache line away from the holder. So one that stands by measures what a look costs it and
-//! waits `LOOKS_APART` times as long at least before the next; then twice as long each time. It spins for
-//! `SPIN_NS` in all, then sleeps for longer and longer, up to `SLEEP_NS_MAX`; it yields instead of spinning while the process is
-//! short of CPUs. What is left of a window when it is too short for a sleep is spun, too: the kernel ends a sleep 50 µs late.
+//! When it looks is `looks.rs`'s, and whether standing by pays `passes.rs`'s: that knows who else uses the lock.
 //!
 //! Invariants:
 //! 1. Who stands by is in no queue: nobody waits for it, and nobody has to wake it.
 //! 2. Standing by ends after the window, or after the maximum if that is shorter; from then on the caller waits as the lock's
 //!    own order has it. So over a lock that is [`super::Fifo`] nobody starves.
 //! 3. With a window of 0 `lock_reorder` is the lock's own `lock`.
-//! 4. The counts are written by holders only.
+//! 4. The counts of passes are written by holders only.
 
 use super::RawLock;
+use super::passes::Passes;
 use crate::slo;
-use crate::wait::short_of_cpus;
-use platform::atomic::{AtomicU32, AtomicU64, Ordering};
-use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
-use platform::{cpu, thread};
+use platform::atomic::{AtomicU64, Ordering};
+use platform::clock::ticks;
 
 pub use crate::slo::WINDOW_NS_MAX;
 
-/// How many times the cost of a look lie between two, at least.
-const LOOKS_APART: u64 = 40;
-/// The shortest time between two looks …
-const APART_NS_MIN: u64 = 250;
-/// … and the longest that is spun.
-const APART_NS_MAX: u64 = 2_500;
-/// A wait that is shorter than this is not worth what standing by costs.
-const LONG_NS: u64 = 1_000;
-/// A lock whose passes are so far apart is not in use.
-const QUIET_NS: u64 = 10_000;
-/// How long is spun before the first sleep, and at the end of a window: a sleep takes longer.
-const SPIN_NS: u64 = 20_000;
-/// The first sleep.
-const SLEEP_NS_MIN: u64 = 50_000;
-/// The longest sleep between two looks.
-const SLEEP_NS_MAX: u64 = 1_000_000;
 /// The lock has no maximum of its own.
 const UNSET: u64 = u64::MAX;
 
@@ -88,132 +53,6 @@ pub struct Reorderable<L> {
     window_ns_max: AtomicU64,
     passes: Passes,
 }
-
-/// How others than those that stand by use a lock. All-zero to begin with.
-///
-/// | bits | |
-/// | --- | --- |
-/// | 0 … 11 | their passes |
-/// | 12 … 23 | what these were when one last passed that might have stood by |
-/// | 24 | one has waited for long since |
-/// | 25 … 31 | whether that is so most of the time: 0 never, 127 always; exclusive or with `SCORE_IN_THE_WAY` |
-#[derive(Debug, Default)]
-#[repr(transparent)]
-pub struct Passes(AtomicU32);
-
-impl Passes {
-    platform::const_fn! {
-        /// Nobody has passed.
-        pub const fn new() -> Self {
-            Passes(AtomicU32::new(0))
-        }
-    }
-
-    /// The calling holder did not stand by, and had to wait for so many ticks.
-    #[inline]
-    pub fn passed(&self, waited_ticks: u64) {
-        // Invariant 4. Relaxed: a hint, of which no order follows; so wherever the counts are read.
-        let passes = self.0.load(Ordering::Relaxed);
-        let waited = if waited_ticks != 0 && ticks_to_ns(waited_ticks) >= LONG_NS { WAITED } else { 0 };
-        self.0.store(passes & !PASSED | passes.wrapping_add(1) & PASSED | waited, Ordering::Relaxed);
-    }
-
-    /// The calling holder might have stood by.
-    #[inline]
-    pub fn stood_by(&self) {
-        // Invariant 4.
-        let passes = self.0.load(Ordering::Relaxed);
-        let (passed, score) = (passes & PASSED, score(passes));
-        let score = if passes & WAITED != 0 {
-            (score + 2 * SCORE_STEP).min(SCORE_MAX)
-        } else {
-            score.saturating_sub(SCORE_STEP)
-        };
-        let score = (score ^ SCORE_IN_THE_WAY) << SCORE_SHIFT;
-        self.0.store(score | passed << SEEN_SHIFT | passed, Ordering::Relaxed);
-    }
-
-    /// The calling holder stood by and found nothing that it could have been in the way of.
-    fn are_few(&self) {
-        // Invariant 4.
-        let passes = self.0.load(Ordering::Relaxed);
-        let score = SCORE_IN_THE_WAY << SCORE_SHIFT;
-        self.0.store(passes & (PASSED << SEEN_SHIFT | PASSED) | score, Ordering::Relaxed);
-    }
-
-    /// Whether somebody has passed since the last one that might have stood by, and a hold would be in others' way.
-    #[inline]
-    pub fn are_in_use(&self) -> bool {
-        let passes = self.0.load(Ordering::Relaxed);
-        score(passes) >= SCORE_IN_THE_WAY && (passes >> SEEN_SHIFT) & PASSED != passes & PASSED
-    }
-
-    /// Stands by: looks now and then whether the lock is in use, and tries to take it if it is not, until it is had, or the
-    /// window is over or the caller is not `willing` any more (`None`). A thread of a real-time class never stands by.
-    #[cold]
-    pub fn stand_by<H>(
-        &self,
-        window_ns: u64,
-        is_locked: impl Fn() -> bool,
-        mut try_lock: impl FnMut() -> Option<H>,
-        willing: impl Fn() -> bool,
-    ) -> Option<H> {
-        if thread::scheduling_class().yields_only_to_equals() {
-            return None;
-        }
-        platform::clock::init();
-        let (mut passed, mut since_ticks) = (self.0.load(Ordering::Relaxed), ticks());
-        let before = passed;
-        let quiet_ticks = ns_to_ticks(QUIET_NS);
-        let (mut looks, mut found_locked, mut was_free) = (0, 0, true);
-        let take = || {
-            let (now, now_ticks) = (self.0.load(Ordering::Relaxed), ticks());
-            let passed_ticks = now_ticks.wrapping_sub(since_ticks);
-            let locked = is_locked();
-            looks += 1;
-            found_locked += u32::from(locked);
-            let all = now.wrapping_sub(before) & PASSED;
-            if !locked && looks.min(all) >= LOOKS_MIN && found_locked * FEW < looks {
-                let held = try_lock();
-                if held.is_some() {
-                    self.are_few();
-                }
-                return held;
-            }
-            let came = u64::from(now.wrapping_sub(passed) & PASSED);
-            let quiet = passed_ticks >= quiet_ticks && came * quiet_ticks <= passed_ticks;
-            // Where holds are long, passes are far apart though the lock is in use all the time.
-            let free = !locked && (found_locked * 2 < looks || was_free && came == 0);
-            if locked || passed_ticks >= quiet_ticks || !was_free {
-                (passed, since_ticks) = (now, now_ticks);
-            }
-            was_free = !locked;
-            if quiet && free { try_lock() } else { None }
-        };
-        stand_by(window_ns, take, willing)
-    }
-}
-
-/// The upper bits of [`Passes`]: what is all-zero begins in the way.
-#[inline]
-fn score(passes: u32) -> u32 {
-    passes >> SCORE_SHIFT ^ SCORE_IN_THE_WAY
-}
-
-const PASSED: u32 = (1 << SEEN_SHIFT) - 1;
-const SEEN_SHIFT: u32 = 12;
-const WAITED: u32 = 1 << (2 * SEEN_SHIFT);
-const SCORE_SHIFT: u32 = 2 * SEEN_SHIFT + 1;
-const SCORE_MAX: u32 = u32::MAX >> SCORE_SHIFT;
-/// What a pass takes away from the score that nobody waited for. One that somebody waited for adds twice that, so that the score rises
-/// if a third of the passes make somebody wait.
-const SCORE_STEP: u32 = 8;
-/// From this score on it is better to stand by.
-const SCORE_IN_THE_WAY: u32 = 64;
-/// Whoever stands by knows how much a lock is used after so many looks and passes …
-const LOOKS_MIN: u32 = 8;
-/// … and that it is too little if fewer than one in so many found it held.
-const FEW: u32 = 8;
 
 impl<L: RawLock> Reorderable<L> {
     platform::const_fn! {
@@ -283,47 +122,6 @@ impl<L: RawLock> Reorderable<L> {
     }
 }
 
-/// Looks now and then whether the lock can be had, by `take`, until the window is over or the caller not willing (`None`).
-fn stand_by<H>(window_ns: u64, mut take: impl FnMut() -> Option<H>, willing: impl Fn() -> bool) -> Option<H> {
-    let (began_ticks, mut apart_ns) = (ticks(), APART_NS_MIN);
-    let mut sleep_ns = SLEEP_NS_MIN;
-    loop {
-        let waited_ns = ticks_to_ns(ticks().wrapping_sub(began_ticks));
-        if waited_ns >= window_ns || !willing() {
-            return None;
-        }
-        let left_ns = window_ns - waited_ns;
-        if waited_ns < SPIN_NS || left_ns < SLEEP_NS_MIN + SPIN_NS {
-            spin(apart_ns.min(left_ns));
-            apart_ns = (2 * apart_ns).min(APART_NS_MAX);
-        } else {
-            thread::sleep_ns(sleep_ns.min(left_ns - SLEEP_NS_MIN));
-            sleep_ns = (2 * sleep_ns).min(SLEEP_NS_MAX);
-        }
-        let before_ticks = ticks();
-        if let Some(held) = take() {
-            return Some(held);
-        }
-        let look_ns = ticks_to_ns(ticks().wrapping_sub(before_ticks));
-        apart_ns = apart_ns.max((look_ns * LOOKS_APART).min(APART_NS_MAX));
-    }
-}
-
-/// Lets this much time pass without touching the lock.
-fn spin(ns: u64) {
-    if platform::spin_bound(1) == 0 {
-        return thread::sleep_ns(ns);
-    }
-    let (began_ticks, length_ticks) = (ticks(), ns_to_ticks(ns));
-    while ticks().wrapping_sub(began_ticks) < length_ticks {
-        if short_of_cpus() {
-            thread::yield_now();
-        } else {
-            cpu::pause();
-        }
-    }
-}
-
 // SAFETY: exclusion and the order of memory are those of the lock beneath: whatever is returned came from its
 // `lock` or `try_lock`, and goes back to its `unlock`. Nothing refers to where this lock is.
 unsafe impl<L: RawLock> RawLock for Reorderable<L> {
@@ -357,83 +155,5 @@ unsafe impl<L: RawLock> RawLock for Reorderable<L> {
     #[inline]
     fn is_locked(&self) -> bool {
         self.lock.is_locked()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn long_ticks() -> u64 {
-        platform::clock::init();
-        ns_to_ticks(2 * LONG_NS)
-    }
-
-    #[test]
-    fn a_lock_is_in_use_if_holds_made_others_wait_and_they_have_come_again() {
-        let (passes, long) = (Passes::new(), long_ticks());
-        assert!(!passes.are_in_use(), "nobody has passed");
-        passes.passed(0);
-        assert!(passes.are_in_use(), "nothing else is known");
-        passes.stood_by();
-        assert!(!passes.are_in_use(), "nobody has passed since");
-        passes.passed(0);
-        assert!(!passes.are_in_use(), "one came, but nobody had to wait");
-        passes.passed(long / 4);
-        passes.stood_by();
-        passes.passed(0);
-        assert!(!passes.are_in_use(), "one waited, but not for long");
-        passes.passed(long);
-        passes.stood_by();
-        passes.passed(0);
-        assert!(passes.are_in_use(), "one had to wait");
-    }
-
-    #[test]
-    fn a_lock_that_is_hardly_used_is_not_stood_by_for_long_nor_soon_again() {
-        let (passes, long) = (Passes::new(), long_ticks());
-        passes.passed(long);
-        passes.stood_by();
-        // Many pass between two looks, so the lock never is quiet; and it never is held.
-        let mut looks = 0;
-        let is_locked = || {
-            (0..2_000).for_each(|_| passes.passed(0));
-            false
-        };
-        let try_lock = || {
-            looks += 1;
-            Some(())
-        };
-        assert_eq!(passes.stand_by(u64::MAX, is_locked, try_lock, || true), Some(()));
-        assert_eq!(looks, 1);
-        passes.stood_by();
-        for _ in 0..3 {
-            passes.passed(long);
-            assert!(!passes.are_in_use());
-            passes.stood_by();
-        }
-        passes.passed(long);
-        passes.stood_by();
-        passes.passed(0);
-        assert!(passes.are_in_use(), "it is used now");
-    }
-
-    #[test]
-    fn whether_holds_are_in_others_way_is_a_third_of_the_times() {
-        for (waits, of, in_the_way) in [(1, 4, false), (1, 2, true), (1, 1, true), (0, 1, false)] {
-            let (passes, long) = (Passes::new(), long_ticks());
-            for turn in 0..100_000_u32 {
-                passes.passed(if turn % of < waits { long } else { 0 });
-                passes.stood_by();
-            }
-            let times = (0..100_000_u32).filter(|turn| {
-                passes.passed(if turn % of < waits { long } else { 0 });
-                let in_use = passes.are_in_use();
-                passes.stood_by();
-                in_use
-            });
-            let times = times.count();
-            assert_eq!(times > 50_000, in_the_way, "{waits} of {of}: {times}");
-        }
     }
 }

@@ -6,9 +6,8 @@
 //!
 //! Who has a limit of its own does not stand by, since it would be over; nor does who was woken by a signal to a condition variable,
 //! since others may wait for what it is about to do; nor does who holds another mutex, since those that wait for that one would stand
-//! by with it. Outside of any epoch a target for requests bounds the window as well: another
-//! thread may answer them. Calls that never come here (from inside of the
-//! C library) are not counted; they are too few to matter.
+//! by with it. Outside of any epoch a target for requests bounds the window as well: another thread may answer them. Calls that never come
+//! here (from inside of the C library) are not counted; they are too few to matter.
 //!
 //! Invariant 1: `passes` is written by holders only.
 

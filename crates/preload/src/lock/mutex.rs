@@ -135,6 +135,8 @@ pub(super) fn relock(mutex: &Mutex, taker: usize) -> c_int {
     }
 }
 
+/// Locks; `users` is 0 for who locks again after a wait for a condition, and then it does not stand by.
+///
 /// # Safety
 /// The limit's time may be read.
 unsafe fn lock_within(mutex: &Mutex, kind: Kind, limit: Limit, taker: usize, users: u32) -> c_int {
@@ -247,18 +249,12 @@ pub(super) fn trylock(mutex: &Mutex) -> c_int {
 #[inline]
 pub(super) fn unlock(mutex: &Mutex) -> c_int {
     if mode::is_direct() && mutex.is_plain() {
-        mutex.disown(1);
-        if !bounded::try_release(&mutex.word) {
-            release_slow(mutex);
-        }
+        give(mutex, 1);
         return 0;
     }
     if mode::is_asl() && mutex.is_plain() {
         asl::gave();
-        mutex.disown(1);
-        if !bounded::try_release(&mutex.word) {
-            release_slow(mutex);
-        }
+        give(mutex, 1);
         return 0;
     }
     let _call = dilate::enter();
@@ -285,11 +281,17 @@ fn unlock_slow(mutex: &Mutex, users: u32) -> c_int {
     if mode::get() == Lock::Asl {
         asl::gave();
     }
+    give(mutex, users);
+    0
+}
+
+/// The calling thread holds the mutex no more.
+#[inline(always)]
+fn give(mutex: &Mutex, users: u32) {
     mutex.disown(users);
     if !bounded::try_release(&mutex.word) {
         release_slow(mutex);
     }
-    0
 }
 
 #[cold]

@@ -14,7 +14,7 @@
 //! | 12 | `users` | how many hold it or will hold it again after a wait: `pthread_mutex_destroy` looks here |
 //! | 16 | `kind` | 0 to 3, with [`NO_ELISION`]; anything else is not ours |
 //! | 24 | `side` | ours: see [`manx::lock::bounded`] |
-//! | 28 | `passes` | ours: see [`manx::lock::reorderable::Passes`] |
+//! | 28 | `passes` | ours: see [`manx::lock::passes::Passes`] |
 //! | 32 | `tail` | ours: see [`super::fifo`] |
 //!
 //! | condition variable | |
@@ -27,7 +27,7 @@ use super::real;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use manx::lock::RawCondvar;
-use manx::lock::reorderable::Passes;
+use manx::lock::passes::Passes;
 use preload_abi::live::Kind;
 
 /// A `pthread_mutex_t`.

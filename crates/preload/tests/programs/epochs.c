@@ -2,6 +2,8 @@
 //
 // What is asked for is the first argument; the program exits with 0 if all went as that says.
 
+#include "check.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -16,14 +18,6 @@ extern void manx_epoch_end(uint64_t id, uint64_t slo_ns) __attribute__((weak));
 extern void manx_epoch_end_at(uint64_t id, uint64_t slo_ns, double percentile) __attribute__((weak));
 extern void manx_epoch_abandon(uint64_t id) __attribute__((weak));
 extern uint64_t manx_epoch_window_ns(void) __attribute__((weak));
-
-#define CHECK(what) \
-    do { \
-        if (!(what)) { \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); \
-            exit(1); \
-        } \
-    } while (0)
 
 enum { LONG_NS = 1000000000 };
 

@@ -3,6 +3,8 @@
 // With `seen` the program expects each of them to be an epoch, and with `unseen` none. The other ends of the sockets are used by system
 // calls, which are nobody's business.
 
+#include "check.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -16,14 +18,6 @@
 #include <unistd.h>
 
 extern uint64_t manx_epoch_window_ns(void) __attribute__((weak));
-
-#define CHECK(what) \
-    do { \
-        if (!(what)) { \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); \
-            exit(1); \
-        } \
-    } while (0)
 
 static int in_request(void) {
     return manx_epoch_window_ns && manx_epoch_window_ns() != UINT64_MAX;

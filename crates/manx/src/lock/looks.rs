@@ -1,0 +1,68 @@
+//! When one that stands by looks.
+//!
+//! A look takes the lock's cache line away from the holder. So one that stands by measures what a look costs it and
+//! waits `LOOKS_APART` times as long at least before the next; then twice as long each time. It spins for
+//! `SPIN_NS` in all, then sleeps for longer and longer, up to `SLEEP_NS_MAX`; it yields instead of spinning while the process is
+//! short of CPUs. What is left of a window when it is too short for a sleep is spun, too: the kernel ends a sleep 50 µs late.
+
+use crate::wait::short_of_cpus;
+use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
+use platform::{cpu, thread};
+
+/// How many times the cost of a look lie between two, at least.
+const LOOKS_APART: u64 = 40;
+/// The shortest time between two looks …
+const APART_NS_MIN: u64 = 250;
+/// … and the longest that is spun.
+const APART_NS_MAX: u64 = 2_500;
+/// How long is spun before the first sleep, and at the end of a window: a sleep takes longer.
+const SPIN_NS: u64 = 20_000;
+/// The first sleep.
+const SLEEP_NS_MIN: u64 = 50_000;
+/// The longest sleep between two looks.
+const SLEEP_NS_MAX: u64 = 1_000_000;
+
+/// Looks now and then whether the lock can be had, by `take`, until the window is over or the caller not willing (`None`).
+pub(super) fn until_had<H>(
+    window_ns: u64,
+    mut take: impl FnMut() -> Option<H>,
+    willing: impl Fn() -> bool,
+) -> Option<H> {
+    let (began_ticks, mut apart_ns) = (ticks(), APART_NS_MIN);
+    let mut sleep_ns = SLEEP_NS_MIN;
+    loop {
+        let waited_ns = ticks_to_ns(ticks().wrapping_sub(began_ticks));
+        if waited_ns >= window_ns || !willing() {
+            return None;
+        }
+        let left_ns = window_ns - waited_ns;
+        if waited_ns < SPIN_NS || left_ns < SLEEP_NS_MIN + SPIN_NS {
+            spin(apart_ns.min(left_ns));
+            apart_ns = (2 * apart_ns).min(APART_NS_MAX);
+        } else {
+            thread::sleep_ns(sleep_ns.min(left_ns - SLEEP_NS_MIN));
+            sleep_ns = (2 * sleep_ns).min(SLEEP_NS_MAX);
+        }
+        let before_ticks = ticks();
+        if let Some(held) = take() {
+            return Some(held);
+        }
+        let look_ns = ticks_to_ns(ticks().wrapping_sub(before_ticks));
+        apart_ns = apart_ns.max((look_ns * LOOKS_APART).min(APART_NS_MAX));
+    }
+}
+
+/// Lets this much time pass without touching the lock.
+fn spin(ns: u64) {
+    if platform::spin_bound(1) == 0 {
+        return thread::sleep_ns(ns);
+    }
+    let (began_ticks, length_ticks) = (ticks(), ns_to_ticks(ns));
+    while ticks().wrapping_sub(began_ticks) < length_ticks {
+        if short_of_cpus() {
+            thread::yield_now();
+        } else {
+            cpu::pause();
+        }
+    }
+}
