@@ -5,6 +5,7 @@
 //!
 //! - [`cpu`]: which cores are fast and which are slow.
 //! - [`lock`]: who gets a lock when those whose turn it would be cannot run.
+//! - [`range`]: locks of a part of what there is.
 //! - [`slo`]: how late a piece of work may be, and what follows for its locks.
 //! - [`wait`]: how a loop waits for something that another thread does.
 //!
@@ -13,5 +14,6 @@
 
 pub mod cpu;
 pub mod lock;
+pub mod range;
 pub mod slo;
 pub mod wait;

@@ -1,0 +1,3 @@
+//! The range locks that the default one is compared with, each as its authors describe it and made correct.
+//!
+//! All of them are [`RawRangeLock`](super::RawRangeLock)s over integers.

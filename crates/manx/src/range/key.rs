@@ -1,0 +1,113 @@
+//! What ranges are made of: keys in some order, and where each stands in it.
+//!
+//! A range lock compares keys, and has to find fast who is near whom. So each key tells its *position*, a number of
+//! 64 bits that grows with it. Positions decide which part of a lock looks after a key, and rule out most conflicts without
+//! looking at keys. They may be the same for keys that are not ([`Key::EXACT`]); then the keys themselves are compared.
+//!
+//! Invariant: for keys `a` < `b`, `a.position()` ≤ `b.position()`; and if the type is exact, `a.position()` <
+//! `b.position()`.
+
+/// A key of an ordered space.
+///
+/// ```
+/// use manx::range::Key;
+///
+/// /// A page of a file.
+/// #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// struct Page {
+///     file: u32,
+///     number: u32,
+/// }
+///
+/// // Positions of keys that are close to each other are close: a lock looks after 16384 of them as one.
+/// impl Key for Page {
+///     const EXACT: bool = true;
+///     fn position(&self) -> u64 {
+///         u64::from(self.file) << 32 | u64::from(self.number)
+///     }
+/// }
+/// assert!(Page { file: 1, number: 0 }.position() > Page { file: 0, number: 9 }.position());
+/// ```
+pub trait Key: Ord + Clone {
+    /// Whether no two keys have the same position.
+    const EXACT: bool;
+
+    /// Where the key stands. Of two keys the higher has no lower position; an order that breaks this makes locks that
+    /// do not exclude each other, but nothing worse.
+    fn position(&self) -> u64;
+}
+
+macro_rules! unsigned {
+    ($($type:ty),*) => {$(
+        impl Key for $type {
+            const EXACT: bool = true;
+
+            #[inline(always)]
+            fn position(&self) -> u64 {
+                *self as u64
+            }
+        }
+    )*};
+}
+
+macro_rules! signed {
+    ($($type:ty),*) => {$(
+        impl Key for $type {
+            const EXACT: bool = true;
+
+            #[inline(always)]
+            fn position(&self) -> u64 {
+                // The sign becomes the highest bit, upside down.
+                (*self as i64 as u64) ^ (1 << 63)
+            }
+        }
+    )*};
+}
+
+unsigned!(u8, u16, u32, u64, usize);
+signed!(i8, i16, i32, i64, isize);
+
+/// The first eight bytes as a number, the first one highest.
+fn prefix(bytes: &[u8]) -> u64 {
+    let mut first = [0; 8];
+    let length = bytes.len().min(8);
+    first[..length].copy_from_slice(&bytes[..length]);
+    u64::from_be_bytes(first)
+}
+
+macro_rules! bytes {
+    ($($type:ty),*) => {$(
+        impl Key for $type {
+            const EXACT: bool = false;
+
+            #[inline]
+            fn position(&self) -> u64 {
+                prefix(self.as_ref())
+            }
+        }
+    )*};
+}
+
+bytes!(Vec<u8>, Box<[u8]>, std::sync::Arc<[u8]>, String, &[u8], &str);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn positions_of_integers_are_in_their_order(a: i64, b: i64, c: u64, d: u64) {
+            prop_assert_eq!(a.cmp(&b), a.position().cmp(&b.position()));
+            prop_assert_eq!(c.cmp(&d), c.position().cmp(&d.position()));
+            prop_assert_eq!((a as i32).cmp(&(b as i32)), (a as i32).position().cmp(&(b as i32).position()));
+        }
+
+        #[test]
+        fn positions_of_bytes_never_contradict_their_order(a: Vec<u8>, b: Vec<u8>) {
+            if a < b {
+                prop_assert!(a.position() <= b.position());
+            }
+        }
+    }
+}

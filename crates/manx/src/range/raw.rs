@@ -1,0 +1,57 @@
+//! What every range lock of this room can do, so that any of them can stand in every test and benchmark.
+//!
+//! Keys are integers of 64 bits here. A lock whose size depends on how many keys there are is told the number; the
+//! others do not care.
+
+use super::span::Span;
+
+/// Whether others may hold the same keys at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Nobody else.
+    Exclusive,
+    /// Those who share as well.
+    Shared,
+}
+
+impl Access {
+    /// Whether two of these exclude each other, if their ranges overlap.
+    #[inline(always)]
+    pub const fn excludes(self, other: Access) -> bool {
+        matches!(self, Access::Exclusive) || matches!(other, Access::Exclusive)
+    }
+}
+
+/// A lock of ranges of integers, without what it protects.
+///
+/// # Safety
+/// Between a return of [`lock`](RawRangeLock::lock) or a success of [`try_lock`](RawRangeLock::try_lock) and the
+/// [`unlock`](RawRangeLock::unlock) with what they returned, no other call may return so whose range has a key in common
+/// with it, unless both are shared. What was written before an unlock is visible after the next such return.
+pub unsafe trait RawRangeLock: Send + Sync {
+    /// What the holder keeps until it unlocks. Any thread may.
+    type Held: Send;
+
+    /// The lock's name in the literature, as benchmarks print it.
+    const NAME: &'static str;
+
+    /// Whether those who share really do; otherwise a shared range is taken as if it were exclusive.
+    const SHARES: bool;
+
+    /// A lock that nobody holds, for keys below `space` (at least 1). Ranges that reach beyond it are locked as far as it.
+    fn with_space(space: u64) -> Self
+    where
+        Self: Sized;
+
+    /// Takes the range if that needs no waiting. May fail without need while others take or release ranges.
+    fn try_lock(&self, span: &Span<u64>, access: Access) -> Option<Self::Held>;
+
+    /// Waits until the range is this caller's.
+    fn lock(&self, span: &Span<u64>, access: Access) -> Self::Held;
+
+    /// Gives the range back.
+    ///
+    /// # Safety
+    /// `held` is what this lock returned when the range was taken.
+    unsafe fn unlock(&self, held: Self::Held);
+}
