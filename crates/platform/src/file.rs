@@ -44,6 +44,17 @@ impl File {
         File::open_with(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC, 0o666)
     }
 
+    /// Makes a file that is in memory only and has no name; `label` is shown in lists of open files.
+    ///
+    /// # Errors
+    /// The error number of `memfd_create`.
+    pub fn in_memory(label: &CStr) -> Result<File, i32> {
+        // SAFETY: the label ends with a zero; a new descriptor disturbs nothing.
+        let result =
+            unsafe { syscall2(libc::SYS_memfd_create, label.as_ptr().addr(), libc::MFD_CLOEXEC as usize) };
+        check(result).map(|descriptor| File { descriptor: descriptor as i32 })
+    }
+
     fn open_with(path: &CStr, flags: i32, mode: u32) -> Result<File, i32> {
         let flags = (flags | libc::O_CLOEXEC | libc::O_NOCTTY) as usize;
         let folder = libc::AT_FDCWD as isize as usize;
@@ -139,6 +150,21 @@ impl File {
                 .try_for_each(|at| self.write_at(&PART[..PART.len().min(bytes - at)], at as u64)),
             other => other.map(drop),
         }
+    }
+
+    /// The kernel's number of the file system that the file is on, such as `TMPFS_MAGIC`.
+    ///
+    /// # Errors
+    /// The error number of `fstatfs`.
+    pub fn file_system(&self) -> Result<i64, i32> {
+        let mut status = core::mem::MaybeUninit::<libc::statfs>::zeroed();
+        let place = status.as_mut_ptr().addr();
+        // SAFETY: the kernel's `struct statfs` is the C library's on these machines; zeroes are valid.
+        let status = unsafe {
+            check(syscall2(libc::SYS_fstatfs, self.descriptor as usize, place))?;
+            status.assume_init()
+        };
+        Ok(status.f_type)
     }
 
     /// Who owns the file (user id), and its permission and type bits.

@@ -4,7 +4,7 @@
 //! compiles on a twin of this package (`platform-loom`, a model checker; `platform-shuttle`, a sampler of
 //! schedules). A twin has the modules
 //! [`atomic`], [`cell`], [`futex`], [`clock`], [`cpu`], [`thread`] and the macros; [`mod@file`], [`memory`],
-//! [`signal`] and [`syscall`] are for code that only makes sense on the real machine.
+//! [`perf`], [`signal`] and [`syscall`] are for code that only makes sense on the real machine.
 //!
 //! What differs between the machines, and how source is written that suits both:
 //!
@@ -22,10 +22,12 @@ pub mod cell;
 pub mod clock;
 pub mod cpu;
 pub mod file;
+mod file_lock;
 pub mod futex;
 mod kind;
 mod macros;
 pub mod memory;
+pub mod perf;
 pub mod signal;
 pub mod syscall;
 pub mod thread;

@@ -49,6 +49,27 @@ pub fn map_shared(file: &crate::file::File, bytes: usize) -> Result<*mut u8, i32
     map(0, bytes, READ | WRITE, libc::MAP_SHARED, file.descriptor() as usize)
 }
 
+/// Maps `bytes` bytes of an open file from `offset` on, shared, in the place of what is mapped at `address` now; its
+/// pages are there when this returns, as far as the kernel can.
+///
+/// # Safety
+/// The `bytes` bytes from `address` on are a part of a mapping of the caller's, and nobody has a reference to them.
+///
+/// # Errors
+/// The error number of `mmap`.
+pub unsafe fn map_shared_over(
+    file: &crate::file::File,
+    offset: usize,
+    bytes: usize,
+    address: *mut u8,
+) -> Result<(), i32> {
+    let (rights, descriptor) = ((READ | WRITE) as usize, file.descriptor() as usize);
+    let flags = (libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE) as usize;
+    // SAFETY: as the caller promised, what this replaces is the caller's.
+    check(unsafe { syscall6(libc::SYS_mmap, address.addr(), bytes, rights, flags, descriptor, offset) })
+        .map(drop)
+}
+
 fn map(address: usize, bytes: usize, rights: i32, flags: i32, descriptor: usize) -> Result<*mut u8, i32> {
     // SAFETY: a new mapping disturbs nothing: no caller passes MAP_FIXED.
     let result =
@@ -151,6 +172,25 @@ mod tests {
             assert_eq!(peek(again.addr()), Some(7));
             unmap(again, bytes).expect("unmapped");
             assert_eq!(peek(again.addr()), None);
+        }
+    }
+
+    #[test]
+    fn one_page_of_a_file_can_be_seen_at_two_places() {
+        let bytes = page_bytes();
+        let file = crate::file::File::in_memory(c"two places").expect("a file");
+        file.set_length(2 * bytes).expect("longer");
+        let pool = map_shared(&file, 2 * bytes).expect("mapped");
+        let area = map_zeroes(3 * bytes, READ | WRITE).expect("memory");
+        // SAFETY: both mappings are this test's, and it makes no references.
+        unsafe {
+            pool.add(bytes).write(7);
+            map_shared_over(&file, bytes, bytes, area.add(2 * bytes)).expect("mapped");
+            assert_eq!((area.read(), area.add(2 * bytes).read()), (0, 7));
+            area.add(2 * bytes).write(8);
+            assert_eq!(pool.add(bytes).read(), 8);
+            unmap(pool, 2 * bytes).expect("unmapped");
+            unmap(area, 3 * bytes).expect("unmapped");
         }
     }
 
