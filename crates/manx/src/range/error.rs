@@ -1,5 +1,6 @@
 //! What can be wrong with a range, and why a range could not be had.
 
+use super::deadlock::Deadlock;
 use std::fmt;
 
 /// A range that has no keys.
@@ -9,6 +10,8 @@ pub enum BadRange {
     Empty,
     /// It ends before it begins.
     Inverted,
+    /// It overlaps another member of the same set.
+    Overlapping,
 }
 
 impl fmt::Display for BadRange {
@@ -16,6 +19,7 @@ impl fmt::Display for BadRange {
         to.write_str(match self {
             BadRange::Empty => "the range is empty: its end is its start, and ends do not belong to ranges",
             BadRange::Inverted => "the range is inverted: its end is before its start",
+            BadRange::Overlapping => "two ranges of the set overlap: merge them, or ask for that",
         })
     }
 }
@@ -25,5 +29,55 @@ impl std::error::Error for BadRange {}
 impl From<std::convert::Infallible> for BadRange {
     fn from(never: std::convert::Infallible) -> BadRange {
         match never {}
+    }
+}
+
+/// Why a range was not locked. Whatever was held before is still held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LockError {
+    /// It is no range.
+    BadRange(BadRange),
+    /// It would have to be waited for.
+    WouldBlock,
+    /// It was waited for until the deadline.
+    TimedOut,
+    /// The lock holds as many ranges as it may.
+    TooMany {
+        /// So many, beside those that have room in the lock itself.
+        limit: u32,
+    },
+    /// Those who hold it wait, perhaps by way of others, for the one who asked. Only locks that look for this say so.
+    Deadlock(Box<Deadlock>),
+    /// Somebody else who shares the range waits to have it alone as well: one of the two has to release it first.
+    UpgradeDeadlock,
+    /// The owner holds no such range.
+    NotHeld,
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LockError::BadRange(bad) => bad.fmt(to),
+            LockError::WouldBlock => to.write_str("the range would have to be waited for"),
+            LockError::TimedOut => to.write_str("the range could not be had by the deadline"),
+            LockError::TooMany { limit } => write!(
+                to,
+                "the lock holds {limit} ranges beside those it has room for, and may not hold more: release some, lock \
+                 wider ranges, or make it with a higher limit"
+            ),
+            LockError::Deadlock(cycle) => cycle.fmt(to),
+            LockError::UpgradeDeadlock => to.write_str(
+                "somebody else who shares the range waits to have it alone as well: release it, then lock it again",
+            ),
+            LockError::NotHeld => to.write_str("the owner holds no such range"),
+        }
+    }
+}
+
+impl std::error::Error for LockError {}
+
+impl From<BadRange> for LockError {
+    fn from(bad: BadRange) -> LockError {
+        LockError::BadRange(bad)
     }
 }

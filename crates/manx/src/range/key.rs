@@ -7,6 +7,8 @@
 //! Invariant: for keys `a` < `b`, `a.position()` ≤ `b.position()`; and if the type is exact, `a.position()` <
 //! `b.position()`.
 
+use std::fmt::Debug;
+
 /// A key of an ordered space.
 ///
 /// ```
@@ -28,7 +30,7 @@
 /// }
 /// assert!(Page { file: 1, number: 0 }.position() > Page { file: 0, number: 9 }.position());
 /// ```
-pub trait Key: Ord + Clone {
+pub trait Key: Ord + Clone + Debug {
     /// Whether no two keys have the same position.
     const EXACT: bool;
 

@@ -1,12 +1,27 @@
 //! Locks of ranges of keys: as cheap as a plain lock when nobody is in the way, and in nobody's way who wants others.
 
 pub mod baseline;
+mod deadlock;
 mod error;
+mod guard;
+mod holder;
 mod key;
+mod lock;
 mod raw;
+mod request;
+mod room;
+mod shard;
+mod slot;
 mod span;
+mod table;
+mod waiting;
+mod word;
 
-pub use error::BadRange;
+pub use deadlock::{Deadlock, Link};
+pub use error::{BadRange, LockError};
+pub use guard::{RangeGuard, Unchanged};
+pub use holder::Holder;
 pub use key::Key;
+pub use lock::{BLOCK_LOG2, Options, RangeLock, RawHeld, SPILL_MAX};
 pub use raw::{Access, RawRangeLock};
 pub use span::{Span, Successor};

@@ -25,7 +25,7 @@ use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, Rang
 /// assert_eq!(Span::new(6, 5), Err(BadRange::Inverted));
 /// # Ok::<(), BadRange>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Span<K> {
     /// The first key; `None`: from the beginning.
     start: Option<K>,
@@ -168,17 +168,34 @@ fn before<K: Ord>(start: Option<&K>, end: Option<&K>) -> bool {
     }
 }
 
+impl<K> Span<K> {
+    fn write(
+        &self,
+        to: &mut fmt::Formatter<'_>,
+        key: impl Fn(&K, &mut fmt::Formatter<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        if let Some(start) = &self.start {
+            key(start, to)?;
+        }
+        to.write_str("..")?;
+        match &self.end {
+            Some(end) => key(end, to),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Written as Rust writes ranges: `3..7`, `..7`, `3..`, `..`.
 impl<K: fmt::Display> fmt::Display for Span<K> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(start) = &self.start {
-            start.fmt(to)?;
-        }
-        to.write_str("..")?;
-        if let Some(end) = &self.end {
-            end.fmt(to)?;
-        }
-        Ok(())
+        self.write(to, K::fmt)
+    }
+}
+
+/// Written as Rust writes ranges, as [`fmt::Display`] does.
+impl<K: fmt::Debug> fmt::Debug for Span<K> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(to, K::fmt)
     }
 }
 

@@ -1,0 +1,205 @@
+//! A range that is held for as long as its guard lives, and what can be done with it meanwhile: cut in two, made smaller,
+//! shared, or had alone.
+//!
+//! Each of these takes what it is to become first, which nothing can be in the way of but the guard's own range, and then
+//! releases what it was. So at no moment is the range anybody else's, and what fails leaves everything as it was.
+
+use super::error::LockError;
+use super::holder::Holder;
+use super::key::Key;
+use super::lock::RangeLock;
+use super::raw::Access;
+use super::request::Request;
+use super::slot::{self, Held};
+use super::span::Span;
+use super::table::{How, Refused};
+use super::waiting::Terms;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::slice;
+
+/// A range that is held; dropping it gives it back. It may be sent to other threads.
+///
+/// ```
+/// use manx::range::{Access, RangeLock};
+///
+/// let lock: RangeLock<u32> = RangeLock::new();
+/// let both = lock.lock(0..100)?;
+/// let (low, high) = both.split_at(40)?;
+/// std::thread::scope(|scope| scope.spawn(move || drop(low)).join().unwrap());
+/// let high = high.shrink(50..100)?.downgrade()?;
+/// assert_eq!(high.span().to_string(), "50..100");
+/// assert_eq!(high.access(), Access::Shared);
+/// assert!(lock.try_lock(0..50).is_ok() && lock.try_lock_shared(0..100).is_ok());
+/// let high = high.upgrade()?;
+/// assert!(lock.try_lock_shared(50..51).is_err());
+/// # drop(high);
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
+#[must_use = "a range is held as long as its guard lives"]
+pub struct RangeGuard<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 8> {
+    lock: &'a RangeLock<K, SHARDS, SLOTS>,
+    held: Held<K>,
+}
+
+// SAFETY: releasing is a step on an atomic word and, if somebody waits, work under the room's mutex, wherever it is done.
+unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Send
+    for RangeGuard<'_, K, SHARDS, SLOTS>
+{
+}
+// SAFETY: what a shared guard gives access to is the span, which nobody changes.
+unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Sync
+    for RangeGuard<'_, K, SHARDS, SLOTS>
+{
+}
+
+/// A change of a guard that could not be made, and the guard, which holds what it held.
+pub struct Unchanged<G> {
+    /// What it holds still.
+    pub guard: G,
+    /// What was in the way.
+    pub error: LockError,
+}
+
+impl<G> fmt::Debug for Unchanged<G> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Unchanged").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<G> fmt::Display for Unchanged<G> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(to)
+    }
+}
+
+impl<G> std::error::Error for Unchanged<G> {}
+
+/// The guard is dropped.
+impl<G> From<Unchanged<G>> for LockError {
+    fn from(unchanged: Unchanged<G>) -> LockError {
+        unchanged.error
+    }
+}
+
+impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHARDS, SLOTS> {
+    /// # Safety
+    /// `held` is held, and is this guard's alone from now on.
+    #[inline(always)]
+    pub(super) unsafe fn new(lock: &'a RangeLock<K, SHARDS, SLOTS>, held: Held<K>) -> Self {
+        RangeGuard { lock, held }
+    }
+
+    /// The range.
+    pub fn span(&self) -> &Span<K> {
+        // SAFETY: held as long as the guard lives.
+        unsafe { self.held.span() }
+    }
+
+    /// Whether others may share it.
+    pub fn access(&self) -> Access {
+        // SAFETY: held.
+        unsafe { self.held.access() }
+    }
+
+    /// The lock that it is a range of.
+    pub fn lock(&self) -> &'a RangeLock<K, SHARDS, SLOTS> {
+        self.lock
+    }
+
+    fn holder(&self) -> Holder {
+        // SAFETY: held.
+        slot::holder(unsafe { (*self.held.0).state() })
+    }
+
+    /// Takes a part of what is held, beside that: nothing else is in the way.
+    fn take_part(&self, span: &Span<K>, access: Access) -> Result<Self, LockError> {
+        let own = [self.held];
+        let request = Request { spans: slice::from_ref(span), access, holder: self.holder(), own: &own };
+        // Those overdue wait for what is held, so that none of them is overtaken.
+        match self.lock.table.take(&request, How { closed: true, ..How::default() }) {
+            // SAFETY: just taken.
+            Ok(held) => Ok(unsafe { RangeGuard::new(self.lock, held) }),
+            Err(Refused::Full) => Err(self.lock.too_many()),
+            Err(_) => Err(LockError::WouldBlock),
+        }
+    }
+
+    /// Two guards: of what is before `key`, and of what is not.
+    ///
+    /// # Errors
+    /// One of the two would be empty, or the lock holds as many ranges as it may. The guard is in the error.
+    pub fn split_at(self, key: K) -> Result<(Self, Self), Unchanged<Self>> {
+        let outcome = match self.span().clone().split_at(key) {
+            Ok((low, high)) => self
+                .take_part(&low, self.access())
+                .and_then(|low| Ok((low, self.take_part(&high, self.access())?))),
+            Err(_) => Err(LockError::BadRange(super::BadRange::Empty)),
+        };
+        outcome.map_err(|error| Unchanged { guard: self, error })
+    }
+
+    /// A guard of a part of the range; the rest is given back.
+    ///
+    /// # Errors
+    /// It is no part of the range, or the lock holds as many ranges as it may. The guard is in the error.
+    pub fn shrink<R>(self, to: R) -> Result<Self, Unchanged<Self>>
+    where
+        R: TryInto<Span<K>, Error: Into<super::BadRange>>,
+    {
+        let outcome = super::lock::span(to).and_then(|span| {
+            if self.span().contains(&span) {
+                self.take_part(&span, self.access())
+            } else {
+                Err(LockError::NotHeld)
+            }
+        });
+        outcome.map_err(|error| Unchanged { guard: self, error })
+    }
+
+    /// The same range, which others may share from now on.
+    ///
+    /// # Errors
+    /// The lock holds as many ranges as it may. The guard is in the error.
+    pub fn downgrade(self) -> Result<Self, Unchanged<Self>> {
+        self.take_part(self.span(), Access::Shared).map_err(|error| Unchanged { guard: self, error })
+    }
+
+    /// The same range, which nobody shares any more. Waits for those who do.
+    ///
+    /// # Errors
+    /// [`LockError::UpgradeDeadlock`] if somebody else who shares it waits for the same; the others of
+    /// [`RangeLock::lock`]. The guard is in the error.
+    pub fn upgrade(self) -> Result<Self, Unchanged<Self>> {
+        let own = [self.held];
+        let spans = slice::from_ref(self.span());
+        let request = Request { spans, access: Access::Exclusive, holder: self.holder(), own: &own };
+        match self.lock.lock_request(&request, Terms { deadline: None, upgrades: true }) {
+            // SAFETY: just acquired.
+            Ok(held) => Ok(unsafe { RangeGuard::new(self.lock, held) }),
+            Err(error) => Err(Unchanged { guard: self, error }),
+        }
+    }
+
+    /// Gives back nothing: whoever called holds the range from now on, by `held`.
+    pub(super) fn into_held(self) -> Held<K> {
+        ManuallyDrop::new(self).held
+    }
+}
+
+impl<K: Key, const SHARDS: usize, const SLOTS: usize> Drop for RangeGuard<'_, K, SHARDS, SLOTS> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: held by the guard, which is gone.
+        unsafe { self.lock.release(self.held) };
+    }
+}
+
+impl<K: Key, const SHARDS: usize, const SLOTS: usize> fmt::Debug for RangeGuard<'_, K, SHARDS, SLOTS> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("RangeGuard")
+            .field("span", self.span())
+            .field("access", &self.access())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,306 @@
+//! The default range lock: what is held (`table.rs`), who waits (`waiting.rs`), and the ways to ask.
+
+use super::error::{BadRange, LockError};
+use super::guard::RangeGuard;
+use super::holder::Holder;
+use super::key::Key;
+use super::raw::{Access, RawRangeLock};
+use super::request::Request;
+use super::room::Room;
+use super::slot::Held;
+use super::span::Span;
+use super::table::{Settings, Table};
+use super::waiting::Terms;
+use platform::futex::Deadline;
+use std::slice;
+
+/// Positions of a block are two to the power of so many, unless something else is said: pages of 16 KiB of a file.
+pub const BLOCK_LOG2: u32 = 14;
+/// So many ranges may be held beside those that a lock has room for, unless something else is said.
+pub const SPILL_MAX: u32 = 1 << 20;
+
+/// A lock of ranges of keys. See [`super`].
+///
+/// `SHARDS` (a power of two) is how many parts of the key space can be locked at the same time without any two threads meeting;
+/// `SLOTS` how many ranges each of these can hold before it asks for memory. A lock of `u64` has
+/// `64 + 64 + SHARDS × 64 × (1 + SLOTS)` bytes: 37 KB by default, and 256 for one shard with one slot.
+///
+/// ```
+/// use manx::range::RangeLock;
+///
+/// let file: RangeLock<u64> = RangeLock::new();
+/// let head = file.lock(0..4096)?;
+/// assert!(file.try_lock(4095..5000).is_err());
+/// let tail = file.try_lock(4096..)?;
+/// drop(head);
+/// let readers = [file.lock_shared(0..100)?, file.lock_shared(50..150)?];
+/// # drop((tail, readers));
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
+#[derive(Debug)]
+#[repr(C)]
+pub struct RangeLock<K = u64, const SHARDS: usize = 64, const SLOTS: usize = 8> {
+    pub(super) table: Table<K, SHARDS, SLOTS>,
+    pub(super) room: Room<K>,
+}
+
+platform::os_only! {
+    const _: () = assert!(size_of::<RangeLock<u64, 1, 1>>() <= 256);
+    const _: () = assert!(size_of::<RangeLock>() <= 64 * 1024);
+    const _: () = assert!(size_of::<RangeLock<Vec<u8>>>() <= 80 * 1024);
+
+    impl<K, const SHARDS: usize, const SLOTS: usize> Default for RangeLock<K, SHARDS, SLOTS> {
+        fn default() -> Self {
+            RangeLock::new()
+        }
+    }
+}
+
+/// How a lock is to be made. See [`RangeLock::with`].
+///
+/// ```
+/// use manx::range::{RangeLock, Options};
+///
+/// // Records by number, a few thousand of them: blocks of 16, or all would be in one.
+/// static RECORDS: RangeLock<u32> = RangeLock::with(Options::new().block_log2(4).window_ns(100_000));
+/// assert!(RECORDS.try_lock(0..10).is_ok());
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Options(Settings);
+
+impl Options {
+    /// What [`RangeLock::new`] takes.
+    pub const fn new() -> Options {
+        Options(Settings {
+            block_log2: BLOCK_LOG2,
+            window_ns: None,
+            spill_max: SPILL_MAX,
+            recorded: false,
+            detects: false,
+        })
+    }
+
+    /// Ranges within the same 2^`block_log2` positions are looked after together; those of different blocks are in
+    /// nobody's way. Best are blocks somewhat larger than the usual range. [`BLOCK_LOG2`] unless said; at most 63.
+    pub const fn block_log2(mut self, block_log2: u32) -> Options {
+        self.0.block_log2 = if block_log2 > 63 { 63 } else { block_log2 };
+        self
+    }
+
+    /// How long a waiter may be overtaken, in nanoseconds: 0 for the order of arrival. Unless said, that is what the
+    /// epoch says that it is in ([`crate::slo`]), or a millisecond.
+    pub const fn window_ns(mut self, window_ns: u64) -> Options {
+        self.0.window_ns = Some(window_ns);
+        self
+    }
+
+    /// So many ranges may be held beside those that the lock has room for; [`SPILL_MAX`] unless said.
+    pub const fn spill_max(mut self, ranges: u32) -> Options {
+        self.0.spill_max = ranges;
+        self
+    }
+
+    /// Records since when ranges are held. It costs a look at the clock each time.
+    pub const fn recorded(mut self) -> Options {
+        self.0.recorded = true;
+        self
+    }
+
+    /// Looks for circles of waiters, and tells the one who would close one ([`LockError::Deadlock`]).
+    pub const fn detecting_deadlocks(mut self) -> Options {
+        self.0.detects = true;
+        self
+    }
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options::new()
+    }
+}
+
+impl<K, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
+    platform::const_fn! {
+        /// A lock that nobody holds a range of.
+        pub const fn new() -> Self {
+            RangeLock::with(Options::new())
+        }
+    }
+
+    platform::const_fn! {
+        /// The same, made as told.
+        pub const fn with(options: Options) -> Self {
+            RangeLock { table: Table::new(options.0), room: Room::new() }
+        }
+    }
+}
+
+impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
+    /// Waits until nobody else has a key of the range.
+    ///
+    /// A thread that has a range and waits for another one can end in a deadlock with one that does it the other way
+    /// round: ask for both at once ([`RangeLock::lock_many`]), or always in the same order.
+    ///
+    /// # Errors
+    /// [`LockError::BadRange`] and [`LockError::TooMany`]; and [`LockError::Deadlock`], if the lock looks for such.
+    #[inline]
+    pub fn lock<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
+    where
+        R: TryInto<Span<K>, Error: Into<BadRange>>,
+    {
+        self.lock_as(span(range)?, Access::Exclusive, None)
+    }
+
+    /// Waits until nobody has a key of the range for itself.
+    ///
+    /// # Errors
+    /// As [`RangeLock::lock`].
+    #[inline]
+    pub fn lock_shared<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
+    where
+        R: TryInto<Span<K>, Error: Into<BadRange>>,
+    {
+        self.lock_as(span(range)?, Access::Shared, None)
+    }
+
+    /// Takes the range if that needs no waiting.
+    ///
+    /// # Errors
+    /// [`LockError::WouldBlock`]: somebody has a key of it, or wants it and may not be overtaken any more. As
+    /// [`RangeLock::lock`] beside that.
+    #[inline]
+    pub fn try_lock<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
+    where
+        R: TryInto<Span<K>, Error: Into<BadRange>>,
+    {
+        self.try_lock_as(span(range)?, Access::Exclusive)
+    }
+
+    /// Takes the range together with others who share it, if that needs no waiting.
+    ///
+    /// # Errors
+    /// As [`RangeLock::try_lock`].
+    #[inline]
+    pub fn try_lock_shared<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
+    where
+        R: TryInto<Span<K>, Error: Into<BadRange>>,
+    {
+        self.try_lock_as(span(range)?, Access::Shared)
+    }
+
+    /// As [`RangeLock::lock`] or [`RangeLock::lock_shared`], until `deadline` if there is one.
+    ///
+    /// # Errors
+    /// [`LockError::TimedOut`]; and as [`RangeLock::lock`].
+    #[inline]
+    pub fn lock_as(
+        &self,
+        span: Span<K>,
+        access: Access,
+        deadline: Option<Deadline>,
+    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        let held = self.acquire(span, access, Holder::this_thread(), deadline)?;
+        // SAFETY: just acquired, for this guard alone.
+        Ok(unsafe { RangeGuard::new(self, held) })
+    }
+
+    /// As [`RangeLock::try_lock`] or [`RangeLock::try_lock_shared`].
+    ///
+    /// # Errors
+    /// As these.
+    #[inline]
+    pub fn try_lock_as(
+        &self,
+        span: Span<K>,
+        access: Access,
+    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        let held = self.try_acquire(span, access, Holder::this_thread())?;
+        // SAFETY: just acquired, for this guard alone.
+        Ok(unsafe { RangeGuard::new(self, held) })
+    }
+
+    #[inline(always)]
+    fn acquire(
+        &self,
+        span: Span<K>,
+        access: Access,
+        holder: Holder,
+        deadline: Option<Deadline>,
+    ) -> Result<Held<K>, LockError> {
+        match self.table.take_narrow(span, access, holder) {
+            Ok(held) => Ok(held),
+            Err(span) => self.acquire_slow(&span, access, holder, deadline),
+        }
+    }
+
+    #[cold]
+    fn acquire_slow(
+        &self,
+        span: &Span<K>,
+        access: Access,
+        holder: Holder,
+        deadline: Option<Deadline>,
+    ) -> Result<Held<K>, LockError> {
+        let request = Request { spans: slice::from_ref(span), access, holder, own: &[] };
+        self.lock_request(&request, Terms { deadline, upgrades: false })
+    }
+
+    #[inline(always)]
+    fn try_acquire(&self, span: Span<K>, access: Access, holder: Holder) -> Result<Held<K>, LockError> {
+        match self.table.take_narrow(span, access, holder) {
+            Ok(held) => Ok(held),
+            Err(span) => {
+                let request = Request { spans: slice::from_ref(&span), access, holder, own: &[] };
+                self.try_request(&request)
+            }
+        }
+    }
+}
+
+/// The range that somebody means.
+#[inline(always)]
+pub(super) fn span<K, R>(range: R) -> Result<Span<K>, LockError>
+where
+    R: TryInto<Span<K>, Error: Into<BadRange>>,
+{
+    range.try_into().map_err(|bad| LockError::BadRange(bad.into()))
+}
+
+/// What a raw range lock's holder keeps.
+#[derive(Debug)]
+pub struct RawHeld(Held<u64>);
+
+// SAFETY: it is used by who calls `unlock`, which any thread may.
+unsafe impl Send for RawHeld {}
+
+// SAFETY: exclusion is that of the table (table.rs, Invariant 4); freeing a slot releases and taking acquires.
+unsafe impl<const SHARDS: usize, const SLOTS: usize> RawRangeLock for RangeLock<u64, SHARDS, SLOTS> {
+    type Held = RawHeld;
+    const NAME: &'static str = "manx";
+    const SHARES: bool = true;
+
+    fn with_space(_space: u64) -> Self {
+        RangeLock::new()
+    }
+
+    #[inline]
+    fn try_lock(&self, span: &Span<u64>, access: Access) -> Option<RawHeld> {
+        self.try_acquire(span.clone(), access, Holder::this_thread()).ok().map(RawHeld)
+    }
+
+    #[inline]
+    fn lock(&self, span: &Span<u64>, access: Access) -> RawHeld {
+        match self.acquire(span.clone(), access, Holder::this_thread(), None) {
+            Ok(held) => RawHeld(held),
+            // Without a deadline and without looking for deadlocks, the limit alone can be in the way.
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, held: RawHeld) {
+        // SAFETY: the caller's promise.
+        unsafe { self.release(held.0) };
+    }
+}

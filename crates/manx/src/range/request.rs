@@ -1,0 +1,99 @@
+//! What somebody wants: ranges, all of them or none, and who it is.
+
+use super::holder::Holder;
+use super::key::Key;
+use super::raw::Access;
+use super::slot::{Held, Slot, access};
+use super::span::Span;
+
+/// Ranges that are wanted together. They do not overlap each other.
+#[derive(Debug)]
+pub(super) struct Request<'a, K> {
+    pub(super) spans: &'a [Span<K>],
+    pub(super) access: Access,
+    pub(super) holder: Holder,
+    /// What is in nobody's way, because the one who asks holds it.
+    pub(super) own: &'a [Held<K>],
+}
+
+impl<K> Clone for Request<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Request<'_, K> {}
+
+impl<K: Key> Request<'_, K> {
+    /// Whether the two cannot be granted at the same time.
+    pub(super) fn excludes(&self, other: &Request<'_, K>) -> bool {
+        self.access.excludes(other.access) && self.overlaps(other.spans)
+    }
+
+    /// Whether some range of this one overlaps some of those.
+    pub(super) fn overlaps(&self, spans: &[Span<K>]) -> bool {
+        self.spans.iter().any(|own| spans.iter().any(|other| own.overlaps(other)))
+    }
+
+    /// Whether the slot is one of those that the one who asks holds.
+    ///
+    /// # Safety
+    /// What is in `own` is held.
+    pub(super) unsafe fn owns(&self, slot: &Slot<K>) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { is_among(self.own, slot) }
+    }
+
+    /// What is wanted of each range.
+    pub(super) fn wants(&self) -> impl Iterator<Item = Want<'_, K>> {
+        self.spans.iter().map(|span| Want::new(span, self.access, self.own))
+    }
+}
+
+/// One range that is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Want<'a, K> {
+    pub(super) span: &'a Span<K>,
+    pub(super) first: u64,
+    pub(super) last: u64,
+    access: Access,
+    own: &'a [Held<K>],
+}
+
+impl<'a, K: Key> Want<'a, K> {
+    #[inline(always)]
+    pub(super) fn new(span: &'a Span<K>, access: Access, own: &'a [Held<K>]) -> Want<'a, K> {
+        Want { span, first: span.first(), last: span.last(), access, own }
+    }
+
+    /// Whether `slot`, which is taken in this state, is in the way.
+    ///
+    /// # Safety
+    /// The caller holds the word of the slot's shard, and what is in `own` is held.
+    #[inline(always)]
+    pub(super) unsafe fn is_blocked_by(&self, slot: &Slot<K>, state: u64) -> bool {
+        // SAFETY: the caller's promise.
+        let entry = unsafe { slot.entry() };
+        self.first <= entry.last
+            && entry.first <= self.last
+            && self.access.excludes(access(state))
+            && (K::EXACT || self.span.overlaps(&entry.span))
+            // SAFETY: the caller's promise.
+            && (self.own.is_empty() || !unsafe { self.is_own(slot) })
+    }
+
+    #[cold]
+    unsafe fn is_own(&self, slot: &Slot<K>) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { is_among(self.own, slot) }
+    }
+}
+
+/// Whether the slot is one of these ranges'.
+///
+/// # Safety
+/// They are held.
+unsafe fn is_among<K>(held: &[Held<K>], slot: &Slot<K>) -> bool {
+    // SAFETY: the caller's promise.
+    held.iter().any(|held| unsafe { held.slots() }.any(|own| std::ptr::eq(own, slot)))
+}

@@ -1,0 +1,334 @@
+//! The waiting room: who waits for ranges, in the order of arrival.
+//!
+//! One mutex, and a list through nodes that lie on the waiters' stacks or in their futures. Whoever has the mutex may take
+//! words of shards, never the other way round.
+//!
+//! | word of a node | meaning |
+//! | --- | --- |
+//! | [`WAITING`] | nothing has happened since the waiter looked |
+//! | [`LOOK`] | its ranges were free a moment ago: it may try |
+//! | [`HANDED`] | they are its own; it is in the list no more |
+//!
+//! Invariants:
+//! 1. The list, and what is in nodes that are in it, belong to who holds the mutex; a node stays where it is while it is in
+//!    the list, and its request lives as long.
+//! 2. What changes a word to `HANDED` is the last that anybody else does to a node; its owner may then be gone at once. Waking it
+//!    gives the kernel an address, as a name.
+//!
+//! # Memory orderings
+//! The mutex orders all but `HANDED`, which is stored with release and read with acquire: the waiter sees the ranges that
+//! it was handed, and what their last holders did, which the one who handed them over had seen.
+
+use super::holder::Holder;
+use super::key::Key;
+use super::raw::Access;
+use super::request::Request;
+use super::slot::Held;
+use super::span::Span;
+use crate::lock::RawMutex;
+use platform::atomic::{AtomicU32, Ordering};
+use platform::cell::UnsafeCell;
+use platform::futex;
+use std::ops::{Deref, DerefMut};
+use std::ptr;
+use std::task::Waker;
+
+pub(super) const WAITING: u32 = 0;
+pub(super) const LOOK: u32 = 1;
+pub(super) const HANDED: u32 = 2;
+
+/// How a waiter waits: what the holder of the mutex knows of it.
+#[derive(Debug)]
+pub(super) struct Guarded<K> {
+    next: *const Node<K>,
+    previous: *const Node<K>,
+    /// What it was handed.
+    pub(super) held: Held<K>,
+    pub(super) began_ns: u64,
+    /// When it may not be overtaken any more.
+    pub(super) window_end_ns: u64,
+    /// That is over, and its shards are closed.
+    pub(super) overdue: bool,
+    /// It has a part of its ranges already, as one who shares.
+    pub(super) upgrades: bool,
+    /// Who is to be told; `None`: a thread, which sleeps on the node's word.
+    pub(super) waker: Option<Waker>,
+}
+
+/// One who waits.
+#[derive(Debug)]
+pub(super) struct Node<K> {
+    pub(super) word: AtomicU32,
+    spans: *const [Span<K>],
+    own: *const [Held<K>],
+    access: Access,
+    holder: Holder,
+    guarded: UnsafeCell<Guarded<K>>,
+}
+
+// SAFETY: what is in a node is used under the room's mutex (Invariant 1), or by its owner alone.
+unsafe impl<K: Send + Sync> Send for Node<K> {}
+// SAFETY: as above.
+unsafe impl<K: Send + Sync> Sync for Node<K> {}
+
+impl<K> Node<K> {
+    /// # Safety
+    /// What is in the request lives, and does not change, until the node is dropped.
+    pub(super) unsafe fn new(
+        request: &Request<'_, K>,
+        began_ns: u64,
+        window_ns: u64,
+        upgrades: bool,
+    ) -> Node<K> {
+        let guarded = Guarded {
+            next: ptr::null(),
+            previous: ptr::null(),
+            held: Held(ptr::null()),
+            began_ns,
+            window_end_ns: began_ns.saturating_add(window_ns),
+            overdue: false,
+            upgrades,
+            waker: None,
+        };
+        Node {
+            word: AtomicU32::new(WAITING),
+            spans: request.spans,
+            own: request.own,
+            access: request.access,
+            holder: request.holder,
+            guarded: UnsafeCell::new(guarded),
+        }
+    }
+
+    pub(super) fn request(&self) -> Request<'_, K> {
+        // SAFETY: they live as long as the node, as promised to `new`.
+        let (spans, own) = unsafe { (&*self.spans, &*self.own) };
+        Request { spans, access: self.access, holder: self.holder, own }
+    }
+
+    /// # Safety
+    /// The caller holds the mutex, or the node is its own and in no list; and it uses one result at a time.
+    #[expect(clippy::mut_from_ref, reason = "the mutex makes it exclusive")]
+    pub(super) unsafe fn guarded(&self) -> &mut Guarded<K> {
+        // SAFETY: Invariant 1 and the caller's promise.
+        self.guarded.with_mut(|guarded| unsafe { &mut *guarded })
+    }
+}
+
+/// What has happened in the room.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counters {
+    /// Who came.
+    pub(super) waits: u64,
+    pub(super) waited_ns: u64,
+    pub(super) waited_ns_max: u64,
+    /// Who was handed what it waited for.
+    pub(super) handed: u32,
+    /// Who left without.
+    pub(super) given_up: u32,
+}
+
+/// Who waits.
+#[derive(Debug)]
+pub(super) struct List<K> {
+    first: *const Node<K>,
+    last: *const Node<K>,
+    pub(super) count: u32,
+    pub(super) overdue: u32,
+    pub(super) counters: Counters,
+}
+
+/// The waiting room.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Room<K> {
+    mutex: RawMutex,
+    list: UnsafeCell<List<K>>,
+}
+
+platform::os_only! {
+    const _: () = assert!(size_of::<Room<u64>>() <= 64);
+}
+
+// SAFETY: the list is used under the mutex, and so are the nodes that it leads to (Invariant 1).
+unsafe impl<K: Send + Sync> Sync for Room<K> {}
+// SAFETY: as above; nobody waits in a room that is moved.
+unsafe impl<K: Send> Send for Room<K> {}
+
+impl<K> Room<K> {
+    platform::const_fn! {
+        pub(super) const fn new() -> Room<K> {
+            let counters = Counters { waits: 0, waited_ns: 0, waited_ns_max: 0, handed: 0, given_up: 0 };
+            let list = List { first: ptr::null(), last: ptr::null(), count: 0, overdue: 0, counters };
+            Room { mutex: RawMutex::new(), list: UnsafeCell::new(list) }
+        }
+    }
+
+    pub(super) fn lock(&self) -> Inside<'_, K> {
+        self.mutex.acquire();
+        Inside { room: self }
+    }
+}
+
+/// The mutex of a room, held.
+pub(super) struct Inside<'a, K> {
+    room: &'a Room<K>,
+}
+
+impl<K> Drop for Inside<'_, K> {
+    fn drop(&mut self) {
+        // SAFETY: acquired in `lock`.
+        unsafe { self.room.mutex.release() };
+    }
+}
+
+impl<K> Deref for Inside<'_, K> {
+    type Target = List<K>;
+
+    fn deref(&self) -> &List<K> {
+        // SAFETY: Invariant 1; this value is the only way to the list while it lives.
+        self.room.list.with(|list| unsafe { &*list })
+    }
+}
+
+impl<K> DerefMut for Inside<'_, K> {
+    fn deref_mut(&mut self) -> &mut List<K> {
+        // SAFETY: Invariant 1; this value is the only way to the list while it lives.
+        self.room.list.with_mut(|list| unsafe { &mut *list })
+    }
+}
+
+impl<K> List<K> {
+    /// Puts a waiter behind the others; or before them, if it has a part of its ranges already, which they wait for.
+    ///
+    /// # Safety
+    /// The node is in no list, and stays where it is until it was unlinked.
+    pub(super) unsafe fn link(&mut self, node: &Node<K>) {
+        // SAFETY: Invariant 1, here and below: the list is borrowed from who holds the mutex.
+        let guarded = unsafe { node.guarded() };
+        let (previous, next) =
+            if guarded.upgrades { (ptr::null(), self.first) } else { (self.last, ptr::null()) };
+        guarded.previous = previous;
+        guarded.next = next;
+        self.set_next(previous, node);
+        self.set_previous(next, node);
+        self.count += 1;
+    }
+
+    /// Takes a waiter out.
+    ///
+    /// # Safety
+    /// It is in this list.
+    pub(super) unsafe fn unlink(&mut self, node: &Node<K>) {
+        // SAFETY: Invariant 1.
+        let guarded = unsafe { node.guarded() };
+        let (previous, next) = (guarded.previous, guarded.next);
+        self.set_next(previous, next);
+        self.set_previous(next, previous);
+        self.count -= 1;
+    }
+
+    fn set_next(&mut self, of: *const Node<K>, next: *const Node<K>) {
+        // SAFETY: nodes that the list's own nodes point to are in it (Invariant 1).
+        match unsafe { of.as_ref() } {
+            // SAFETY: as above.
+            Some(node) => unsafe { node.guarded() }.next = next,
+            None => self.first = next,
+        }
+    }
+
+    fn set_previous(&mut self, of: *const Node<K>, previous: *const Node<K>) {
+        // SAFETY: as in `set_next`.
+        match unsafe { of.as_ref() } {
+            // SAFETY: as above.
+            Some(node) => unsafe { node.guarded() }.previous = previous,
+            None => self.last = previous,
+        }
+    }
+
+    /// The waiters in order. A waiter may be unlinked once the next one was asked for.
+    pub(super) fn nodes<'n>(&self) -> impl Iterator<Item = &'n Node<K>> + use<'n, K>
+    where
+        K: 'n,
+    {
+        let mut next = self.first;
+        std::iter::from_fn(move || {
+            // SAFETY: Invariant 1: the caller holds the mutex as long as it uses the list, and with that the nodes.
+            let node = unsafe { next.as_ref() }?;
+            // SAFETY: as above.
+            next = unsafe { node.guarded() }.next;
+            Some(node)
+        })
+    }
+}
+
+impl<K: Key> List<K> {
+    /// The waiters before this one that cannot be granted together with it.
+    pub(super) fn before<'n>(&self, node: &'n Node<K>) -> impl Iterator<Item = &'n Node<K>> + use<'n, K>
+    where
+        K: 'n,
+    {
+        self.nodes()
+            .take_while(move |other| !ptr::eq(*other, node))
+            .filter(move |other| other.request().excludes(&node.request()))
+    }
+
+    /// Whether anybody else waits for what this one wants.
+    pub(super) fn is_awaited(&self, node: &Node<K>) -> bool {
+        self.nodes().any(|other| !ptr::eq(other, node) && other.request().excludes(&node.request()))
+    }
+}
+
+/// How many are woken at once.
+const BATCH: usize = 16;
+
+enum Call<K> {
+    Thread(*const Node<K>),
+    Task(Waker),
+}
+
+/// Who is to be told, once the mutex is released.
+pub(super) struct Wakes<K> {
+    calls: [Option<Call<K>>; BATCH],
+    count: usize,
+}
+
+impl<K> Wakes<K> {
+    pub(super) fn new() -> Wakes<K> {
+        Wakes { calls: [const { None }; BATCH], count: 0 }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.count == BATCH
+    }
+
+    /// Tells a waiter, later, what has become of it; the node is not touched after this.
+    ///
+    /// # Safety
+    /// The caller holds the mutex; the list of calls is not full; the node's word is not yet changed.
+    pub(super) unsafe fn tell(&mut self, node: &Node<K>, word: u32) {
+        // SAFETY: the caller's promise.
+        let call = match unsafe { node.guarded() }.waker.take() {
+            Some(waker) => Call::Task(waker),
+            None => Call::Thread(node),
+        };
+        self.calls[self.count] = Some(call);
+        self.count += 1;
+        node.word.store(word, Ordering::Release);
+    }
+
+    /// Wakes them. The mutex is not held: a waker may do anything.
+    pub(super) fn wake(&mut self) {
+        for call in &mut self.calls[..self.count] {
+            match call.take() {
+                Some(Call::Task(waker)) => waker.wake(),
+                // SAFETY: the address is a name for the kernel (Invariant 2); nothing is read.
+                Some(Call::Thread(node)) => unsafe {
+                    futex::wake(&*&raw const (*node).word, 1);
+                },
+                None => {}
+            }
+        }
+        self.count = 0;
+    }
+}

@@ -1,0 +1,456 @@
+//! Waiting for ranges: who goes first, for how long, and who is told when.
+//!
+//! A range that is free is anybody's who comes; nobody asks who waits elsewhere. Whoever finds something in its way spins for a
+//! moment, and then waits in the room (`room.rs`), having told each slot in its way that it is awaited. From then on it may be
+//! overtaken, for its *window*: a release that finds its ranges free wakes it, and until it runs somebody else may have taken
+//! some. When the window is over it is *overdue*. It closes the shards of its ranges, so that newcomers come to the room as
+//! well and queue behind it if they want any of the same; and the release that frees its ranges hands them over.
+//! Strangers are never in each other's way: what counts is whether ranges overlap.
+//!
+//! ```text
+//!           ┌──────── free ◄──────────────┐
+//!   lock ──►│ spin ──► wait ──► woken ────┤ window over
+//!           └────────── ▲ ─── in vain     └────────────► overdue ──► handed over
+//! ```
+//!
+//! Invariants:
+//! 1. Whoever waits, and was not told anything since it looked, is behind somebody in the list that excludes it, or each slot
+//!    that was in its way when it looked is awaited. (The second is made true under the words of the shards, by the
+//!    look itself.)
+//! 2. Who leaves the room with its ranges leaves slots behind that are awaited, if anybody in the room is excluded by
+//!    it. Who leaves without them makes everybody that it excluded look, as a release does (*settling*).
+//! 3. So somebody who waits is told when nothing is in its way any more: by the release of the last slot, or by whoever was
+//!    before it.
+//! 4. While somebody overdue waits, its shards are closed, and each range that is taken there was not excluded by it. So
+//!    what is in its way becomes less with each release, and never more but by those before it in the list.
+//!
+//! Nobody queues behind a waiter that waits for something of its own: of two ranges, each wanted by the holder of the
+//! other, nobody could have either. That holds for what a thread, or an owner, has itself; longer cycles are the users'
+//! mistake, and `deadlock.rs` finds them.
+//!
+//! # The bound
+//! A waiter with nobody before it has its ranges after at most: its window, the time until it runs (to become
+//! overdue), and the longest of the holds in its way. One with others before it waits for these first.
+
+use super::deadlock;
+use super::error::LockError;
+use super::key::Key;
+use super::lock::RangeLock;
+use super::request::Request;
+use super::room::{HANDED, Inside, LOOK, Node, WAITING, Wakes};
+use super::slot::Held;
+use super::span::Span;
+use super::table::{How, Refused, is_free};
+use crate::lock::bounded::{EPOCH_WINDOW_NS_MIN, WINDOW_NS};
+use crate::slo;
+use crate::wait::short_of_cpus;
+use platform::atomic::Ordering;
+use platform::futex::{self, Clock, Deadline};
+use platform::{clock, cpu};
+use std::pin::pin;
+use std::slice;
+
+/// How long a waiter spins before it goes to the room.
+const SPIN_NS: u64 = 2_000;
+/// Pauses between two looks at what is in the way.
+const PAUSES: u32 = 8;
+
+/// What somebody may do who asks for ranges.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Terms {
+    /// When to give up.
+    pub(super) deadline: Option<Deadline>,
+    /// It has a part of its ranges already, as one who shares.
+    pub(super) upgrades: bool,
+}
+
+/// Ranges that were given back and that somebody waits for.
+enum Released<K> {
+    None,
+    One(Span<K>),
+    Many(Vec<Span<K>>),
+}
+
+impl<K: Key> Released<K> {
+    fn add(&mut self, span: &Span<K>) {
+        if self.as_slice().contains(span) {
+            return;
+        }
+        *self = match std::mem::replace(self, Released::None) {
+            Released::None => Released::One(span.clone()),
+            Released::One(first) => Released::Many(vec![first, span.clone()]),
+            Released::Many(mut spans) => {
+                spans.push(span.clone());
+                Released::Many(spans)
+            }
+        };
+    }
+
+    fn as_slice(&self) -> &[Span<K>] {
+        match self {
+            Released::None => &[],
+            Released::One(span) => slice::from_ref(span),
+            Released::Many(spans) => spans,
+        }
+    }
+}
+
+impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
+    /// Takes ranges if that needs no waiting.
+    pub(super) fn try_request(&self, request: &Request<'_, K>) -> Result<Held<K>, LockError> {
+        let refused = match self.table.take(request, How::default()) {
+            Ok(held) => return Ok(held),
+            Err(refused) => refused,
+        };
+        match refused {
+            Refused::Blocked(_) => Err(LockError::WouldBlock),
+            Refused::Full => Err(self.too_many()),
+            Refused::Closed => {
+                let room = self.room.lock();
+                if self.overdue_before(&room, request) {
+                    return Err(LockError::WouldBlock);
+                }
+                match self.table.take(request, How { closed: true, ..How::default() }) {
+                    Ok(held) => Ok(held),
+                    Err(Refused::Full) => Err(self.too_many()),
+                    Err(_) => Err(LockError::WouldBlock),
+                }
+            }
+        }
+    }
+
+    pub(super) fn too_many(&self) -> LockError {
+        LockError::TooMany { limit: self.table.settings().spill_max }
+    }
+
+    /// Whether somebody overdue waits for what is wanted, and not for who wants it.
+    fn overdue_before(&self, room: &Inside<'_, K>, request: &Request<'_, K>) -> bool {
+        room.nodes().any(|node| {
+            // SAFETY: the room's mutex is held.
+            unsafe { node.guarded() }.overdue
+                && node.request().excludes(request)
+                && !self.would_wait_for_itself(node, request)
+        })
+    }
+
+    /// Whether `node` waits for something that the one who asks holds.
+    fn would_wait_for_itself(&self, node: &Node<K>, request: &Request<'_, K>) -> bool {
+        (request.holder.is_known() || !request.own.is_empty())
+            && self.table.waits_for(&node.request(), request)
+    }
+
+    /// Waits for ranges.
+    #[cold]
+    pub(super) fn lock_request(&self, request: &Request<'_, K>, terms: Terms) -> Result<Held<K>, LockError> {
+        match self.spin(request) {
+            Err(LockError::WouldBlock) => {}
+            other => return other,
+        }
+        // SAFETY: the request's parts are borrowed for longer than this function runs.
+        let node = pin!(unsafe { Node::new(request, clock::now_ns(), self.window_ns(), terms.upgrades) });
+        let node = &*node;
+        if let Some(held) = self.enter(node, |_| ())? {
+            return Ok(held);
+        }
+        self.sleep(node, terms.deadline)
+    }
+
+    /// How long a waiter may be overtaken.
+    pub(super) fn window_ns(&self) -> u64 {
+        let in_epoch = || slo::window_ns().map_or(WINDOW_NS, |window_ns| window_ns.max(EPOCH_WINDOW_NS_MIN));
+        self.table.settings().window_ns.unwrap_or_else(in_epoch)
+    }
+
+    /// Tries, and looks for a while whether what is in the way is gone.
+    fn spin(&self, request: &Request<'_, K>) -> Result<Held<K>, LockError> {
+        let mut until_ns = 0;
+        loop {
+            let slot = match self.table.take(request, How::default()) {
+                Ok(held) => return Ok(held),
+                Err(Refused::Blocked(slot)) => slot,
+                Err(Refused::Closed) => return self.try_request(request),
+                Err(Refused::Full) => return Err(self.too_many()),
+            };
+            let Some(slot) = self.table.lasting(slot) else { return Err(LockError::WouldBlock) };
+            if platform::spin_bound(1) == 0 || short_of_cpus() {
+                return Err(LockError::WouldBlock);
+            }
+            let mut now_ns = clock::now_ns();
+            if until_ns == 0 {
+                until_ns = now_ns + SPIN_NS;
+            }
+            while !is_free(slot) {
+                if now_ns >= until_ns {
+                    return Err(LockError::WouldBlock);
+                }
+                for _ in 0..PAUSES {
+                    cpu::pause();
+                }
+                now_ns = clock::now_ns();
+            }
+        }
+    }
+
+    /// Comes to the room, unless nothing is in the way any more. `prepare` is called when it has come, under the mutex.
+    pub(super) fn enter(
+        &self,
+        node: &Node<K>,
+        prepare: impl FnOnce(&Node<K>),
+    ) -> Result<Option<Held<K>>, LockError> {
+        let mut room = self.room.lock();
+        // SAFETY: the node is new, and every way out of the waits below unlinks it first.
+        unsafe { room.link(node) };
+        room.counters.waits += 1;
+        let refused = match self.admit(&room, node) {
+            Ok(Some(held)) => {
+                self.leave(&mut room, node);
+                return Ok(Some(held));
+            }
+            Ok(None) => deadlock::check(self, &room, node).err(),
+            Err(error) => Some(error),
+        };
+        if let Some(error) = refused {
+            self.give_up(room, node);
+            return Err(error);
+        }
+        prepare(node);
+        Ok(None)
+    }
+
+    /// Takes a waiter's ranges if nobody is before it and nothing in the way (Invariants 1 and 2).
+    fn admit(&self, room: &Inside<'_, K>, node: &Node<K>) -> Result<Option<Held<K>>, LockError> {
+        if self.is_behind(room, node) {
+            return Ok(None);
+        }
+        let how = How { closed: true, waiting: true, awaited: room.is_awaited(node), look: false };
+        match self.table.take(&node.request(), how) {
+            Ok(held) => Ok(Some(held)),
+            Err(Refused::Full) => Err(self.too_many()),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Whether the waiter has to let somebody else go first.
+    fn is_behind(&self, room: &Inside<'_, K>, node: &Node<K>) -> bool {
+        room.before(node).any(|earlier| !self.would_wait_for_itself(earlier, &node.request()))
+    }
+
+    /// Takes the waiter out of the room.
+    fn leave(&self, room: &mut Inside<'_, K>, node: &Node<K>) {
+        // SAFETY: the room's mutex is held, and the node is in the list.
+        let guarded = unsafe { node.guarded() };
+        if guarded.overdue {
+            guarded.overdue = false;
+            room.overdue -= 1;
+            self.table.open(&node.request());
+        }
+        let waited_ns = clock::now_ns().saturating_sub(guarded.began_ns);
+        room.counters.waited_ns += waited_ns;
+        room.counters.waited_ns_max = room.counters.waited_ns_max.max(waited_ns);
+        // SAFETY: as above.
+        unsafe { room.unlink(node) };
+    }
+
+    /// Takes the waiter out of the room without its ranges.
+    fn give_up<'s>(&'s self, mut room: Inside<'s, K>, node: &Node<K>) {
+        self.leave(&mut room, node);
+        room.counters.given_up += 1;
+        self.settle(room, node.request().spans);
+    }
+
+    /// Nobody may overtake the waiter from now on (Invariant 4).
+    fn make_overdue(&self, room: &mut Inside<'_, K>, node: &Node<K>) {
+        // SAFETY: the room's mutex is held.
+        let guarded = unsafe { node.guarded() };
+        if !guarded.overdue {
+            guarded.overdue = true;
+            room.overdue += 1;
+            self.table.close(&node.request());
+        }
+    }
+
+    /// Sleeps until the ranges are the waiter's, or it has to give up.
+    fn sleep(&self, node: &Node<K>, deadline: Option<Deadline>) -> Result<Held<K>, LockError> {
+        let mut window_end_ns = {
+            let _room = self.room.lock();
+            // SAFETY: the room's mutex is held.
+            unsafe { node.guarded() }.window_end_ns
+        };
+        loop {
+            // A window that is over does not end again.
+            let window = (window_end_ns != u64::MAX)
+                .then_some(Deadline { clock: Clock::Monotonic, ns: window_end_ns });
+            let until = match (window, deadline) {
+                (Some(window), Some(deadline)) if deadline.left_ns() < window.left_ns() => Some(deadline),
+                (Some(window), _) => Some(window),
+                (None, deadline) => deadline,
+            };
+            // Acquire pairs with the release of `HANDED`.
+            if node.word.load(Ordering::Acquire) == WAITING {
+                futex::wait_set(&node.word, WAITING, futex::ANY_SET, until);
+            }
+            if node.word.load(Ordering::Acquire) == HANDED {
+                // SAFETY: nobody else touches the node any more (room.rs, Invariant 2).
+                return Ok(unsafe { node.guarded() }.held);
+            }
+            let now_ns = clock::now_ns();
+            if now_ns >= window_end_ns {
+                window_end_ns = u64::MAX;
+            }
+            let given_up = deadline.is_some_and(|deadline| deadline.left_ns() == 0);
+            match self.look(node, now_ns, given_up, |_| ()) {
+                Some(result) => return result,
+                None => continue,
+            }
+        }
+    }
+
+    /// What has become of a waiter that was told something, or whose time is up. `None`: it goes on waiting, and `prepare` was
+    /// called under the mutex.
+    pub(super) fn look(
+        &self,
+        node: &Node<K>,
+        now_ns: u64,
+        gives_up: bool,
+        prepare: impl FnOnce(&Node<K>),
+    ) -> Option<Result<Held<K>, LockError>> {
+        let mut room = self.room.lock();
+        // Relaxed: words change under the mutex.
+        let word = node.word.load(Ordering::Relaxed);
+        if word == HANDED {
+            // SAFETY: nobody else touches the node any more.
+            return Some(Ok(unsafe { node.guarded() }.held));
+        }
+        node.word.store(WAITING, Ordering::Relaxed);
+        // SAFETY: the mutex is held.
+        let is_over = now_ns >= unsafe { node.guarded() }.window_end_ns;
+        if is_over {
+            self.make_overdue(&mut room, node);
+        }
+        if gives_up || word == LOOK || is_over {
+            match self.admit(&room, node) {
+                Ok(Some(held)) => {
+                    self.leave(&mut room, node);
+                    return Some(Ok(held));
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    self.give_up(room, node);
+                    return Some(Err(error));
+                }
+            }
+        }
+        if gives_up {
+            self.give_up(room, node);
+            return Some(Err(LockError::TimedOut));
+        }
+        prepare(node);
+        None
+    }
+
+    /// A waiter that does not want to wait any more: its future is dropped. Whatever it was handed is released.
+    pub(super) fn cancel(&self, node: &Node<K>) {
+        let room = self.room.lock();
+        // Relaxed: words change under the mutex.
+        if node.word.load(Ordering::Relaxed) == HANDED {
+            drop(room);
+            // SAFETY: the ranges are the waiter's, which does not use them.
+            unsafe { self.release(node.guarded().held) };
+        } else {
+            self.give_up(room, node);
+        }
+    }
+
+    /// Gives ranges back.
+    ///
+    /// # Safety
+    /// The caller holds them, and does not use them any more.
+    #[inline(always)]
+    pub(super) unsafe fn release(&self, held: Held<K>) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let slot = &*held.0;
+            if !slot.entry().next.is_null() || !slot.try_free() {
+                self.release_slow(held);
+            }
+        }
+    }
+
+    #[cold]
+    unsafe fn release_slow(&self, held: Held<K>) {
+        let mut released = Released::None;
+        // SAFETY: the caller's promise to `release`; each slot is freed once, after its last use.
+        unsafe {
+            for slot in held.slots() {
+                let slot = &*slot;
+                if !slot.try_free() {
+                    released.add(&slot.entry().span);
+                    slot.free();
+                }
+            }
+        }
+        if !matches!(released, Released::None) {
+            self.settle(self.room.lock(), released.as_slice());
+        }
+    }
+
+    /// Some ranges became free, or nobody waits for them any more: tells those who may go on (Invariant 3).
+    fn settle<'s>(&'s self, mut room: Inside<'s, K>, spans: &[Span<K>]) {
+        let mut wakes = Wakes::new();
+        let mut now_ns = 0;
+        loop {
+            for node in room.nodes() {
+                if wakes.is_full() {
+                    break;
+                }
+                // Relaxed: words change under the mutex.
+                if node.word.load(Ordering::Relaxed) != WAITING
+                    || !node.request().overlaps(spans)
+                    || self.is_behind(&room, node)
+                {
+                    continue;
+                }
+                if now_ns == 0 {
+                    now_ns = clock::now_ns();
+                }
+                self.serve(&mut room, node, now_ns, &mut wakes);
+            }
+            let again = wakes.is_full();
+            drop(room);
+            wakes.wake();
+            if !again {
+                return;
+            }
+            // More than fit into one batch: those that were told are not told again.
+            room = self.room.lock();
+        }
+    }
+
+    /// Hands the waiter its ranges, if they are free and it is overdue; tells it to look, if they are free and it is not.
+    fn serve(&self, room: &mut Inside<'_, K>, node: &Node<K>, now_ns: u64, wakes: &mut Wakes<K>) {
+        // SAFETY: the mutex is held, here and below.
+        if now_ns < unsafe { node.guarded() }.window_end_ns {
+            let how = How { closed: true, waiting: true, look: true, awaited: false };
+            if self.table.take(&node.request(), how).is_ok() {
+                // SAFETY: as above; there is room for a call.
+                unsafe { wakes.tell(node, LOOK) };
+            }
+            return;
+        }
+        match self.admit(room, node) {
+            Ok(Some(held)) => {
+                room.counters.handed += 1;
+                self.leave(room, node);
+                // SAFETY: as above; it is the last that is done to the node.
+                unsafe {
+                    node.guarded().held = held;
+                    wakes.tell(node, HANDED);
+                }
+            }
+            Ok(None) => self.make_overdue(room, node),
+            // It finds out for itself.
+            // SAFETY: as above.
+            Err(_) => unsafe { wakes.tell(node, LOOK) },
+        }
+    }
+}

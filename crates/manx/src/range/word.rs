@@ -1,0 +1,49 @@
+//! The spin lock around a shard: one word, taken for some ten nanoseconds.
+//!
+//! Who finds it taken looks for a while, then yields, then sleeps in growing steps, because the holder may have lost its
+//! CPU (the policy of [`crate::wait::Adaptive`]). There is no queue: what is done under a word is a look at a few cache lines,
+//! and whose turn it is is decided in the waiting room.
+//!
+//! Invariant 1: between its exchange from 0 to 1 and its store of 0, the word belongs to the thread that made
+//! the exchange.
+//!
+//! # Memory orderings
+//! The exchange acquires and the store releases, so who holds the word sees what was done under it before.
+
+use crate::wait::{Adaptive, Policy};
+use platform::atomic::{AtomicU32, Ordering};
+
+/// How a word is waited for: a preempted holder needs the CPU more than we do.
+const POLICY: Adaptive = Adaptive::DEFAULT.spins(200).yields(100).step_ns(50_000);
+
+/// A free word is 0.
+#[derive(Debug)]
+pub(super) struct Word(AtomicU32);
+
+impl Word {
+    platform::const_fn! {
+        pub(super) const fn new() -> Word {
+            Word(AtomicU32::new(0))
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn lock(&self) {
+        if self.0.swap(1, Ordering::Acquire) != 0 {
+            self.lock_contended();
+        }
+    }
+
+    #[cold]
+    fn lock_contended(&self) {
+        // Relaxed: the exchange decides.
+        POLICY.until(|| self.0.load(Ordering::Relaxed) == 0 && self.0.swap(1, Ordering::Acquire) == 0);
+    }
+
+    /// # Safety
+    /// The caller holds the word.
+    #[inline(always)]
+    pub(super) unsafe fn unlock(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
