@@ -2,6 +2,17 @@
 //!
 //! All of them are [`RawRangeLock`](super::RawRangeLock)s over integers.
 
+mod bitmap;
+mod blocks;
+mod interval_tree;
+mod segments;
+mod song;
+mod spinlock;
+
+pub use bitmap::{Bitmap, BitmapHeld};
+pub use interval_tree::{IntervalTree, IntervalTreeHeld};
+pub use segments::{Segments, SegmentsHeld};
+pub use song::{Song, SongHeld};
 platform::os_only! {
     mod map;
 

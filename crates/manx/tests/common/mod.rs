@@ -1,0 +1,3 @@
+//! What several tests have in common.
+
+pub mod range;
