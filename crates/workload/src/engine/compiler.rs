@@ -1,6 +1,7 @@
-//! Turning the engines' C sources into programs, on demand, with the machine's C compiler.
+//! Turning the engines' C sources into programs, on demand, with the machine's C compiler, and a competitor in C++ into a
+//! library that is loaded at run time.
 //!
-//! The sources are part of this crate. A program is kept in the user's cache, in a folder named by a hash of
+//! The sources are part of this crate. What comes of one is kept in the user's cache, in a folder named by a hash of
 //! everything that went into it, so that a second run starts at once and a changed source or library is
 //! compiled anew. It is written under another name and renamed, so that two runs at a time do no harm.
 
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The sources, by file name.
-const SOURCES: [(&str, &str); 22] = [
+const SOURCES: [(&str, &str); 23] = [
     ("options.h", include_str!("../../engines/options.h")),
     ("histogram.h", include_str!("../../engines/histogram.h")),
     ("classes.h", include_str!("../../engines/classes.h")),
@@ -36,31 +37,50 @@ const SOURCES: [(&str, &str); 22] = [
     ("spinlock.c", include_str!("../../engines/spinlock.c")),
     ("threads.c", include_str!("../../engines/threads.c")),
     ("startup.c", include_str!("../../engines/startup.c")),
+    ("rocksdb_ranges.cpp", include_str!("../../engines/rocksdb_ranges.cpp")),
 ];
 
 /// As many lines of a compiler's complaint are shown.
 const WORDS: usize = 10;
 
-/// A C compiler and where its programs are kept.
+/// A C compiler, one for C++, and where what they make is kept.
 #[derive(Clone, Debug)]
 pub struct Compiler {
     command: OsString,
+    cpp: OsString,
     cache: PathBuf,
 }
 
+/// What is made of a source.
+#[derive(Clone, Copy)]
+enum Product {
+    Program,
+    Library,
+}
+
 impl Compiler {
-    /// `$CC`, or `cc`; programs go to `$XDG_CACHE_HOME/manx/engines`.
+    /// `$CC`, or `cc`, and `$CXX`, or `c++`; programs go to `$XDG_CACHE_HOME/manx/engines`.
     ///
     /// # Errors
     /// If there is no folder for the programs.
     pub fn from_environment() -> Result<Compiler, Error> {
-        let command = std::env::var_os("CC").filter(|cc| !cc.is_empty()).unwrap_or_else(|| "cc".into());
-        Ok(Compiler { command, cache: cache()?.join("manx/engines") })
+        let named = |name: &str, default: &str| {
+            std::env::var_os(name).filter(|named| !named.is_empty()).unwrap_or_else(|| default.into())
+        };
+        Ok(Compiler {
+            cpp: named("CXX", "c++"),
+            ..Compiler::new(named("CC", "cc"), cache()?.join("manx/engines"))
+        })
     }
 
-    /// A given compiler and a given folder.
+    /// A given compiler and a given folder; `c++` for C++.
     pub fn new(command: impl Into<OsString>, cache: impl Into<PathBuf>) -> Compiler {
-        Compiler { command: command.into(), cache: cache.into() }
+        Compiler { command: command.into(), cpp: "c++".into(), cache: cache.into() }
+    }
+
+    /// Another compiler for C++.
+    pub fn with_cpp(self, command: impl Into<OsString>) -> Compiler {
+        Compiler { cpp: command.into(), ..self }
     }
 
     /// The program that `name`.c makes with further `arguments`; `salt` is hashed too (a library's state).
@@ -78,7 +98,7 @@ impl Compiler {
         if program.exists() && starts(&program).is_ok() {
             return Ok(program);
         }
-        self.compile(&source, name, arguments, &folder)?;
+        self.compile(Product::Program, &source, name, arguments, &folder)?;
         starts(&program).map_err(|words| {
             Error::missing(
                 format!("{}: was compiled but does not start: {}", program.display(), words.trim()),
@@ -88,7 +108,38 @@ impl Compiler {
         Ok(program)
     }
 
-    fn compile(&self, source: &str, name: &str, arguments: &[OsString], folder: &Path) -> Result<(), Error> {
+    /// The shared library that `name`.cpp makes with further `arguments`. Whether it can be loaded is not tried.
+    ///
+    /// # Errors
+    /// If there is no compiler, or it refuses; [`Error::Missing`] with its words.
+    ///
+    /// # Panics
+    /// If there is no such source.
+    pub fn library(&self, name: &str, arguments: &[OsString]) -> Result<PathBuf, Error> {
+        let source = format!("{name}.cpp");
+        assert!(SOURCES.iter().any(|(file, _)| *file == source), "there is no {source}");
+        let folder = self.cache.join(self.hash(&source, arguments, ""));
+        let name = format!("{name}.so");
+        let library = folder.join(&name);
+        if !library.exists() {
+            self.compile(Product::Library, &source, &name, arguments, &folder)?;
+        }
+        Ok(library)
+    }
+
+    /// The compiler for a source.
+    fn command_of(&self, source: &str) -> &OsString {
+        if source.ends_with(".cpp") { &self.cpp } else { &self.command }
+    }
+
+    fn compile(
+        &self,
+        product: Product,
+        source: &str,
+        name: &str,
+        arguments: &[OsString],
+        folder: &Path,
+    ) -> Result<(), Error> {
         let unwritable = |error: std::io::Error| {
             Error::request(
                 format!("{}: {}", folder.display(), reason(&error)),
@@ -100,17 +151,27 @@ impl Compiler {
         for (file, text) in SOURCES {
             fs::write(scratch.path().join(file), text).map_err(unwritable)?;
         }
-        let mut command = Command::new(&self.command);
+        let (compiler, flags, help_without): (_, &[&str], _) = match product {
+            Product::Program => (
+                self.command_of(source),
+                &["-std=gnu11"],
+                "the engines are compiled on this machine: install a C compiler (Debian: apt-get install gcc libc6-dev), or name one in CC",
+            ),
+            Product::Library => (
+                self.command_of(source),
+                &["-std=c++17", "-shared", "-fPIC"],
+                "it is compiled on this machine: install a C++ compiler (Debian: apt-get install g++), or name one in CXX",
+            ),
+        };
+        let mut command = Command::new(compiler);
         command.current_dir(scratch.path()).env("LC_ALL", "C");
         command
-            .args(["-std=gnu11", "-O2", "-pthread", source, "-o", name])
+            .args(flags)
+            .args(["-O2", "-pthread", source, "-o", name])
             .args(arguments)
             .args(["-lm", "-ldl"]);
         let output = command.output().map_err(|error| {
-            Error::missing(
-                format!("{}: {}", self.command.to_string_lossy(), reason(&error)),
-                "the engines are compiled on this machine: install a C compiler (Debian: apt-get install gcc libc6-dev), or name one in CC",
-            )
+            Error::missing(format!("{}: {}", compiler.to_string_lossy(), reason(&error)), help_without)
         })?;
         if !output.status.success() {
             let words = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -129,7 +190,7 @@ impl Compiler {
             hash.add(file.as_bytes());
             hash.add(text.as_bytes());
         }
-        hash.add(self.command.as_encoded_bytes());
+        hash.add(self.command_of(source).as_encoded_bytes());
         arguments.iter().for_each(|argument| hash.add(argument.as_encoded_bytes()));
         hash.add(salt.as_bytes());
         format!("{:016x}", hash.0)
@@ -151,7 +212,7 @@ fn help(words: &str) -> String {
     if missing(".h: No such file") || missing("no include path") {
         "headers of the C library are missing: install them (Debian: apt-get install libc6-dev)".into()
     } else {
-        "the engines need a C compiler that knows GNU C11, such as gcc or clang; CC names another one".into()
+        "what is compiled needs GNU C11, or C++17, as gcc and clang know them; CC and CXX name others".into()
     }
 }
 
@@ -206,6 +267,16 @@ mod tests {
         assert!(matches!(error, Error::Missing { .. }));
         let text = error.to_string();
         assert!(text.contains("/no/such/cc") && text.contains("install gcc"), "{text}");
+    }
+
+    #[test]
+    fn a_missing_compiler_for_cpp_says_so_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiler = Compiler::new("cc", folder.path()).with_cpp("/no/such/c++");
+        let error = compiler.library("rocksdb_ranges", &[]).unwrap_err();
+        assert!(matches!(error, Error::Missing { .. }));
+        let text = error.to_string();
+        assert!(text.contains("/no/such/c++") && text.contains("install g++"), "{text}");
     }
 
     #[test]

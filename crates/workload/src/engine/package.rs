@@ -35,12 +35,16 @@ pub const PACKAGES: [Package; 6] = [
 /// The one whose absence `words`, of the compiler or the linker, complain about.
 pub fn missing(words: &str) -> Option<&'static Package> {
     let complains = |package: &&Package| {
-        let header = format!("{}: No such file", package.header);
+        // A header in a folder of the library's own stands for all that are there.
+        let header = match package.header.split_once('/') {
+            Some((folder, _)) => format!("{folder}/"),
+            None => format!("{}: No such file", package.header),
+        };
         // The header by its whole name: `db.h` is not `lmdb.h`.
         let flag = |word: &str| word.trim_matches([':', '\'', '"', ',']) == package.flag;
         words.lines().any(|line| {
             let named = |at: usize| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '/');
-            line.find(&header).is_some_and(named)
+            (line.contains(": No such file") && line.find(&header).is_some_and(named))
                 || (line.contains("cannot find") && line.split_whitespace().any(flag))
         })
     };
@@ -80,6 +84,10 @@ mod tests {
             Some("libleveldb-dev")
         );
         assert_eq!(name("rocksdb.c:13:10: fatal error: rocksdb/c.h: No such file"), Some("librocksdb-dev"));
+        assert_eq!(
+            name("x.cpp:20:10: fatal error: rocksdb/utilities/x.h: No such file"),
+            Some("librocksdb-dev")
+        );
         assert_eq!(name("/usr/bin/ld: cannot find -llmdb: No such file or directory"), Some("liblmdb-dev"));
         assert_eq!(name("ld: cannot find -lkyotocabinet"), Some("libkyotocabinet-dev"));
     }
@@ -89,6 +97,8 @@ mod tests {
         assert_eq!(name("sqlite.c:3:1: error: unknown type name 'x'"), None);
         assert_eq!(name("x.c:1:10: fatal error: stdio.h: No such file or directory"), None);
         assert_eq!(name("x.c:1:10: fatal error: notlmdb.h: No such file or directory"), None);
+        assert_eq!(name("x.c:1:10: fatal error: notrocksdb/c.h: No such file"), None);
+        assert_eq!(name("rocksdb/db.h:1:1: error: unknown type name 'x'"), None);
         assert_eq!(name("ld: cannot find -lsqlite3extra"), None);
     }
 }

@@ -1,0 +1,342 @@
+//! Large objects read by many: an area of virtual memory that workers share, and that ranges of are locked in.
+//!
+//! A storage engine that keeps large objects in extents (`pool`) has to show each to its readers in one piece. LeanStore
+//! does so in an *aliasing area*: a worker reserves as much of the area as the object needs, lets the extents appear there one
+//! behind the other, hands them to the reader, and gives the place back (Nguyen and Leis, "Why files if you have a DBMS?",
+//! 2024). What is reserved is a range of addresses, and what keeps two workers from reserving the same is a range lock. The
+//! workload is that of section 5.4 of Nguyen's thesis "Concurrent range locking": reads only, keys by YCSB's zipfian
+//! distribution (YCSB-C), each read a `memcpy` into the client's buffer.
+//!
+//! A worker first tries the place where it was last; whenever that is taken it tries the next one behind it, and after one pass over the
+//! whole area it waits for the place where it began. Keys of the lock are the area's bytes.
+//!
+//! What differs from the thesis: its engine changes page tables by a module of its own in the kernel, for which there is
+//! no stand-in that costs as little. So extents are either copied into the area, which is memory of its own
+//! ([`Assembly::Copy`]), or really aliased, by `mmap` ([`Assembly::Alias`]), which takes a lock of the kernel's and
+//! interrupts the other CPUs. Every object goes through the shared area, also a small one, for which LeanStore has places of each
+//! worker's own. There is no log, no buffer replacement and no index. The bitmap has a bit for each record's place, which is the
+//! unit in which LeanStore's is used.
+//!
+//! Invariants:
+//! 1. A place of the area is written, mapped and read only by who holds its range.
+//! 2. Bytes that came to the client are those of the record that was asked for: in every read two words of every page are
+//!    looked at ([`Pool::is`]). A lock that lets two have one place shows as a read that is wrong.
+
+pub mod pool;
+
+use manx::range::{Access, RawRangeLock, Span};
+use platform::clock::{ticks, ticks_to_ns};
+use platform::memory;
+use report::Histogram;
+use std::time::Duration;
+
+use super::competitor::Measured;
+use super::crew::{self, Course};
+use super::request::Dice;
+use super::zipfian::Zipfian;
+use pool::Pool;
+
+/// How an object comes into the area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assembly {
+    /// Its extents are copied there.
+    Copy,
+    /// Its extents are mapped there.
+    Alias,
+}
+
+/// What a run is.
+#[derive(Debug)]
+pub struct Run<'a> {
+    /// The objects.
+    pub pool: &'a Pool,
+    /// How they come into the area.
+    pub assembly: Assembly,
+    /// How many threads read them.
+    pub threads: usize,
+    /// How many of them the area has place for.
+    pub places: usize,
+    /// The time that is measured; before it a fifth of that is warm-up.
+    pub time: Duration,
+    /// Every word of every object is looked at; the time this takes is measured with the rest.
+    pub every_word: bool,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Measurement {
+    /// Objects read per second, by all threads.
+    pub reads_per_s: f64,
+    /// Their bytes, that came to clients.
+    pub bytes_per_s: f64,
+    /// The slowest thread's part of all reads, times the number of threads.
+    pub slowest_share: f64,
+    /// How long reservations took: finding a place and locking it.
+    pub reserve: Histogram,
+    /// How long reads took, in all.
+    pub read: Histogram,
+    /// Places that were taken when they were tried.
+    pub taken: u64,
+    /// Reservations that had to wait, because all places were taken.
+    pub waited: u64,
+    /// Reads that brought the wrong bytes, in the warm-up, too.
+    pub wrong: u64,
+}
+
+/// The area: mapped memory of its own, until something else is mapped over it.
+struct Area {
+    base: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: it is memory of the process; who may use which part of it is for the lock to say (Invariant 1).
+unsafe impl Sync for Area {}
+
+impl Area {
+    fn new(bytes: usize) -> Result<Area, String> {
+        let mapped = memory::map_zeroes(bytes, memory::READ | memory::WRITE);
+        let base = mapped.map_err(|error| {
+            format!("{bytes} bytes of aliasing area: mmap: {}", std::io::Error::from_raw_os_error(error))
+        })?;
+        Ok(Area { base, bytes })
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is the area's; a pool's pages that were mapped over it belong to the pool's file.
+        let _ = unsafe { memory::unmap(self.base, self.bytes) };
+    }
+}
+
+#[derive(Default)]
+struct Record {
+    reads: u64,
+    reserve: Histogram,
+    read: Histogram,
+    taken: u64,
+    waited: u64,
+    wrong: u64,
+}
+
+/// What a worker needs: where it was last, and what it found out.
+struct Worker<'a, L> {
+    run: &'a Run<'a>,
+    lock: &'a L,
+    area: &'a Area,
+    place: usize,
+    buffer: Vec<u64>,
+    record: Record,
+}
+
+impl<L: RawRangeLock> Worker<'_, L> {
+    /// The range of a place.
+    #[inline(always)]
+    fn span(&self, place: usize) -> Span<u64> {
+        let bytes = self.run.pool.record_bytes() as u64;
+        Span::new(place as u64 * bytes, (place as u64 + 1) * bytes).expect("records have bytes")
+    }
+
+    /// Locks some place, the last one if possible.
+    fn reserve(&mut self) -> L::Held {
+        for _ in 0..self.run.places {
+            if let Some(held) = self.lock.try_lock(&self.span(self.place), Access::Exclusive) {
+                return held;
+            }
+            self.record.taken += 1;
+            self.place = (self.place + 1) % self.run.places;
+        }
+        self.record.waited += 1;
+        self.lock.lock(&self.span(self.place), Access::Exclusive)
+    }
+
+    /// Reads one object as a client would.
+    fn read(&mut self, record: usize) -> Result<(), String> {
+        let begun = ticks();
+        let held = self.reserve();
+        let reserved = ticks();
+        let bytes = self.run.pool.record_bytes();
+        // SAFETY: the place is within the area, and this thread's as long as it holds its range (Invariant 1); the
+        // buffer is as long as a record.
+        let assembled = unsafe {
+            let at = self.area.base.add(self.place * bytes);
+            let assembled = match self.run.assembly {
+                Assembly::Copy => {
+                    self.run.pool.copy(record, at);
+                    Ok(())
+                }
+                Assembly::Alias => self.run.pool.alias(record, at),
+            };
+            at.copy_to_nonoverlapping(self.buffer.as_mut_ptr().cast(), bytes);
+            assembled
+        };
+        // SAFETY: this lock returned it.
+        unsafe { self.lock.unlock(held) };
+        let done = ticks();
+        assembled.map_err(|error| format!("mmap: {}", std::io::Error::from_raw_os_error(error)))?;
+        self.record.reads += 1;
+        self.record.reserve.record(ticks_to_ns(reserved.saturating_sub(begun)));
+        self.record.read.record(ticks_to_ns(done.saturating_sub(begun)));
+        self.record.wrong += u64::from(!self.run.pool.is(record, &self.buffer, self.run.every_word));
+        Ok(())
+    }
+}
+
+impl Run<'_> {
+    /// The bytes of the area, which are the lock's keys.
+    pub fn space(&self) -> u64 {
+        (self.places * self.pool.record_bytes()) as u64
+    }
+
+    /// The run with a lock.
+    ///
+    /// # Errors
+    /// There is no memory, or the kernel maps no more.
+    pub fn with_lock<L: RawRangeLock>(&self, lock: &L) -> Result<Measurement, String> {
+        // Before any ticks are counted: their unit would change otherwise.
+        platform::clock::init();
+        assert!(self.threads > 0 && self.places > 0);
+        let area = Area::new(self.space() as usize)?;
+        let zipfian = Zipfian::new(self.pool.records() as u64);
+        let outcome = crew::run(self.threads, self.time, |index, course| {
+            self.worker(index, course, lock, &area, &zipfian)
+        })?;
+        let records = &outcome.records;
+        let sum = |of: fn(&Record) -> u64| records.iter().map(of).sum::<u64>();
+        let merged = |of: fn(&Record) -> &Histogram| {
+            let mut all = Histogram::new();
+            records.iter().for_each(|record| all.merge(of(record)));
+            all
+        };
+        let reads_per_s = sum(|record| record.reads) as f64 / outcome.elapsed.as_secs_f64();
+        Ok(Measurement {
+            reads_per_s,
+            bytes_per_s: reads_per_s * self.pool.record_bytes() as f64,
+            slowest_share: crew::slowest_share(records.iter().map(|record| record.reads)),
+            reserve: merged(|record| &record.reserve),
+            read: merged(|record| &record.read),
+            taken: sum(|record| record.taken),
+            waited: sum(|record| record.waited),
+            wrong: sum(|record| record.wrong),
+        })
+    }
+
+    fn worker<L: RawRangeLock>(
+        &self,
+        index: usize,
+        course: &Course,
+        lock: &L,
+        area: &Area,
+        zipfian: &Zipfian,
+    ) -> Result<Record, String> {
+        let mut dice = Dice::of(index as u64);
+        let mut worker = Worker {
+            run: self,
+            lock,
+            area,
+            place: dice.below(self.places),
+            buffer: vec![0; self.pool.record_bytes() / size_of::<u64>()],
+            record: Record::default(),
+        };
+        course.begin();
+        let mut counted = false;
+        while let Some(counts) = course.next() {
+            if counts && !counted {
+                worker.record = Record { wrong: worker.record.wrong, ..Record::default() };
+                counted = true;
+            }
+            worker.read(zipfian.draw(&mut dice) as usize)?;
+        }
+        // A thread that was never let run in the measured time has read nothing in it.
+        if counted {
+            Ok(worker.record)
+        } else {
+            Ok(Record { wrong: worker.record.wrong, ..Record::default() })
+        }
+    }
+}
+
+impl Measured for &Run<'_> {
+    type Output = Result<Measurement, String>;
+
+    fn with<L: RawRangeLock>(self, make: impl Fn() -> L) -> Self::Output {
+        self.with_lock(&make())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pool::PAGE;
+    use super::*;
+    use manx::range::baseline::Map;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const TIME: Duration = Duration::from_millis(60);
+
+    fn run<'a>(pool: &'a Pool, assembly: Assembly, threads: usize, places: usize) -> Run<'a> {
+        Run { pool, assembly, threads, places, time: TIME, every_word: true }
+    }
+
+    #[test]
+    fn every_record_arrives_whole_however_scarce_places_are() {
+        let pool = Pool::new(7 * PAGE, 20).unwrap();
+        for assembly in [Assembly::Copy, Assembly::Alias] {
+            for (threads, places) in [(1, 1), (4, 1), (4, 3), (3, 16)] {
+                let run = run(&pool, assembly, threads, places);
+                let found = run.with_lock(&Map::with_space(run.space())).unwrap();
+                assert_eq!(found.wrong, 0, "{assembly:?}, {threads} threads, {places} places");
+                assert_eq!(found.read.count(), found.reserve.count());
+                assert!(places > 1 || found.taken >= found.waited, "who waits found the place taken before");
+                assert!(found.slowest_share <= 1.0);
+            }
+        }
+    }
+
+    /// Says once that a range is free which it is not.
+    struct Broken {
+        lock: Map,
+        seen: AtomicBool,
+    }
+
+    // SAFETY: it breaks its promise, which the test is about: two workers are never in one place at once there,
+    // because there is one worker, and who else holds the range does not use it.
+    unsafe impl RawRangeLock for Broken {
+        type Held = Option<<Map as RawRangeLock>::Held>;
+        const NAME: &'static str = "broken";
+        const SHARES: bool = false;
+
+        fn with_space(space: u64) -> Broken {
+            Broken { lock: Map::with_space(space), seen: AtomicBool::new(false) }
+        }
+
+        fn try_lock(&self, span: &Span<u64>, access: Access) -> Option<Self::Held> {
+            self.seen.store(true, Ordering::Relaxed);
+            self.lock.try_lock(span, access).map(Some)
+        }
+
+        fn lock(&self, _span: &Span<u64>, _access: Access) -> Self::Held {
+            None
+        }
+
+        unsafe fn unlock(&self, held: Self::Held) {
+            if let Some(held) = held {
+                // SAFETY: as the caller promises.
+                unsafe { self.lock.unlock(held) };
+            }
+        }
+    }
+
+    #[test]
+    fn who_finds_every_place_taken_tries_each_and_then_waits() {
+        let pool = Pool::new(PAGE, 4).unwrap();
+        let run = run(&pool, Assembly::Copy, 1, 5);
+        let lock = Broken::with_space(run.space());
+        let others = lock.lock.lock(&Span::all(), Access::Exclusive);
+        let found = run.with_lock(&lock).unwrap();
+        // SAFETY: it was locked above.
+        unsafe { lock.lock.unlock(others) };
+        assert!(lock.seen.load(Ordering::Relaxed));
+        assert_eq!(found.taken, 5 * found.waited);
+        assert_eq!(found.waited, found.read.count());
+    }
+}

@@ -1,0 +1,284 @@
+//! Cycles, instructions and misses of the first data cache an operation, by whatever counts them on this machine.
+//!
+//! An operation is to lock a range of the thread's own slice, and to unlock it. Where the processor's counters can be had
+//! ([`platform::perf`]), a run is counted whole, all its threads, outside of the kernel. A thread's start and end are
+//! in there, too, so two runs are made, of few and of many operations, and their difference is what counts. Where there
+//! are no such counters (most virtual machines have none), callgrind counts the instructions of one thread, if Valgrind is
+//! there ([`callgrind`]). What nobody counted has no figure.
+//!
+//! Callgrind runs the command itself as another process, which does nothing but these operations
+//! ([`arguments`], [`run_child`]).
+
+mod callgrind;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Barrier;
+
+use manx::range::{RawRangeLock, Span};
+use platform::perf::{Counter, Event};
+
+use super::competitor::{Competitor, Measured};
+use super::request::{Pattern, Request};
+
+/// The region that threads share, in bytes.
+const SPACE: usize = 512 * 1024;
+/// Operations of each thread in the shorter run and in the longer one: for the processor, and for callgrind.
+const FEW: u64 = 20_000;
+const MANY: u64 = 220_000;
+const FEW_EMULATED: u64 = 1_000;
+const MANY_EMULATED: u64 = 11_000;
+/// In a smoke check they are so many times fewer.
+const QUICK: u64 = 10;
+
+/// Who counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The processor.
+    Processor,
+    /// Callgrind: instructions of one thread.
+    Callgrind,
+    /// Nobody, and why.
+    Nobody(String),
+}
+
+/// What an operation takes, as far as it was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Cycles of the core.
+    pub cycles: Option<f64>,
+    /// Instructions completed.
+    pub instructions: Option<f64>,
+    /// Loads that missed the first data cache.
+    pub l1d_misses: Option<f64>,
+}
+
+impl Counts {
+    /// The figures that there are, by their names in a report.
+    pub fn values(self) -> impl Iterator<Item = (&'static str, f64)> {
+        let named = [
+            ("cycles_per_operation", self.cycles),
+            ("instructions_per_operation", self.instructions),
+            ("l1d_misses_per_operation", self.l1d_misses),
+        ];
+        named.into_iter().filter_map(|(name, value)| Some((name, value?)))
+    }
+
+    /// Each of them by a function of both; none where one is missing.
+    fn zip(self, other: Counts, of: impl Fn(f64, f64) -> f64) -> Counts {
+        let both = |one: Option<f64>, other: Option<f64>| Some(of(one?, other?));
+        Counts {
+            cycles: both(self.cycles, other.cycles),
+            instructions: both(self.instructions, other.instructions),
+            l1d_misses: both(self.l1d_misses, other.l1d_misses),
+        }
+    }
+}
+
+impl Source {
+    /// Who counts on this machine.
+    pub fn of_this_machine() -> Source {
+        match Counter::of_this_thread(Event::Instructions) {
+            Ok(_) => Source::Processor,
+            Err(_) if callgrind::is_there() => Source::Callgrind,
+            Err(error) => Source::Nobody(format!(
+                "the processor's counters cannot be had ({}), and there is no valgrind (Debian: apt-get install valgrind)",
+                std::io::Error::from_raw_os_error(error)
+            )),
+        }
+    }
+
+    /// What the reader of the figures must know.
+    pub fn note(&self) -> String {
+        match self {
+            Source::Processor => {
+                "counters: of the processor, outside of the kernel; a longer run less a shorter one".into()
+            }
+            Source::Callgrind => {
+                "counters: the processor's cannot be had here; instructions are counted by callgrind, of one \
+                                  thread, and cycles and misses by nobody"
+                    .into()
+            }
+            Source::Nobody(why) => format!("counters: this machine does not count: {why}"),
+        }
+    }
+
+    /// With how many threads it can count.
+    pub fn counts_threads(&self, threads: usize) -> bool {
+        match self {
+            Source::Processor => true,
+            Source::Callgrind => threads == 1,
+            Source::Nobody(_) => false,
+        }
+    }
+
+    /// What an operation takes with this lock. `program` is this command, which callgrind runs.
+    ///
+    /// # Errors
+    /// In words, if who counts fails.
+    pub fn count(
+        &self,
+        program: &Path,
+        competitor: Competitor,
+        threads: usize,
+        quick: bool,
+    ) -> Result<Counts, String> {
+        let scale = if quick { QUICK } else { 1 };
+        match self {
+            Source::Processor => {
+                let once = |operations| competitor.measure(SPACE as u64, Counted { threads, operations });
+                let (few, many) = (FEW / scale, MANY / scale);
+                let (less, more) = (once(few)?, once(many)?);
+                let operations = (many - few) as f64 * threads as f64;
+                Ok(more.zip(less, |more, less| (more - less) / operations))
+            }
+            Source::Callgrind => {
+                let (few, many) = (FEW_EMULATED / scale, MANY_EMULATED / scale);
+                let arguments = |operations| arguments(competitor, operations);
+                let instructions = callgrind::per_operation(program, arguments, few, many)?;
+                Ok(Counts { instructions: Some(instructions), ..Counts::default() })
+            }
+            Source::Nobody(_) => Ok(Counts::default()),
+        }
+    }
+}
+
+/// The hidden option of `manx bench range` that does some operations and nothing else.
+pub const OPTION: &str = "count-operations";
+
+/// With these arguments the command does so many operations with a lock, in one thread.
+pub fn arguments(competitor: Competitor, operations: u64) -> Vec<OsString> {
+    ["bench".into(), "range".into(), format!("--{OPTION}={}:{operations}", competitor.name()).into()].into()
+}
+
+/// Does what the value of [`OPTION`] says.
+///
+/// # Errors
+/// In words, if it is not a lock and a number.
+pub fn run_child(value: &str) -> Result<(), String> {
+    let wrong = || format!("{value}: not a lock and a number of operations, such as map:1000");
+    let (name, operations) = value.rsplit_once(':').ok_or_else(wrong)?;
+    let competitor = Competitor::ALL.iter().find(|competitor| competitor.name() == name).ok_or_else(wrong)?;
+    let operations = operations.parse().map_err(|_| wrong())?;
+    competitor.measure(SPACE as u64, Operate { operations });
+    Ok(())
+}
+
+/// Locks and unlocks, range after range.
+fn operate<L: RawRangeLock>(lock: &L, queue: &[Request], operations: u64) {
+    for request in queue.iter().cycle().take(usize::try_from(operations).unwrap_or(usize::MAX)) {
+        let span = Span::new(u64::from(request.start), u64::from(request.end)).expect("requests have bytes");
+        let held = lock.lock(&span, request.access);
+        // SAFETY: this lock returned it.
+        unsafe { lock.unlock(held) };
+    }
+}
+
+/// Operations in this thread.
+struct Operate {
+    operations: u64,
+}
+
+impl Measured for Operate {
+    type Output = ();
+
+    fn with<L: RawRangeLock>(self, make: impl Fn() -> L) {
+        operate(&make(), &Pattern::Own { space: SPACE }.queue(0, 1), self.operations);
+    }
+}
+
+/// Operations in so many threads, counted.
+struct Counted {
+    threads: usize,
+    operations: u64,
+}
+
+impl Measured for Counted {
+    type Output = Result<Counts, String>;
+
+    fn with<L: RawRangeLock>(self, make: impl Fn() -> L) -> Self::Output {
+        let lock = make();
+        let queues: Vec<Vec<Request>> =
+            (0..self.threads).map(|index| Pattern::Own { space: SPACE }.queue(index, self.threads)).collect();
+        let ready = Barrier::new(self.threads);
+        counted(|| {
+            std::thread::scope(|scope| {
+                for queue in &queues {
+                    let (lock, ready) = (&lock, &ready);
+                    scope.spawn(move || {
+                        // All at once, so that a long run is as contended as it says.
+                        ready.wait();
+                        operate(lock, queue, self.operations);
+                    });
+                }
+            });
+        })
+    }
+}
+
+/// What the threads count that `run` starts and waits for, and this one meanwhile. An event that the machine does not
+/// count, or that never had its turn on the processor, has no figure.
+fn counted(run: impl FnOnce()) -> Result<Counts, String> {
+    let counter = |event: Event| Counter::of_this_thread(event).ok();
+    let counters = [Event::Cycles, Event::Instructions, Event::L1DataMisses].map(counter);
+    let read = |counter: &Option<Counter>| -> Result<_, String> {
+        let failed = |error| format!("counters: {}", std::io::Error::from_raw_os_error(error));
+        counter.as_ref().map(|counter| counter.read().map_err(failed)).transpose()
+    };
+    run();
+    let mut estimates = [None; 3];
+    for (estimate, counter) in estimates.iter_mut().zip(&counters) {
+        *estimate = read(counter)?.and_then(|reading| reading.estimate());
+    }
+    let [cycles, instructions, l1d_misses] = estimates;
+    Ok(Counts { cycles, instructions, l1d_misses })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_run_did_not_count_has_no_figure() {
+        let more = Counts { cycles: Some(500.0), instructions: Some(90.0), l1d_misses: None };
+        let less = Counts { cycles: Some(100.0), instructions: None, l1d_misses: Some(1.0) };
+        let per_operation = more.zip(less, |more, less| (more - less) / 100.0);
+        assert_eq!(per_operation, Counts { cycles: Some(4.0), ..Counts::default() });
+        assert!(per_operation.values().eq([("cycles_per_operation", 4.0)]));
+    }
+
+    #[test]
+    fn the_machine_counts_or_says_why_not() {
+        let source = Source::of_this_machine();
+        assert!(source.note().starts_with("counters: "));
+        match &source {
+            Source::Processor => {
+                let found = source.count(Path::new("unused"), Competitor::Map, 2, true).unwrap();
+                assert!(found.instructions.unwrap() > 10.0, "{found:?}");
+            }
+            Source::Callgrind => assert!(source.counts_threads(1) && !source.counts_threads(2)),
+            Source::Nobody(why) => {
+                assert!(!why.is_empty() && !source.counts_threads(1));
+                let found = source.count(Path::new("unused"), Competitor::Map, 1, true).unwrap();
+                assert_eq!(found, Counts::default());
+            }
+        }
+    }
+
+    #[test]
+    fn the_child_does_what_the_arguments_say_and_refuses_anything_else() {
+        let last = arguments(Competitor::Map, 100).pop().unwrap().into_string().unwrap();
+        let value = last.strip_prefix(&format!("--{OPTION}=")).unwrap();
+        assert_eq!(run_child(value), Ok(()));
+        for wrong in ["map", "map:", "map:x", "nothing:5", ":5", ""] {
+            assert!(run_child(wrong).unwrap_err().contains("such as map:1000"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn counting_runs_what_it_counts() {
+        let mut ran = false;
+        counted(|| ran = true).unwrap();
+        assert!(ran);
+    }
+}

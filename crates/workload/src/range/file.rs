@@ -1,0 +1,393 @@
+//! Many threads write one file: real `pwrite`, to regions that are each thread's own or that overlap.
+//!
+//! What keeps writes whole is a range lock of the process, the kernel's locks of ranges (`F_OFD_SETLKW`, each thread with an open
+//! file description of its own), or one mutex for the whole file ([`Keeper`]). A write is of some blocks and takes two calls of
+//! `pwrite`, because a single call is whole by itself on the file systems of Linux: they lock the file for it, and so no
+//! more than one CPU at a time is ever in there, whoever keeps the writes apart. What can be compared is what
+//! the keeper adds to that, and what it holds up.
+//!
+//! Every write is stamped (`stamp`). Now and then a thread reads its region back while it is still its own; in the end
+//! the whole file is looked at. Both count what was torn, and a keeper that keeps its promise has 0.
+//!
+//! The file is in a new folder below the one for temporary files, or below another one; it is gone afterwards.
+
+mod stamp;
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use manx::range::{Access, RawRangeLock, Span};
+use platform::clock::{ticks, ticks_to_ns};
+use platform::file::File;
+use report::Histogram;
+
+use super::competitor::Measured;
+use super::crew::{self, Course};
+use super::request::Dice;
+use stamp::{BLOCK, Stamp};
+
+/// The longest write, in blocks.
+const BLOCKS_MAX: usize = 16;
+/// One write of so many is read back at once.
+const READ_BACK: u64 = 64;
+
+/// Which regions threads write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Regions {
+    /// In a part of the file that is the thread's own.
+    Own,
+    /// Anywhere.
+    Anywhere,
+}
+
+/// What keeps writes apart that overlap.
+pub trait Keeper: Sync {
+    /// Runs `write` while nobody else writes these bytes of the file, which this thread has opened.
+    ///
+    /// # Errors
+    /// The kernel's error number.
+    fn keep(
+        &self,
+        file: &File,
+        bytes: std::ops::Range<u64>,
+        write: impl FnOnce() -> Result<(), i32>,
+    ) -> Result<(), i32>;
+}
+
+/// A range lock of the process.
+pub struct Ranges<L>(pub L);
+
+impl<L: RawRangeLock> Keeper for Ranges<L> {
+    fn keep(
+        &self,
+        _file: &File,
+        bytes: std::ops::Range<u64>,
+        write: impl FnOnce() -> Result<(), i32>,
+    ) -> Result<(), i32> {
+        let span = Span::new(bytes.start, bytes.end).map_err(|_| libc::EINVAL)?;
+        let held = self.0.lock(&span, Access::Exclusive);
+        let written = write();
+        // SAFETY: this lock returned it.
+        unsafe { self.0.unlock(held) };
+        written
+    }
+}
+
+/// The kernel's locks of ranges of files.
+pub struct Kernel;
+
+impl Keeper for Kernel {
+    fn keep(
+        &self,
+        file: &File,
+        bytes: std::ops::Range<u64>,
+        write: impl FnOnce() -> Result<(), i32>,
+    ) -> Result<(), i32> {
+        let length = bytes.end - bytes.start;
+        file.lock_range(bytes.start, length)?;
+        let written = write();
+        file.unlock_range(bytes.start, length)?;
+        written
+    }
+}
+
+/// One mutex for the whole file.
+#[derive(Default)]
+pub struct Whole(Mutex<()>);
+
+impl Keeper for Whole {
+    fn keep(
+        &self,
+        _file: &File,
+        _bytes: std::ops::Range<u64>,
+        write: impl FnOnce() -> Result<(), i32>,
+    ) -> Result<(), i32> {
+        let _held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        write()
+    }
+}
+
+/// What a run is.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// How many threads write.
+    pub threads: usize,
+    /// Where.
+    pub regions: Regions,
+    /// The file's length, in blocks of 4 KiB.
+    pub blocks: usize,
+    /// The time that is measured; before it a fifth of that is warm-up.
+    pub time: Duration,
+    /// Where the file is; otherwise where temporary files are.
+    pub folder: Option<PathBuf>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Measurement {
+    /// Writes per second, by all threads.
+    pub writes_per_s: f64,
+    /// Their bytes.
+    pub bytes_per_s: f64,
+    /// The slowest thread's part of all writes, times the number of threads.
+    pub slowest_share: f64,
+    /// How long writes took, with what they waited for.
+    pub write: Histogram,
+    /// Writes that were torn, in the warm-up, too.
+    pub torn: u64,
+    /// What the file system is called.
+    pub file_system: String,
+}
+
+#[derive(Default)]
+struct Record {
+    writes: u64,
+    bytes: u64,
+    write: Histogram,
+    torn: u64,
+}
+
+fn words(what: &str, error: i32) -> String {
+    format!("{what}: {}", std::io::Error::from_raw_os_error(error))
+}
+
+/// The name of a file system, by its number.
+fn file_system(number: i64) -> String {
+    match number {
+        0x0102_1994 => "tmpfs".into(),
+        0xef53 => "ext4".into(),
+        0x5846_5342 => "xfs".into(),
+        0x9123_683e => "btrfs".into(),
+        0x2fc1_2fc1 => "zfs".into(),
+        0x794c_7630 => "overlayfs".into(),
+        0x6969 => "nfs".into(),
+        other => format!("file system {other:#x}"),
+    }
+}
+
+/// The region of the next write: the first block and how many.
+fn region(regions: Regions, blocks: usize, thread: usize, threads: usize, dice: &mut Dice) -> (usize, usize) {
+    let (first, available) = match regions {
+        Regions::Own => (thread * (blocks / threads), blocks / threads),
+        Regions::Anywhere => (0, blocks),
+    };
+    let count = 1 + dice.below(BLOCKS_MAX.min(available));
+    (first + dice.below(available - count + 1), count)
+}
+
+/// Writes the region by two calls, and reads it back, if that is wanted. Returns whether it is as it was written.
+fn write_region(file: &File, at: u64, bytes: &[u8], back: Option<&mut [u8]>) -> Result<bool, i32> {
+    let middle = bytes.len() / BLOCK / 2 * BLOCK;
+    // The second half first: then the two are not one after the other for the kernel.
+    file.write_at(&bytes[middle..], at + middle as u64)?;
+    file.write_at(&bytes[..middle], at)?;
+    let Some(back) = back else {
+        return Ok(true);
+    };
+    let back = &mut back[..bytes.len()];
+    Ok(file.read_at(back, at)? == bytes.len() && back == bytes)
+}
+
+impl Run {
+    /// The bytes of the file, which are a lock's keys.
+    pub fn space(&self) -> u64 {
+        (self.blocks * BLOCK) as u64
+    }
+
+    /// The run with something that keeps writes apart.
+    ///
+    /// # Errors
+    /// The file cannot be made, written, locked or read.
+    pub fn with_keeper<K: Keeper>(&self, keeper: &K) -> Result<Measurement, String> {
+        platform::clock::init();
+        assert!(self.threads > 0 && self.blocks >= self.threads, "each thread has a block");
+        let parent = self.folder.clone().unwrap_or_else(std::env::temp_dir);
+        let folder = tempfile::Builder::new()
+            .prefix("manx-bench-")
+            .tempdir_in(&parent)
+            .map_err(|error| format!("{}: {error}", parent.display()))?;
+        let path = folder.path().join("shared");
+        let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
+        let failed = |what: &str| {
+            let place = path.display().to_string();
+            let what = what.to_owned();
+            move |error: i32| words(&format!("{place}: {what}"), error)
+        };
+        let file = File::create(&name).map_err(failed("open"))?;
+        file.set_length(self.space() as usize).map_err(failed("ftruncate"))?;
+        file.reserve(self.space() as usize).map_err(failed("fallocate"))?;
+        let number = file.file_system().map_err(failed("fstatfs"))?;
+        let outcome = crew::run(self.threads, self.time, |index, course| {
+            self.writer(index, course, keeper, &name)
+                .map_err(|error| words(&path.display().to_string(), error))
+        })?;
+        let records = &outcome.records;
+        let mut all = vec![0; self.space() as usize];
+        let read = file.read_at(&mut all, 0).map_err(failed("pread"))?;
+        let seconds = outcome.elapsed.as_secs_f64();
+        let sum = |of: fn(&Record) -> u64| records.iter().map(of).sum::<u64>();
+        let mut write = Histogram::new();
+        records.iter().for_each(|record| write.merge(&record.write));
+        Ok(Measurement {
+            writes_per_s: sum(|record| record.writes) as f64 / seconds,
+            bytes_per_s: sum(|record| record.bytes) as f64 / seconds,
+            slowest_share: crew::slowest_share(records.iter().map(|record| record.writes)),
+            write,
+            torn: sum(|record| record.torn) + stamp::torn(&all[..read]),
+            file_system: file_system(number),
+        })
+    }
+
+    fn writer<K: Keeper>(
+        &self,
+        index: usize,
+        course: &Course,
+        keeper: &K,
+        path: &std::ffi::CStr,
+    ) -> Result<Record, i32> {
+        let opened = File::open_to_change(path);
+        let mut dice = Dice::of(index as u64);
+        let mut record = Record::default();
+        let (mut bytes, mut back) = (vec![0; BLOCKS_MAX * BLOCK], vec![0; BLOCKS_MAX * BLOCK]);
+        let (mut write, mut counted) = (0u64, false);
+        course.begin();
+        let file = opened?;
+        while let Some(counts) = course.next() {
+            if counts && !counted {
+                record = Record { torn: record.torn, ..Record::default() };
+                counted = true;
+            }
+            let (first, count) = region(self.regions, self.blocks, index, self.threads, &mut dice);
+            write += 1;
+            let stamp = Stamp { writer: index as u64 + 1, write, first: first as u64, blocks: count as u64 };
+            let bytes = &mut bytes[..count * BLOCK];
+            stamp.fill(bytes);
+            let start = (first * BLOCK) as u64;
+            let back = write.is_multiple_of(READ_BACK).then_some(&mut back[..]);
+            let mut whole = true;
+            let begun = ticks();
+            keeper.keep(&file, start..start + bytes.len() as u64, || {
+                whole = write_region(&file, start, bytes, back)?;
+                Ok(())
+            })?;
+            record.write.record(ticks_to_ns(ticks().saturating_sub(begun)));
+            record.writes += 1;
+            record.bytes += bytes.len() as u64;
+            record.torn += u64::from(!whole);
+        }
+        if counted { Ok(record) } else { Ok(Record { torn: record.torn, ..Record::default() }) }
+    }
+}
+
+impl Measured for &Run {
+    type Output = Result<Measurement, String>;
+
+    fn with<L: RawRangeLock>(self, make: impl Fn() -> L) -> Self::Output {
+        self.with_keeper(&Ranges(make()))
+    }
+}
+
+/// Where the file of a run is, for a note.
+pub fn place(run: &Run) -> String {
+    let folder = run.folder.clone().unwrap_or_else(std::env::temp_dir);
+    let number = CString::new(Path::new(&folder).as_os_str().as_bytes())
+        .ok()
+        .and_then(|path| File::open(&path).ok())
+        .and_then(|folder| folder.file_system().ok());
+    let kind = number.map_or_else(|| "unknown".into(), file_system);
+    format!("{} ({kind})", folder.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manx::range::baseline::Map;
+
+    fn run(regions: Regions, blocks: usize) -> Run {
+        Run { threads: 4, regions, blocks, time: Duration::from_millis(60), folder: None }
+    }
+
+    #[test]
+    fn nothing_is_torn_whoever_keeps_the_writes_apart() {
+        for run in [run(Regions::Own, 64), run(Regions::Anywhere, 64), run(Regions::Anywhere, 5)] {
+            let keepers = [
+                ("ranges", run.with_keeper(&Ranges(Map::with_space(run.space())))),
+                ("kernel", run.with_keeper(&Kernel)),
+                ("whole", run.with_keeper(&Whole::default())),
+            ];
+            for (name, found) in keepers {
+                let found = found.unwrap();
+                assert_eq!(found.torn, 0, "{name}, {run:?}");
+                assert!(found.slowest_share <= 1.0 && !found.file_system.is_empty());
+            }
+        }
+    }
+
+    /// Lets a stranger write into every region, between the two calls and the reading back.
+    struct Intruder;
+
+    impl Keeper for Intruder {
+        fn keep(
+            &self,
+            file: &File,
+            bytes: std::ops::Range<u64>,
+            write: impl FnOnce() -> Result<(), i32>,
+        ) -> Result<(), i32> {
+            write()?;
+            let mut block = [0; BLOCK];
+            let stranger = Stamp { writer: 99, write: 1, first: bytes.start / BLOCK as u64, blocks: 99 };
+            stranger.fill(&mut block);
+            file.write_at(&block, bytes.start)
+        }
+    }
+
+    #[test]
+    fn a_stranger_in_a_region_is_found_in_the_end() {
+        let run = Run { threads: 1, ..run(Regions::Anywhere, 8) };
+        assert!(run.with_keeper(&Intruder).unwrap().torn > 0);
+    }
+
+    #[test]
+    fn reading_back_sees_what_is_not_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = CString::new(folder.path().join("f").as_os_str().as_bytes()).unwrap();
+        let file = File::create(&name).unwrap();
+        let mut bytes = vec![0; 3 * BLOCK];
+        Stamp { writer: 1, write: 1, first: 0, blocks: 3 }.fill(&mut bytes);
+        let mut back = vec![0; bytes.len()];
+        assert_eq!(write_region(&file, 0, &bytes, Some(&mut back)), Ok(true));
+        assert_eq!(back, bytes);
+        let one_way = File::open(&name).unwrap();
+        assert_eq!(write_region(&one_way, 0, &bytes, None), Err(libc::EBADF));
+    }
+
+    #[test]
+    fn regions_of_ones_own_do_not_meet_and_others_reach_everywhere() {
+        let mut dice = Dice::of(3);
+        for thread in 0..4 {
+            for _ in 0..200 {
+                let (first, count) = region(Regions::Own, 40, thread, 4, &mut dice);
+                assert!((1..=10).contains(&count));
+                assert!(thread * 10 <= first && first + count <= thread * 10 + 10);
+            }
+        }
+        let mut written = [false; 40];
+        for _ in 0..500 {
+            let (first, count) = region(Regions::Anywhere, 40, 0, 4, &mut dice);
+            assert!((1..=BLOCKS_MAX).contains(&count));
+            written[first..first + count].fill(true);
+        }
+        assert!(written.iter().all(|block| *block));
+    }
+
+    #[test]
+    fn a_folder_that_does_not_exist_is_named() {
+        let run = Run { folder: Some("/no/such/folder".into()), ..run(Regions::Own, 4) };
+        let error = run.with_keeper(&Kernel).unwrap_err();
+        assert!(error.contains("/no/such/folder"), "{error}");
+        assert!(place(&run).contains("unknown"));
+    }
+}
