@@ -8,6 +8,7 @@ mod conduct;
 mod engines;
 mod plots;
 mod progress;
+mod range;
 
 use crate::failure::Failure;
 use conduct::conduct;
@@ -41,6 +42,8 @@ enum Experiment {
     Wait(WaitArgs),
     /// What locks make of a target for latency, on cores of two speeds
     Asl(asl::AslArgs),
+    /// Locks of ranges side by side: throughput, who waits for how long, memory
+    Range(range::RangeArgs),
 }
 
 /// What every experiment takes.
@@ -120,6 +123,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         Some(Experiment::Engines(args)) => engines::engines(args),
         Some(Experiment::Wait(args)) => wait(args),
         Some(Experiment::Asl(args)) => asl::asl(args),
+        Some(Experiment::Range(args)) => range::range(args),
     }
 }
 
@@ -131,6 +135,7 @@ The experiments:
   engines    what Manx's locks make of databases that have more threads than CPUs
   wait       how late each way of waiting notices that its wait is over, and the CPU it burns until then
   asl        what locks make of a target for latency, on cores of two speeds
+  range      locks of ranges side by side: throughput, who waits for how long, memory
 
 `manx bench NAME --help` shows an experiment's options; `--quick` is a smoke check of each.
 ";

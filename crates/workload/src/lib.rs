@@ -8,6 +8,7 @@
 //! | [`inversion`] | the experiment of Andreoli and Cucinotta, figures 2 to 4 |
 //! | [`engines`] | databases as they are, under `manx run`, and with others' lock libraries |
 //! | [`asl`] | locks that are told how late an epoch may be, on cores of two speeds |
+//! | [`range`] | locks of ranges, side by side |
 //! | [`profile`] | somebody's program under a range of targets for latency |
 //! | [`guard`] | what the guard costs programs that need no repair |
 //! | [`waiting`], [`waits`] | how late each way of waiting notices, and the CPU it burns |
@@ -25,6 +26,7 @@ pub mod interrupt;
 pub mod inversion;
 pub mod machine;
 pub mod profile;
+pub mod range;
 mod verdict;
 pub mod waiting;
 pub mod waits;

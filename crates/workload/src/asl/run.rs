@@ -376,7 +376,7 @@ fn since(begun: u64, now: u64) -> u64 {
 }
 
 /// Keeps the calling thread on one CPU.
-pub(super) fn stay_on(cpu: usize) -> Result<(), String> {
+pub(crate) fn stay_on(cpu: usize) -> Result<(), String> {
     // SAFETY: a CPU set is an array of integers, for which zero is a value; `CPU_SET` checks its bounds, and the
     // call only reads the set.
     let refused = unsafe {

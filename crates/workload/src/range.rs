@@ -1,0 +1,217 @@
+//! `manx bench range`: range locks side by side, after Nguyen's thesis "Concurrent range locking" (section 5.3), and beyond it.
+//!
+//! Threads lock ranges of bytes of one region, write or read what they hold, and unlock it. What is asked for is drawn before
+//! anything is measured and the same for every competitor ([`request`]). Latencies are those of acquisitions; where reading the
+//! clock would be most of what is measured they come from runs of their own ([`Timing`]). `--check` measures nothing: every
+//! word of the region says who is in it, and each that two had at once is counted ([`region`]).
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`competitor`] | who competes; `peers` and `none` are those that are not Manx's |
+//! | [`request`], [`region`] | what threads ask for, and the memory in which that lies |
+//! | [`run`] | threads, and what is recorded of them |
+//! | `part`, `disjoint`, `overlapping`, `widths`, `memory` | the parts of the experiment |
+//! | `sample`, `conclude`, `judge`, `draw` | figures, tables, targets, pictures |
+
+pub mod blob;
+pub mod competitor;
+mod conclude;
+pub mod counters;
+mod crew;
+mod disjoint;
+mod draw;
+pub mod file;
+mod judge;
+mod memory;
+mod none;
+mod overlapping;
+mod part;
+mod peers;
+mod region;
+pub mod request;
+pub mod rocksdb;
+pub mod run;
+mod sample;
+mod widths;
+mod zipfian;
+
+pub use conclude::conclude;
+pub use draw::draw;
+pub use part::Part;
+
+use crate::error::Error;
+use crate::harness::{Bench, Sample};
+use competitor::Competitor;
+use report::figure::three_digits;
+use run::{Measurement, Mode, Once, Run};
+use std::time::Duration;
+
+/// The most threads that can be asked for.
+pub const THREADS_MAX: usize = 32;
+/// Threads, unless something else is asked for.
+pub const THREADS: [usize; 3] = [1, 2, 8];
+/// The region that threads share, unless something else is said.
+const SPACE: usize = 512 * 1024;
+/// A run of its own that times is so much of one that counts.
+const TIMED_PART: u32 = 4;
+/// With whom the machine is compared with itself.
+const REFERENCE: Competitor = Competitor::Map;
+const AGAIN: &str = "map, again";
+
+/// What the experiment needs to know.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Which parts to measure
+    pub parts: Vec<Part>,
+    /// Rounds
+    pub repeats: usize,
+    /// A smoke check
+    pub quick: bool,
+    /// Look for violations instead of measuring
+    pub check: bool,
+    /// The measured time of a run
+    pub time: Duration,
+    /// How many threads, where the number is not the experiment's own
+    pub threads: Vec<usize>,
+}
+
+/// Where latencies come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timing {
+    /// There are none.
+    None,
+    /// From a run of its own, which is shorter.
+    Apart,
+    /// From the run that counts: ranges are held for so long that the clock does not matter.
+    Within,
+}
+
+/// One version of a case.
+#[derive(Clone)]
+struct Variant {
+    name: String,
+    competitor: Competitor,
+}
+
+impl Variant {
+    fn of(competitor: Competitor) -> Variant {
+        Variant { name: competitor.name().into(), competitor }
+    }
+
+    /// Everybody that locks.
+    fn locks() -> Vec<Variant> {
+        Competitor::locks().map(Variant::of).collect()
+    }
+
+    /// … and no lock at all.
+    fn all() -> Vec<Variant> {
+        Competitor::ALL.iter().copied().map(Variant::of).collect()
+    }
+
+    /// The reference once more.
+    fn again() -> Variant {
+        Variant { name: AGAIN.into(), competitor: REFERENCE }
+    }
+
+    fn once(&self, run: &Run, mode: Mode) -> Result<Measurement, String> {
+        self.competitor.measure(run.pattern.space() as u64, Once(run, mode))
+    }
+}
+
+/// What the runs of all parts have in common.
+struct Plan {
+    setup: Setup,
+}
+
+/// Runs every case; what was found is in `bench.report`.
+///
+/// # Errors
+/// [`Error::Interrupted`], a CPU that refuses a thread, or a lock that was caught.
+pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
+    platform::clock::init();
+    let plan = Plan { setup };
+    if plan.setup.check {
+        bench.note("checked: every word of the region is entered and left by who holds it; nothing is timed, and no target judged");
+    } else {
+        bench.note(format!(
+            "latencies are of acquisitions: from a run of their own, a quarter as long, where ranges are held \
+             shortly; from the run that counts where they are held for 64 writes, and in `widths`. Reading the clock costs {} ns, once for \
+             each latency",
+            three_digits(run::clock_ns())
+        ));
+    }
+    bench.note("threads have a CPU each where there are as many CPUs; otherwise the kernel places them");
+    bench.note("range-lock can only be tried: its waiters yield and try again. range-mutex parks. Neither has shared ranges");
+    for part in Part::ALL.into_iter().filter(|part| plan.setup.parts.contains(part)) {
+        match part {
+            Part::Single => plan.single(bench)?,
+            Part::W1 => plan.workload(bench, conclude::W1, 1)?,
+            Part::W2 => plan.workload(bench, conclude::W2, disjoint::BATCH)?,
+            Part::Shard => plan.shard(bench)?,
+            Part::Overlap => plan.overlap(bench)?,
+            Part::Contended => plan.contended(bench)?,
+            Part::Shared => plan.shared(bench)?,
+            Part::Widths => plan.widths(bench)?,
+            Part::Memory => plan.memory(bench)?,
+        }
+    }
+    plan.caught(bench)
+}
+
+impl Plan {
+    /// So many threads where the experiment does not sweep them: the most that were asked for.
+    fn many(&self) -> usize {
+        self.setup.threads.iter().copied().max().unwrap_or(1)
+    }
+
+    fn compare(
+        &self,
+        bench: &mut Bench,
+        case: &str,
+        run: &Run,
+        timing: Timing,
+        variants: &[Variant],
+    ) -> Result<(), Error> {
+        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        let expected = run.time * 3 / 2;
+        bench.compare(case, &names, self.setup.repeats, expected, |at, _| {
+            let variant = &variants[at];
+            self.once(variant, run, timing)
+                .map_err(|what| Error::Failed { what: format!("{}: {what}", variant.name), stderr: String::new() })
+        })
+    }
+
+    fn once(&self, variant: &Variant, run: &Run, timing: Timing) -> Result<Sample, String> {
+        if self.setup.check {
+            return Ok(sample::checked(&variant.once(run, Mode::Check)?));
+        }
+        Ok(match timing {
+            Timing::None => sample::sample(&variant.once(run, Mode::Count)?, Measurement::default()),
+            Timing::Apart => {
+                let counted = variant.once(run, Mode::Count)?;
+                let timed = Run { time: run.time / TIMED_PART, ..run.clone() };
+                sample::sample(&counted, variant.once(&timed, Mode::Time)?)
+            }
+            Timing::Within => {
+                let timed = variant.once(run, Mode::Time)?;
+                let counted =
+                    Measurement { pairs_per_s: timed.pairs_per_s, slowest_share: timed.slowest_share, ..Measurement::default() };
+                sample::sample(&counted, timed)
+            }
+        })
+    }
+
+    /// An error if a lock let two have what only one may.
+    fn caught(&self, bench: &mut Bench) -> Result<(), Error> {
+        let violated = |run: &&report::Run| run.values.get("violations").is_some_and(|&count| count > 0.0);
+        let first = bench.report.runs.iter().find(violated);
+        let Some(what) = first.map(|run| {
+            let (violations, pairs) = (run.values["violations"], run.values["checked_pairs"]);
+            format!("{}, {}: {violations} violations in {pairs} pairs", run.variant, run.case)
+        }) else {
+            return Ok(());
+        };
+        bench.complete();
+        Err(Error::Failed { what, stderr: "the lock does not exclude: two had one word at once".into() })
+    }
+}

@@ -1,0 +1,102 @@
+//! Who competes, each by its own type, so that the measured loop is compiled for each and no call in it is indirect.
+
+use super::none::Unlocked;
+use super::peers::{RangeLockCrate, RangeMutexCrate};
+use manx::range::baseline::{Bitmap, IntervalTree, Map, Segments, Song};
+use manx::range::{RangeLock, RawRangeLock};
+
+/// What can be done once a competitor's type is known.
+pub trait Measured {
+    /// What comes of it.
+    type Output;
+    /// Does it with locks that `make` makes.
+    fn with<L: RawRangeLock>(self, make: impl Fn() -> L) -> Self::Output;
+}
+
+macro_rules! competitors {
+    ($($(#[$words:meta])* $variant:ident, $lock:ty;)*) => {
+        /// A lock of the comparison.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Competitor {
+            $($(#[$words])* $variant),*
+        }
+
+        impl Competitor {
+            /// All of them.
+            pub const ALL: &[Competitor] = &[$(Competitor::$variant),*];
+
+            /// The name in tables.
+            pub const fn name(self) -> &'static str {
+                match self { $(Competitor::$variant => <$lock as RawRangeLock>::NAME),* }
+            }
+
+            /// Whether those who only read do so together.
+            pub const fn shares(self) -> bool {
+                match self { $(Competitor::$variant => <$lock as RawRangeLock>::SHARES),* }
+            }
+
+            /// Does it with locks of this kind, for keys below `space`.
+            pub fn measure<M: Measured>(self, space: u64, what: M) -> M::Output {
+                match self { $(Competitor::$variant => what.with(|| <$lock>::with_space(space))),* }
+            }
+        }
+    };
+}
+
+competitors! {
+    /// The default lock of this library.
+    Manx, RangeLock;
+    /// An ordered map in a mutex, with a condition variable.
+    Map, Map;
+    /// Kara's: an interval tree under a spinlock, where each counts who is before it.
+    IntervalTree, IntervalTree;
+    /// Song's: a skip list under a spinlock.
+    Song, Song;
+    /// Kim's: a reader-writer word for each segment.
+    Segments, Segments;
+    /// LeanStore's: a bit for each block.
+    Bitmap, Bitmap;
+    /// The crate `range-lock`.
+    RangeLockCrate, RangeLockCrate;
+    /// The crate `range-mutex`.
+    RangeMutexCrate, RangeMutexCrate;
+    /// No lock at all.
+    None, Unlocked;
+}
+
+impl Competitor {
+    /// Those that lock.
+    pub fn locks() -> impl Iterator<Item = Competitor> {
+        Competitor::ALL.iter().copied().filter(|competitor| *competitor != Competitor::None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manx::range::{Access, Span};
+
+    struct Twice;
+
+    impl Measured for Twice {
+        type Output = ();
+
+        fn with<L: RawRangeLock>(self, make: impl Fn() -> L) {
+            let lock = make();
+            for _ in 0..2 {
+                let held = lock.lock(&Span::new(0, 100).unwrap(), Access::Exclusive);
+                assert!(L::NAME == "none" || lock.try_lock(&Span::all(), Access::Exclusive).is_none());
+                // SAFETY: this lock returned it.
+                unsafe { lock.unlock(held) };
+            }
+        }
+    }
+
+    #[test]
+    fn every_competitor_can_be_taken_again_and_has_a_name_of_its_own() {
+        for (at, competitor) in Competitor::ALL.iter().enumerate() {
+            competitor.measure(1024, Twice);
+            assert!(Competitor::ALL[..at].iter().all(|other| other.name() != competitor.name()));
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What the runs mean: a table for each case, notes, and the targets.
+
+use super::judge;
+use super::{AGAIN, REFERENCE};
+use crate::verdict::{against_itself, middle};
+use report::figure::{duration, rate, three_digits};
+use report::{Report, Table};
+
+pub(super) const SINGLE: &str = "single, lock and unlock";
+pub(super) const W1: &str = "w1";
+pub(super) const W2: &str = "w2";
+pub(super) const SHARD: &str = "shard, all within 16 KiB";
+pub(super) const OVERLAP: &str = "overlap";
+pub(super) const CONTENDED: &str = "contended, 8 threads, 31 % overlap";
+pub(super) const SHARED: &str = "shared";
+pub(super) const WIDTHS: &str = "widths, 8 threads and the whole space";
+pub(super) const MEMORY: &str = "memory";
+
+/// The name of a case that has so many threads.
+pub(super) fn scaled(case: &str, threads: usize) -> String {
+    format!("{case}, {threads} thread{}", if threads == 1 { "" } else { "s" })
+}
+
+/// The name of a case in which so many of a hundred pairs overlap.
+pub(super) fn overlap(percent: u32) -> String {
+    format!("{OVERLAP}, {percent} %")
+}
+
+/// The name of a case in which so many of a hundred requests read.
+pub(super) fn shared(percent: u32) -> String {
+    format!("{SHARED}, {percent} % read")
+}
+
+/// Draws tables and judges the targets.
+pub fn conclude(report: &mut Report) {
+    if report.runs.iter().any(|run| run.values.contains_key("violations")) {
+        let table = checked(report);
+        report.tables.push(table);
+        return;
+    }
+    for case in cases(report) {
+        let table = match case.as_str() {
+            MEMORY => memory(report),
+            WIDTHS => widths(report),
+            _ => table(report, &case),
+        };
+        report.tables.push(table);
+        against_itself(report, &case, REFERENCE.name(), AGAIN, "pairs_per_s");
+        for figure in ["acquire_p999_ns", "acquire_max_ns"] {
+            if case == CONTENDED {
+                against_itself(report, &case, REFERENCE.name(), AGAIN, figure);
+            }
+        }
+    }
+    judge::judge(report);
+}
+
+/// The cases, in the order in which they were measured.
+pub(super) fn cases(report: &Report) -> Vec<String> {
+    let mut cases: Vec<String> = Vec::new();
+    for run in &report.runs {
+        if !cases.contains(&run.case) {
+            cases.push(run.case.clone());
+        }
+    }
+    cases
+}
+
+/// A case's versions, in the order in which they were measured first.
+pub(super) fn variants(report: &Report, case: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for run in report.runs.iter().filter(|run| run.case == case) {
+        if !names.contains(&run.variant) {
+            names.push(run.variant.clone());
+        }
+    }
+    names
+}
+
+fn number(value: f64) -> String {
+    if value.is_finite() { three_digits(value) } else { "-".into() }
+}
+
+fn time(value: f64) -> String {
+    if value.is_finite() { duration(value as u64) } else { "-".into() }
+}
+
+fn throughput(value: f64) -> String {
+    if value.is_finite() { rate(value) } else { "-".into() }
+}
+
+fn size(bytes: f64) -> String {
+    match bytes {
+        v if !v.is_finite() => "-".into(),
+        v if v < 1024.0 => format!("{v:.0} B"),
+        v if v < 1024.0 * 1024.0 => format!("{} KiB", three_digits(v / 1024.0)),
+        v => format!("{} MiB", three_digits(v / 1024.0 / 1024.0)),
+    }
+}
+
+/// The largest of a version's runs; `NaN` without one.
+pub(super) fn worst(report: &Report, case: &str, name: &str, figure: &str) -> f64 {
+    report.values(case, name, figure).into_iter().fold(f64::NAN, f64::max)
+}
+
+fn table(report: &Report, case: &str) -> Table {
+    let timed = report.runs.iter().any(|run| run.case == case && run.values.contains_key("acquire_max_ns"));
+    let mut headers = vec!["lock", "runs []", "pairs", "slowest [x]"];
+    if timed {
+        headers.extend(["acquired p50", "p99", "p99.9", "max", "worst max"]);
+    }
+    let mut table = Table::new(case, &headers);
+    for name in variants(report, case) {
+        let value = |figure: &str| middle(report, case, &name, figure);
+        let mut row = vec![
+            name.clone(),
+            report.values(case, &name, "pairs_per_s").len().to_string(),
+            throughput(value("pairs_per_s")),
+            number(value("slowest_share")),
+        ];
+        if timed {
+            let figures = ["acquire_p50_ns", "acquire_p99_ns", "acquire_p999_ns", "acquire_max_ns"];
+            row.extend(figures.map(|figure| time(value(figure))));
+            row.push(time(worst(report, case, &name, "acquire_max_ns")));
+        }
+        table.row(row);
+    }
+    table
+}
+
+/// Who wants everything, beside those who want little.
+fn widths(report: &Report) -> Table {
+    let headers = [
+        "lock",
+        "runs []",
+        "pairs",
+        "slowest [x]",
+        "acquired p99",
+        "max",
+        "longest hold",
+        "whole []",
+        "whole p50",
+        "whole p99",
+        "whole max",
+        "late",
+        "over allowed [x]",
+    ];
+    let mut table = Table::new(WIDTHS, &headers);
+    for name in variants(report, WIDTHS) {
+        let value = |figure: &str| middle(report, WIDTHS, &name, figure);
+        table.row([
+            name.clone(),
+            report.values(WIDTHS, &name, "pairs_per_s").len().to_string(),
+            throughput(value("pairs_per_s")),
+            number(value("slowest_share")),
+            time(value("acquire_p99_ns")),
+            time(value("acquire_max_ns")),
+            time(value("hold_max_ns")),
+            number(value("whole_count")),
+            time(value("whole_p50_ns")),
+            time(value("whole_p99_ns")),
+            time(value("whole_max_ns")),
+            time(value("late_max_ns")),
+            number(value("whole_over_allowed")),
+        ]);
+    }
+    table
+}
+
+fn memory(report: &Report) -> Table {
+    let mut table =
+        Table::new(MEMORY, &["lock", "runs []", "at rest []", "growth for a million pairs []", "worst []"]);
+    for name in variants(report, MEMORY) {
+        let grown = "grown_bytes_per_pair";
+        // What the rest of the process gave back meanwhile is nobody's merit.
+        let million = |bytes: f64| size((bytes * 1e6).max(0.0));
+        table.row([
+            name.clone(),
+            report.values(MEMORY, &name, grown).len().to_string(),
+            size(middle(report, MEMORY, &name, "at_rest_bytes")),
+            million(middle(report, MEMORY, &name, grown)),
+            million(worst(report, MEMORY, &name, grown)),
+        ]);
+    }
+    table
+}
+
+/// Who was caught.
+fn checked(report: &Report) -> Table {
+    let mut table = Table::new("Checked", &["case", "lock", "runs []", "pairs []", "violations []"]);
+    for case in cases(report) {
+        for name in variants(report, &case) {
+            let total = |figure: &str| report.values(&case, &name, figure).iter().sum::<f64>();
+            table.row([
+                case.clone(),
+                name.clone(),
+                report.values(&case, &name, "violations").len().to_string(),
+                format!("{:.0}", total("checked_pairs")),
+                format!("{:.0}", total("violations")),
+            ]);
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::{Machine, Run};
+
+    #[test]
+    fn what_was_checked_is_one_table_and_judges_nothing() {
+        let mut report = Report::new("range", Machine::default(), 0);
+        for (round, violations) in [(0, 0.0), (1, 2.0)] {
+            let values = [("checked_pairs".to_owned(), 10.0), ("violations".to_owned(), violations)].into();
+            report.runs.push(Run { case: W1.into(), variant: "x".into(), round, values, output: None });
+        }
+        conclude(&mut report);
+        assert_eq!(report.tables.len(), 1);
+        assert_eq!(report.tables[0].rows, [["w1", "x", "2", "20", "2"]]);
+        assert!(report.targets.is_empty());
+    }
+
+    #[test]
+    fn sizes_have_their_unit() {
+        assert_eq!(
+            (size(40.0), size(2048.0), size(3.5e6)),
+            ("40 B".into(), "2.00 KiB".into(), "3.34 MiB".into())
+        );
+    }
+}

@@ -1,0 +1,53 @@
+//! Threads that never want the same: nobody has to wait, and what is measured is the lock.
+//!
+//! W1 and W2 are the thesis' workloads: a range at a time, and sixteen, that are locked, written and unlocked together. A
+//! range is 1 KiB of a region of 512, of which each thread has a slice, and goes through it range by range.
+
+use super::request::Pattern;
+use super::run::Run;
+use super::{Plan, SPACE, Timing, Variant, conclude};
+use crate::error::Error;
+use crate::harness::Bench;
+
+/// Ranges that W2 holds at a time.
+pub(super) const BATCH: usize = 16;
+/// What a lock that divides its keys among shards is thought to keep together.
+const SHARD: usize = 16 * 1024;
+
+impl Plan {
+    /// Each thread its own slice, and one write for each range.
+    fn own(&self, threads: usize, batch: usize) -> Run {
+        let pattern = Pattern::Own { space: SPACE };
+        Run { threads, pattern, batch, touches: 1, whole: None, time: self.setup.time }
+    }
+
+    /// One thread, and nothing between lock and unlock.
+    pub(super) fn single(&self, bench: &mut Bench) -> Result<(), Error> {
+        let run = Run { touches: 0, ..self.own(1, 1) };
+        let mut variants = Variant::all();
+        variants.push(Variant::again());
+        self.compare(bench, conclude::SINGLE, &run, Timing::None, &variants)
+    }
+
+    /// W1 and W2.
+    pub(super) fn workload(&self, bench: &mut Bench, case: &str, batch: usize) -> Result<(), Error> {
+        let mut variants = Variant::all();
+        variants.push(Variant::again());
+        for &threads in &self.setup.threads {
+            let case = conclude::scaled(case, threads);
+            self.compare(bench, &case, &self.own(threads, batch), Timing::Apart, &variants)?;
+        }
+        Ok(())
+    }
+
+    /// Everybody in one place, though nobody wants what others have.
+    pub(super) fn shard(&self, bench: &mut Bench) -> Result<(), Error> {
+        let mut variants = Variant::all();
+        variants.push(Variant::again());
+        for &threads in self.setup.threads.iter().filter(|&&threads| threads > 1) {
+            let run = Run { pattern: Pattern::Own { space: SHARD }, ..self.own(threads, 1) };
+            self.compare(bench, &conclude::scaled(conclude::SHARD, threads), &run, Timing::Apart, &variants)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,156 @@
+//! Which figure each target is about.
+//!
+//! A peer is every lock that is not the default one and that locks. The best peer is the best in this very run.
+
+use super::competitor::Competitor;
+use super::conclude::{CONTENDED, MEMORY, SHARD, SINGLE, W1, W2, WIDTHS, scaled, variants};
+use super::{AGAIN, REFERENCE};
+use crate::verdict::{self, middle};
+use report::Report;
+
+/// The default lock, and the thesis' own: as it stands here, and as it was published.
+pub(super) const OWN: &str = "manx";
+const SKIP_LIST: &str = "skip-list";
+const PUBLISHED: &str = "skip-list-published";
+const RANGE_MUTEX: &str = "range-mutex";
+
+/// Adds the verdicts, and who the best peers were.
+pub(super) fn judge(report: &mut Report) {
+    let mut best = Vec::new();
+    verdict::judge(report, |target, report| {
+        let (figure, measure, against) = figure(report, &target.id)
+            .ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))?;
+        if let Some((case, peer)) = against {
+            let text = format!("{case}: the best peer is {peer}");
+            if !best.contains(&text) {
+                best.push(text);
+            }
+        }
+        let spread = measure.and_then(|(case, figure)| {
+            let name = format!("{figure}, {}", REFERENCE.name());
+            report.spreads.iter().find(|spread| spread.case == case && spread.measure == name).cloned()
+        });
+        Ok((figure, spread))
+    });
+    report.notes.extend(best);
+}
+
+/// True of a version that is a peer's.
+fn peer(name: &str) -> bool {
+    name != OWN && name != AGAIN && name != Competitor::None.name() && !name.starts_with("manx")
+}
+
+/// The peer whose figure is the largest, or the smallest.
+fn best(report: &Report, case: &str, figure: &str, largest: bool) -> Option<(f64, String)> {
+    let of = |name: String| (middle(report, case, &name, figure), name);
+    let peers = variants(report, case).into_iter().filter(|name| peer(name)).map(of);
+    let better = |one: &(f64, String), other: &(f64, String)| one.0.total_cmp(&other.0);
+    let peers = peers.filter(|(value, _)| value.is_finite());
+    if largest { peers.max_by(better) } else { peers.min_by(better) }
+}
+
+/// A figure, of which case and measure its spread is, and who the best peer was in which case.
+type Figure = (f64, Option<(String, &'static str)>, Option<(String, String)>);
+
+const PAIRS: &str = "pairs_per_s";
+
+/// The figure of a target by its id; `None` if there is no such figure.
+fn figure(report: &Report, id: &str) -> Option<Figure> {
+    let over = |case: &str, one: &str, other: &str, figure: &'static str| -> Figure {
+        let ratio = middle(report, case, one, figure) / middle(report, case, other, figure);
+        (ratio, Some((case.to_owned(), figure)), None)
+    };
+    let over_best = |case: &str, figure: &'static str, largest: bool| -> Figure {
+        let own = middle(report, case, OWN, figure);
+        let spread = Some((case.to_owned(), figure));
+        match best(report, case, figure, largest) {
+            Some((peer, name)) if own.is_finite() => (own / peer, spread, Some((case.to_owned(), name))),
+            _ => (f64::NAN, spread, None),
+        }
+    };
+    let plain =
+        |case: &str, name: &str, figure: &str| -> Figure { (middle(report, case, name, figure), None, None) };
+    // range-WORKLOAD-THREADS-AGAINST
+    let words: Vec<&str> = id.split('-').collect();
+    if let ["range", workload @ ("w1" | "w2" | "shard"), threads, against] = words[..] {
+        let workload = match workload {
+            "w1" => W1,
+            "w2" => W2,
+            _ => SHARD,
+        };
+        let case = scaled(workload, threads.parse().ok()?);
+        return match against {
+            "thesis" => Some(over(&case, OWN, PUBLISHED, PAIRS)),
+            "peer" => Some(over_best(&case, PAIRS, true)),
+            _ => None,
+        };
+    }
+    Some(match id {
+        "range-single-mutex" => over(SINGLE, OWN, RANGE_MUTEX, PAIRS),
+        "range-single-thesis" => over(SINGLE, OWN, PUBLISHED, PAIRS),
+        "range-contended-p999" => over(CONTENDED, OWN, REFERENCE.name(), "acquire_p999_ns"),
+        "range-contended-max" => over_best(CONTENDED, "acquire_max_ns", false),
+        "range-contended-throughput" => over(CONTENDED, OWN, REFERENCE.name(), PAIRS),
+        "range-contended-share" => plain(CONTENDED, OWN, "slowest_share"),
+        "range-whole" => plain(WIDTHS, OWN, "whole_over_allowed"),
+        "range-skip-list-w1" => over(&scaled(W1, 2), SKIP_LIST, PUBLISHED, PAIRS),
+        "range-skip-list-w2" => over(&scaled(W2, 2), SKIP_LIST, PUBLISHED, PAIRS),
+        "range-skip-list-growth" => plain(MEMORY, SKIP_LIST, "grown_bytes_per_pair"),
+        "range-growth" => plain(MEMORY, OWN, "grown_bytes_per_pair"),
+        "range-size" => plain(MEMORY, OWN, "at_rest_bytes"),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::{Machine, Run};
+
+    fn add(report: &mut Report, case: &str, name: &str, values: &[(&str, f64)]) {
+        let round = report.runs.iter().filter(|run| run.case == case && run.variant == name).count();
+        let values = values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        report.runs.push(Run { case: case.into(), variant: name.into(), round, values, output: None });
+    }
+
+    fn measured(report: &Report, id: &str) -> f64 {
+        figure(report, id).expect("a known target").0
+    }
+
+    #[test]
+    fn the_best_peer_is_neither_the_own_lock_nor_none_nor_the_reference_once_more() {
+        let mut report = Report::new("range", Machine::default(), 0);
+        let case = scaled(W1, 8);
+        for (name, pairs) in [("map", 10.0), ("x", 20.0), (AGAIN, 30.0), ("none", 400.0)] {
+            add(&mut report, &case, name, &[(PAIRS, pairs)]);
+        }
+        assert!(measured(&report, "range-w1-8-peer").is_nan());
+        add(&mut report, &case, OWN, &[(PAIRS, 100.0)]);
+        assert_eq!(measured(&report, "range-w1-8-peer"), 5.0);
+        super::super::conclude(&mut report);
+        let noted = "w1, 8 threads: the best peer is x";
+        assert!(report.notes.iter().any(|note| note == noted), "{:?}", report.notes);
+        let verdict = report.targets.iter().find(|verdict| verdict.id == "range-w1-8-peer").unwrap();
+        assert!(verdict.spread.is_some());
+    }
+
+    #[test]
+    fn of_maxima_the_smallest_is_the_best() {
+        let mut report = Report::new("range", Machine::default(), 0);
+        for (name, max_ns) in [("map", 10.0), ("x", 5.0), (OWN, 20.0)] {
+            add(&mut report, CONTENDED, name, &[("acquire_max_ns", max_ns)]);
+        }
+        assert_eq!(measured(&report, "range-contended-max"), 4.0);
+    }
+
+    #[test]
+    fn every_target_has_a_figure_and_others_have_none() {
+        let report = Report::new("range", Machine::default(), 0);
+        let targets = report::target::of_bench("range");
+        assert!(!targets.is_empty());
+        for target in targets {
+            assert!(figure(&report, &target.id).is_some(), "{}", target.id);
+        }
+        assert!(figure(&report, "range-nothing").is_none() && figure(&report, "range-w1-2-dog").is_none());
+    }
+}

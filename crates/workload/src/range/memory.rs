@@ -1,0 +1,147 @@
+//! What a lock occupies when nobody holds it, and what is left behind by its use.
+//!
+//! A lock is its own size and what it has allocated when it is made, as the C library counts. What use leaves behind is by how
+//! much the process grew while so many ranges were locked and unlocked, after as many that fill whatever pools there are.
+
+use super::competitor::Measured;
+use super::request::{Pattern, Request};
+use super::{Plan, SPACE, Variant, conclude};
+use crate::error::Error;
+use crate::harness::{Bench, Sample};
+use manx::range::{RawRangeLock, Span};
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+/// Threads that use the lock.
+const THREADS: usize = 2;
+/// Ranges locked and unlocked by each: first to fill pools, then to see what grows.
+const PAIRS: usize = 1_000_000;
+const PAIRS_QUICK: usize = 100_000;
+/// What that is thought to take.
+const EXPECTED: Duration = Duration::from_secs(2);
+const EXPECTED_QUICK: Duration = Duration::from_millis(50);
+
+impl Plan {
+    /// Size and growth.
+    pub(super) fn memory(&self, bench: &mut Bench) -> Result<(), Error> {
+        if self.setup.check {
+            return Ok(());
+        }
+        let (pairs, expected) =
+            if self.setup.quick { (PAIRS_QUICK, EXPECTED_QUICK) } else { (PAIRS, EXPECTED) };
+        bench.note(format!(
+            "{}: at rest: the lock and what it allocates when it is made, for {} KiB of keys; growth: of the process, \
+             over {THREADS} x {pairs} pairs that follow as many",
+            conclude::MEMORY,
+            SPACE / 1024
+        ));
+        let variants = Variant::locks();
+        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        bench.compare(conclude::MEMORY, &names, self.setup.repeats, expected, |at, _| {
+            Ok(variants[at].competitor.measure(SPACE as u64, Use { pairs }))
+        })
+    }
+}
+
+struct Use {
+    pairs: usize,
+}
+
+impl Measured for Use {
+    type Output = Sample;
+
+    fn with<L: RawRangeLock>(self, make: impl Fn() -> L) -> Sample {
+        let before = allocated();
+        let lock = make();
+        let at_rest = size_of::<L>() + allocated().saturating_sub(before);
+        let pattern = Pattern::Own { space: SPACE };
+        let use_it = || {
+            thread::scope(|scope| {
+                for index in 0..THREADS {
+                    let queue = pattern.queue(index, THREADS);
+                    let lock = &lock;
+                    scope.spawn(move || lock_and_unlock(lock, &queue, self.pairs));
+                }
+            });
+        };
+        use_it();
+        trim();
+        let before = resident();
+        use_it();
+        let grown = resident() as f64 - before as f64;
+        Sample::of([
+            ("at_rest_bytes", at_rest as f64),
+            ("grown_bytes_per_pair", grown / (THREADS * self.pairs) as f64),
+        ])
+    }
+}
+
+fn lock_and_unlock<L: RawRangeLock>(lock: &L, queue: &[Request], pairs: usize) {
+    for request in queue.iter().cycle().take(pairs) {
+        let span = Span::new(u64::from(request.start), u64::from(request.end)).expect("requests have bytes");
+        let held = lock.lock(&span, request.access);
+        // SAFETY: this lock returned it.
+        unsafe { lock.unlock(held) };
+    }
+}
+
+/// Bytes that the process has from the C library's allocator.
+fn allocated() -> usize {
+    // SAFETY: it only reads the allocator's figures.
+    let figures = unsafe { libc::mallinfo2() };
+    figures.uordblks + figures.hblkhd
+}
+
+/// Gives back to the kernel what is allocated no more, so that it is not used again unseen.
+fn trim() {
+    // SAFETY: it has no preconditions.
+    unsafe { libc::malloc_trim(0) };
+}
+
+/// Bytes of memory that the process has; 0 where the kernel does not say.
+fn resident() -> u64 {
+    let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: Option<u64> = text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok());
+    // SAFETY: it only reads a constant of the system.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    pages.unwrap_or(0) * u64::try_from(page).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manx::range::Access;
+    use std::sync::Mutex;
+
+    /// A lock that keeps 64 bytes for each range that it ever gave.
+    struct Leaking(Mutex<Vec<Box<[u64; 8]>>>, [u8; 4096], Box<[u8; 100_000]>);
+
+    // SAFETY: nobody in this test asks for what another holds.
+    unsafe impl RawRangeLock for Leaking {
+        type Held = ();
+        const NAME: &'static str = "leaking";
+        const SHARES: bool = false;
+
+        fn with_space(_space: u64) -> Leaking {
+            Leaking(Mutex::default(), [0; 4096], Box::new([1; 100_000]))
+        }
+
+        fn try_lock(&self, _span: &Span<u64>, _access: Access) -> Option<()> {
+            Some(())
+        }
+
+        fn lock(&self, _span: &Span<u64>, _access: Access) {
+            self.0.lock().unwrap().push(Box::new([1; 8]));
+        }
+
+        unsafe fn unlock(&self, _held: ()) {}
+    }
+
+    #[test]
+    fn a_lock_that_leaks_is_seen_and_so_is_what_it_allocates_at_first() {
+        let found = Use { pairs: 100_000 }.with(|| Leaking::with_space(0));
+        assert!(found.values["at_rest_bytes"] >= 50_000.0, "{found:?}");
+        assert!(found.values["grown_bytes_per_pair"] >= 32.0, "{found:?}");
+    }
+}

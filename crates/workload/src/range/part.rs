@@ -1,0 +1,54 @@
+//! The parts of the experiment, as the user names them.
+
+/// A part of the experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// One thread that locks and unlocks and does nothing else.
+    Single,
+    /// A range at a time, each thread its own slice.
+    W1,
+    /// Sixteen ranges at a time, each thread its own slice.
+    W2,
+    /// Everybody's slice within 16 KiB.
+    Shard,
+    /// More and more requests that overlap others'.
+    Overlap,
+    /// Eight threads at seven kilobytes.
+    Contended,
+    /// Some who only read.
+    Shared,
+    /// Ranges of many widths, and now and then the whole space.
+    Widths,
+    /// What a lock occupies, and what is left behind by its use.
+    Memory,
+}
+
+impl Part {
+    /// All of them, in the order in which they are measured.
+    pub const ALL: [Part; 9] = [
+        Part::Single,
+        Part::W1,
+        Part::W2,
+        Part::Shard,
+        Part::Contended,
+        Part::Widths,
+        Part::Memory,
+        Part::Overlap,
+        Part::Shared,
+    ];
+
+    /// By which the user names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Part::Single => "single",
+            Part::W1 => "w1",
+            Part::W2 => "w2",
+            Part::Shard => "shard",
+            Part::Overlap => "overlap",
+            Part::Contended => "contended",
+            Part::Shared => "shared",
+            Part::Widths => "widths",
+            Part::Memory => "memory",
+        }
+    }
+}

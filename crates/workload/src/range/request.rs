@@ -1,0 +1,250 @@
+//! What threads ask for: each has a queue of requests that it goes through again and again.
+//!
+//! A queue is made before anything is measured, so that drawing numbers costs nothing in between, and every
+//! competitor is asked for the same ranges in the same order. Ranges are of bytes and begin and end at words of 8 of them,
+//! so that one owner a word is enough to tell whether two that overlap were held at once.
+//!
+//! How much is asked for twice is told by the chance that two requests of different threads overlap. Ranges of L bytes that
+//! begin anywhere in a window of W bytes do so with 1 - (1 - L / (W - L))²; with 1 KiB in 7 KiB it is 31 %.
+
+use manx::range::Access;
+
+/// Bytes that have one owner.
+pub const WORD: usize = 8;
+/// The width of a range, unless something else is said.
+pub const WIDTH: usize = 1024;
+/// Requests of a queue whose ranges are drawn.
+const DRAWN: usize = 1024;
+/// The widest of ranges that are of many widths.
+const WIDTH_MAX: usize = 64 * 1024;
+/// The narrowest.
+const WIDTH_MIN: usize = 64;
+
+/// A range, and what it is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Its first byte
+    pub start: u32,
+    /// The first byte behind it
+    pub end: u32,
+    /// Whether others may read it at the same time
+    pub access: Access,
+}
+
+impl Request {
+    /// Exclusive.
+    fn of(start: usize, width: usize) -> Request {
+        Request { start: start as u32, end: (start + width) as u32, access: Access::Exclusive }
+    }
+
+    /// Whether there is a byte in both.
+    #[cfg(test)]
+    fn overlaps(self, other: Request) -> bool {
+        self.start < other.end && other.start < self.end
+    }
+}
+
+/// Which ranges a thread asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pattern {
+    /// One after the other in a slice of its own.
+    Own {
+        /// Of all slices together
+        space: usize,
+    },
+    /// Anywhere in a window, so many of a hundred of them in order to read.
+    Window {
+        /// Its size
+        window: usize,
+        /// Who reads
+        readers_percent: u32,
+    },
+    /// Of many widths, in a slice of its own.
+    Widths {
+        /// Of all slices together
+        space: usize,
+    },
+}
+
+impl Pattern {
+    /// Requests that overlap another thread's with a chance of so many of a hundred, within `space` bytes.
+    pub fn overlapping(percent: u32, space: usize) -> Pattern {
+        if percent == 0 {
+            return Pattern::Own { space };
+        }
+        let part = 1.0 - (1.0 - f64::from(percent.min(100)) / 100.0).sqrt();
+        let window = (WIDTH as f64 * (1.0 + 1.0 / part)) as usize / WORD * WORD;
+        Pattern::Window { window: window.min(space), readers_percent: 0 }
+    }
+
+    /// True if no two threads ask for the same byte.
+    pub fn disjoint(self) -> bool {
+        !matches!(self, Pattern::Window { .. })
+    }
+
+    /// The bytes that may be asked for.
+    pub fn space(self) -> usize {
+        match self {
+            Pattern::Own { space } | Pattern::Widths { space } => space,
+            Pattern::Window { window, .. } => window,
+        }
+    }
+
+    /// The requests of one of so many threads.
+    ///
+    /// # Panics
+    /// If there is not a word for each thread, or the window is narrower than a range.
+    pub fn queue(self, thread: usize, threads: usize) -> Vec<Request> {
+        let mut dice = Dice::of(thread as u64);
+        let slice = |space: usize| {
+            let slice = space / threads / WORD * WORD;
+            assert!(slice > 0, "{space} bytes for {threads} threads");
+            (thread * slice, slice)
+        };
+        match self {
+            Pattern::Own { space } => {
+                let (first, slice) = slice(space);
+                let width = WIDTH.min(slice);
+                (0..slice / width).map(|at| Request::of(first + at * width, width)).collect()
+            }
+            Pattern::Window { window, readers_percent } => {
+                assert!(window >= WIDTH, "a window of {window} bytes");
+                let places = (window - WIDTH) / WORD + 1;
+                let mut draw = || {
+                    let request = Request::of(dice.below(places) * WORD, WIDTH);
+                    let reads = dice.below(100) < readers_percent as usize;
+                    Request { access: if reads { Access::Shared } else { Access::Exclusive }, ..request }
+                };
+                (0..DRAWN).map(|_| draw()).collect()
+            }
+            Pattern::Widths { space } => {
+                let (first, slice) = slice(space);
+                let most = WIDTH_MAX.min(slice);
+                let least = WIDTH_MIN.min(most);
+                // Each doubling of the width is as likely as any other.
+                let doublings = (most / least).ilog2() as usize + 1;
+                let mut draw = || {
+                    let width = least << dice.below(doublings);
+                    let places = (slice - width) / WORD + 1;
+                    Request::of(first + dice.below(places) * WORD, width)
+                };
+                (0..DRAWN).map(|_| draw()).collect()
+            }
+        }
+    }
+}
+
+/// Numbers that look drawn at random, the same in every run: Steele, Lea and Flood's SplitMix64.
+pub(super) struct Dice(u64);
+
+impl Dice {
+    /// Those of a thread.
+    pub(super) fn of(thread: u64) -> Dice {
+        Dice(thread.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1))
+    }
+
+    /// A number below this one.
+    pub(super) fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        // The high half of the product: below the limit, and as even as 64 bits allow.
+        ((u128::from(mixed) * limit as u128) >> 64) as usize
+    }
+
+    /// A number from 0 up to, and without, 1.
+    pub(super) fn unit(&mut self) -> f64 {
+        const STEPS: usize = 1 << f64::MANTISSA_DIGITS;
+        self.below(STEPS) as f64 / STEPS as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The share of pairs of two threads' requests that overlap.
+    fn overlapping(one: &[Request], other: &[Request]) -> f64 {
+        let pairs = one.iter().flat_map(|a| other.iter().map(move |b| a.overlaps(*b)));
+        pairs.filter(|&overlap| overlap).count() as f64 / (one.len() * other.len()) as f64
+    }
+
+    #[test]
+    fn slices_are_disjoint_and_whole_words() {
+        for pattern in [
+            Pattern::Own { space: 512 * 1024 },
+            Pattern::Own { space: 16 * 1024 },
+            Pattern::Widths { space: 512 * 1024 },
+        ] {
+            for threads in [1, 2, 3, 8, 32] {
+                assert!(pattern.disjoint());
+                let queues: Vec<_> = (0..threads).map(|at| pattern.queue(at, threads)).collect();
+                for (at, queue) in queues.iter().enumerate() {
+                    assert!(!queue.is_empty());
+                    for request in queue {
+                        let ends = [request.start as usize, request.end as usize];
+                        assert!(ends[0] < ends[1] && ends[1] <= pattern.space(), "{request:?}");
+                        assert!(ends.iter().all(|end| end % WORD == 0), "{request:?}");
+                    }
+                    for other in &queues[..at] {
+                        assert_eq!(overlapping(queue, other), 0.0, "{pattern:?}, {threads} threads");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_thread_of_its_own_slice_never_overlaps_itself_so_batches_cannot_block_themselves() {
+        for threads in [1, 2, 3, 8, 32] {
+            let queue = Pattern::Own { space: 512 * 1024 }.queue(threads - 1, threads);
+            for (at, request) in queue.iter().enumerate() {
+                assert!(queue[..at].iter().all(|other| !other.overlaps(*request)));
+            }
+        }
+    }
+
+    #[test]
+    fn so_many_of_a_hundred_pairs_overlap() {
+        for percent in [0, 1, 10, 25, 31, 50, 75, 100] {
+            let pattern = Pattern::overlapping(percent, 512 * 1024);
+            let queues: Vec<_> = (0..4).map(|thread| pattern.queue(thread, 4)).collect();
+            let (mut sum, mut pairs) = (0.0, 0.0);
+            for (at, queue) in queues.iter().enumerate() {
+                for other in &queues[..at] {
+                    sum += overlapping(queue, other);
+                    pairs += 1.0;
+                }
+            }
+            let found = 100.0 * sum / pairs;
+            assert!((found - f64::from(percent)).abs() <= 1.0, "{found} instead of {percent} %");
+        }
+    }
+
+    #[test]
+    fn seven_kilobytes_are_what_a_third_overlaps_in() {
+        let Pattern::Window { window, .. } = Pattern::overlapping(31, usize::MAX) else {
+            panic!("a window is shared")
+        };
+        assert!((6 * 1024..8 * 1024).contains(&window), "{window}");
+    }
+
+    #[test]
+    fn so_many_of_a_hundred_read() {
+        for percent in [0, 50, 90, 100] {
+            let queue = Pattern::Window { window: 7 * WIDTH, readers_percent: percent }.queue(5, 8);
+            let readers = queue.iter().filter(|request| request.access == Access::Shared).count() as f64;
+            let found = 100.0 * readers / queue.len() as f64;
+            assert!((found - f64::from(percent)).abs() < 5.0, "{found} instead of {percent} %");
+        }
+    }
+
+    #[test]
+    fn widths_reach_from_the_narrowest_to_the_widest() {
+        let queue = Pattern::Widths { space: 512 * 1024 }.queue(0, 8);
+        let widths = || queue.iter().map(|request| (request.end - request.start) as usize);
+        assert_eq!((widths().min(), widths().max()), (Some(WIDTH_MIN), Some(WIDTH_MAX)));
+    }
+}

@@ -1,0 +1,54 @@
+//! A run as figures by name, with its whole histograms as JSON.
+
+use super::run::Measurement;
+use crate::harness::Sample;
+use report::Histogram;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// What is kept of a run beside its figures.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Output {
+    /// How long acquisitions took
+    pub acquire: Histogram,
+    /// How long the whole space took
+    #[serde(default)]
+    pub whole: Histogram,
+}
+
+/// Of a run that counted, and of one that timed; it may be the same.
+pub(super) fn sample(counted: &Measurement, timed: Measurement) -> Sample {
+    let mut sample =
+        Sample::of([("pairs_per_s", counted.pairs_per_s), ("slowest_share", counted.slowest_share)]);
+    let mut add = |name: &str, value: f64| sample.values.insert(name.to_owned(), value);
+    for (who, latencies) in [("acquire", &timed.latencies), ("whole", &timed.whole)] {
+        if latencies.count() > 0 {
+            let summary = latencies.summary();
+            add(&format!("{who}_count"), summary.count as f64);
+            add(&format!("{who}_p50_ns"), summary.p50_ns as f64);
+            add(&format!("{who}_p99_ns"), summary.p99_ns as f64);
+            add(&format!("{who}_p999_ns"), summary.p999_ns as f64);
+            add(&format!("{who}_max_ns"), summary.max_ns as f64);
+        }
+    }
+    if timed.latencies.count() > 0 {
+        add("hold_max_ns", timed.hold_ns_max as f64);
+    }
+    if timed.whole.count() > 0 {
+        add("late_max_ns", timed.late_ns_max as f64);
+        // Twice the longest hold, and the delay of whoever is woken.
+        let allowed_ns = 2 * timed.hold_ns_max + timed.late_ns_max;
+        add("whole_over_allowed", timed.whole.summary().max_ns as f64 / allowed_ns.max(1) as f64);
+    }
+    // A share of nothing; JSON has no word for it.
+    sample.values.retain(|_, value| value.is_finite());
+    let output = Output { acquire: timed.latencies, whole: timed.whole };
+    let text = serde_json::to_string(&output).ok();
+    sample.output = text.and_then(|text| RawValue::from_string(text).ok());
+    sample
+}
+
+/// Of a run that checked.
+pub(super) fn checked(found: &Measurement) -> Sample {
+    Sample::of([("checked_pairs", found.pairs as f64), ("violations", found.violations as f64)])
+}
