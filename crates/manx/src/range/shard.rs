@@ -125,12 +125,27 @@ impl<K> Drop for Spill<K> {
 pub(super) struct Inner<K> {
     /// Bits of slots that may be taken.
     used: u64,
-    /// Overdue waiters that want something in here.
-    pub(super) closed: u32,
+    /// What is out of the ordinary: [`SPILLED`], and [`CLOSED_ONE`] for each overdue waiter that wants something in here.
+    odd: u64,
     /// Ranges that were taken here, for the statistics.
     pub(super) acquired: u64,
     /// More slots.
-    pub(super) spill: Spill<K>,
+    spill: Spill<K>,
+}
+
+const SPILLED: u64 = 1;
+const CLOSED_ONE: u64 = 2;
+
+impl<K> Inner<K> {
+    /// Whether somebody overdue wants something in here.
+    pub(super) fn is_closed(&self) -> bool {
+        self.odd >= CLOSED_ONE
+    }
+
+    /// One more of them, or one less.
+    pub(super) fn change_closed(&mut self, by: i32) {
+        self.odd = self.odd.wrapping_add_signed(i64::from(by) * CLOSED_ONE as i64);
+    }
 }
 
 #[derive(Debug)]
@@ -166,7 +181,7 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
     platform::const_fn! {
         pub(super) const fn new() -> Self {
             const { assert!(SLOTS >= 1 && SLOTS <= 64, "a shard has 1 to 64 slots of its own") };
-            let inner = Inner { used: 0, closed: 0, acquired: 0, spill: Spill::new() };
+            let inner = Inner { used: 0, odd: 0, acquired: 0, spill: Spill::new() };
             Shard { head: Head { word: Word::new(), inner: UnsafeCell::new(inner) }, slots: free_slots() }
         }
     }
@@ -206,19 +221,25 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
     ) -> ControlFlow<B> {
         // SAFETY: the caller's promise.
         let mut left = unsafe { self.inner() }.used;
+        let mut used = left;
+        let mut ended = ControlFlow::Continue(());
         while left != 0 {
-            let index = left.trailing_zeros() as usize;
-            left &= left - 1;
-            let slot = &self.slots[index];
+            let bit = left & left.wrapping_neg();
+            left ^= bit;
+            let slot = &self.slots[bit.trailing_zeros() as usize % SLOTS];
             let state = slot.state();
             if state == FREE {
-                // SAFETY: the caller's promise. Invariant 2: nobody can take it but by the word.
-                unsafe { self.inner() }.used &= !(1 << index);
-            } else {
-                visit(slot, state)?;
+                used ^= bit;
+                continue;
+            }
+            ended = visit(slot, state);
+            if ended.is_break() {
+                break;
             }
         }
-        ControlFlow::Continue(())
+        // SAFETY: the caller's promise. Invariant 2: what is free can be taken by the word only.
+        unsafe { self.inner() }.used = used;
+        ended
     }
 
     /// All slots that are taken, each with its state, until one of them breaks.
@@ -259,13 +280,33 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
         unsafe { self.vacant_inline().or_else(|| self.inner().spill.vacant()) }
     }
 
-    /// Whether the lock's own slots are enough again.
+    /// Adds slots.
     ///
     /// # Safety
     /// The caller holds the word.
-    pub(super) unsafe fn is_roomy(&self) -> bool {
+    pub(super) unsafe fn push(&self, chunk: Box<Chunk<K>>) {
         // SAFETY: the caller's promise.
-        unsafe { self.inner() }.used.count_ones() as usize <= SLOTS / 2
+        let inner = unsafe { self.inner() };
+        inner.spill.push(chunk);
+        inner.odd |= SPILLED;
+    }
+
+    /// Chunks that are not needed any more, if the lock's own slots are enough again.
+    ///
+    /// # Safety
+    /// The caller holds the word.
+    pub(super) unsafe fn take_empty(&self) -> Option<Spill<K>> {
+        // SAFETY: the caller's promise.
+        let inner = unsafe { self.inner() };
+        if inner.odd & SPILLED == 0 || inner.used.count_ones() as usize > SLOTS / 2 {
+            return None;
+        }
+        // SAFETY: as above.
+        let empty = unsafe { inner.spill.take_empty(0) };
+        if inner.spill.is_empty() {
+            inner.odd &= !SPILLED;
+        }
+        Some(empty)
     }
 }
 
@@ -293,7 +334,7 @@ impl<K: Key, const SLOTS: usize> Shard<K, SLOTS> {
     pub(super) unsafe fn vacant_for(&self, want: &Want<'_, K>) -> Option<&Slot<K>> {
         // SAFETY: the caller's promise, here and below.
         let inner = unsafe { self.inner() };
-        if inner.closed != 0 || !inner.spill.is_empty() {
+        if inner.odd != 0 {
             return None;
         }
         let blocked = |slot: &Slot<K>, state| match unsafe { want.is_blocked_by(slot, state) } {

@@ -143,15 +143,13 @@ impl<K, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
     /// The shard of a block.
     #[inline(always)]
     const fn shard_of(block: u64) -> usize {
-        // Within SHARDS blocks in a row the last term counts them through; the others move every such row by another
-        // number, so that columns of a table whose rows are long do not meet.
-        let bits = SHARDS.trailing_zeros();
-        if bits == 0 {
+        // Fibonacci hashing (Knuth, "The art of computer programming", volume 3, section 6.4): blocks in a row are dealt far
+        // apart, and so are those that are a power of two apart.
+        const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+        if SHARDS == 1 {
             return 0;
         }
-        let row = block >> bits;
-        let moved = row ^ (row >> bits) ^ (row >> (2 * bits)) ^ (row >> (4 * bits));
-        (block ^ moved) as usize & (SHARDS - 1)
+        (block.wrapping_mul(GOLDEN) >> (64 - SHARDS.trailing_zeros())) as usize
     }
 
     /// The wide ranges.
@@ -443,10 +441,9 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         for shard in self.reached(&words.reach) {
             // SAFETY: locked, as all of them.
             unsafe {
-                closed |= shard.inner().closed != 0;
+                closed |= shard.inner().is_closed();
                 ended = shard.each(&mut visit);
-                if !shard.inner().spill.is_empty() && shard.is_roomy() {
-                    let gone = shard.inner().spill.take_empty(0);
+                if let Some(gone) = shard.take_empty() {
                     self.give_back(std::mem::replace(&mut empty, gone));
                 }
             }
@@ -531,7 +528,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
                 shard.lock();
                 // SAFETY: just locked.
                 unsafe {
-                    shard.inner().spill.push(chunk);
+                    shard.push(chunk);
                     shard.unlock();
                 }
             }
@@ -568,8 +565,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         }
         for shard in self.reached(&words.reach) {
             // SAFETY: locked.
-            let inner = unsafe { shard.inner() };
-            inner.closed = inner.closed.wrapping_add_signed(by);
+            unsafe { shard.inner() }.change_closed(by);
         }
     }
 
