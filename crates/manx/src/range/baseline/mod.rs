@@ -5,13 +5,19 @@
 mod bitmap;
 mod blocks;
 mod interval_tree;
+mod queue;
 mod segments;
+mod sequential;
+mod skip_list;
+mod skip_list_published;
 mod song;
 mod spinlock;
 
 pub use bitmap::{Bitmap, BitmapHeld};
 pub use interval_tree::{IntervalTree, IntervalTreeHeld};
 pub use segments::{Segments, SegmentsHeld};
+pub use skip_list::{HeightOutOfRange, NotHeld, SkipList, SkipListHeld};
+pub use skip_list_published::{SkipListPublished, SkipListPublishedHeld};
 pub use song::{Song, SongHeld};
 platform::os_only! {
     mod map;

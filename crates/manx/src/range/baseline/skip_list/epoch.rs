@@ -1,0 +1,536 @@
+//! When a node that was unlinked may be used again: epochs, with the nodes waiting in the place of whoever retired them.
+//!
+//! A thread that walks along links may stand on a node that others unlink. So each thread *pins* the lock's epoch while
+//! it follows links, and the epoch advances only when all who are pinned have seen it. A node that was *retired* (it is
+//! unlinked for good) while the epoch `e` was pinned is nobody's business any more once the epoch is `e + 3`. This is
+//! epoch-based reclamation (Fraser, "Practical lock-freedom", 2004, section 5.2.3), with three deviations:
+//!
+//! - Threads are not registered. To pin is to claim one of the lock's *slots* by the same compare-and-swap that writes
+//!   the epoch, and nobody else uses the slot meanwhile. So a slot's lists need no lock, threads come and go at no cost,
+//!   and nothing is left behind in a thread when the lock is dropped. A thread first tries the slot that it had the last time.
+//! - Nodes never go back to the heap before the lock does. They wait in their slot's list, *limbo*, oldest first, and
+//!   whoever needs a node next takes the oldest if its time has come. What a slot has too much of goes to a common *stack*,
+//!   which is only ever taken whole, so no node can come back to its top while somebody still compares with it.
+//! - A thread that stands still while pinned lets limbo grow; that is the price of epochs. What grows is bounded in
+//!   practice: when a slot has more than [`CROWDED`] nodes in limbo, whoever retires one gives way once afterwards, so
+//!   that the thread which stands still gets a CPU. It never waits, so what is lock-free stays so.
+//!
+//! ```text
+//!           lend                         retire                       epoch + 3
+//!   heap ──────────► linked in a list ──────────► limbo of a slot ───────────────► lent again
+//!                                                      │  more than KEPT                ▲
+//!                                                      └─────────────────► stack ───────┘
+//! ```
+//!
+//! | `state` of a slot | meaning |
+//! | --- | --- |
+//! | 0 | nobody's |
+//! | epoch × 2 + 1 | claimed by a thread that pins this epoch |
+//!
+//! Invariants:
+//! 1. A slot's lists are used by the thread that has claimed it, or by who owns the lock alone.
+//! 2. While a thread pins `e`, the epoch is `e` or `e + 1`.
+//! 3. A node in limbo or on the stack is linked nowhere and never will be; its tag is the epoch that was pinned by who
+//!    retired it.
+//! 4. A node is lent only if no thread can have a reference to it from before: it is new, or comes from limbo with a tag
+//!    at least [`GRACE`] below the pinned epoch, or was so once.
+//!
+//! Why 3 is enough (Invariant 4). Let a node be retired by a thread T that pins `p`, and let R be a thread that still has
+//! a reference, pinning `q`. Were `q` ≥ `p + 2`, R would have read the epoch `q` after it was advanced from `p + 1`, and
+//! who advanced it saw that T had unpinned: so all that T did, and the unlinking before, happened before R followed its
+//! first link, and R cannot have met the node. So `q` ≤ `p + 1`, and by Invariant 2 the epoch is at most `p + 2` while R
+//! is pinned.
+//!
+//! # Memory orderings
+//! - Pinning (the slot's state, then a load of the epoch that must show the same) against advancing (a load of the epoch,
+//!   then of all states, then the epoch's increment) is Dekker's pattern, with sequentially consistent accesses on both
+//!   sides; that is Invariant 2. In the one order of these, either the advancer sees the state, and does not advance
+//!   beyond `e + 1`; or it read the epoch before the one who pins did, who then sees at least that one.
+//! - A slot is left with release and seen left with acquire, by who claims it next and by who advances.
+//! - The stack is pushed to with release and taken with acquire: whoever takes nodes sees their links.
+
+use super::super::sequential;
+use platform::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use platform::cell::UnsafeCell;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+
+/// So many epochs after it was retired a node may be lent again.
+const GRACE: u64 = 3;
+const FREE: u64 = 0;
+
+platform::os_only! {
+    /// Slots in one piece of memory; a further piece is made when more threads are pinned at once.
+    const SLOTS: usize = 16;
+    /// After so many retired nodes a slot tries to advance the epoch.
+    const ADVANCE_EVERY: u32 = 8;
+    /// A slot keeps so many nodes to itself.
+    const KEPT: u32 = 128;
+    /// So many nodes in limbo say that somebody stands still.
+    const CROWDED: u32 = 4 * KEPT;
+
+    const _: () = assert!(size_of::<Slot<u64>>() == 128, "a slot is two cache lines, which are fetched in pairs");
+}
+
+platform::twins_only! {
+    const SLOTS: usize = 2;
+    const ADVANCE_EVERY: u32 = 1;
+    const KEPT: u32 = 1;
+    const CROWDED: u32 = 4 * KEPT;
+}
+
+/// What can be retired.
+///
+/// # Safety
+/// [`passage`](Retire::passage) returns the same cell whenever it is called for the same value, and only this module
+/// uses it.
+pub(super) unsafe trait Retire: Sized {
+    /// Where the epochs keep what they need to know.
+    fn passage(&self) -> &UnsafeCell<Passage<Self>>;
+}
+
+/// What is known of a node that is on its way from being linked to being linked again.
+#[derive(Debug)]
+pub(super) struct Passage<N> {
+    next: *mut N,
+    tag: u64,
+}
+
+impl<N> Passage<N> {
+    /// That of a node that is not.
+    pub(super) const fn new() -> Self {
+        Passage { next: ptr::null_mut(), tag: 0 }
+    }
+}
+
+/// Nodes one behind the other, of which the first and the last are known.
+struct Chain<N> {
+    first: *mut N,
+    last: *mut N,
+    count: u32,
+}
+
+impl<N: Retire> Chain<N> {
+    const EMPTY: Self = Chain { first: ptr::null_mut(), last: ptr::null_mut(), count: 0 };
+
+    /// # Safety
+    /// The node is the caller's alone; so is the chain.
+    unsafe fn push_last(&mut self, node: NonNull<N>, tag: u64) {
+        // SAFETY: as the caller says.
+        unsafe { set_passage(node.as_ptr(), Passage { next: ptr::null_mut(), tag }) };
+        match NonNull::new(self.last) {
+            // SAFETY: what is in the chain is the caller's.
+            Some(last) => unsafe { set_next(last.as_ptr(), node.as_ptr()) },
+            None => self.first = node.as_ptr(),
+        }
+        self.last = node.as_ptr();
+        self.count += 1;
+    }
+
+    /// Takes the first one, if its tag is `latest` or below.
+    ///
+    /// # Safety
+    /// The chain is the caller's.
+    unsafe fn pop_first(&mut self, latest: u64) -> Option<NonNull<N>> {
+        let first = NonNull::new(self.first)?;
+        // SAFETY: what is in the chain is the caller's.
+        let (next, tag) = unsafe { passage(first.as_ptr()) };
+        if tag > latest {
+            return None;
+        }
+        self.first = next;
+        if next.is_null() {
+            self.last = ptr::null_mut();
+        }
+        self.count -= 1;
+        Some(first)
+    }
+}
+
+/// # Safety
+/// The node is alive and the caller's alone.
+unsafe fn set_passage<N: Retire>(node: *mut N, passage: Passage<N>) {
+    // SAFETY: as the caller says.
+    unsafe { &*node }.passage().with_mut(|place| unsafe { *place = passage });
+}
+
+/// # Safety
+/// The node is alive and the caller's alone.
+unsafe fn set_next<N: Retire>(node: *mut N, next: *mut N) {
+    // SAFETY: as the caller says.
+    unsafe { &*node }.passage().with_mut(|place| unsafe { (*place).next = next });
+}
+
+/// The node behind, and the tag.
+///
+/// # Safety
+/// The node is alive and the caller's alone.
+unsafe fn passage<N: Retire>(node: *mut N) -> (*mut N, u64) {
+    // SAFETY: as the caller says.
+    unsafe { &*node }.passage().with(|place| unsafe { ((*place).next, (*place).tag) })
+}
+
+/// What a slot keeps. See Invariant 1.
+struct Kept<N> {
+    /// Retired, the oldest first.
+    limbo: Chain<N>,
+    /// Ready to be lent.
+    ready: Chain<N>,
+    /// Retired since the last attempt to advance.
+    retired: u32,
+    /// A state of the generator of random numbers.
+    dice: u64,
+}
+
+#[repr(align(128))]
+struct Slot<N> {
+    state: AtomicU64,
+    kept: UnsafeCell<Kept<N>>,
+}
+
+struct Slots<N> {
+    slots: [Slot<N>; SLOTS],
+    next: AtomicPtr<Slots<N>>,
+}
+
+impl<N: Retire> Slots<N> {
+    fn new() -> Self {
+        let slot = |at: usize| {
+            let dice = (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let kept = Kept { limbo: Chain::EMPTY, ready: Chain::EMPTY, retired: 0, dice };
+            Slot { state: AtomicU64::new(FREE), kept: UnsafeCell::new(kept) }
+        };
+        Slots { slots: std::array::from_fn(slot), next: AtomicPtr::new(ptr::null_mut()) }
+    }
+}
+
+platform::global! {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+}
+
+platform::thread_local! {
+    /// The slot to try first; a number of the thread's own until another one was found free.
+    static SLOT: Cell<usize> = Cell::new(usize::MAX);
+}
+
+/// The epoch of one lock, its slots, and the nodes that are on their way.
+pub(super) struct Epochs<N> {
+    slots: Slots<N>,
+    epoch: AtomicU64,
+    stack: AtomicPtr<N>,
+}
+
+// SAFETY: nodes are handed from thread to thread by Invariants 1, 3 and 4.
+unsafe impl<N: Send> Send for Epochs<N> {}
+// SAFETY: as above; what is shared is atomic, or used by Invariant 1.
+unsafe impl<N: Send> Sync for Epochs<N> {}
+
+impl<N: Retire> Epochs<N> {
+    /// No node is on its way.
+    pub(super) fn new() -> Self {
+        // From 1 on, so that a claimed slot's state is never that of a free one; no tag is below 0.
+        Epochs { slots: Slots::new(), epoch: AtomicU64::new(GRACE), stack: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Pins the epoch: what the caller meets on links from now on stays what it is until the pin is dropped.
+    #[inline]
+    pub(super) fn pin(&self) -> Pin<'_, N> {
+        // An error says that the thread's variables are gone; any slot will do.
+        let hint = SLOT.try_with(Cell::get).unwrap_or(0);
+        let epoch = self.epoch.load(Ordering::SeqCst);
+        let slot = match self.slots.slots.get(hint) {
+            Some(slot) if slot.claim(epoch) => slot,
+            _ => self.claim_slow(epoch),
+        };
+        self.verify(slot, epoch)
+    }
+
+    /// Makes sure that the epoch in the slot was the epoch when the slot had been claimed: Invariant 2.
+    #[inline]
+    fn verify<'a>(&'a self, slot: &'a Slot<N>, mut epoch: u64) -> Pin<'a, N> {
+        sequential::after_rmw();
+        loop {
+            let now = self.epoch.load(Ordering::SeqCst);
+            if now == epoch {
+                return Pin { epochs: self, slot, epoch, crowded: Cell::new(false) };
+            }
+            epoch = now;
+            slot.state.swap(pinned(epoch), Ordering::SeqCst);
+            sequential::after_rmw();
+        }
+    }
+
+    /// Claims any slot, and makes more if all are claimed.
+    #[cold]
+    fn claim_slow(&self, epoch: u64) -> &Slot<N> {
+        let hint = SLOT.try_with(Cell::get).unwrap_or(0);
+        let start = if hint == usize::MAX { THREADS.fetch_add(1, Ordering::Relaxed) } else { hint };
+        let mut slots = &self.slots;
+        loop {
+            for step in 0..SLOTS {
+                let at = (start + step) % SLOTS;
+                if slots.slots[at].claim(epoch) {
+                    // It fails only where nothing can be kept any more.
+                    let _ = SLOT.try_with(|slot| slot.set(at));
+                    return &slots.slots[at];
+                }
+            }
+            slots = slots.next();
+        }
+    }
+
+    /// Advances the epoch if it is `epoch` and all who are pinned have pinned that. Whether it is higher now.
+    fn advance(&self, epoch: u64) -> bool {
+        if self.epoch.load(Ordering::SeqCst) != epoch {
+            return true;
+        }
+        // For the model checkers; between two sequentially consistent loads the machine needs none.
+        sequential::after_rmw();
+        let mut next: *const Slots<N> = &raw const self.slots;
+        // SAFETY: pieces live as long as the epochs.
+        while let Some(slots) = unsafe { next.as_ref() } {
+            for slot in &slots.slots {
+                let state = slot.state.load(Ordering::SeqCst);
+                if state != FREE && state != pinned(epoch) {
+                    return false;
+                }
+            }
+            next = slots.next.load(Ordering::SeqCst);
+        }
+        // A failure says that somebody else was faster.
+        let _ = self.epoch.compare_exchange(epoch, epoch + 1, Ordering::SeqCst, Ordering::Relaxed);
+        true
+    }
+
+    /// Puts nodes that are ready onto the common stack.
+    #[cold]
+    fn push(&self, chain: Chain<N>) {
+        let mut top = self.stack.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the chain is this caller's until it is pushed.
+            unsafe { set_next(chain.last, top) };
+            // Release: who takes the stack sees the links. Nothing is popped singly, so that the top is the same
+            // again does no harm.
+            match self.stack.compare_exchange(top, chain.first, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(found) => top = found,
+            }
+        }
+    }
+
+    /// Calls `free` for each node that is on its way.
+    pub(super) fn drain(&mut self, mut free: impl FnMut(NonNull<N>)) {
+        let mut free_chain = |mut next: *mut N| {
+            while let Some(node) = NonNull::new(next) {
+                // SAFETY: the caller has the only reference, so nobody is pinned and what is on its way is the caller's.
+                next = unsafe { passage(node.as_ptr()) }.0;
+                free(node);
+            }
+        };
+        free_chain(self.stack.swap(ptr::null_mut(), Ordering::Acquire));
+        let mut next: *const Slots<N> = &raw const self.slots;
+        // SAFETY: pieces live as long as the epochs.
+        while let Some(slots) = unsafe { next.as_ref() } {
+            for slot in &slots.slots {
+                let [limbo, ready] = slot.kept.with_mut(|kept| {
+                    // SAFETY: as above (Invariant 1).
+                    let kept = unsafe { &mut *kept };
+                    [&mut kept.limbo, &mut kept.ready].map(|chain| std::mem::replace(chain, Chain::EMPTY))
+                });
+                free_chain(limbo.first);
+                free_chain(ready.first);
+            }
+            next = slots.next.load(Ordering::Acquire);
+        }
+    }
+}
+
+impl<N> Drop for Epochs<N> {
+    fn drop(&mut self) {
+        if platform::execution_failed() {
+            return;
+        }
+        let mut next = self.slots.next.load(Ordering::Acquire);
+        while !next.is_null() {
+            // SAFETY: further pieces come from `Slots::next_slow`, and nobody else knows of them any more.
+            let slots = unsafe { Box::from_raw(next) };
+            next = slots.next.load(Ordering::Acquire);
+        }
+    }
+}
+
+impl<N: Retire> Slots<N> {
+    /// The next piece, which is made if there is none.
+    fn next(&self) -> &Slots<N> {
+        let next = self.next.load(Ordering::SeqCst);
+        // SAFETY: pieces live as long as the epochs, and so does this one.
+        unsafe { next.as_ref() }.unwrap_or_else(|| self.next_slow())
+    }
+
+    fn next_slow(&self) -> &Slots<N> {
+        let made = Box::into_raw(Box::new(Slots::new()));
+        // Sequentially consistent, as all that stands between a claim and the look of who advances.
+        match self.next.compare_exchange(ptr::null_mut(), made, Ordering::SeqCst, Ordering::SeqCst) {
+            // SAFETY: pieces live as long as the epochs.
+            Ok(_) => unsafe { &*made },
+            Err(others) => {
+                // SAFETY: made above, and nobody else knows of it.
+                drop(unsafe { Box::from_raw(made) });
+                // SAFETY: as above.
+                unsafe { &*others }
+            }
+        }
+    }
+}
+
+impl<N> Slot<N> {
+    #[inline(always)]
+    fn claim(&self, epoch: u64) -> bool {
+        // Acquire pairs with the release of who left the slot: its lists are as that one left them.
+        self.state.compare_exchange(FREE, pinned(epoch), Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+}
+
+#[inline(always)]
+const fn pinned(epoch: u64) -> u64 {
+    epoch << 1 | 1
+}
+
+/// A pinned epoch, and a slot claimed.
+pub(super) struct Pin<'a, N: Retire> {
+    epochs: &'a Epochs<N>,
+    slot: &'a Slot<N>,
+    epoch: u64,
+    /// Somebody stands still, so this thread should give way.
+    crowded: Cell<bool>,
+}
+
+impl<N: Retire> Pin<'_, N> {
+    #[inline(always)]
+    fn with_kept<R>(&self, run: impl FnOnce(&mut Kept<N>) -> R) -> R {
+        // SAFETY: this thread has claimed the slot (Invariant 1), and no closure of this module comes here again.
+        self.slot.kept.with_mut(|kept| run(unsafe { &mut *kept }))
+    }
+
+    /// Lends a node that nobody else has a reference to, if there is one.
+    #[inline]
+    pub(super) fn lend(&self) -> Option<NonNull<N>> {
+        let latest = self.epoch - GRACE;
+        let kept = self.with_kept(|kept| {
+            // SAFETY: the chains of a slot are its claimant's (Invariant 1).
+            unsafe { kept.ready.pop_first(u64::MAX).or_else(|| kept.limbo.pop_first(latest)) }
+        });
+        kept.or_else(|| self.lend_slow())
+    }
+
+    /// Takes the stack, keeps a few nodes and gives back the rest.
+    #[cold]
+    fn lend_slow(&self) -> Option<NonNull<N>> {
+        let stack = &self.epochs.stack;
+        if stack.load(Ordering::Relaxed).is_null() {
+            return None;
+        }
+        let mut next = stack.swap(ptr::null_mut(), Ordering::Acquire);
+        let mut chain = Chain::EMPTY;
+        while let Some(node) = NonNull::new(next).filter(|_| chain.count < KEPT) {
+            // SAFETY: what was on the stack is this thread's now.
+            next = unsafe { passage(node.as_ptr()) }.0;
+            // SAFETY: as above.
+            unsafe { chain.push_last(node, 0) };
+        }
+        if !next.is_null() {
+            let mut rest = Chain { first: next, last: next, count: 0 };
+            // Mostly nobody has pushed meanwhile, and the rest need not be walked through to its end.
+            if stack.compare_exchange(ptr::null_mut(), next, Ordering::Release, Ordering::Relaxed).is_err() {
+                while !next.is_null() {
+                    rest.last = next;
+                    // SAFETY: as above.
+                    next = unsafe { passage(next) }.0;
+                }
+                self.epochs.push(rest);
+            }
+        }
+        self.with_kept(|kept| {
+            kept.ready = chain;
+            // SAFETY: as in `lend`.
+            unsafe { kept.ready.pop_first(u64::MAX) }
+        })
+    }
+
+    /// Takes a node back that was lent, or made, and has not been linked.
+    ///
+    /// # Safety
+    /// The node is the caller's alone.
+    pub(super) unsafe fn give_back(&self, node: NonNull<N>) {
+        // SAFETY: as the caller says; the chain is this thread's (Invariant 1).
+        self.with_kept(|kept| unsafe { kept.ready.push_last(node, 0) });
+    }
+
+    /// Keeps a node until nobody has a reference to it any more.
+    ///
+    /// # Safety
+    /// The node is linked nowhere and never will be until it is lent, and no other thread retires it (Invariant 3).
+    #[inline]
+    pub(super) unsafe fn retire(&self, node: NonNull<N>) {
+        let due = self.with_kept(|kept| {
+            // SAFETY: others may still read the node, but not its passage; the chain is this thread's (Invariant 1).
+            unsafe { kept.limbo.push_last(node, self.epoch) };
+            kept.retired += 1;
+            kept.retired >= ADVANCE_EVERY || kept.limbo.count > CROWDED
+        });
+        if due {
+            self.tidy();
+        }
+    }
+
+    /// Advances the epoch, and passes on what the slot has too much of.
+    #[inline(never)]
+    fn tidy(&self) {
+        let advanced = self.epochs.advance(self.epoch);
+        let latest = self.epoch - GRACE;
+        let mut surplus = Chain::EMPTY;
+        let left = self.with_kept(|kept| {
+            kept.retired = 0;
+            // Twice as many as have come, so that what has piled up gets less.
+            while kept.limbo.count > KEPT && surplus.count < 2 * ADVANCE_EVERY {
+                // SAFETY: the chain is this thread's (Invariant 1).
+                let Some(node) = (unsafe { kept.limbo.pop_first(latest) }) else { break };
+                // SAFETY: it is this thread's: by Invariant 4 nobody else has a reference.
+                unsafe { surplus.push_last(node, 0) };
+            }
+            kept.limbo.count
+        });
+        if surplus.count > 0 {
+            self.epochs.push(surplus);
+        }
+        if !advanced && left > CROWDED {
+            self.crowded.set(true);
+        }
+    }
+
+    /// A random number.
+    #[inline]
+    pub(super) fn roll(&self) -> u64 {
+        self.with_kept(|kept| {
+            // Marsaglia's xorshift.
+            kept.dice ^= kept.dice << 13;
+            kept.dice ^= kept.dice >> 7;
+            kept.dice ^= kept.dice << 17;
+            kept.dice
+        })
+    }
+}
+
+impl<N: Retire> Drop for Pin<'_, N> {
+    #[inline]
+    fn drop(&mut self) {
+        if platform::execution_failed() {
+            return;
+        }
+        // Release: see *Memory orderings*.
+        self.slot.state.store(FREE, Ordering::Release);
+        if self.crowded.get() {
+            platform::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! The lists: which ranges are held, sorted, at each level a sample of those at the level below.
+//!
+//! This is the thesis' data structure (chapter 4, after the lock-free skip list of Herlihy and Shavit and the list of Harris):
+//! a range is held from when its node is linked at level 0 (Listing 4.2, line 17) until its link of level 0 is marked
+//! (Listing 4.3, line 25). Links of higher levels are shortcuts. A walk goes along the highest level as far as it can, then
+//! along the next, and unlinks marked nodes on its way (Listing 4.4).
+//!
+//! ```text
+//!   head ──────────────────────────────► [40,50) ───────────────────────► end        level 1
+//!   head ──► [0,10) ──► [10,30)✗ ──────► [40,50) ──► [50,51) ───────────► end        level 0
+//!                       marked: whoever comes by unlinks it
+//! ```
+//!
+//! What differs from the thesis, and why:
+//! - *Marks are looked at before keys.* The thesis looks at the mark of a node only if the node is before the range that it
+//!   looks for, so a released node right behind the position blocks all who overlap it until its releaser has run
+//!   again. Here no walk ends at a marked node. A thread that stops anywhere makes nobody fail.
+//! - *A walk does not go down from a node that leaves.* What such a node's links lead to is old; the walk begins anew.
+//! - *A node's own link is set anew before each attempt to link the node.* The thesis sets it once, and after a failure
+//!   its nodes lead to others that were unlinked long ago; with reclamation that is a use after free.
+//! - *Who releases goes on past nodes that begin where its own does.* They are newer ones, which may stand before it at the
+//!   higher levels, where it is still linked.
+//! - *No sentinels.* Before the first node is the head, which is no node, and behind the last one is nothing. So ranges
+//!   without ends are ranges like others.
+//! - *One in four* nodes of a level is linked at the next one as well, not one in two (Pugh's advice, 1990): each level costs
+//!   three compare-and-swaps, and the walks are as long.
+//!
+//! Invariants:
+//! 1. At each level, the nodes from the head on are sorted by where their ranges begin; of two that begin at the same place
+//!    the newer is first, and the older is marked.
+//! 2. No two nodes of level 0 that are unmarked there overlap.
+//! 3. A node is linked at a level from one place at most, is linked once, and once it is unlinked there it stays so.
+//! 4. A node is linked at its levels from the lowest to the highest, and marked from the highest to the lowest. The first is
+//!    finished before its range is handed out, the second begins when the range is given back: they never overlap.
+//! 5. A link that is not marked belongs to the head or to a node that is linked at that level.
+//!
+//! Why Invariant 2 holds: a walk for a range ends between a node that begins before it and one that does not, both seen unmarked. If
+//! neither overlaps it, the compare-and-swap that links the new one succeeds only if the first is still linked (Invariant 5)
+//! and nothing has come in between; and by Invariants 1 and 2 those further away cannot overlap either. Why
+//! Invariant 3: a node is unlinked from an unmarked link that leads to it, of which there is one, and a link is only ever changed to a
+//! node that is new, or to what an unlinked node led to.
+//!
+//! # Memory orderings
+//! Those of the links (see [`super::link`]). A range is taken by a change of a link which follows, in that link's order, the
+//! unlinking of any range that stood in the way; that one is a change with acquire and release by somebody who saw the mark. So the
+//! next holder sees what the last one wrote.
+
+use super::super::super::key::Key;
+use super::super::super::span::Span;
+use super::epoch::{Epochs, Pin};
+use super::link::{Link, Reference};
+use super::node::{Node, Tower, tower};
+use std::mem;
+use std::ptr::{self, NonNull};
+
+/// The most levels there can be.
+pub(super) const HEIGHT_MAX: usize = 16;
+
+/// Nodes in sorted lists, and those that are on their way out.
+pub(super) struct List<K> {
+    head: [Link<Node<K>>; HEIGHT_MAX],
+    height: usize,
+    epochs: Epochs<Node<K>>,
+    allocated: platform::atomic::AtomicUsize,
+}
+
+/// A pin of a list's epoch.
+pub(super) type ListPin<'a, K> = Pin<'a, Node<K>>;
+
+/// Between which two nodes a range belongs, at each level below the height of its node.
+struct Path<K> {
+    before: [Tower<K>; HEIGHT_MAX],
+    behind: [*mut Node<K>; HEIGHT_MAX],
+}
+
+/// A node that is not linked yet: given back unless [`mem::forget`] is told otherwise.
+struct Lent<'a, 'b, K> {
+    pin: &'a ListPin<'b, K>,
+    node: NonNull<Node<K>>,
+}
+
+impl<K> Drop for Lent<'_, '_, K> {
+    fn drop(&mut self) {
+        // SAFETY: the node is not linked, so it is this thread's alone.
+        unsafe { self.pin.give_back(self.node) };
+    }
+}
+
+/// A link of a tower.
+///
+/// # Safety
+/// The tower is the head's or that of a node that was met while pinned, and has this level; both outlive the use.
+#[inline(always)]
+unsafe fn link<'a, K>(tower: Tower<K>, level: usize) -> &'a Link<Node<K>> {
+    // SAFETY: as the caller says.
+    unsafe { &*tower.add(level) }
+}
+
+impl<K: Key> List<K> {
+    /// Nothing is held; nodes have at most `height` levels, 1 to [`HEIGHT_MAX`].
+    pub(super) fn new(height: usize) -> Self {
+        debug_assert!((1..=HEIGHT_MAX).contains(&height));
+        let head = std::array::from_fn(|_| Link::new());
+        List { head, height, epochs: Epochs::new(), allocated: platform::atomic::AtomicUsize::new(0) }
+    }
+
+    /// Pins the epoch. Nothing below is done without.
+    #[inline]
+    pub(super) fn pin(&self) -> ListPin<'_, K> {
+        self.epochs.pin()
+    }
+
+    /// The most levels of a node.
+    pub(super) const fn height(&self) -> usize {
+        self.height
+    }
+
+    /// How many nodes have been allocated: held ranges and those on their way to be used again.
+    pub(super) fn allocated(&self) -> usize {
+        // Relaxed: a number to look at.
+        self.allocated.load(platform::atomic::Ordering::Relaxed)
+    }
+
+    /// Walks down to level 0, at each level past the nodes for which `past` holds, and tells `arrived` where it goes
+    /// down: the level, the node before (null for the head), its tower, and the node behind (or null). Unlinks marked
+    /// nodes it meets, and retires them if it was the last to; but `mine` it only counts. Returns at how many levels it
+    /// unlinked that.
+    #[inline(always)]
+    fn walk(
+        &self,
+        pin: &ListPin<'_, K>,
+        mine: *mut Node<K>,
+        past: impl Fn(&Span<K>) -> bool,
+        mut arrived: impl FnMut(usize, *mut Node<K>, Tower<K>, *mut Node<K>),
+    ) -> usize {
+        let mut mine_unlinked = 0;
+        'walk: loop {
+            let mut before = ptr::null_mut();
+            let mut before_tower: Tower<K> = self.head.as_ptr();
+            for level in (0..self.height).rev() {
+                // SAFETY: the head, or a node met while pinned at a level above this one.
+                let mut reference = unsafe { link(before_tower, level) }.load();
+                if reference.is_marked() {
+                    continue 'walk;
+                }
+                while let Some(node) = NonNull::new(reference.node()) {
+                    let node_tower = tower(node);
+                    // SAFETY: met while pinned, at this level.
+                    let next = unsafe { link(node_tower, level) }.load();
+                    if next.is_marked() {
+                        // SAFETY: as for `reference`.
+                        match self.unlink(unsafe { link(before_tower, level) }, node, next) {
+                            Ok(()) if node.as_ptr() == mine => mine_unlinked += 1,
+                            // SAFETY: met while pinned, and just unlinked by this thread.
+                            Ok(()) if unsafe { node.as_ref() }.unlinked(1) => {
+                                // SAFETY: unlinked from all levels, for good (Invariant 3), which only one is told.
+                                unsafe { pin.retire(node) };
+                            }
+                            Ok(()) => {}
+                            Err(found) if found.is_marked() => continue 'walk,
+                            Err(found) => {
+                                reference = found;
+                                continue;
+                            }
+                        }
+                        // What it led to is next now.
+                        reference = Reference::unmarked(next.node());
+                    // SAFETY: met while pinned.
+                    } else if unsafe { node.as_ref() }.with_span(&past) {
+                        before = node.as_ptr();
+                        before_tower = node_tower;
+                        reference = next;
+                    } else {
+                        break;
+                    }
+                }
+                arrived(level, before, before_tower, reference.node());
+            }
+            return mine_unlinked;
+        }
+    }
+
+    /// Takes a marked node out of one level.
+    #[inline(always)]
+    fn unlink(
+        &self,
+        from: &Link<Node<K>>,
+        node: NonNull<Node<K>>,
+        next: Reference<Node<K>>,
+    ) -> Result<(), Reference<Node<K>>> {
+        from.replace(node.as_ptr(), next.node())
+    }
+
+    /// Finds where a range belongs (the thesis' `findInsert`); whether it overlaps one that is held.
+    #[inline(always)]
+    fn find(&self, pin: &ListPin<'_, K>, span: &Span<K>, path: &mut Path<K>) -> bool {
+        let start = span.start();
+        let mut around = (ptr::null_mut(), ptr::null_mut());
+        self.walk(
+            pin,
+            ptr::null_mut(),
+            |other| other.start() < start,
+            |level, before, tower, behind| {
+                path.before[level] = tower;
+                path.behind[level] = behind;
+                around = (before, behind);
+            },
+        );
+        let overlaps = |node: *mut Node<K>| {
+            // SAFETY: met while pinned.
+            unsafe { node.as_ref() }.is_some_and(|node| node.with_span(|held| held.overlaps(span)))
+        };
+        overlaps(around.0) || overlaps(around.1)
+    }
+
+    /// Takes a range if none that overlaps it is held (the thesis' `tryLock`); the node that stands for it.
+    #[inline]
+    pub(super) fn insert(&self, pin: &ListPin<'_, K>, span: &Span<K>) -> Option<NonNull<Node<K>>> {
+        let mut path = Path { before: [ptr::null(); HEIGHT_MAX], behind: [ptr::null_mut(); HEIGHT_MAX] };
+        if self.find(pin, span, &mut path) {
+            return None;
+        }
+        let lent = Lent { pin, node: self.lend(pin, span.clone()) };
+        let height = self.roll_height(pin);
+        let node = lent.node;
+        // SAFETY: the node is this thread's alone.
+        unsafe { node.as_ref() }.prepare(height);
+        let own = tower(node);
+        loop {
+            // SAFETY: the node is pinned or this thread's, and the tower before it was met while pinned; likewise below.
+            let (own, before) = unsafe { (link(own, 0), link(path.before[0], 0)) };
+            own.set(path.behind[0]);
+            if before.replace(path.behind[0], node.as_ptr()).is_ok() {
+                break;
+            }
+            if self.find(pin, span, &mut path) {
+                return None;
+            }
+        }
+        // From here on the range is held, and the node is not this thread's alone any more.
+        mem::forget(lent);
+        for level in 1..height {
+            loop {
+                // SAFETY: as above.
+                let (own, before) = unsafe { (link(own, level), link(path.before[level], level)) };
+                own.set(path.behind[level]);
+                if before.replace(path.behind[level], node.as_ptr()).is_ok() {
+                    break;
+                }
+                self.find(pin, span, &mut path);
+            }
+        }
+        Some(node)
+    }
+
+    /// Gives a range back (the thesis' `releaseLock`, and its `findDelete`). When the function returns, the node is unlinked;
+    /// who holds the pin may still read its range.
+    ///
+    /// # Safety
+    /// The node came from [`insert`](List::insert) of this list, and is given back once.
+    #[inline]
+    pub(super) unsafe fn remove(&self, pin: &ListPin<'_, K>, node: NonNull<Node<K>>) {
+        // SAFETY: it is linked until it is marked, and what is unlinked while pinned stays what it is.
+        let range = unsafe { node.as_ref() };
+        for level in (0..range.height()).rev() {
+            // SAFETY: the node has this level.
+            unsafe { link(tower(node), level) }.mark();
+        }
+        let unlinked = range.with_span(|own| {
+            self.walk(pin, node.as_ptr(), |other| other.start() <= own.start(), |_, _, _, _| {})
+        });
+        if range.unlinked(unlinked) {
+            // SAFETY: unlinked from all levels, for good (Invariant 3), which only one is told.
+            unsafe { pin.retire(node) };
+        }
+    }
+
+    /// Whether a range that is held overlaps this one.
+    pub(super) fn overlaps(&self, pin: &ListPin<'_, K>, span: &Span<K>) -> bool {
+        let mut path = Path { before: [ptr::null(); HEIGHT_MAX], behind: [ptr::null_mut(); HEIGHT_MAX] };
+        self.find(pin, span, &mut path)
+    }
+
+    /// A node of this thread's alone, for a range.
+    #[inline]
+    fn lend(&self, pin: &ListPin<'_, K>, span: Span<K>) -> NonNull<Node<K>> {
+        match pin.lend() {
+            Some(node) => {
+                // SAFETY: it was lent to this thread.
+                unsafe { node.as_ref().set_span(span) };
+                node
+            }
+            None => {
+                self.allocated.fetch_add(1, platform::atomic::Ordering::Relaxed);
+                Node::allocate(self.height, span)
+            }
+        }
+    }
+}
+
+platform::os_only! {
+    impl<K: Key> List<K> {
+        /// One in four is higher than 1, one in sixteen higher than 2, and so on.
+        #[inline(always)]
+        fn roll_height(&self, pin: &ListPin<'_, K>) -> usize {
+            (1 + pin.roll().trailing_zeros() as usize / 2).min(self.height)
+        }
+    }
+}
+
+platform::twins_only! {
+    impl<K: Key> List<K> {
+        /// Of two, one is as high as can be, and one is not: so that little has to be tried.
+        fn roll_height(&self, pin: &ListPin<'_, K>) -> usize {
+            if pin.roll() % 2 == 0 { 1 } else { self.height }
+        }
+    }
+}
+
+impl<K> Drop for List<K> {
+    fn drop(&mut self) {
+        if platform::execution_failed() {
+            return;
+        }
+        let room = self.height;
+        let mut next = self.head[0].load().node();
+        while let Some(node) = NonNull::new(next) {
+            // SAFETY: nobody uses the list any more. What is linked at the lowest level is not on its way elsewhere.
+            next = unsafe { link(tower(node), 0) }.load().node();
+            // SAFETY: as above; `lend` made it with this room.
+            unsafe { Node::free(node, room) };
+        }
+        // SAFETY: as above.
+        self.epochs.drain(|node| unsafe { Node::free(node, room) });
+    }
+}
