@@ -5,6 +5,7 @@
 mod bitmap;
 mod blocks;
 mod interval_tree;
+mod kogan;
 mod queue;
 mod segments;
 mod sequential;
@@ -15,6 +16,7 @@ mod spinlock;
 
 pub use bitmap::{Bitmap, BitmapHeld};
 pub use interval_tree::{IntervalTree, IntervalTreeHeld};
+pub use kogan::{Kogan, KoganHeld, KoganRw};
 pub use segments::{Segments, SegmentsHeld};
 pub use skip_list::{HeightOutOfRange, NotHeld, SkipList, SkipListHeld};
 pub use skip_list_published::{SkipListPublished, SkipListPublishedHeld};
