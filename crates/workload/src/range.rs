@@ -9,10 +9,14 @@
 //! | --- | --- |
 //! | [`competitor`] | who competes; `peers` and `none` are those that are not Manx's |
 //! | [`request`], [`region`] | what threads ask for, and the memory in which that lies |
-//! | [`run`] | threads, and what is recorded of them |
+//! | [`run`], `apart` | threads, and what is recorded of them; runs in a process of their own |
 //! | `part`, `disjoint`, `overlapping`, `widths`, `memory` | the parts of the experiment |
+//! | [`blob`], [`mod@file`] | large objects in an area that all share; writes to one file |
+//! | [`counters`] | cycles, instructions and misses, where they are counted |
+//! | [`rocksdb`] | RocksDB's lock manager, compiled and loaded at run time |
 //! | `sample`, `conclude`, `judge`, `draw` | figures, tables, targets, pictures |
 
+mod apart;
 pub mod blob;
 pub mod competitor;
 mod conclude;
@@ -39,9 +43,11 @@ pub use conclude::conclude;
 pub use draw::draw;
 pub use part::Part;
 
+use crate::engine::compiler::Compiler;
 use crate::error::Error;
 use crate::harness::{Bench, Sample};
-use competitor::Competitor;
+use competitor::{Competitor, Measured};
+use manx::range::baseline::SkipList;
 use report::figure::three_digits;
 use run::{Measurement, Mode, Once, Run};
 use std::time::Duration;
@@ -91,11 +97,18 @@ enum Timing {
 struct Variant {
     name: String,
     competitor: Competitor,
+    /// Of a skip list, if it is not the usual one.
+    height: Option<usize>,
+}
+
+/// A skip list of so many levels.
+fn skip_list(height: usize) -> SkipList {
+    SkipList::with_height(height).expect("heights are those that there are")
 }
 
 impl Variant {
     fn of(competitor: Competitor) -> Variant {
-        Variant { name: competitor.name().into(), competitor }
+        Variant { name: competitor.name().into(), competitor, height: None }
     }
 
     /// Everybody that locks.
@@ -105,16 +118,25 @@ impl Variant {
 
     /// … and no lock at all.
     fn all() -> Vec<Variant> {
-        Competitor::ALL.iter().copied().map(Variant::of).collect()
+        Competitor::available().map(Variant::of).collect()
     }
 
     /// The reference once more.
     fn again() -> Variant {
-        Variant { name: AGAIN.into(), competitor: REFERENCE }
+        Variant { name: AGAIN.into(), ..Variant::of(REFERENCE) }
+    }
+
+    /// A skip list of so many levels.
+    fn of_height(height: usize) -> Variant {
+        Variant { name: format!("height {height}"), competitor: Competitor::SkipList, height: Some(height) }
     }
 
     fn once(&self, run: &Run, mode: Mode) -> Result<Measurement, String> {
-        self.competitor.measure(run.pattern.space() as u64, Once(run, mode))
+        let once = Once(run, mode);
+        apart::run_apart(self.competitor.leaks(), || match self.height {
+            Some(height) => once.with(|| skip_list(height)),
+            None => self.competitor.measure(run.pattern.space() as u64, once),
+        })
     }
 }
 
@@ -129,6 +151,9 @@ struct Plan {
 /// [`Error::Interrupted`], a CPU that refuses a thread, or a lock that was caught.
 pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     platform::clock::init();
+    if let Err(missing) = Compiler::from_environment().and_then(|compiler| rocksdb::load(&compiler)) {
+        bench.note(format!("rocksdb is left out: {missing}"));
+    }
     let plan = Plan { setup };
     if plan.setup.check {
         bench.note("checked: every word of the region is entered and left by who holds it; nothing is timed, and no target judged");
@@ -147,12 +172,16 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
             Part::Single => plan.single(bench)?,
             Part::W1 => plan.workload(bench, conclude::W1, 1)?,
             Part::W2 => plan.workload(bench, conclude::W2, disjoint::BATCH)?,
+            Part::Heights => plan.heights(bench)?,
             Part::Shard => plan.shard(bench)?,
             Part::Overlap => plan.overlap(bench)?,
             Part::Contended => plan.contended(bench)?,
             Part::Shared => plan.shared(bench)?,
             Part::Widths => plan.widths(bench)?,
             Part::Memory => plan.memory(bench)?,
+            Part::Blob => plan.blob(bench)?,
+            Part::File => plan.file(bench)?,
+            Part::Counters => plan.counters(bench)?,
         }
     }
     plan.caught(bench)

@@ -1,11 +1,11 @@
 //! `manx bench range`: its options, and what they ask of the experiment.
 
 use super::{Common, conduct, plots};
-use crate::failure::Failure;
+use crate::failure::{Failure, USAGE};
 use clap::builder::PossibleValuesParser;
 use std::path::PathBuf;
 use std::time::Duration;
-use workload::range::{self, Part, Setup, THREADS, THREADS_MAX};
+use workload::range::{self, Part, Setup, THREADS, THREADS_MAX, counters};
 
 /// Rounds, unless something else is asked for.
 const REPEATS: u32 = 5;
@@ -29,6 +29,9 @@ pub(super) struct RangeArgs {
     /// Write the pictures to this folder, as SVG and PNG
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
+    /// Lock and unlock so many ranges and do nothing else: what is run below callgrind to count instructions
+    #[arg(long = counters::OPTION, value_name = "LOCK:N", hide = true, exclusive = true)]
+    operations: Option<String>,
 }
 
 fn parts() -> PossibleValuesParser {
@@ -36,6 +39,10 @@ fn parts() -> PossibleValuesParser {
 }
 
 pub(super) fn range(args: &RangeArgs) -> Result<u8, Failure> {
+    if let Some(operations) = &args.operations {
+        let failed = |what| Failure::new(USAGE, what, "name a lock of `manx bench range` and a number");
+        return counters::run_child(operations).map(|()| 0).map_err(failed);
+    }
     let common = &args.common;
     let repeats = common.repeats.unwrap_or(if common.quick { 1 } else { REPEATS });
     let named = |part: &Part| args.part.is_empty() || args.part.iter().any(|name| name == part.name());

@@ -2,7 +2,8 @@
 
 use super::none::Unlocked;
 use super::peers::{RangeLockCrate, RangeMutexCrate};
-use manx::range::baseline::{Bitmap, IntervalTree, Map, Segments, Song};
+use super::rocksdb::{self, RocksDb};
+use manx::range::baseline::{Bitmap, IntervalTree, Map, Segments, SkipList, SkipListPublished, Song};
 use manx::range::{RangeLock, RawRangeLock};
 
 /// What can be done once a competitor's type is known.
@@ -46,6 +47,10 @@ macro_rules! competitors {
 competitors! {
     /// The default lock of this library.
     Manx, RangeLock;
+    /// The thesis': a lock-free skip list, with what it lacks.
+    SkipList, SkipList;
+    /// The same as it was published, which frees nothing.
+    SkipListPublished, SkipListPublished;
     /// An ordered map in a mutex, with a condition variable.
     Map, Map;
     /// Kara's: an interval tree under a spinlock, where each counts who is before it.
@@ -60,14 +65,27 @@ competitors! {
     RangeLockCrate, RangeLockCrate;
     /// The crate `range-mutex`.
     RangeMutexCrate, RangeMutexCrate;
+    /// RocksDB's lock manager, where RocksDB is.
+    RocksDb, RocksDb;
     /// No lock at all.
     None, Unlocked;
 }
 
 impl Competitor {
-    /// Those that lock.
+    /// Those that can be measured here: RocksDB's after it was loaded ([`rocksdb::load`]).
+    pub fn available() -> impl Iterator<Item = Competitor> {
+        let there = |competitor: &Competitor| *competitor != Competitor::RocksDb || rocksdb::is_loaded();
+        Competitor::ALL.iter().copied().filter(there)
+    }
+
+    /// Whether it keeps what it has allocated also when it is dropped.
+    pub const fn leaks(self) -> bool {
+        matches!(self, Competitor::SkipListPublished)
+    }
+
+    /// Those of them that lock.
     pub fn locks() -> impl Iterator<Item = Competitor> {
-        Competitor::ALL.iter().copied().filter(|competitor| *competitor != Competitor::None)
+        Competitor::available().filter(|competitor| *competitor != Competitor::None)
     }
 }
 
@@ -94,8 +112,10 @@ mod tests {
 
     #[test]
     fn every_competitor_can_be_taken_again_and_has_a_name_of_its_own() {
-        for (at, competitor) in Competitor::ALL.iter().enumerate() {
+        for competitor in Competitor::available() {
             competitor.measure(1024, Twice);
+        }
+        for (at, competitor) in Competitor::ALL.iter().enumerate() {
             assert!(Competitor::ALL[..at].iter().all(|other| other.name() != competitor.name()));
         }
     }

@@ -1,5 +1,8 @@
 //! What the runs mean: a table for each case, notes, and the targets.
 
+use super::blob::{self, cases::BLOB};
+use super::counters::{self, cases::COUNTERS};
+use super::file::{self, cases::FILE};
 use super::judge;
 use super::{AGAIN, REFERENCE};
 use crate::verdict::{against_itself, middle};
@@ -19,6 +22,11 @@ pub(super) const MEMORY: &str = "memory";
 /// The name of a case that has so many threads.
 pub(super) fn scaled(case: &str, threads: usize) -> String {
     format!("{case}, {threads} thread{}", if threads == 1 { "" } else { "s" })
+}
+
+/// The name of a case in which skip lists are of different heights.
+pub(super) fn heights(workload: &str) -> String {
+    format!("heights, {workload}")
 }
 
 /// The name of a case in which so many of a hundred pairs overlap.
@@ -42,10 +50,16 @@ pub fn conclude(report: &mut Report) {
         let table = match case.as_str() {
             MEMORY => memory(report),
             WIDTHS => widths(report),
+            other if other.starts_with(BLOB) => blob::cases::table(report, other),
+            other if other.starts_with(FILE) => file::cases::table(report, other),
+            other if other.starts_with(COUNTERS) => counters::cases::table(report, other),
             _ => table(report, &case),
         };
         report.tables.push(table);
         against_itself(report, &case, REFERENCE.name(), AGAIN, "pairs_per_s");
+        for (figure, name, again) in [blob::cases::SPREAD, file::cases::SPREAD] {
+            against_itself(report, &case, name, again, figure);
+        }
         for figure in ["acquire_p999_ns", "acquire_max_ns"] {
             if case == CONTENDED {
                 against_itself(report, &case, REFERENCE.name(), AGAIN, figure);
@@ -77,19 +91,19 @@ pub(super) fn variants(report: &Report, case: &str) -> Vec<String> {
     names
 }
 
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     if value.is_finite() { three_digits(value) } else { "-".into() }
 }
 
-fn time(value: f64) -> String {
+pub(super) fn time(value: f64) -> String {
     if value.is_finite() { duration(value as u64) } else { "-".into() }
 }
 
-fn throughput(value: f64) -> String {
+pub(super) fn throughput(value: f64) -> String {
     if value.is_finite() { rate(value) } else { "-".into() }
 }
 
-fn size(bytes: f64) -> String {
+pub(super) fn size(bytes: f64) -> String {
     match bytes {
         v if !v.is_finite() => "-".into(),
         v if v < 1024.0 => format!("{v:.0} B"),

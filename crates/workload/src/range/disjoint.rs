@@ -8,6 +8,7 @@ use super::run::Run;
 use super::{Plan, SPACE, Timing, Variant, conclude};
 use crate::error::Error;
 use crate::harness::Bench;
+use manx::range::baseline::SkipList;
 
 /// Ranges that W2 holds at a time.
 pub(super) const BATCH: usize = 16;
@@ -36,6 +37,18 @@ impl Plan {
         for &threads in &self.setup.threads {
             let case = conclude::scaled(case, threads);
             self.compare(bench, &case, &self.own(threads, batch), Timing::Apart, &variants)?;
+        }
+        Ok(())
+    }
+
+    /// Figure 5.1: skip lists of more and more levels.
+    pub(super) fn heights(&self, bench: &mut Bench) -> Result<(), Error> {
+        let step = if self.setup.quick { 5 } else { 1 };
+        let heights: Vec<Variant> =
+            (1..=SkipList::<u64>::HEIGHT_MAX).step_by(step).map(Variant::of_height).collect();
+        for (workload, batch) in [(conclude::W1, 1), (conclude::W2, BATCH)] {
+            let case = conclude::scaled(&conclude::heights(workload), self.many());
+            self.compare(bench, &case, &self.own(self.many(), batch), Timing::Apart, &heights)?;
         }
         Ok(())
     }

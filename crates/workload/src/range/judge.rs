@@ -2,6 +2,7 @@
 //!
 //! A peer is every lock that is not the default one and that locks. The best peer is the best in this very run.
 
+use super::blob::cases::thesis as blob;
 use super::competitor::Competitor;
 use super::conclude::{CONTENDED, MEMORY, SHARD, SINGLE, W1, W2, WIDTHS, scaled, variants};
 use super::{AGAIN, REFERENCE};
@@ -9,10 +10,11 @@ use crate::verdict::{self, middle};
 use report::Report;
 
 /// The default lock, and the thesis' own: as it stands here, and as it was published.
-pub(super) const OWN: &str = "manx";
-const SKIP_LIST: &str = "skip-list";
-const PUBLISHED: &str = "skip-list-published";
-const RANGE_MUTEX: &str = "range-mutex";
+pub(super) const OWN: &str = Competitor::Manx.name();
+const SKIP_LIST: &str = Competitor::SkipList.name();
+const PUBLISHED: &str = Competitor::SkipListPublished.name();
+const RANGE_MUTEX: &str = Competitor::RangeMutexCrate.name();
+const BITMAP: &str = Competitor::Bitmap.name();
 
 /// Adds the verdicts, and who the best peers were.
 pub(super) fn judge(report: &mut Report) {
@@ -97,6 +99,8 @@ fn figure(report: &Report, id: &str) -> Option<Figure> {
         "range-skip-list-w2" => over(&scaled(W2, 2), SKIP_LIST, PUBLISHED, PAIRS),
         "range-skip-list-growth" => plain(MEMORY, SKIP_LIST, "grown_bytes_per_pair"),
         "range-growth" => plain(MEMORY, OWN, "grown_bytes_per_pair"),
+        "range-blob-2" => over(&blob(2), OWN, BITMAP, "reads_per_s"),
+        "range-blob-8" => over(&blob(8), OWN, BITMAP, "reads_per_s"),
         "range-size" => plain(MEMORY, OWN, "at_rest_bytes"),
         _ => return None,
     })

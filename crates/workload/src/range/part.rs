@@ -9,6 +9,8 @@ pub enum Part {
     W1,
     /// Sixteen ranges at a time, each thread its own slice.
     W2,
+    /// W1 and W2 with skip lists of more and more levels.
+    Heights,
     /// Everybody's slice within 16 KiB.
     Shard,
     /// More and more requests that overlap others'.
@@ -21,11 +23,17 @@ pub enum Part {
     Widths,
     /// What a lock occupies, and what is left behind by its use.
     Memory,
+    /// Large objects, each shown in one piece in an area that all share.
+    Blob,
+    /// Writes to one file.
+    File,
+    /// Cycles, instructions and misses.
+    Counters,
 }
 
 impl Part {
     /// All of them, in the order in which they are measured.
-    pub const ALL: [Part; 9] = [
+    pub const ALL: [Part; 13] = [
         Part::Single,
         Part::W1,
         Part::W2,
@@ -33,8 +41,12 @@ impl Part {
         Part::Contended,
         Part::Widths,
         Part::Memory,
+        Part::Heights,
         Part::Overlap,
         Part::Shared,
+        Part::Blob,
+        Part::File,
+        Part::Counters,
     ];
 
     /// By which the user names it.
@@ -43,12 +55,16 @@ impl Part {
             Part::Single => "single",
             Part::W1 => "w1",
             Part::W2 => "w2",
+            Part::Heights => "heights",
             Part::Shard => "shard",
             Part::Overlap => "overlap",
             Part::Contended => "contended",
             Part::Shared => "shared",
             Part::Widths => "widths",
             Part::Memory => "memory",
+            Part::Blob => "blob",
+            Part::File => "file",
+            Part::Counters => "counters",
         }
     }
 }

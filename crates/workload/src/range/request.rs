@@ -165,8 +165,9 @@ impl Dice {
 mod tests {
     use super::*;
 
-    /// The share of pairs of two threads' requests that overlap.
+    /// The share of pairs of two threads' requests that overlap, of the first few hundred.
     fn overlapping(one: &[Request], other: &[Request]) -> f64 {
+        let [one, other] = [one, other].map(|queue| &queue[..queue.len().min(400)]);
         let pairs = one.iter().flat_map(|a| other.iter().map(move |b| a.overlaps(*b)));
         pairs.filter(|&overlap| overlap).count() as f64 / (one.len() * other.len()) as f64
     }
@@ -180,17 +181,21 @@ mod tests {
         ] {
             for threads in [1, 2, 3, 8, 32] {
                 assert!(pattern.disjoint());
-                let queues: Vec<_> = (0..threads).map(|at| pattern.queue(at, threads)).collect();
-                for (at, queue) in queues.iter().enumerate() {
-                    assert!(!queue.is_empty());
-                    for request in queue {
+                let mut free = 0;
+                for thread in 0..threads {
+                    let queue = pattern.queue(thread, threads);
+                    for request in &queue {
                         let ends = [request.start as usize, request.end as usize];
-                        assert!(ends[0] < ends[1] && ends[1] <= pattern.space(), "{request:?}");
+                        assert!(
+                            free <= ends[0] && ends[0] < ends[1],
+                            "{request:?} of {thread} in {pattern:?}"
+                        );
+                        assert!(ends[1] <= pattern.space(), "{request:?}");
                         assert!(ends.iter().all(|end| end % WORD == 0), "{request:?}");
                     }
-                    for other in &queues[..at] {
-                        assert_eq!(overlapping(queue, other), 0.0, "{pattern:?}, {threads} threads");
-                    }
+                    // The next thread's slice is behind all of this one's.
+                    let last = queue.iter().map(|request| request.end as usize).max();
+                    free = last.expect("every thread has something to ask for");
                 }
             }
         }
@@ -219,7 +224,7 @@ mod tests {
                 }
             }
             let found = 100.0 * sum / pairs;
-            assert!((found - f64::from(percent)).abs() <= 1.0, "{found} instead of {percent} %");
+            assert!((found - f64::from(percent)).abs() <= 2.0, "{found} instead of {percent} %");
         }
     }
 

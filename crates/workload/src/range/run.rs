@@ -20,6 +20,7 @@ use crate::asl::run::stay_on;
 use manx::range::{Access, RawRangeLock, Span};
 use platform::clock::{ticks, ticks_to_ns};
 use report::Histogram;
+use serde::{Deserialize, Serialize};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
@@ -59,7 +60,7 @@ pub struct Run {
 }
 
 /// What came of it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Measurement {
     /// Ranges locked and unlocked per second, by all threads.
     pub pairs_per_s: f64,
