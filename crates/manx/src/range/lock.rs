@@ -89,7 +89,7 @@ impl Options {
     }
 
     /// How long a waiter may be overtaken, in nanoseconds: 0 for the order of arrival. Unless said, that is what the
-    /// epoch says that it is in ([`crate::slo`]), or a millisecond.
+    /// epoch says that it is in ([`crate::slo`]), or [`WINDOW_NS`](super::WINDOW_NS).
     pub const fn window_ns(mut self, window_ns: u64) -> Options {
         self.0.window_ns = Some(window_ns);
         self

@@ -25,3 +25,4 @@ pub use key::Key;
 pub use lock::{BLOCK_LOG2, Options, RangeLock, RawHeld, SPILL_MAX};
 pub use raw::{Access, RawRangeLock};
 pub use span::{Span, Successor};
+pub use waiting::WINDOW_NS;

@@ -40,8 +40,10 @@ const FEW: usize = 8;
 const WIDE: u32 = 1;
 /// `special`: it is recorded since when ranges are held.
 const RECORDED: u32 = 2;
+/// `special`: somebody is in the waiting room.
+const CROWDED: u32 = 4;
 /// `special`: one overdue waiter for something wide.
-const WIDE_OVERDUE: u32 = 4;
+const WIDE_OVERDUE: u32 = 8;
 
 /// What a lock is made with.
 #[derive(Clone, Copy, Debug)]
@@ -372,7 +374,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         let shard = &self.shards[Self::shard_of(block)];
         shard.lock();
         // SAFETY: just locked. Relaxed: read under a word.
-        let slot = match self.common.special.load(Ordering::Relaxed) {
+        let slot = match self.common.special.load(Ordering::Relaxed) & !CROWDED {
             0 => unsafe { shard.vacant_for(&want) },
             _ => None,
         };
@@ -545,6 +547,22 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
             }
         }
         Ok(())
+    }
+
+    /// Says whether anybody is in the waiting room.
+    pub(super) fn set_crowded(&self, crowded: bool) {
+        // Relaxed: a hint.
+        if crowded {
+            self.common.special.fetch_or(CROWDED, Ordering::Relaxed);
+        } else {
+            self.common.special.fetch_and(!CROWDED, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether somebody said so.
+    #[inline(always)]
+    pub(super) fn is_crowded(&self) -> bool {
+        self.common.special.load(Ordering::Relaxed) & CROWDED != 0
     }
 
     /// Keeps newcomers from overtaking who waits for this: until [`Table::open`] they are told that it is closed.

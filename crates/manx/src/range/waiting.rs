@@ -41,7 +41,8 @@ use super::room::{HANDED, Inside, LOOK, Node, WAITING, Wakes};
 use super::slot::Held;
 use super::span::Span;
 use super::table::{How, Refused, is_free};
-use crate::lock::bounded::{EPOCH_WINDOW_NS_MIN, WINDOW_NS};
+use crate::lock::bounded::EPOCH_WINDOW_NS_MIN;
+use crate::lock::slice::{Thread, maybe_yield_crowded};
 use crate::slo;
 use crate::wait::short_of_cpus;
 use platform::atomic::Ordering;
@@ -50,10 +51,19 @@ use platform::{clock, cpu};
 use std::pin::pin;
 use std::slice;
 
+/// How long a waiter may be overtaken unless its lock or its epoch says otherwise. Shorter than a mutex's: of those who come
+/// later only some are in the way, so that less is lost by waiting for the one.
+pub const WINDOW_NS: u64 = 100_000;
+
 /// How long a waiter spins before it goes to the room.
 const SPIN_NS: u64 = 2_000;
 /// Pauses between two looks at what is in the way.
 const PAUSES: u32 = 8;
+
+platform::thread_local! {
+    /// When this thread should let others run.
+    static THREAD: Thread = Thread::new();
+}
 
 /// What somebody may do who asks for ranges.
 #[derive(Clone, Copy, Debug, Default)]
@@ -142,7 +152,12 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// Waits for ranges.
     #[cold]
     pub(super) fn lock_request(&self, request: &Request<'_, K>, terms: Terms) -> Result<Held<K>, LockError> {
-        match self.spin(request) {
+        THREAD.with(Thread::met_contention);
+        let began_ticks = clock::ticks();
+        let spun = self.spin(request);
+        let now_ticks = clock::ticks();
+        THREAD.with(|thread| thread.waited(now_ticks.wrapping_sub(began_ticks), now_ticks));
+        match spun {
             Err(LockError::WouldBlock) => {}
             other => return other,
         }
@@ -152,7 +167,9 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         if let Some(held) = self.enter(node, |_| ())? {
             return Ok(held);
         }
-        self.sleep(node, terms.deadline)
+        let result = self.sleep(node, terms.deadline);
+        THREAD.with(Thread::slept);
+        result
     }
 
     /// How long a waiter may be overtaken.
@@ -201,6 +218,9 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         // SAFETY: the node is new, and every way out of the waits below unlinks it first.
         unsafe { room.link(node) };
         room.counters.waits += 1;
+        if room.count == 1 {
+            self.table.set_crowded(true);
+        }
         let refused = match self.admit(&room, node) {
             Ok(Some(held)) => {
                 self.leave(&mut room, node);
@@ -249,6 +269,9 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         room.counters.waited_ns_max = room.counters.waited_ns_max.max(waited_ns);
         // SAFETY: as above.
         unsafe { room.unlink(node) };
+        if room.count == 0 {
+            self.table.set_crowded(false);
+        }
     }
 
     /// Takes the waiter out of the room without its ranges.
@@ -373,6 +396,9 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             if !slot.entry().next.is_null() || !slot.try_free() {
                 self.release_slow(held);
             }
+        }
+        if self.table.is_crowded() {
+            THREAD.with(maybe_yield_crowded);
         }
     }
 
