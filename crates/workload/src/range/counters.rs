@@ -10,6 +10,7 @@
 //! ([`arguments`], [`run_child`]).
 
 mod callgrind;
+pub(super) mod cases;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -20,6 +21,8 @@ use platform::perf::{Counter, Event};
 
 use super::competitor::{Competitor, Measured};
 use super::request::{Pattern, Request};
+use super::rocksdb;
+use crate::engine::compiler::Compiler;
 
 /// The region that threads share, in bytes.
 const SPACE: usize = 512 * 1024;
@@ -160,6 +163,10 @@ pub fn run_child(value: &str) -> Result<(), String> {
     let (name, operations) = value.rsplit_once(':').ok_or_else(wrong)?;
     let competitor = Competitor::ALL.iter().find(|competitor| competitor.name() == name).ok_or_else(wrong)?;
     let operations = operations.parse().map_err(|_| wrong())?;
+    if *competitor == Competitor::RocksDb {
+        let loaded = Compiler::from_environment().and_then(|compiler| rocksdb::load(&compiler));
+        loaded.map_err(|error| error.to_string())?;
+    }
     competitor.measure(SPACE as u64, Operate { operations });
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Threads that do the same thing again and again for a time: warm-up, measured time, end.
+//! Threads that do the same thing again and again for a time: warm-up, measured time, end. They have a CPU each if there are
+//! as many CPUs; otherwise the kernel places them.
 //!
 //! Invariant: an operation is counted if it began in the measured time. What a thread counts is its own until it is joined.
 
@@ -6,6 +7,8 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::asl::run::stay_on;
 
 const WARM_UP: u8 = 0;
 const MEASURE: u8 = 1;
@@ -55,7 +58,18 @@ pub(super) fn run<R: Send>(
     let course = Course { phase: AtomicU8::new(WARM_UP), ready: Barrier::new(threads + 1) };
     thread::scope(|scope| {
         let (course, work) = (&course, &work);
-        let threads: Vec<_> = (0..threads).map(|index| scope.spawn(move || work(index, course))).collect();
+        let cpus = crate::machine::cpus();
+        let place = |index: usize| (threads <= cpus.len()).then(|| cpus[index]);
+        let threads: Vec<_> = (0..threads)
+            .map(|index| {
+                let cpu = place(index);
+                scope.spawn(move || {
+                    let placed = cpu.map_or(Ok(()), stay_on);
+                    let record = work(index, course);
+                    placed.and(record)
+                })
+            })
+            .collect();
         course.ready.wait();
         thread::sleep(time / WARM_UP_PART);
         course.phase.store(MEASURE, Ordering::Relaxed);

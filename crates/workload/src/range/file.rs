@@ -11,6 +11,7 @@
 //!
 //! The file is in a new folder below the one for temporary files, or below another one; it is gone afterwards.
 
+pub(super) mod cases;
 mod stamp;
 
 use std::ffi::CString;

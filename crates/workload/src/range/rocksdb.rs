@@ -56,6 +56,11 @@ pub fn load(compiler: &Compiler) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether it was loaded, so that locks can be made.
+pub fn is_loaded() -> bool {
+    FUNCTIONS.get().is_some()
+}
+
 /// Loads the library at `path` for good.
 fn open(path: &Path) -> Result<Functions, Error> {
     let remedy = crate::engine::package::of_flag(FLAG).remedy();

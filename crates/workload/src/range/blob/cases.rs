@@ -1,0 +1,201 @@
+//! The part `blob`: sizes of records across the last cache's, more and more threads, objects that are really aliased, and an
+//! area with fewer places than threads.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use std::fs;
+
+use super::super::competitor::Competitor;
+use super::super::conclude::{number, scaled, size, throughput, time, variants, worst};
+use super::super::{AGAIN, Plan, REFERENCE, Variant};
+use super::{Assembly, Measurement, Run, pool::Pool};
+use crate::error::Error;
+use crate::harness::{Bench, Sample};
+use crate::verdict::middle;
+use manx::range::baseline::Bitmap;
+use report::{Histogram, Report, Table};
+
+/// What every case of this part begins with.
+pub(in crate::range) const BLOB: &str = "blob";
+/// Sizes of records. The thesis' is 1 MiB.
+const SIZES: [usize; 6] = [4 << 10, 32 << 10, 256 << 10, THESIS, 2 << 20, 4 << 20];
+const SIZES_QUICK: [usize; 2] = [4 << 10, THESIS];
+const THESIS: usize = 1 << 20;
+/// So many records, as in the thesis, but not more than so many bytes.
+const RECORDS: usize = 1000;
+const POOL_BYTES_MAX: usize = 1 << 30;
+const POOL_BYTES_MAX_QUICK: usize = 16 << 20;
+/// Places of the area for each thread, where they are not scarce.
+const PLACES: usize = 4;
+
+/// The histograms of a run.
+#[derive(Serialize)]
+struct Output {
+    reserve: Histogram,
+    read: Histogram,
+}
+
+/// The name of the case with records of this size.
+pub(in crate::range) fn case(record_bytes: usize, threads: usize) -> String {
+    scaled(&format!("{BLOB}, {}", size(record_bytes as f64)), threads)
+}
+
+/// The case of the thesis.
+pub(in crate::range) fn thesis(threads: usize) -> String {
+    case(THESIS, threads)
+}
+
+/// A run as figures by name.
+fn sample(found: Measurement) -> Sample {
+    let mut sample = Sample::of([
+        ("reads_per_s", found.reads_per_s),
+        ("bytes_per_s", found.bytes_per_s),
+        ("slowest_share", found.slowest_share),
+        ("taken", found.taken as f64),
+        ("waited", found.waited as f64),
+    ]);
+    for (name, latencies) in [("reserve", &found.reserve), ("read", &found.read)] {
+        if latencies.count() > 0 {
+            let summary = latencies.summary();
+            for (figure, ns) in [
+                ("p50", summary.p50_ns),
+                ("p99", summary.p99_ns),
+                ("p999", summary.p999_ns),
+                ("max", summary.max_ns),
+            ] {
+                sample.values.insert(format!("{name}_{figure}_ns"), ns as f64);
+            }
+        }
+    }
+    let output = Output { reserve: found.reserve, read: found.read };
+    sample.output = serde_json::to_string(&output).ok().and_then(|text| RawValue::from_string(text).ok());
+    sample
+}
+
+/// The last level's cache of the first CPU, as the kernel tells its size.
+fn last_cache() -> Option<String> {
+    let read = |file: String| fs::read_to_string(file).ok().map(|text| text.trim().to_owned());
+    let folder = |index: usize| format!("/sys/devices/system/cpu/cpu0/cache/index{index}");
+    let last = (0..8).map_while(|index| read(format!("{}/level", folder(index))).map(|level| (level, index)));
+    let (level, index) = last.max()?;
+    Some(format!("L{level} has {}", read(format!("{}/size", folder(index)))?))
+}
+
+impl Plan {
+    /// Objects in a shared aliasing area.
+    pub(in crate::range) fn blob(&self, bench: &mut Bench) -> Result<(), Error> {
+        let (sizes, pool_bytes_max) = if self.setup.quick {
+            (&SIZES_QUICK[..], POOL_BYTES_MAX_QUICK)
+        } else {
+            (&SIZES[..], POOL_BYTES_MAX)
+        };
+        bench.note(format!(
+            "{BLOB}: {RECORDS} records, or as many as {} have room for; {PLACES} places a thread, unless they are scarce; \
+             keys are bytes of the area; {}",
+            size(pool_bytes_max as f64),
+            last_cache().unwrap_or_else(|| "the kernel does not say how large its caches are".into())
+        ));
+        for &record_bytes in sizes {
+            let records = (pool_bytes_max / record_bytes).clamp(1, RECORDS);
+            let pool = Pool::new(record_bytes, records)
+                .map_err(|what| Error::request(what, "free some memory, or leave the part out"))?;
+            for &threads in &self.setup.threads {
+                let run = Run {
+                    pool: &pool,
+                    assembly: Assembly::Copy,
+                    threads,
+                    places: PLACES * threads,
+                    time: self.setup.time,
+                    every_word: self.setup.check,
+                };
+                self.objects(bench, &case(record_bytes, threads), &run)?;
+                if record_bytes == THESIS {
+                    let alias = Run { assembly: Assembly::Alias, ..run };
+                    let named = format!("{BLOB} aliased, {}", size(record_bytes as f64));
+                    self.objects(bench, &scaled(&named, threads), &alias)?;
+                    let scarce = Run { assembly: Assembly::Copy, places: threads.div_ceil(2), ..alias };
+                    if threads > 1 {
+                        let named = format!("{BLOB}, a place for two, {}", size(record_bytes as f64));
+                        self.objects(bench, &scaled(&named, threads), &scarce)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn objects(&self, bench: &mut Bench, case: &str, run: &Run) -> Result<(), Error> {
+        let mut competitors = Variant::locks();
+        competitors.push(Variant::again());
+        let names: Vec<&str> = competitors.iter().map(|variant| variant.name.as_str()).collect();
+        bench.compare(case, &names, self.setup.repeats, run.time * 3 / 2, |at, _| {
+            let variant = &competitors[at];
+            let failed = |what| Error::Failed {
+                what: format!("{}, {case}: {what}", variant.name),
+                stderr: String::new(),
+            };
+            let found = match variant.competitor {
+                // In its own unit: a bit for each place.
+                Competitor::Bitmap => {
+                    run.with_lock(&Bitmap::of_width(run.space(), run.pool.record_bytes() as u64))
+                }
+                other => other.measure(run.space(), run),
+            };
+            let found = found.map_err(failed)?;
+            if self.setup.check {
+                let reads = found.read.count() as f64;
+                return Ok(Sample::of([("checked_pairs", reads), ("violations", found.wrong as f64)]));
+            }
+            if found.wrong > 0 {
+                return Err(failed(format!("{} reads brought bytes of another record", found.wrong)));
+            }
+            Ok(sample(found))
+        })
+    }
+}
+
+/// What is compared with itself to see how far apart equals come out.
+pub(in crate::range) const SPREAD: (&str, &str, &str) = ("reads_per_s", REFERENCE.name(), AGAIN);
+
+/// The table of a case.
+pub(in crate::range) fn table(report: &Report, case: &str) -> Table {
+    let headers = [
+        "lock",
+        "runs []",
+        "reads",
+        "copied",
+        "slowest [x]",
+        "taken []",
+        "waited []",
+        "reserved p50",
+        "p99",
+        "max",
+        "read p50",
+        "p99",
+        "p99.9",
+        "max",
+        "worst max",
+    ];
+    let mut table = Table::new(case, &headers);
+    for name in variants(report, case) {
+        let value = |figure: &str| middle(report, case, &name, figure);
+        table.row([
+            name.clone(),
+            report.values(case, &name, "reads_per_s").len().to_string(),
+            throughput(value("reads_per_s")),
+            format!("{}/s", size(value("bytes_per_s"))),
+            number(value("slowest_share")),
+            number(value("taken")),
+            number(value("waited")),
+            time(value("reserve_p50_ns")),
+            time(value("reserve_p99_ns")),
+            time(value("reserve_max_ns")),
+            time(value("read_p50_ns")),
+            time(value("read_p99_ns")),
+            time(value("read_p999_ns")),
+            time(value("read_max_ns")),
+            time(worst(report, case, &name, "read_max_ns")),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,69 @@
+//! The part `counters`: what an operation takes of the processor, by the number of threads.
+
+use super::super::competitor::Competitor;
+use super::super::conclude::{number, scaled, variants};
+use super::super::{Plan, REFERENCE};
+use super::Source;
+use crate::error::{Error, reason};
+use crate::harness::{Bench, Sample};
+use crate::verdict::middle;
+use report::{Report, Table};
+use std::time::Duration;
+
+/// What every case of this part begins with.
+pub(in crate::range) const COUNTERS: &str = "counters";
+/// What counting is thought to take, with one lock: by the processor, and by callgrind.
+const EXPECTED: Duration = Duration::from_millis(500);
+const EXPECTED_EMULATED: Duration = Duration::from_secs(4);
+
+impl Plan {
+    /// Cycles, instructions and misses.
+    pub(in crate::range) fn counters(&self, bench: &mut Bench) -> Result<(), Error> {
+        if self.setup.check {
+            return Ok(());
+        }
+        let source = Source::of_this_machine();
+        bench.note(source.note());
+        let program = std::env::current_exe().map_err(|error| {
+            Error::request(format!("this program's path: {}", reason(&error)), "mount /proc")
+        })?;
+        let competitors: Vec<Competitor> =
+            Competitor::locks().filter(|lock| !self.setup.quick || *lock == REFERENCE).collect();
+        let names: Vec<&str> = competitors.iter().map(|competitor| competitor.name()).collect();
+        // Callgrind's numbers are the same every time.
+        let (repeats, expected) = match source {
+            Source::Callgrind => (1, EXPECTED_EMULATED),
+            _ => (self.setup.repeats, EXPECTED),
+        };
+        for &threads in self.setup.threads.iter().filter(|&&threads| source.counts_threads(threads)) {
+            bench.compare(&scaled(COUNTERS, threads), &names, repeats, expected, |at, _| {
+                let found = source.count(&program, competitors[at], threads, self.setup.quick);
+                let found = found.map_err(|what| Error::Failed {
+                    what: format!("{}, {COUNTERS}: {what}", names[at]),
+                    stderr: String::new(),
+                })?;
+                let values = found.values().map(|(name, value)| (name.to_owned(), value)).collect();
+                Ok(Sample { values, output: None })
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The table of a case; what was not counted has a dash.
+pub(in crate::range) fn table(report: &Report, case: &str) -> Table {
+    let headers = ["lock", "runs []", "cycles []", "instructions []", "L1d misses []"];
+    let mut table = Table::new(case, &headers);
+    for name in variants(report, case) {
+        let runs = report.runs.iter().filter(|run| run.case == case && run.variant == name).count();
+        let value = |figure: &str| number(middle(report, case, &name, figure));
+        table.row([
+            name.clone(),
+            runs.to_string(),
+            value("cycles_per_operation"),
+            value("instructions_per_operation"),
+            value("l1d_misses_per_operation"),
+        ]);
+    }
+    table
+}
