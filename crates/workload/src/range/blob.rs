@@ -29,6 +29,7 @@ use manx::range::{Access, RawRangeLock, Span};
 use platform::clock::{ticks, ticks_to_ns};
 use platform::memory;
 use report::Histogram;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 use super::competitor::Measured;
@@ -64,7 +65,7 @@ pub struct Run<'a> {
 }
 
 /// What came of it.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Measurement {
     /// Objects read per second, by all threads.
     pub reads_per_s: f64,

@@ -18,6 +18,7 @@ use std::sync::Barrier;
 
 use manx::range::{RawRangeLock, Span};
 use platform::perf::{Counter, Event};
+use serde::{Deserialize, Serialize};
 
 use super::competitor::{Competitor, Measured};
 use super::request::{Pattern, Request};
@@ -46,7 +47,7 @@ pub enum Source {
 }
 
 /// What an operation takes, as far as it was counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
     /// Cycles of the core.
     pub cycles: Option<f64>,

@@ -24,6 +24,7 @@ use manx::range::{Access, RawRangeLock, Span};
 use platform::clock::{ticks, ticks_to_ns};
 use platform::file::File;
 use report::Histogram;
+use serde::{Deserialize, Serialize};
 
 use super::competitor::Measured;
 use super::crew::{self, Course};
@@ -127,7 +128,7 @@ pub struct Run {
 }
 
 /// What came of it.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Measurement {
     /// Writes per second, by all threads.
     pub writes_per_s: f64,

@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use std::fs;
 
+use super::super::apart::run_apart;
 use super::super::competitor::Competitor;
 use super::super::conclude::{number, scaled, size, throughput, time, variants, worst};
 use super::super::{AGAIN, Plan, REFERENCE, Variant};
@@ -134,13 +135,13 @@ impl Plan {
                 what: format!("{}, {case}: {what}", variant.name),
                 stderr: String::new(),
             };
-            let found = match variant.competitor {
+            let found = run_apart(variant.competitor.leaks(), || match variant.competitor {
                 // In its own unit: a bit for each place.
                 Competitor::Bitmap => {
                     run.with_lock(&Bitmap::of_width(run.space(), run.pool.record_bytes() as u64))
                 }
                 other => other.measure(run.space(), run),
-            };
+            });
             let found = found.map_err(failed)?;
             if self.setup.check {
                 let reads = found.read.count() as f64;

@@ -1,5 +1,6 @@
 //! The part `counters`: what an operation takes of the processor, by the number of threads.
 
+use super::super::apart::run_apart;
 use super::super::competitor::Competitor;
 use super::super::conclude::{number, scaled, variants};
 use super::super::{Plan, REFERENCE};
@@ -37,7 +38,8 @@ impl Plan {
         };
         for &threads in self.setup.threads.iter().filter(|&&threads| source.counts_threads(threads)) {
             bench.compare(&scaled(COUNTERS, threads), &names, repeats, expected, |at, _| {
-                let found = source.count(&program, competitors[at], threads, self.setup.quick);
+                let count = || source.count(&program, competitors[at], threads, self.setup.quick);
+                let found = run_apart(competitors[at].leaks() && source == Source::Processor, count);
                 let found = found.map_err(|what| Error::Failed {
                     what: format!("{}, {COUNTERS}: {what}", names[at]),
                     stderr: String::new(),

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::super::apart::run_apart;
 use super::super::conclude::{number, scaled, size, throughput, time, variants, worst};
 use super::super::{AGAIN, Plan, REFERENCE, Variant};
 use super::{Kernel, Measurement, Regions, Run, Whole, place};
@@ -81,7 +82,10 @@ impl Plan {
             let found = match names[at] {
                 KERNEL => run.with_keeper(&Kernel),
                 WHOLE => run.with_keeper(&Whole::default()),
-                _ => competitors[at].competitor.measure(run.space(), run),
+                _ => {
+                    let competitor = competitors[at].competitor;
+                    run_apart(competitor.leaks(), || competitor.measure(run.space(), run))
+                }
             };
             let found = found.map_err(failed)?;
             if self.setup.check {
