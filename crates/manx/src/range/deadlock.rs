@@ -63,6 +63,7 @@ pub(super) fn check<K: Key, const SHARDS: usize, const SLOTS: usize>(
     if unsafe { node.guarded() }.upgrades {
         let stuck = room.nodes().any(|other| {
             !ptr::eq(other, node)
+                // SAFETY: as above.
                 && unsafe { other.guarded() }.upgrades
                 && lock.table.waits_for(&other.request(), &node.request())
                 && lock.table.waits_for(&node.request(), &other.request())

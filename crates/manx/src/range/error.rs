@@ -12,6 +12,8 @@ pub enum BadRange {
     Inverted,
     /// It overlaps another member of the same set.
     Overlapping,
+    /// It ends behind the last element.
+    Outside,
 }
 
 impl fmt::Display for BadRange {
@@ -19,6 +21,7 @@ impl fmt::Display for BadRange {
         to.write_str(match self {
             BadRange::Empty => "the range is empty: its end is its start, and ends do not belong to ranges",
             BadRange::Inverted => "the range is inverted: its end is before its start",
+            BadRange::Outside => "the range ends behind the last element",
             BadRange::Overlapping => "two ranges of the set overlap: merge them, or ask for that",
         })
     }

@@ -15,7 +15,6 @@ use super::span::Span;
 use super::table::{How, Refused};
 use super::waiting::Terms;
 use std::fmt;
-use std::mem::ManuallyDrop;
 use std::slice;
 
 /// A range that is held; dropping it gives it back. It may be sent to other threads.
@@ -179,11 +178,6 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
             Ok(held) => Ok(unsafe { RangeGuard::new(self.lock, held) }),
             Err(error) => Err(Unchanged { guard: self, error }),
         }
-    }
-
-    /// Gives back nothing: whoever called holds the range from now on, by `held`.
-    pub(super) fn into_held(self) -> Held<K> {
-        ManuallyDrop::new(self).held
     }
 }
 

@@ -324,7 +324,7 @@ impl<K> Wakes<K> {
                 Some(Call::Task(waker)) => waker.wake(),
                 // SAFETY: the address is a name for the kernel (Invariant 2); nothing is read.
                 Some(Call::Thread(node)) => unsafe {
-                    futex::wake(&*&raw const (*node).word, 1);
+                    futex::wake(&(*node).word, 1);
                 },
                 None => {}
             }

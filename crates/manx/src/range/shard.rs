@@ -332,19 +332,23 @@ impl<K: Key, const SLOTS: usize> Shard<K, SLOTS> {
     /// The caller holds the word, and takes the slot.
     #[inline(always)]
     pub(super) unsafe fn vacant_for(&self, want: &Want<'_, K>) -> Option<&Slot<K>> {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller's promise.
         let inner = unsafe { self.inner() };
         if inner.odd != 0 {
             return None;
         }
+        // SAFETY: the caller's promise.
         let blocked = |slot: &Slot<K>, state| match unsafe { want.is_blocked_by(slot, state) } {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         };
+        // SAFETY: as above.
         if unsafe { self.each_inline(blocked) }.is_break() {
             return None;
         }
+        // SAFETY: as above.
         let slot = unsafe { self.vacant_inline() }?;
+        // SAFETY: as above.
         unsafe { self.inner() }.acquired += 1;
         Some(slot)
     }

@@ -114,6 +114,27 @@ impl<K: Key> Span<K> {
         Ok((Span { start: self.start, end: Some(key.clone()) }, Span { start: Some(key), end: self.end }))
     }
 
+    /// What of this one is before `other`, and what is behind it.
+    pub fn without(self, other: &Span<K>) -> (Option<Span<K>>, Option<Span<K>>) {
+        if !self.overlaps(other) {
+            return match before(self.start.as_ref(), other.start.as_ref()) && other.start.is_some() {
+                true => (Some(self), None),
+                false => (None, Some(self)),
+            };
+        }
+        let low = match &other.start {
+            Some(start) if self.has(start) && self.start.as_ref() != Some(start) => {
+                Some(Span { start: self.start.clone(), end: Some(start.clone()) })
+            }
+            _ => None,
+        };
+        let high = match &other.end {
+            Some(end) if self.has(end) => Some(Span { start: Some(end.clone()), end: self.end }),
+            _ => None,
+        };
+        (low, high)
+    }
+
     /// The smallest span that contains both.
     pub fn hull(self, other: Span<K>) -> Span<K> {
         let start = match (self.start, other.start) {

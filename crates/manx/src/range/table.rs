@@ -373,8 +373,9 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         }
         let shard = &self.shards[Self::shard_of(block)];
         shard.lock();
-        // SAFETY: just locked. Relaxed: read under a word.
+        // Relaxed: read under a word.
         let slot = match self.common.special.load(Ordering::Relaxed) & !CROWDED {
+            // SAFETY: just locked.
             0 => unsafe { shard.vacant_for(&want) },
             _ => None,
         };

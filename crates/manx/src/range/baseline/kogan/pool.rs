@@ -27,7 +27,7 @@
 //! # Memory orderings
 //! Setting out (the counter's store, then links) against noting (an unlink, then counters) is Dekker's pattern, with a
 //! sequentially consistent fence on both sides: either the one who notes sees the odd counter, or the
-//! one who sets out sees the unlink. A counter is made even with release and read with acquire: all looks at a node come before its
+//! one who sets out sees the unlink. A counter is changed with release and read with acquire: all looks at a node come before its
 //! next use.
 
 use super::node::Node;
@@ -298,9 +298,9 @@ impl Walk {
     pub(super) fn set_out() -> Walk {
         let claim = Claim::mine();
         let own = &claim.record().counter;
-        // Relaxed: only this thread changes it.
+        // Relaxed: only this thread changes it. Release: who waits for the last walk to end may see this one in its stead.
         let counter = own.load(Ordering::Relaxed) + 1;
-        own.store(counter, Ordering::Relaxed);
+        own.store(counter, Ordering::Release);
         fence(Ordering::SeqCst);
         Walk { claim, counter }
     }

@@ -1,0 +1,277 @@
+//! Who holds what, since when, and who waits for whom; and what has happened so far.
+//!
+//! What is held is of one moment, because all the words of the shards are held while it is collected, and so is who waits.
+//! Between the two somebody may have come or gone. It is for people who look at a program that stands still, and for those
+//! who collect figures; nothing in here is on anybody's way.
+
+use super::holder::Holder;
+use super::key::Key;
+use super::lock::RangeLock;
+use super::raw::Access;
+use super::slot;
+use super::span::Span;
+use platform::clock;
+use std::fmt::{self, Write};
+use std::ops::ControlFlow;
+
+/// A range that somebody holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldRange<K> {
+    /// The range.
+    pub span: Span<K>,
+    /// Whether it is shared.
+    pub access: Access,
+    /// By whom.
+    pub holder: Holder,
+    /// For how long, give or take two milliseconds, if the lock records that ([`Options::recorded`](super::Options::recorded)).
+    pub held_ns: Option<u64>,
+}
+
+/// One who waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiter<K> {
+    /// For what.
+    pub spans: Vec<Span<K>>,
+    /// Whether to share it.
+    pub access: Access,
+    /// Who.
+    pub holder: Holder,
+    /// For how long.
+    pub waited_ns: u64,
+    /// Whether it may not be overtaken any more.
+    pub overdue: bool,
+    /// Who holds what it waits for, or came before it and excludes it.
+    pub waits_for: Vec<Holder>,
+}
+
+/// A lock as it is at a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dump<K> {
+    /// What is held, in the order of keys.
+    pub held: Vec<HeldRange<K>>,
+    /// Who waits, in the order of arrival.
+    pub waiting: Vec<Waiter<K>>,
+}
+
+/// What has happened in a lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Ranges taken.
+    pub acquired: u64,
+    /// Those of them, and of those given up, that were waited for, beyond a moment of spinning.
+    pub waits: u64,
+    /// How long that took, all together.
+    pub waited_ns: u64,
+    /// How long it took at most.
+    pub waited_ns_max: u64,
+    /// Waits that ended because the range was handed over, its waiter being overdue.
+    pub handed_over: u64,
+    /// Waits that ended without the range.
+    pub given_up: u64,
+    /// How many wait now.
+    pub waiting: u64,
+    /// Ranges that the lock has room for on the heap now, beside those in the lock itself.
+    pub spilled: u64,
+}
+
+impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
+    /// What has happened so far.
+    ///
+    /// ```
+    /// let lock: manx::range::RangeLock = manx::range::RangeLock::new();
+    /// drop(lock.lock(0..10));
+    /// let statistics = lock.statistics();
+    /// assert_eq!((statistics.acquired, statistics.waits), (1, 0));
+    /// assert!(statistics.to_string().contains("acquired"));
+    /// assert!(statistics.to_json().starts_with("{\"acquired\":1,"));
+    /// ```
+    pub fn statistics(&self) -> Statistics {
+        let (counters, waiting) = {
+            let room = self.room.lock();
+            (room.counters, room.count)
+        };
+        Statistics {
+            acquired: self.table.acquired(),
+            waits: counters.waits,
+            waited_ns: counters.waited_ns,
+            waited_ns_max: counters.waited_ns_max,
+            handed_over: counters.handed.into(),
+            given_up: counters.given_up.into(),
+            waiting: waiting.into(),
+            spilled: self.table.spilled() as u64,
+        }
+    }
+
+    /// Who holds what, and who waits for whom. It stops everybody for as long as it takes to copy that.
+    ///
+    /// ```
+    /// let lock: manx::range::RangeLock = manx::range::RangeLock::new();
+    /// let guard = lock.lock(0..10);
+    /// let dump = lock.dump();
+    /// assert_eq!(dump.held[0].span.to_string(), "0..10");
+    /// assert!(dump.to_string().contains("exclusive"));
+    /// assert!(dump.to_json().contains("\"range\":\"0..10\""));
+    /// # drop(guard);
+    /// ```
+    pub fn dump(&self) -> Dump<K> {
+        let room = self.room.lock();
+        let now_ns = clock::now_ns();
+        let mut held = Vec::new();
+        self.table.each_held(|entry, state| {
+            held.push(HeldRange {
+                span: entry.span.clone(),
+                access: slot::access(state),
+                holder: slot::holder(state),
+                held_ns: slot::since_ns(state).map(|since_ns| now_ns.saturating_sub(since_ns)),
+            });
+        });
+        held.sort_by(|one, two| one.span.compare(&two.span));
+        let waiting = room
+            .nodes()
+            .map(|node| {
+                let request = node.request();
+                let mut waits_for = Vec::new();
+                let mut add = |holder: Holder| {
+                    if !waits_for.contains(&holder) {
+                        waits_for.push(holder);
+                    }
+                };
+                let _ = self.table.blockers(&request, |_, state| {
+                    add(slot::holder(state));
+                    ControlFlow::<()>::Continue(())
+                });
+                room.before(node).for_each(|earlier| add(earlier.request().holder));
+                // SAFETY: the room's mutex is held.
+                let guarded = unsafe { node.guarded() };
+                Waiter {
+                    spans: request.spans.to_vec(),
+                    access: request.access,
+                    holder: request.holder,
+                    waited_ns: now_ns.saturating_sub(guarded.began_ns),
+                    overdue: guarded.overdue,
+                    waits_for,
+                }
+            })
+            .collect();
+        Dump { held, waiting }
+    }
+}
+
+impl Statistics {
+    fn figures(&self) -> [(&'static str, u64); 8] {
+        [
+            ("acquired", self.acquired),
+            ("waits", self.waits),
+            ("waited_ns", self.waited_ns),
+            ("waited_ns_max", self.waited_ns_max),
+            ("handed_over", self.handed_over),
+            ("given_up", self.given_up),
+            ("waiting", self.waiting),
+            ("spilled", self.spilled),
+        ]
+    }
+
+    /// As a JSON object of numbers.
+    pub fn to_json(&self) -> String {
+        let figures = self.figures().map(|(name, value)| format!("\"{name}\":{value}"));
+        format!("{{{}}}", figures.join(","))
+    }
+}
+
+impl fmt::Display for Statistics {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in self.figures() {
+            writeln!(to, "{name:<14} {value:>20}")?;
+        }
+        Ok(())
+    }
+}
+
+fn name(access: Access) -> &'static str {
+    match access {
+        Access::Exclusive => "exclusive",
+        Access::Shared => "shared",
+    }
+}
+
+fn joined<T>(values: &[T], separator: &str, write: impl Fn(&T) -> String) -> String {
+    values.iter().map(write).collect::<Vec<_>>().join(separator)
+}
+
+/// Milliseconds with three places.
+fn milliseconds(ns: u64) -> String {
+    format!("{}.{:03} ms", ns / 1_000_000, ns / 1_000 % 1_000)
+}
+
+/// A table: one line for each range and each waiter.
+impl<K: fmt::Debug> fmt::Display for Dump<K> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(to, "{} held, {} waiting", self.held.len(), self.waiting.len())?;
+        for held in &self.held {
+            let since = held.held_ns.map_or_else(|| "not recorded".to_owned(), milliseconds);
+            writeln!(
+                to,
+                "held     {:<9} {:<20} {:>14}  {:?}",
+                name(held.access),
+                held.holder,
+                since,
+                held.span
+            )?;
+        }
+        for waiter in &self.waiting {
+            let since = milliseconds(waiter.waited_ns);
+            let spans = joined(&waiter.spans, ", ", |span| format!("{span:?}"));
+            let whom = joined(&waiter.waits_for, ", ", Holder::to_string);
+            let overdue = if waiter.overdue { ", overdue" } else { "" };
+            let access = name(waiter.access);
+            writeln!(
+                to,
+                "waits    {access:<9} {:<20} {since:>14}  {spans} for {whom}{overdue}",
+                waiter.holder
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl<K: fmt::Debug> Dump<K> {
+    /// As a JSON object: `held` and `waiting`, arrays of objects; ranges as Rust writes them, in strings.
+    pub fn to_json(&self) -> String {
+        let held = joined(&self.held, ",", |held| {
+            let since = held.held_ns.map_or_else(|| "null".to_owned(), |ns| ns.to_string());
+            let (access, holder) = (name(held.access), held.holder);
+            let range = quoted(&format!("{:?}", held.span));
+            format!(
+                "{{\"range\":{range},\"access\":\"{access}\",\"holder\":\"{holder}\",\"held_ns\":{since}}}"
+            )
+        });
+        let waiting = joined(&self.waiting, ",", |waiter| {
+            let (access, holder) = (name(waiter.access), waiter.holder);
+            let (waited_ns, overdue) = (waiter.waited_ns, waiter.overdue);
+            let ranges = joined(&waiter.spans, ",", |span| quoted(&format!("{span:?}")));
+            let whom = joined(&waiter.waits_for, ",", |holder| format!("\"{holder}\""));
+            format!(
+                "{{\"ranges\":[{ranges}],\"access\":\"{access}\",\"holder\":\"{holder}\",\"waited_ns\":{waited_ns},\
+                 \"overdue\":{overdue},\"waits_for\":[{whom}]}}"
+            )
+        });
+        format!("{{\"held\":[{held}],\"waiting\":[{waiting}]}}")
+    }
+}
+
+/// A string of JSON.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            control if control < ' ' => {
+                // Writing to a string succeeds.
+                let _ = write!(quoted, "\\u{:04x}", u32::from(control));
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

@@ -1,0 +1,91 @@
+//! Fewer and wider ranges for an owner that holds many: lock escalation.
+//!
+//! Each range that is held takes memory, and time of everybody who looks for what is in its way. An owner that holds more than
+//! it should exchanges neighbours for one range from the beginning of the first to the end of the last, with what lies between
+//! them, as the range locks of PerconaFT do. It never waits for that: where somebody else holds something in
+//! between, the two stay two. It then holds keys that it never asked for, and others wait for these; that is the price.
+
+use super::key::Key;
+use super::owner::Owner;
+use super::slot::Held;
+
+/// When an owner's ranges are to become fewer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Escalation {
+    limit: usize,
+    /// So many are too many.
+    due: usize,
+}
+
+impl Escalation {
+    pub(super) const NEVER: Escalation = Escalation { limit: usize::MAX, due: usize::MAX };
+
+    pub(super) fn beyond(limit: usize) -> Escalation {
+        Escalation { limit, due: limit.saturating_add(1) }
+    }
+
+    pub(super) fn is_due(&self, held: usize) -> bool {
+        held >= self.due
+    }
+
+    /// It was done, and so many are left. If that was of little use, it is not tried again for each that is added.
+    pub(super) fn was_done(&mut self, left: usize) {
+        self.due = self.limit.saturating_add(1).max(left.saturating_mul(2));
+    }
+}
+
+impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS> {
+    /// Makes one range of neighbours that are held in the same way, where nobody else holds anything in between; returns how
+    /// many fewer there are. From then on [`Owner::unlock`] knows the wide ranges only; [`Owner::release`] gives back parts.
+    ///
+    /// ```
+    /// use manx::range::RangeLock;
+    ///
+    /// let lock: RangeLock<u64> = RangeLock::new();
+    /// let other = lock.lock(500..501)?;
+    /// let mut owner = lock.owner();
+    /// for row in [1, 3, 5, 1000, 1002] {
+    ///     owner.lock(row..row + 1)?;
+    /// }
+    /// assert_eq!(owner.escalate(), 3);
+    /// let held: Vec<String> = owner.held().map(|(span, _)| span.to_string()).collect();
+    /// assert_eq!(held, ["1..6", "1000..1003"]);
+    /// # drop(other);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    pub fn escalate(&mut self) -> usize {
+        let before = self.held.len();
+        let mut order = self.held.clone();
+        // SAFETY: what the owner remembers it holds, here and below.
+        order.sort_by(|one, two| unsafe { one.span().compare(two.span()) });
+        let mut last: Option<Held<K>> = None;
+        for next in order {
+            last = Some(match last {
+                Some(last) => self.join(last, next).unwrap_or(next),
+                None => next,
+            });
+        }
+        before - self.held.len()
+    }
+
+    /// One range instead of two, if nobody is in the way.
+    fn join(&mut self, low: Held<K>, high: Held<K>) -> Option<Held<K>> {
+        // SAFETY: the owner holds both.
+        let (access, other) = unsafe { (low.access(), high.access()) };
+        if access != other {
+            return None;
+        }
+        // SAFETY: as above.
+        let hull = unsafe { low.span().clone().hull(high.span().clone()) };
+        let joined = self.take_within(&hull, access).ok()?;
+        let index = self.held.iter().position(|held| *held == low)?;
+        self.held[index] = joined;
+        self.held.retain(|held| *held != high);
+        // SAFETY: they are not remembered any more.
+        unsafe {
+            self.lock.release(low);
+            self.lock.release(high);
+        }
+        Some(joined)
+    }
+}

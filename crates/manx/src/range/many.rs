@@ -1,0 +1,159 @@
+//! Several ranges at once: all of them or none, and nobody waits while holding some.
+//!
+//! What would be in the way is looked for in all ranges under the words of all their shards, and they are taken under these
+//! same words; who waits, waits with nothing in hand. So two that want the same ranges in different orders cannot get stuck.
+//! The ranges of a set do not overlap, which is made sure when the set is made: either that is an error, or they are merged.
+
+use super::error::{BadRange, LockError};
+use super::holder::Holder;
+use super::key::Key;
+use super::lock::RangeLock;
+use super::raw::Access;
+use super::request::Request;
+use super::slot::Held;
+use super::span::Span;
+use super::waiting::Terms;
+use platform::futex::Deadline;
+
+/// Ranges in their order, of which no two overlap; at least one.
+///
+/// ```
+/// use manx::range::{BadRange, Span, SpanSet};
+///
+/// let spans = || [Span::new(10, 20).unwrap(), Span::new(0, 5).unwrap(), Span::new(15, 30).unwrap()];
+/// assert_eq!(SpanSet::disjoint(spans()), Err(BadRange::Overlapping));
+/// let merged = SpanSet::merged(spans())?;
+/// assert_eq!(merged.spans(), [Span::new(0, 5)?, Span::new(10, 30)?]);
+/// # Ok::<(), BadRange>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpanSet<K>(Vec<Span<K>>);
+
+impl<K: Key> SpanSet<K> {
+    /// A set of these.
+    ///
+    /// # Errors
+    /// [`BadRange::Overlapping`], or [`BadRange::Empty`] if there are none.
+    pub fn disjoint(spans: impl IntoIterator<Item = Span<K>>) -> Result<SpanSet<K>, BadRange> {
+        let spans = SpanSet::sorted(spans)?;
+        match spans.windows(2).any(|pair| pair[0].overlaps(&pair[1])) {
+            true => Err(BadRange::Overlapping),
+            false => Ok(SpanSet(spans)),
+        }
+    }
+
+    /// A set of these, in which those that overlap or touch have become one.
+    ///
+    /// # Errors
+    /// [`BadRange::Empty`] if there are none.
+    pub fn merged(spans: impl IntoIterator<Item = Span<K>>) -> Result<SpanSet<K>, BadRange> {
+        let mut merged: Vec<Span<K>> = Vec::new();
+        for span in SpanSet::sorted(spans)? {
+            match merged.last_mut() {
+                Some(last) if last.overlaps(&span) || last.end() == span.start() => {
+                    *last = std::mem::replace(last, Span::all()).hull(span);
+                }
+                _ => merged.push(span),
+            }
+        }
+        Ok(SpanSet(merged))
+    }
+
+    fn sorted(spans: impl IntoIterator<Item = Span<K>>) -> Result<Vec<Span<K>>, BadRange> {
+        let mut spans: Vec<Span<K>> = spans.into_iter().collect();
+        spans.sort_by(Span::compare);
+        if spans.is_empty() { Err(BadRange::Empty) } else { Ok(spans) }
+    }
+
+    /// The ranges, in order.
+    pub fn spans(&self) -> &[Span<K>] {
+        &self.0
+    }
+}
+
+/// Ranges that are held together; dropping it gives them back.
+#[must_use = "ranges are held as long as their guard lives"]
+#[derive(Debug)]
+pub struct ManyGuard<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 8> {
+    lock: &'a RangeLock<K, SHARDS, SLOTS>,
+    held: Held<K>,
+    set: SpanSet<K>,
+}
+
+// SAFETY: as for `RangeGuard`.
+unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Send
+    for ManyGuard<'_, K, SHARDS, SLOTS>
+{
+}
+// SAFETY: as for `RangeGuard`.
+unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Sync
+    for ManyGuard<'_, K, SHARDS, SLOTS>
+{
+}
+
+impl<K: Key, const SHARDS: usize, const SLOTS: usize> ManyGuard<'_, K, SHARDS, SLOTS> {
+    /// The ranges, in order.
+    pub fn spans(&self) -> &[Span<K>] {
+        self.set.spans()
+    }
+}
+
+impl<K: Key, const SHARDS: usize, const SLOTS: usize> Drop for ManyGuard<'_, K, SHARDS, SLOTS> {
+    fn drop(&mut self) {
+        // SAFETY: held by the guard, which is gone.
+        unsafe { self.lock.release(self.held) };
+    }
+}
+
+impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
+    /// Waits until nobody else has a key of any of the ranges.
+    ///
+    /// ```
+    /// use manx::range::{RangeLock, Span, SpanSet};
+    ///
+    /// let accounts: RangeLock<u32> = RangeLock::new();
+    /// let set = SpanSet::disjoint([Span::point(7), Span::point(3)])?;
+    /// let both = accounts.lock_many(set)?;
+    /// assert!(accounts.try_lock(3..4).is_err() && accounts.try_lock(7..8).is_err());
+    /// assert!(accounts.try_lock(4..7).is_ok());
+    /// # drop(both);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`RangeLock::lock`].
+    pub fn lock_many(&self, set: SpanSet<K>) -> Result<ManyGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        self.lock_many_as(set, Access::Exclusive, None)
+    }
+
+    /// As [`RangeLock::lock_many`], alone or together with others who share, until `deadline` if there is one.
+    ///
+    /// # Errors
+    /// As [`RangeLock::lock_as`].
+    pub fn lock_many_as(
+        &self,
+        set: SpanSet<K>,
+        access: Access,
+        deadline: Option<Deadline>,
+    ) -> Result<ManyGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        let held = self.lock_request(&whole(&set, access), Terms { deadline, upgrades: false })?;
+        Ok(ManyGuard { lock: self, held, set })
+    }
+
+    /// Takes all of the ranges, if that needs no waiting.
+    ///
+    /// # Errors
+    /// As [`RangeLock::try_lock`].
+    pub fn try_lock_many(
+        &self,
+        set: SpanSet<K>,
+        access: Access,
+    ) -> Result<ManyGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        let held = self.try_request(&whole(&set, access))?;
+        Ok(ManyGuard { lock: self, held, set })
+    }
+}
+
+fn whole<K>(set: &SpanSet<K>, access: Access) -> Request<'_, K> {
+    Request { spans: &set.0, access, holder: Holder::this_thread(), own: &[] }
+}

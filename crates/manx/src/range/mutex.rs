@@ -1,0 +1,229 @@
+//! A slice whose parts can be had separately: disjoint `&mut [T]` of one buffer, for as many threads as there are parts.
+//!
+//! Invariant: an element is used by who holds a range with its index, or shares one, and by nobody else, or by who has the
+//! whole value for itself.
+
+use super::error::{BadRange, LockError};
+use super::guard::RangeGuard;
+use super::lock::{Options, RangeLock};
+use super::raw::Access;
+use super::span::Span;
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ops::{Bound, Deref, DerefMut, RangeBounds};
+
+/// A slice that is lent out in parts.
+///
+/// ```
+/// use manx::range::RangeMutex;
+///
+/// let pixels = RangeMutex::new(vec![0_u8; 1000]);
+/// std::thread::scope(|scope| {
+///     for part in 0..10 {
+///         let pixels = &pixels;
+///         scope.spawn(move || pixels.lock(part * 100..(part + 1) * 100).unwrap().fill(part as u8));
+///     }
+/// });
+/// assert_eq!(pixels.lock_shared(299..301)?[..], [2, 3]);
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
+pub struct RangeMutex<T> {
+    elements: Box<[UnsafeCell<T>]>,
+    lock: RangeLock<usize>,
+}
+
+// SAFETY: by the Invariant, elements are used by one thread at a time, or shared by several.
+unsafe impl<T: Send + Sync> Sync for RangeMutex<T> {}
+
+/// A part of a [`RangeMutex`], lent to one.
+#[must_use = "elements are lent as long as the guard lives"]
+pub struct SliceGuard<'a, T> {
+    elements: *mut [T],
+    _held: Option<RangeGuard<'a, usize>>,
+}
+
+/// A part of a [`RangeMutex`], lent to several.
+#[must_use = "elements are lent as long as the guard lives"]
+pub struct SharedSliceGuard<'a, T> {
+    elements: *const [T],
+    _held: Option<RangeGuard<'a, usize>>,
+}
+
+// SAFETY: it is a `&mut [T]`, and a guard that can be sent.
+unsafe impl<T: Send> Send for SliceGuard<'_, T> {}
+// SAFETY: shared, it is a `&[T]`.
+unsafe impl<T: Sync> Sync for SliceGuard<'_, T> {}
+// SAFETY: it is a `&[T]`, and a guard that can be sent.
+unsafe impl<T: Sync> Send for SharedSliceGuard<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for SharedSliceGuard<'_, T> {}
+
+/// Parts of a slice that are looked after together; so many are usual.
+const PARTS: usize = 16;
+
+impl<T> RangeMutex<T> {
+    /// Lends out the elements of `elements`.
+    pub fn new(elements: impl Into<Box<[T]>>) -> RangeMutex<T> {
+        let elements = elements.into();
+        let block_log2 = (elements.len() / PARTS).max(1).ilog2();
+        RangeMutex::with(elements, Options::new().block_log2(block_log2))
+    }
+
+    /// The same, with a lock made as told. Blocks are of so many elements; best if somewhat larger than the usual part.
+    pub fn with(elements: impl Into<Box<[T]>>, options: Options) -> RangeMutex<T> {
+        let elements = Box::into_raw(elements.into()) as *mut [UnsafeCell<T>];
+        // SAFETY: a cell is laid out as what is in it, and the box was just given up.
+        let elements = unsafe { Box::from_raw(elements) };
+        RangeMutex { elements, lock: RangeLock::with(options) }
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.elements.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.elements.is_empty()
+    }
+
+    /// The lock, for its statistics and its dump.
+    pub fn lock_of_indices(&self) -> &RangeLock<usize> {
+        &self.lock
+    }
+
+    /// Waits until nobody else has an element of the range. A range without elements is lent at once.
+    ///
+    /// # Errors
+    /// [`BadRange::Outside`] and [`BadRange::Inverted`], and as [`RangeLock::lock`].
+    pub fn lock(&self, range: impl RangeBounds<usize>) -> Result<SliceGuard<'_, T>, LockError> {
+        self.exclusive(&range, |span| self.lock.lock_as(span, Access::Exclusive, None))
+    }
+
+    /// Takes the range if that needs no waiting.
+    ///
+    /// # Errors
+    /// [`LockError::WouldBlock`], and as [`RangeMutex::lock`].
+    pub fn try_lock(&self, range: impl RangeBounds<usize>) -> Result<SliceGuard<'_, T>, LockError> {
+        self.exclusive(&range, |span| self.lock.try_lock_as(span, Access::Exclusive))
+    }
+
+    /// Waits until nobody has an element of the range for itself.
+    ///
+    /// # Errors
+    /// As [`RangeMutex::lock`].
+    pub fn lock_shared(&self, range: impl RangeBounds<usize>) -> Result<SharedSliceGuard<'_, T>, LockError> {
+        self.shared(&range, |span| self.lock.lock_as(span, Access::Shared, None))
+    }
+
+    /// Takes the range together with others who share it, if that needs no waiting.
+    ///
+    /// # Errors
+    /// As [`RangeMutex::try_lock`].
+    pub fn try_lock_shared(&self, range: impl RangeBounds<usize>) -> Result<SharedSliceGuard<'_, T>, LockError> {
+        self.shared(&range, |span| self.lock.try_lock_as(span, Access::Shared))
+    }
+
+    /// All elements, of a slice that is nobody else's.
+    pub fn get_mut(&mut self) -> &mut [T] {
+        let all = self.part(0, self.len());
+        // SAFETY: the value is borrowed for this alone (the Invariant's second case).
+        unsafe { &mut *all }
+    }
+
+    /// The elements back.
+    pub fn into_inner(self) -> Box<[T]> {
+        let elements = Box::into_raw(self.elements) as *mut [T];
+        // SAFETY: a cell is laid out as what is in it, and the box was just given up.
+        unsafe { Box::from_raw(elements) }
+    }
+
+    fn exclusive<'a>(
+        &'a self,
+        range: &impl RangeBounds<usize>,
+        lock: impl FnOnce(Span<usize>) -> Result<RangeGuard<'a, usize>, LockError>,
+    ) -> Result<SliceGuard<'a, T>, LockError> {
+        let (start, end) = self.bounds(range)?;
+        let held = if start == end { None } else { Some(lock(Span::new(start, end)?)?) };
+        Ok(SliceGuard { elements: self.part(start, end), _held: held })
+    }
+
+    fn shared<'a>(
+        &'a self,
+        range: &impl RangeBounds<usize>,
+        lock: impl FnOnce(Span<usize>) -> Result<RangeGuard<'a, usize>, LockError>,
+    ) -> Result<SharedSliceGuard<'a, T>, LockError> {
+        let guard = self.exclusive(range, lock)?;
+        Ok(SharedSliceGuard { elements: guard.elements, _held: guard._held })
+    }
+
+    /// The first index and the one after the last.
+    fn bounds(&self, range: &impl RangeBounds<usize>) -> Result<(usize, usize), BadRange> {
+        let start = match range.start_bound() {
+            Bound::Included(start) => *start,
+            Bound::Excluded(before) => before.checked_add(1).ok_or(BadRange::Outside)?,
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(last) => last.checked_add(1).ok_or(BadRange::Outside)?,
+            Bound::Excluded(end) => *end,
+            Bound::Unbounded => self.len(),
+        };
+        if start > end {
+            Err(BadRange::Inverted)
+        } else if end > self.len() {
+            Err(BadRange::Outside)
+        } else {
+            Ok((start, end))
+        }
+    }
+
+    /// Some elements, by their address. `start` ≤ `end` ≤ the length.
+    fn part(&self, start: usize, end: usize) -> *mut [T] {
+        let cells = &self.elements[start..end];
+        std::ptr::slice_from_raw_parts_mut(UnsafeCell::raw_get(cells.as_ptr()), cells.len())
+    }
+}
+
+impl<T> Deref for SliceGuard<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: the Invariant: the range is held exclusively as long as the guard lives.
+        unsafe { &*self.elements }
+    }
+}
+
+impl<T> DerefMut for SliceGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above.
+        unsafe { &mut *self.elements }
+    }
+}
+
+impl<T> Deref for SharedSliceGuard<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: the Invariant: the range is shared as long as the guard lives.
+        unsafe { &*self.elements }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for SliceGuard<'_, T> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(to)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for SharedSliceGuard<'_, T> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(to)
+    }
+}
+
+impl<T> fmt::Debug for RangeMutex<T> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("RangeMutex").field("len", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,267 @@
+//! Owners: those who lock ranges one after the other and give them back when they are done, as transactions do.
+//!
+//! What an owner holds is in nobody's way but others'. So it may lock the same keys again, as often as it likes, and each of
+//! these counts; it may lock alone what it shares; and nothing that fails takes anything away from it. The ranges it holds
+//! are remembered in the owner, not in the lock.
+
+use super::error::{BadRange, LockError};
+use super::escalate::Escalation;
+use super::holder::Holder;
+use super::key::Key;
+use super::lock::{RangeLock, span};
+use super::raw::Access;
+use super::request::Request;
+use super::slot::Held;
+use super::span::Span;
+use super::table::How;
+use super::waiting::Terms;
+use platform::atomic::{AtomicU32, Ordering};
+use platform::futex::Deadline;
+use std::slice;
+
+platform::global! {
+    /// Owners so far.
+    static OWNERS: AtomicU32 = AtomicU32::new(0);
+}
+
+/// One who holds ranges of a lock, until it gives them back or is dropped.
+///
+/// ```
+/// use manx::range::RangeLock;
+///
+/// let table: RangeLock<u64> = RangeLock::new();
+/// let mut transaction = table.owner();
+/// transaction.lock_shared(0..100)?;
+/// transaction.lock(10..20)?; // shared by itself only
+/// let mut other = table.owner();
+/// assert!(other.try_lock_shared(15..16).is_err());
+/// transaction.unlock(10..20)?;
+/// assert!(other.try_lock_shared(15..16).is_ok());
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
+#[derive(Debug)]
+pub struct Owner<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 8> {
+    pub(super) lock: &'a RangeLock<K, SHARDS, SLOTS>,
+    holder: Holder,
+    /// What it holds, in the order of locking.
+    pub(super) held: Vec<Held<K>>,
+    escalation: Escalation,
+}
+
+// SAFETY: as for `RangeGuard`: what is held may be released anywhere.
+unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Send
+    for Owner<'_, K, SHARDS, SLOTS>
+{
+}
+// SAFETY: a shared owner shows what it holds, which nobody changes.
+unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Sync
+    for Owner<'_, K, SHARDS, SLOTS>
+{
+}
+
+impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
+    /// An owner that holds nothing yet.
+    pub fn owner(&self) -> Owner<'_, K, SHARDS, SLOTS> {
+        // Relaxed: a number, of which nothing depends but that others have others.
+        let number = OWNERS.fetch_add(1, Ordering::Relaxed);
+        Owner { lock: self, holder: Holder::owner(number), held: Vec::new(), escalation: Escalation::NEVER }
+    }
+}
+
+impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, SLOTS> {
+    /// The same owner, which holds few ranges: whenever it holds more than `limit`, those that are neighbours become one, with
+    /// all that lies between them, as far as nobody is in the way. See [`Owner::escalate`].
+    #[must_use]
+    pub fn escalating(mut self, limit: usize) -> Self {
+        self.escalation = Escalation::beyond(limit);
+        self
+    }
+
+    /// Who this is in a [`Dump`](super::Dump), and in a [`Deadlock`](super::Deadlock).
+    pub fn holder(&self) -> Holder {
+        self.holder
+    }
+
+    /// Waits until nobody else has a key of the range.
+    ///
+    /// # Errors
+    /// [`LockError::UpgradeDeadlock`] if the owner shares some of it, and so does another one who waits to have it alone; as
+    /// [`RangeLock::lock`] beside that. What was held is held.
+    pub fn lock<R>(&mut self, range: R) -> Result<(), LockError>
+    where
+        R: TryInto<Span<K>, Error: Into<BadRange>>,
+    {
+        self.lock_as(span(range)?, Access::Exclusive, None)
+    }
+
+    /// Waits until nobody else has a key of the range for itself.
+    ///
+    /// # Errors
+    /// As [`RangeLock::lock`].
+    pub fn lock_shared<R>(&mut self, range: R) -> Result<(), LockError>
+    where
+        R: TryInto<Span<K>, Error: Into<BadRange>>,
+    {
+        self.lock_as(span(range)?, Access::Shared, None)
+    }
+
+    /// Takes the range if that needs no waiting.
+    ///
+    /// # Errors
+    /// As [`RangeLock::try_lock`].
+    pub fn try_lock<R>(&mut self, range: R) -> Result<(), LockError>
+    where
+        R: TryInto<Span<K>, Error: Into<BadRange>>,
+    {
+        self.try_lock_as(span(range)?, Access::Exclusive)
+    }
+
+    /// Takes the range together with others who share it, if that needs no waiting.
+    ///
+    /// # Errors
+    /// As [`RangeLock::try_lock`].
+    pub fn try_lock_shared<R>(&mut self, range: R) -> Result<(), LockError>
+    where
+        R: TryInto<Span<K>, Error: Into<BadRange>>,
+    {
+        self.try_lock_as(span(range)?, Access::Shared)
+    }
+
+    /// As [`Owner::lock`] or [`Owner::lock_shared`], until `deadline` if there is one.
+    ///
+    /// # Errors
+    /// [`LockError::TimedOut`], and as these.
+    pub fn lock_as(
+        &mut self,
+        span: Span<K>,
+        access: Access,
+        deadline: Option<Deadline>,
+    ) -> Result<(), LockError> {
+        let upgrades = access == Access::Exclusive
+            && self.held().any(|(held, access)| access == Access::Shared && held.overlaps(&span));
+        let held = self.lock.lock_request(&self.request(&span, access), Terms { deadline, upgrades })?;
+        self.add(held);
+        Ok(())
+    }
+
+    /// As [`Owner::try_lock`] or [`Owner::try_lock_shared`].
+    ///
+    /// # Errors
+    /// As these.
+    pub fn try_lock_as(&mut self, span: Span<K>, access: Access) -> Result<(), LockError> {
+        let held = self.lock.try_request(&self.request(&span, access))?;
+        self.add(held);
+        Ok(())
+    }
+
+    fn request<'r>(&'r self, span: &'r Span<K>, access: Access) -> Request<'r, K> {
+        Request { spans: slice::from_ref(span), access, holder: self.holder, own: &self.held }
+    }
+
+    fn add(&mut self, held: Held<K>) {
+        self.held.push(held);
+        if self.escalation.is_due(self.held.len()) {
+            self.escalate();
+            self.escalation.was_done(self.held.len());
+        }
+    }
+
+    /// Takes what nothing but the owner's own ranges can be in the way of, if anything, without regard to those who wait.
+    pub(super) fn take_within(&self, span: &Span<K>, access: Access) -> Result<Held<K>, LockError> {
+        match self.lock.table.take(&self.request(span, access), How { closed: true, ..How::default() }) {
+            Ok(held) => Ok(held),
+            Err(super::table::Refused::Full) => Err(self.lock.too_many()),
+            Err(_) => Err(LockError::WouldBlock),
+        }
+    }
+
+    /// Undoes the last lock of exactly this range.
+    ///
+    /// # Errors
+    /// [`LockError::NotHeld`], and [`LockError::BadRange`].
+    pub fn unlock<R>(&mut self, range: R) -> Result<(), LockError>
+    where
+        R: TryInto<Span<K>, Error: Into<BadRange>>,
+    {
+        let span = span(range)?;
+        // SAFETY: what the owner remembers it holds, here and below.
+        let found = self.held.iter().rposition(|held| *unsafe { held.span() } == span);
+        let held = self.held.remove(found.ok_or(LockError::NotHeld)?);
+        // SAFETY: it is not remembered any more.
+        unsafe { self.lock.release(held) };
+        Ok(())
+    }
+
+    /// Gives back all that is held of the range, by however many locks, and keeps what lies outside of it.
+    ///
+    /// ```
+    /// use manx::range::RangeLock;
+    ///
+    /// let file: RangeLock<u64> = RangeLock::new();
+    /// let mut owner = file.owner();
+    /// owner.lock(0..100)?;
+    /// owner.release(40..60)?;
+    /// let held: Vec<String> = owner.held().map(|(span, _)| span.to_string()).collect();
+    /// assert_eq!(held, ["0..40", "60..100"]);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LockError::NotHeld`] if nothing of it is held; [`LockError::TooMany`] if the lock has no room for the parts that are
+    /// kept: what had not been given back until then is still held.
+    pub fn release<R>(&mut self, range: R) -> Result<(), LockError>
+    where
+        R: TryInto<Span<K>, Error: Into<BadRange>>,
+    {
+        let span = span(range)?;
+        let mut any = false;
+        for index in (0..self.held.len()).rev() {
+            let held = self.held[index];
+            // SAFETY: it is held, until it is released below.
+            let (whole, access) = unsafe { (held.span(), held.access()) };
+            if !whole.overlaps(&span) {
+                continue;
+            }
+            any = true;
+            let (low, high) = whole.clone().without(&span);
+            let mut kept = Vec::new();
+            for part in [low, high].into_iter().flatten() {
+                match self.take_within(&part, access) {
+                    Ok(part) => kept.push(part),
+                    Err(error) => {
+                        for part in kept {
+                            // SAFETY: just taken, and remembered by nobody.
+                            unsafe { self.lock.release(part) };
+                        }
+                        return Err(error);
+                    }
+                }
+            }
+            self.held.splice(index..=index, kept);
+            // SAFETY: it is not remembered any more.
+            unsafe { self.lock.release(held) };
+        }
+        if any { Ok(()) } else { Err(LockError::NotHeld) }
+    }
+
+    /// Gives back everything.
+    pub fn release_all(&mut self) {
+        // The last first, so that who waits for several meets them in the order of locking.
+        while let Some(held) = self.held.pop() {
+            // SAFETY: it is not remembered any more.
+            unsafe { self.lock.release(held) };
+        }
+    }
+
+    /// What is held, in the order of locking.
+    pub fn held(&self) -> impl Iterator<Item = (&Span<K>, Access)> {
+        // SAFETY: what the owner remembers it holds.
+        self.held.iter().map(|held| unsafe { (held.span(), held.access()) })
+    }
+}
+
+impl<K: Key, const SHARDS: usize, const SLOTS: usize> Drop for Owner<'_, K, SHARDS, SLOTS> {
+    fn drop(&mut self) {
+        self.release_all();
+    }
+}
