@@ -14,7 +14,9 @@ use super::slot::{self, Held};
 use super::span::Span;
 use super::table::{How, Refused};
 use super::waiting::Terms;
+use platform::futex::Deadline;
 use std::fmt;
+use std::mem;
 use std::slice;
 
 /// A range that is held; dropping it gives it back. It may be sent to other threads.
@@ -170,14 +172,53 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
     /// [`LockError::UpgradeDeadlock`] if somebody else who shares it waits for the same; the others of
     /// [`RangeLock::lock`]. The guard is in the error.
     pub fn upgrade(self) -> Result<Self, Unchanged<Self>> {
+        self.upgrade_as(None)
+    }
+
+    /// As [`RangeGuard::upgrade`], until `deadline` if there is one.
+    ///
+    /// # Errors
+    /// [`LockError::TimedOut`], and as [`RangeGuard::upgrade`]. The guard is in the error.
+    pub fn upgrade_as(self, deadline: Option<Deadline>) -> Result<Self, Unchanged<Self>> {
         let own = [self.held];
         let spans = slice::from_ref(self.span());
         let request = Request { spans, access: Access::Exclusive, holder: self.holder(), own: &own };
-        match self.lock.lock_request(&request, Terms { deadline: None, upgrades: true }) {
+        match self.lock.lock_request(&request, Terms { deadline, upgrades: true }) {
             // SAFETY: just acquired.
             Ok(held) => Ok(unsafe { RangeGuard::new(self.lock, held) }),
             Err(error) => Err(Unchanged { guard: self, error }),
         }
+    }
+
+    /// The guard as a pointer, for those who cannot keep a guard, such as programs in C. The range is held until
+    /// [`RangeGuard::from_raw`] makes it a guard again. It is not null, and nothing may be read through it.
+    ///
+    /// ```
+    /// use manx::range::{RangeGuard, RangeLock};
+    ///
+    /// let lock: RangeLock<u64> = RangeLock::new();
+    /// let raw = lock.lock(0..10)?.into_raw();
+    /// assert!(lock.try_lock(9..10).is_err());
+    /// // SAFETY: the lock's own guard was made into this pointer, once.
+    /// drop(unsafe { RangeGuard::from_raw(&lock, raw) });
+    /// assert!(lock.try_lock(9..10).is_ok());
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    #[inline]
+    pub fn into_raw(self) -> *const () {
+        let raw = self.held.0.cast();
+        mem::forget(self);
+        raw
+    }
+
+    /// The guard that was made into a pointer.
+    ///
+    /// # Safety
+    /// `raw` is what [`RangeGuard::into_raw`] of a guard of this lock returned, and since then nobody made a guard of it.
+    #[inline]
+    pub unsafe fn from_raw(lock: &'a RangeLock<K, SHARDS, SLOTS>, raw: *const ()) -> Self {
+        // SAFETY: the caller's promise: the range is held, and it is the one guard of it.
+        unsafe { RangeGuard::new(lock, Held(raw.cast())) }
     }
 }
 
