@@ -235,6 +235,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     }
 
     #[cold]
+    #[inline(never)]
     fn acquire_slow(
         &self,
         span: &Span<K>,

@@ -210,19 +210,15 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
         self.head.inner.with_mut(|inner| unsafe { &mut *inner })
     }
 
-    /// The slots of the lock itself that are taken, each with its state, until one of them breaks.
-    ///
-    /// # Safety
-    /// The caller holds the word.
+    /// Shows the slots of the lock itself that are taken, each with its state, until one of them breaks; returns the bits of those
+    /// that may be taken, which are fewer than it was told if some were freed.
     #[inline(always)]
-    unsafe fn each_inline<B>(
+    fn each_inline<B>(
         &self,
+        used: u64,
         mut visit: impl FnMut(&Slot<K>, u64) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
-        // SAFETY: the caller's promise.
-        let mut left = unsafe { self.inner() }.used;
-        let mut used = left;
-        let mut ended = ControlFlow::Continue(());
+    ) -> (u64, ControlFlow<B>) {
+        let (mut left, mut used) = (used, used);
         while left != 0 {
             let bit = left & left.wrapping_neg();
             left ^= bit;
@@ -232,14 +228,12 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
                 used ^= bit;
                 continue;
             }
-            ended = visit(slot, state);
+            let ended = visit(slot, state);
             if ended.is_break() {
-                break;
+                return (used, ended);
             }
         }
-        // SAFETY: the caller's promise. Invariant 2: what is free can be taken by the word only.
-        unsafe { self.inner() }.used = used;
-        ended
+        (used, ControlFlow::Continue(()))
     }
 
     /// All slots that are taken, each with its state, until one of them breaks.
@@ -251,10 +245,12 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
         mut visit: impl FnMut(&Slot<K>, u64) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         // SAFETY: the caller's promise.
-        unsafe {
-            self.each_inline(&mut visit)?;
-            each_of(&self.inner().spill, visit)
-        }
+        let inner = unsafe { self.inner() };
+        let (used, ended) = self.each_inline(inner.used, &mut visit);
+        // Invariant 2: what is free can be taken by the word only.
+        inner.used = used;
+        ended?;
+        each_of(&inner.spill, visit)
     }
 
     /// A free slot of the lock itself, after [`Shard::each`] has looked: it has its bit from now on.
@@ -342,14 +338,13 @@ impl<K: Key, const SLOTS: usize> Shard<K, SLOTS> {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         };
-        // SAFETY: as above.
-        if unsafe { self.each_inline(blocked) }.is_break() {
+        let (used, ended) = self.each_inline(inner.used, blocked);
+        if ended.is_break() {
             return None;
         }
-        // SAFETY: as above.
-        let slot = unsafe { self.vacant_inline() }?;
-        // SAFETY: as above.
-        unsafe { self.inner() }.acquired += 1;
+        let slot = self.slots.get(used.trailing_ones() as usize)?;
+        inner.used = used | 1 << used.trailing_ones();
+        inner.acquired += 1;
         Some(slot)
     }
 }

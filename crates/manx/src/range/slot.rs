@@ -156,22 +156,11 @@ impl<K> Slot<K> {
         }
     }
 
-    /// Frees the slot if nobody waits for it.
-    ///
-    /// # Safety
-    /// The caller holds the slot, and no more if the answer is true.
-    #[inline(always)]
-    pub(super) unsafe fn try_free(&self) -> bool {
-        // Relaxed: only `AWAITED` can have been added since.
-        let seen = self.state.load(Ordering::Relaxed);
-        seen & AWAITED == 0
-            && self.state.compare_exchange(seen, FREE, Ordering::Release, Ordering::Relaxed).is_ok()
-    }
-
     /// Frees the slot; returns whether somebody waits for it.
     ///
     /// # Safety
     /// The caller holds the slot, and does not afterwards.
+    #[inline(always)]
     pub(super) unsafe fn free(&self) -> bool {
         self.state.swap(FREE, Ordering::Release) & AWAITED != 0
     }

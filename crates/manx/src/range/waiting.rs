@@ -39,7 +39,6 @@ use super::lock::RangeLock;
 use super::request::Request;
 use super::room::{HANDED, Inside, LOOK, Node, WAITING, Wakes};
 use super::slot::Held;
-use super::span::Span;
 use super::table::{How, Refused, is_free};
 use crate::lock::bounded::EPOCH_WINDOW_NS_MIN;
 use crate::lock::slice::{Thread, maybe_yield_crowded};
@@ -49,7 +48,6 @@ use platform::atomic::Ordering;
 use platform::futex::{self, Clock, Deadline};
 use platform::{clock, cpu};
 use std::pin::pin;
-use std::slice;
 
 /// How long a waiter may be overtaken unless its lock or its epoch says otherwise. Shorter than a mutex's: of those who come
 /// later only some are in the way, so that less is lost by waiting for the one.
@@ -74,34 +72,16 @@ pub(super) struct Terms {
     pub(super) upgrades: bool,
 }
 
-/// Ranges that were given back and that somebody waits for.
-enum Released<K> {
-    None,
-    One(Span<K>),
-    Many(Vec<Span<K>>),
+/// Keys that became free, or that somebody waits for no more: from the one position to the other, both included.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Stretch {
+    first: u64,
+    last: u64,
 }
 
-impl<K: Key> Released<K> {
-    fn add(&mut self, span: &Span<K>) {
-        if self.as_slice().contains(span) {
-            return;
-        }
-        *self = match std::mem::replace(self, Released::None) {
-            Released::None => Released::One(span.clone()),
-            Released::One(first) => Released::Many(vec![first, span.clone()]),
-            Released::Many(mut spans) => {
-                spans.push(span.clone());
-                Released::Many(spans)
-            }
-        };
-    }
-
-    fn as_slice(&self) -> &[Span<K>] {
-        match self {
-            Released::None => &[],
-            Released::One(span) => slice::from_ref(span),
-            Released::Many(spans) => spans,
-        }
+impl Stretch {
+    fn meets<K: Key>(self, request: &Request<'_, K>) -> bool {
+        request.wants().any(|want| want.first <= self.last && self.first <= want.last)
     }
 }
 
@@ -278,7 +258,9 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     fn give_up<'s>(&'s self, mut room: Inside<'s, K>, node: &Node<K>) {
         self.leave(&mut room, node);
         room.counters.given_up += 1;
-        self.settle(room, node.request().spans);
+        let freed: Vec<Stretch> =
+            node.request().wants().map(|want| Stretch { first: want.first, last: want.last }).collect();
+        self.settle(room, &freed);
     }
 
     /// Nobody may overtake the waiter from now on (Invariant 4).
@@ -390,11 +372,14 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// The caller holds them, and does not use them any more.
     #[inline(always)]
     pub(super) unsafe fn release(&self, held: Held<K>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise: it holds the slot until `free`.
         unsafe {
             let slot = &*held.0;
-            if !slot.entry().next.is_null() || !slot.try_free() {
-                self.release_slow(held);
+            let entry = slot.entry();
+            let (freed, next) = (Stretch { first: entry.first, last: entry.last }, entry.next);
+            let awaited = slot.free();
+            if awaited || !next.is_null() {
+                self.release_slow(awaited.then_some(freed), Held(next));
             }
         }
         if self.table.is_crowded() {
@@ -402,26 +387,32 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         }
     }
 
+    /// Gives back the rest of a range, whose first slot is free already, and tells those who wait for any of it.
+    ///
+    /// # Safety
+    /// As [`RangeLock::release`].
     #[cold]
-    unsafe fn release_slow(&self, held: Held<K>) {
-        let mut released = Released::None;
-        // SAFETY: the caller's promise to `release`; each slot is freed once, after its last use.
+    #[inline(never)]
+    unsafe fn release_slow(&self, awaited: Option<Stretch>, rest: Held<K>) {
+        let mut freed = Vec::from_iter(awaited);
+        // SAFETY: the caller's promise; each slot is freed once, after its last use.
         unsafe {
-            for slot in held.slots() {
-                let slot = &*slot;
-                if !slot.try_free() {
-                    released.add(&slot.entry().span);
-                    slot.free();
+            for slot in rest.slots() {
+                let entry = (*slot).entry();
+                let stretch = Stretch { first: entry.first, last: entry.last };
+                // The slots of one range say the same.
+                if (*slot).free() && !freed.contains(&stretch) {
+                    freed.push(stretch);
                 }
             }
         }
-        if !matches!(released, Released::None) {
-            self.settle(self.room.lock(), released.as_slice());
+        if !freed.is_empty() {
+            self.settle(self.room.lock(), &freed);
         }
     }
 
     /// Some ranges became free, or nobody waits for them any more: tells those who may go on (Invariant 3).
-    fn settle<'s>(&'s self, mut room: Inside<'s, K>, spans: &[Span<K>]) {
+    fn settle<'s>(&'s self, mut room: Inside<'s, K>, freed: &[Stretch]) {
         let mut wakes = Wakes::new();
         let mut now_ns = 0;
         loop {
@@ -431,7 +422,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
                 }
                 // Relaxed: words change under the mutex.
                 if node.word.load(Ordering::Relaxed) != WAITING
-                    || !node.request().overlaps(spans)
+                    || !freed.iter().any(|stretch| stretch.meets(&node.request()))
                     || self.is_behind(&room, node)
                 {
                     continue;

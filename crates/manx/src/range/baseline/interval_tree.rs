@@ -8,7 +8,8 @@
 //!
 //! So among those that conflict the order is that of arrival, nobody looks in vain, and nobody starves. But a
 //! request also waits for those that wait: while `[1, 3]` is held and `[2, 7]` waits, `[5, 6]` waits too, although all
-//! its keys are free. And all of them pass through one spin lock, which is held for as long as a search takes.
+//! its keys are free. For the same reason who holds `[1, 3]` must not ask for `[5, 6]` then: it waits for one who waits for
+//! itself. And all of them pass through one spin lock, which is held for as long as a search takes.
 //!
 //! | word of a sleeper | meaning | changed by |
 //! | --- | --- | --- |

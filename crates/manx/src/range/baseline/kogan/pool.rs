@@ -94,10 +94,11 @@ impl Pool {
     /// Lets nodes pass on for which nobody has to be waited any more.
     #[cold]
     fn age(&mut self) {
-        // SAFETY: records are never given back.
-        self.odd.retain(|(record, counter)| {
+        let is_odd_still = |(record, counter): &(NonNull<Record>, u64)| {
+            // SAFETY: records are never given back.
             unsafe { record.as_ref() }.counter.load(Ordering::Acquire) == *counter
-        });
+        };
+        self.odd.retain(is_odd_still);
         if !self.odd.is_empty() {
             return;
         }
