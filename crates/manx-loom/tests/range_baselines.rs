@@ -1,9 +1,10 @@
-//! The range locks that the default one is compared with, under loom: every order of steps that the memory model allows.
+//! The range locks that the default one is compared with, under loom: every order of steps that the memory model
+//! allows.
 //!
-//! Each key has a cell that loom watches: two holders at once, one that does not see what the holder before it wrote, and a
-//! node of a list that is written again while somebody still looks at it are reported; so is a range that its waiters never get.
-//! Waits yield here, so a thread that waits lets others go first. (Song's list is under a spin lock and nothing else, and
-//! whoever waits asks for it again and again: of that loom sees no end.)
+//! Each key has a cell that loom watches: two holders at once, one that does not see what the holder before it wrote,
+//! and a node of a list that is written again while somebody still looks at it are reported; so is a range that its
+//! waiters never get. Waits yield here, so a thread that waits lets others go first. (Song's list is under a spin
+//! lock and nothing else, and whoever waits asks for it again and again: of that loom sees no end.)
 
 use Access::{Exclusive, Shared};
 use loom::sync::Arc;
@@ -124,8 +125,8 @@ fn two_hold_several<L: RawRangeLock + 'static>(preemptions: usize) {
     });
 }
 
-/// Three threads: one has what overlaps both others'. (Two that wait for each other's keys could take turns for ever, as
-/// loom sees it, and never let the third one run.)
+/// Three threads: one has what overlaps both others'. (Two that wait for each other's keys could take turns for ever,
+/// as loom sees it, and never let the third one run.)
 fn three_overlap<L: RawRangeLock + 'static>(preemptions: usize) {
     check(preemptions, || {
         let guarded = Guarded::<L>::new();
@@ -153,8 +154,8 @@ fn one_tries<L: RawRangeLock + 'static>(preemptions: usize) {
     });
 }
 
-/// One shares early keys, one wants later ones of them alone, with a range in between that the first one shares: where who
-/// shares is linked is not where the other one looks.
+/// One shares early keys, one wants later ones of them alone, with a range in between that the first one shares:
+/// where who shares is linked is not where the other one looks.
 fn one_shares_beside_another<L: RawRangeLock + 'static>(preemptions: usize) {
     check(preemptions, || {
         let guarded = Guarded::<L>::new();

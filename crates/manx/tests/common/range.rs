@@ -10,8 +10,8 @@
 //! ```
 //!
 //! [`Exact`](Grain::Exact): a `try_lock` by the only thread succeeds exactly if no conflicting range is held.
-//! [`Coarse`](Grain::Coarse): neighbours in the same block may exclude each other where the space is large; for a space of
-//! [`KEYS`] keys it is as good as exact.
+//! [`Coarse`](Grain::Coarse): neighbours in the same block may exclude each other where the space is large; for a
+//! space of [`KEYS`] keys it is as good as exact.
 
 use manx::range::{Access, RawRangeLock, Span};
 use platform::cell::UnsafeCell;
@@ -119,8 +119,8 @@ struct Guarded<L> {
     keys: Vec<Key>,
 }
 
-// SAFETY: that a key is used by one thread at a time, or read by several, is what the test is about; it has plain numbers only,
-// so that a lock that fails makes them wrong and nothing else.
+// SAFETY: that a key is used by one thread at a time, or read by several, is what the test is about; it has plain
+// numbers only, so that a lock that fails makes them wrong and nothing else.
 unsafe impl<L: RawRangeLock> Sync for Guarded<L> {}
 
 impl<L: RawRangeLock> Guarded<L> {

@@ -1,20 +1,21 @@
 //! One bit for each block of the space.
 //!
-//! How LeanStore keeps the parts of its shared aliasing area apart: an area of virtual memory into which
-//! threads map the scattered pages of a large object, so that it looks contiguous (Nguyen and Leis, "Why files if you
-//! have a DBMS", ICDE 2024). A range takes the bits of all blocks that it touches, a word of 64 at a time in ascending
+//! How LeanStore keeps the parts of its shared aliasing area apart: an area of virtual memory into which threads map
+//! the scattered pages of a large object, so that it looks contiguous (Nguyen and Leis, "Why files if you have a
+//! DBMS", ICDE 2024). A range takes the bits of all blocks that it touches, a word of 64 at a time in ascending
 //! order, and undoes what it has done when it meets one that is taken. A block is the least that can be locked,
 //! nobody shares, and nobody waits in line.
 //!
-//! Who fails does not hinder others for long: of those who collide while they take words, the one that is furthest has only holders
-//! ahead of it, so one of them succeeds unless a holder is in the way.
+//! Who fails does not hinder others for long: of those who collide while they take words, the one that is furthest
+//! has only holders ahead of it, so one of them succeeds unless a holder is in the way.
 //!
-//! Neighbours in one block exclude each other. So a thread that holds a range and asks for another one in the same block
-//! waits for itself; who holds several at once chooses a width that no two of them share ([`Bitmap::of_width`]).
+//! Neighbours in one block exclude each other. So a thread that holds a range and asks for another one in the same
+//! block waits for itself; who holds several at once chooses a width that no two of them share
+//! ([`Bitmap::of_width`]).
 //!
 //! # Deviations
-//! - LeanStore looks for *some* free blocks and tries elsewhere after a conflict. Here callers say which, so `lock` tries again after a
-//!   while: it spins for a moment, then yields, then sleeps ([`Adaptive`]).
+//! - LeanStore looks for *some* free blocks and tries elsewhere after a conflict. Here callers say which, so `lock`
+//!   tries again after a while: it spins for a moment, then yields, then sleeps ([`Adaptive`]).
 //! - The last block reaches to the end of the key space, so that ranges without end are exclusive too.
 //! - Widths are powers of two.
 //!
@@ -24,8 +25,8 @@
 //!
 //! # Memory orderings
 //! Setting bits acquires, clearing them to unlock releases. Every change is a read-modify-write, so each continues
-//! the releases before it: who sets a bit sees what the last holder of this bit wrote, whoever changed others of the word since. An undo
-//! has written nothing that others should see.
+//! the releases before it: who sets a bit sees what the last holder of this bit wrote, whoever changed others of the
+//! word since. An undo has written nothing that others should see.
 
 use super::blocks::Blocks;
 use crate::range::{Access, RawRangeLock, Span};
@@ -64,8 +65,8 @@ impl BitmapHeld {
 }
 
 impl Bitmap {
-    /// A lock for keys below `space`, whose blocks have `width` keys, rounded up to a power of two. The last one has all
-    /// keys from there on. One bit for each, in words of 64.
+    /// A lock for keys below `space`, whose blocks have `width` keys, rounded up to a power of two. The last one has
+    /// all keys from there on. One bit for each, in words of 64.
     pub fn of_width(space: u64, width: u64) -> Bitmap {
         Bitmap::of(Blocks::of_width(space, width))
     }

@@ -1,7 +1,7 @@
 //! The key space cut into blocks of equal width, for locks that keep a bit or a word for each.
 //!
-//! Widths are powers of two, so that finding a key's block is a shift. The last block has all keys from there on, so that
-//! every key has a block and ranges without end have a last one.
+//! Widths are powers of two, so that finding a key's block is a shift. The last block has all keys from there on, so
+//! that every key has a block and ranges without end have a last one.
 //!
 //! Invariant 1: each key belongs to exactly one block, and no key's block is before a lower key's.
 

@@ -1,15 +1,15 @@
 //! An interval tree of held and wanted ranges under one spin lock, in which each counts those that it waits for.
 //!
 //! The range lock that Kara proposed for the Linux kernel ("lib: Implement range locks", 2013), and that Bueso made
-//! one for readers and writers ("locking: Introduce range reader/writer lock", 2017). Whoever wants a range counts the ranges in
-//! the tree that conflict with it, held or waited for, and puts its own in. It has the range when the count is 0;
-//! otherwise it sleeps. A release takes its range out and one off the count of each that conflicts with it, and wakes those
-//! that have nobody left to wait for.
+//! one for readers and writers ("locking: Introduce range reader/writer lock", 2017). Whoever wants a range counts
+//! the ranges in the tree that conflict with it, held or waited for, and puts its own in. It has the range when the
+//! count is 0; otherwise it sleeps. A release takes its range out and one off the count of each that conflicts with
+//! it, and wakes those that have nobody left to wait for.
 //!
-//! So among those that conflict the order is that of arrival, nobody looks in vain, and nobody starves. But a
-//! request also waits for those that wait: while `[1, 3]` is held and `[2, 7]` waits, `[5, 6]` waits too, although all
-//! its keys are free. For the same reason who holds `[1, 3]` must not ask for `[5, 6]` then: it waits for one who waits for
-//! itself. And all of them pass through one spin lock, which is held for as long as a search takes.
+//! So among those that conflict the order is that of arrival, nobody looks in vain, and nobody starves. But a request
+//! also waits for those that wait: while `[1, 3]` is held and `[2, 7]` waits, `[5, 6]` waits too, although all its
+//! keys are free. For the same reason who holds `[1, 3]` must not ask for `[5, 6]` then: it waits for one who waits
+//! for itself. And all of them pass through one spin lock, which is held for as long as a search takes.
 //!
 //! | word of a sleeper | meaning | changed by |
 //! | --- | --- | --- |
@@ -28,12 +28,12 @@
 //! 1. `blockers` of a range in the tree is the number of ranges there that came before it and conflict with it. It
 //!    is held exactly if that is 0.
 //! 2. All that is in the tree and conflicts with a held range came after it; so a release takes one off each of them.
-//! 3. A sleeper lives until it is told, and is told once: by the release that made its range's count 0. From then on its
-//!    address is a name, and at worst a thread that sleeps elsewhere at the same address looks again.
+//! 3. A sleeper lives until it is told, and is told once: by the release that made its range's count 0. From then on
+//!    its address is a name, and at worst a thread that sleeps elsewhere at the same address looks again.
 //!
 //! # Memory orderings
-//! The spin lock's, for those that need not wait. A sleeper is told with release and acquires: it sees what the last one that it
-//! waited for wrote, and through the spin lock what the others did.
+//! The spin lock's, for those that need not wait. A sleeper is told with release and acquires: it sees what the last
+//! one that it waited for wrote, and through the spin lock what the others did.
 
 mod tree;
 

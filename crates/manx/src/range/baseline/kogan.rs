@@ -1,23 +1,23 @@
 //! A linked list of ranges that is its own lock.
 //!
 //! The range locks of Kogan, Dice and Issa ("Scalable range locks for scalable address spaces and beyond", EuroSys
-//! 2020): [`Kogan`], exclusive (section 4.1), and [`KoganRw`], for those who share as well (section 4.2). No lock stands before
-//! the list; who takes a range links a node into it by one compare-and-swap, who releases one marks its
-//! node. See [`list`] for the algorithm and the invariants, [`pool`] for what becomes of released nodes.
+//! 2020): [`Kogan`], exclusive, and [`KoganRw`], for those who share as well. No lock stands before the list; who takes
+//! a range links a node into it by one compare-and-swap, who releases one marks its node. See [`list`] for the algorithm and the invariants, [`pool`] for what becomes of released nodes.
 //!
-//! One thread alone needs two compare-and-swaps for a range. With many ranges held it walks past half of them, and all begin at the same
-//! head.
+//! One thread alone needs two compare-and-swaps for a range. With many ranges held it walks past half of them, and
+//! all begin at the same head.
 //!
 //! # Deviations
 //! - The mark is set by an exchange that keeps where the link leads. A load followed by a store, as the lock is found
 //!   adapted elsewhere, loses what is linked in between: then two hold the same keys.
-//! - The authors wait on their way, at the node that conflicts, for as long as it takes, and nothing that was unlinked meanwhile can be
-//!   used again. Here a waiter looks at that node for a moment ([`LOOKS`]); then it leaves the list, yields, sleeps if that is not
-//!   enough ([`Adaptive`]), and sets out anew. Who shares and waits for one that is behind it stays linked, and only its walk ends.
+//! - The authors wait on their way, at the node that conflicts, for as long as it takes, and nothing that was
+//!   unlinked meanwhile can be used again. Here a waiter looks at that node for a moment ([`LOOKS`]); then it leaves
+//!   the list, yields, sleeps if that is not enough ([`Adaptive`]), and sets out anew. Who shares and waits for one
+//!   that is behind it stays linked, and only its walk ends.
 //! - An empty pool takes nodes from the heap instead of waiting for others ([`pool`]).
 //! - Whoever links into a list that has become empty does so in the short form, not only who finds it empty at first.
-//! - No fairness by a lock around the list (section 4.3): who wants much, or wants to be alone among those who share, may
-//!   wait for as long as others come.
+//! - The authors' optional lock around the list, for fairness, is left out: who wants much, or wants to be alone among
+//!   those who share, may wait for as long as others come.
 //!
 //! # Memory orderings
 //! The list's.
@@ -33,7 +33,8 @@ use node::{Node, Wanted};
 use pool::Walk;
 use std::ptr::NonNull;
 
-/// How often a waiter looks at the node in its way before it leaves the list. Not once while the process is short of CPUs.
+/// How often a waiter looks at the node in its way before it leaves the list. Not once while the process is short of
+/// CPUs.
 const LOOKS: u32 = 100;
 
 /// The linked-list range lock; exclusive only. See the module's text.

@@ -15,15 +15,15 @@
 //! Hence the search for a conflict is one look-up for whoever wants to be alone: of all pieces that begin before its
 //! end, the last one ends highest. Who shares looks at the pieces that it overlaps.
 //!
-//! Waiting is a plain condition variable. A release that finds somebody waiting wakes all of them, since nobody knows whom it
-//! concerns; each looks again. So nobody sleeps through the release that it waits for, but nobody's turn ever
+//! Waiting is a plain condition variable. A release that finds somebody waiting wakes all of them, since nobody knows
+//! whom it concerns; each looks again. So nobody sleeps through the release that it waits for, but nobody's turn ever
 //! comes either: who wants much may wait for as long as others want little.
 //!
 //! Invariants, under the mutex:
 //! 1. Pieces have no key in common. A key is in a piece exactly if somebody holds it.
 //! 2. A piece is [`ALONE`], and then it is one exclusive range, or its number is of those who share each of its keys.
-//! 3. A piece of those who share begins or ends within another's reach only where a held range begins or ends. So there
-//!    are at most twice as many pieces as held ranges.
+//! 3. A piece of those who share begins or ends within another's reach only where a held range begins or ends. So
+//!    there are at most twice as many pieces as held ranges.
 //! 4. Who sleeps is counted in `waiting`, and looked in vain after the last release that did not wake it.
 //!
 //! # Memory orderings
@@ -90,7 +90,8 @@ impl Map {
     }
 }
 
-// SAFETY: ranges are taken and given back under the mutex, and by Invariants 1 and 2 only if no conflicting one is held.
+// SAFETY: ranges are taken and given back under the mutex, and by Invariants 1 and 2 only if no conflicting one is
+// held.
 unsafe impl RawRangeLock for Map {
     type Held = MapHeld;
     const NAME: &'static str = "map";

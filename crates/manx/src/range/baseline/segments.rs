@@ -1,11 +1,11 @@
 //! Reader-writer words, one for each segment of the space.
 //!
-//! The second range lock of Kim, Kim, Kang, Lee, Park and Kim ("pNOVA: optimizing shared file I/O operations of NVM file
-//! system on manycore servers", APSys 2019), which let many threads write one file. The space is cut into segments
-//! of equal width, each with a word of 32 bits. A range takes all the segments that it touches, in ascending order, so
-//! nobody waits in a circle for words; it gives them back in any order. There is no structure to search and
-//! nothing to allocate. What that costs: wide ranges take many words, and neighbours in one segment exclude each other although
-//! their ranges do not.
+//! The second range lock of Kim, Kim, Kang, Lee, Park and Kim ("pNOVA: optimizing shared file I/O operations of NVM
+//! file system on manycore servers", APSys 2019), which let many threads write one file. The space is cut into
+//! segments of equal width, each with a word of 32 bits. A range takes all the segments that it touches, in ascending
+//! order, so nobody waits in a circle for words; it gives them back in any order. There is no structure to search and
+//! nothing to allocate. What that costs: wide ranges take many words, and neighbours in one segment exclude each
+//! other although their ranges do not.
 //!
 //! | word | meaning |
 //! | --- | --- |
@@ -13,8 +13,8 @@
 //! | [`WRITER`] | one holds it alone |
 //! | n, without that bit | n share it |
 //!
-//! Because of the neighbours, a thread that holds a range and asks for another in the same segment waits for itself. Who holds
-//! several at once chooses a width that no two of them share ([`Segments::of_width`]).
+//! Because of the neighbours, a thread that holds a range and asks for another in the same segment waits for itself.
+//! Who holds several at once chooses a width that no two of them share ([`Segments::of_width`]).
 //!
 //! # Deviations
 //! - The authors spin. Here a wait spins for a moment, then yields, then sleeps ([`Adaptive`]).
@@ -55,8 +55,8 @@ pub struct SegmentsHeld {
 }
 
 impl Segments {
-    /// A lock for keys below `space`, whose segments have `width` keys, rounded up to a power of two. The last one has all
-    /// keys from there on. One word of 32 bits for each.
+    /// A lock for keys below `space`, whose segments have `width` keys, rounded up to a power of two. The last one
+    /// has all keys from there on. One word of 32 bits for each.
     ///
     /// # Panics
     /// There would be more segments than a `u32` counts.

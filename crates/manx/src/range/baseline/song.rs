@@ -1,10 +1,10 @@
 //! A skip list of held ranges under one spin lock.
 //!
-//! The range lock of Song, Shi, Liu, Yang and Chen ("Parallelizing live migration of virtual machines", VEE 2013), which
-//! keeps migration threads and the guest out of each other's memory. Held ranges stand in a skip list (Pugh, 1990)
-//! ordered by their first keys; whoever takes or releases one has the whole list to itself for as long as it
-//! searches. A request that overlaps a held range lets go of the list, yields, and searches again: nobody is
-//! told, and nobody's turn comes.
+//! The range lock of Song, Shi, Liu, Yang and Chen ("Parallelizing live migration of virtual machines", VEE 2013),
+//! which keeps migration threads and the guest out of each other's memory. Held ranges stand in a skip list (Pugh,
+//! 1990) ordered by their first keys; whoever takes or releases one has the whole list to itself for as long as it
+//! searches. A request that overlaps a held range lets go of the list, yields, and searches again: nobody is told,
+//! and nobody's turn comes.
 //!
 //! ```text
 //!   level 2   head ─────────────────────► [20, 29] ───────────────► end
@@ -12,8 +12,8 @@
 //!   level 0   head ──────► [8, 11] ─────► [20, 29] ──► [40, 40] ──► end
 //! ```
 //!
-//! Held ranges have no key in common, so of all that begin no later than a request ends, the last one ends highest: one
-//! search finds both the conflict, if there is one, and the place.
+//! Held ranges have no key in common, so of all that begin no later than a request ends, the last one ends highest:
+//! one search finds both the conflict, if there is one, and the place.
 //!
 //! # Deviations
 //! - The spin lock's waiters do not spin for ever ([`super::spinlock`]).

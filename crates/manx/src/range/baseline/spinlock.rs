@@ -1,9 +1,9 @@
 //! A value under a spin lock, as the range locks that keep a search structure have one.
 //!
-//! Song's skip list and the kernel's interval tree hold a spin lock for the few hundred instructions of a search and a
-//! change. In a kernel the holder is not preempted. Here it is; so who waits spins for a moment only, then
-//! yields, then sleeps ([`Adaptive`]), and survives more threads than CPUs. Everything else is as in a
-//! test-and-test-and-set lock.
+//! Song's skip list and the kernel's interval tree hold a spin lock for the few hundred instructions of a search and
+//! a change. In a kernel the holder is not preempted. Here it is; so who waits spins for a moment only, then yields,
+//! then sleeps ([`Adaptive`]), and survives more threads than CPUs. Everything else is as in a test-and-test-and-set
+//! lock.
 //!
 //! Invariant 1: between its change from false to true and the next store of false, the value belongs to the thread
 //! that changed `taken`.

@@ -1,9 +1,9 @@
 //! An interval tree: ranges that may overlap, and a fast answer to which of them overlap a given one.
 //!
 //! A balanced search tree in the order of first keys, in which each node also knows the highest last key below it
-//! (Cormen, Leiserson, Rivest and Stein, "Introduction to algorithms", section 14.3). A search leaves out what ends too
-//! early, by that, and what begins too late, by the order. The balance is that of Adelson-Velsky and Landis (1962): the
-//! heights of two siblings differ by at most one, so a path from the root has at most 1.44 log2(n) nodes.
+//! (Cormen, Leiserson, Rivest and Stein, "Introduction to algorithms", section 14.3). A search leaves out what ends
+//! too early, by that, and what begins too late, by the order. The balance is that of Adelson-Velsky and Landis
+//! (1962): the heights of two siblings differ by at most one, so a path from the root has at most 1.44 log2(n) nodes.
 //!
 //! Nodes stand in one block of memory and are found by number. A removed one is used again.
 //!

@@ -1,9 +1,9 @@
 //! The list of ranges, in the order of their first keys.
 //!
-//! Harris' list ("A pragmatic implementation of non-blocking linked-lists", 2001) with ranges for keys. To take a range is to
-//! link a node between the last one before and the first one behind it by one compare-and-swap; whoever sees a
-//! conflicting node in between must wait until that is released. To release is to mark the node's own link. Nobody
-//! looks for a node to unlink it: whoever meets a marked one on its way does.
+//! Harris' list ("A pragmatic implementation of non-blocking linked-lists", 2001) with ranges for keys. To take a
+//! range is to link a node between the last one before and the first one behind it by one compare-and-swap; whoever
+//! sees a conflicting node in between must wait until that is released. To release is to mark the node's own link.
+//! Nobody looks for a node to unlink it: whoever meets a marked one on its way does.
 //!
 //! ```text
 //!   head ──► [0, 4] ──► [8, 11] ──x► [20, 29] ──► null         x: marked, so [8, 11] is released
@@ -11,27 +11,28 @@
 //!     └───────────── ... ───────────────┘                      unlinked by the next one that passes
 //! ```
 //!
-//! Whoever finds the list empty puts its node there with a mark on the *head*. As long as nobody else comes, the release is one
-//! exchange of that for null, and the node was never looked at, so it can be used again at once (the authors' section
-//! 4.5). Whoever else comes takes the mark off the head first.
+//! Whoever finds the list empty puts its node there with a mark on the *head*. As long as nobody else comes, the
+//! release is one exchange of that for null, and the node was never looked at, so it can be used again at once: the
+//! authors' fast path. Whoever else comes takes the mark off the head first.
 //!
-//! Among exclusive ranges the compare-and-swap finds every conflict: two that overlap have their place behind the same node. A
-//! shared range may pass others that share, so one that begins early can be linked while an exclusive one that it overlaps is linked
-//! further behind. Both look again after they are linked: who shares looks ahead, and waits for the other; who wants to be
-//! alone looks from the head to its own node, and gives way.
+//! Among exclusive ranges the compare-and-swap finds every conflict: two that overlap have their place behind the
+//! same node. A shared range may pass others that share, so one that begins early can be linked while an exclusive
+//! one that it overlaps is linked further behind. Both look again after they are linked: who shares looks ahead, and
+//! waits for the other; who wants to be alone looks from the head to its own node, and gives way.
 //!
 //! Invariants:
 //! 1. Nodes that are linked stand in the order of their first keys.
-//! 2. Of two nodes that conflict, neither released, at most one has passed its last look; and that is the only one if both are
-//!    exclusive.
-//! 3. A node that is not released is linked. One that is unlinked was released, and is linked behind no node that is linked.
+//! 2. Two exclusive nodes that conflict are never both linked and not released. Of an exclusive and a shared one that
+//!    are, at most one has found nothing in its way when it looked again.
+//! 3. A node that is not released is linked. One that is unlinked was released, and is linked behind no node that is
+//!    linked.
 //! 4. If the head is marked, the one node is not released, and nobody has looked at it.
 //!
 //! # Memory orderings
 //! Links are read with acquire and written with release, so who meets a node sees its range, and who sees a mark sees
-//! what the holder wrote. Who unlinks has seen the mark, and who follows or replaces the link that it wrote has seen that; every
-//! change of a link is an exchange, so this holds however often it changed since. The two looks of Invariant 2 are
-//! Dekker's pattern: link, sequentially consistent fence, look, on both sides.
+//! what the holder wrote. Who unlinks has seen the mark, and who follows or replaces the link that it wrote has seen
+//! that; every change of a link is an exchange, so this holds however often it changed since. The two looks of
+//! Invariant 2 are Dekker's pattern: link, sequentially consistent fence, look, on both sides.
 
 use super::node::{Node, Place, Wanted, is_marked, marked, unmarked};
 use super::pool::{self, Walk};
@@ -77,8 +78,8 @@ impl List {
                 .is_ok()
     }
 
-    /// Links the node, if nothing is in its way that `patience` does not see the end of. Whether the list was empty, so
-    /// that there is nothing to look at again.
+    /// Links the node, if nothing is in its way that `patience` does not see the end of. Whether the list was empty,
+    /// so that there is nothing to look at again.
     ///
     /// # Safety
     /// The node is lent to the caller and its range was set.

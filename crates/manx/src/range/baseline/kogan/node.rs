@@ -8,7 +8,8 @@
 //! | the list's head | the one node that there is, put there in one step; nobody has looked at it | the first node, or none |
 //!
 //! Invariants:
-//! 1. A node's range is written by the one it is lent to, before a link leads to it, and not changed while anybody may look at it.
+//! 1. A node's range is written by the one it is lent to, before a link leads to it, and not changed while anybody
+//!    may look at it.
 //! 2. A marked `next` keeps its value until its node is lent again.
 
 use crate::range::Access;

@@ -1,10 +1,10 @@
 //! Where nodes come from, and when those that were unlinked may be lent again.
 //!
-//! As the authors do it (section 4.4): each thread has a pool of nodes of its own and a counter, which is odd while the thread walks
-//! along links. A node that was unlinked may still be looked at by those who were on their way then, so it waits
-//! until each of them has been seen to arrive. Where the authors' thread waits for that itself when its pool
-//! is empty, ours takes a new node from the heap and asks again the next time: a thread that holds ranges must not wait for one
-//! that waits for these.
+//! As the authors do it, each thread has a pool of nodes of its own and a counter, which is odd while
+//! the thread walks along links. A node that was unlinked may still be looked at by those who were on their way then,
+//! so it waits until each of them has been seen to arrive. Where the authors' thread waits for that itself when its
+//! pool is empty, ours takes a new node from the heap and asks again the next time: a thread that holds ranges must
+//! not wait for one that waits for these.
 //!
 //! ```text
 //!   heap ──► free ──► lent ──► linked ──► unlinked: fresh ──► aging ──► free ──► heap
@@ -14,20 +14,21 @@
 //! ```
 //!
 //! Pools belong to *records*, one for each thread that is there at the same time. A thread claims one with its first
-//! node, and lets go of it with what is in it when it ends. Records are never given back to the heap: there are as many
-//! as there ever were threads at once, with [`KEPT`] free nodes each at most.
+//! node, and lets go of it with what is in it when it ends. Records are never given back to the heap: there are as
+//! many as there ever were threads at once, with [`KEPT`] free nodes each at most.
 //!
 //! Invariants:
 //! 1. A record's pool is used by the thread that has claimed the record.
-//! 2. Whoever looks at nodes that are linked, other than its own, has made its counter odd before it read the first link, and
-//!    makes it even when it has read the last one.
-//! 3. A node that is unlinked is retired once, by the one who unlinked it, and cannot be reached by who sets out later.
+//! 2. Whoever looks at nodes that are linked, other than its own, has made its counter odd before it read the first
+//!    link, and makes it even when it has read the last one.
+//! 3. A node that is unlinked is retired once, by the one who unlinked it, and cannot be reached by who sets out
+//!    later.
 //! 4. A node leaves `aging` when every counter that was odd after it was unlinked has changed.
 //!
 //! # Memory orderings
-//! Setting out (the counter's store, then links) against noting (an unlink, then counters) is Dekker's pattern, with a
-//! sequentially consistent fence on both sides: either the one who notes sees the odd counter, or the
-//! one who sets out sees the unlink. A counter is changed with release and read with acquire: all looks at a node come before its
+//! Setting out (the counter's store, then links) against noting (an unlink, then counters) is Dekker's pattern, with
+//! a sequentially consistent fence on both sides: either the one who notes sees the odd counter, or the one who sets
+//! out sees the unlink. A counter is changed with release and read with acquire: all looks at a node come before its
 //! next use.
 
 use super::node::Node;
@@ -299,7 +300,8 @@ impl Walk {
     pub(super) fn set_out() -> Walk {
         let claim = Claim::mine();
         let own = &claim.record().counter;
-        // Relaxed: only this thread changes it. Release: who waits for the last walk to end may see this one in its stead.
+        // Relaxed: only this thread changes it. Release: who waits for the last walk to end may see this one in its
+        // stead.
         let counter = own.load(Ordering::Relaxed) + 1;
         own.store(counter, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -398,14 +400,14 @@ mod tests {
             std::thread::spawn(|| drop(Walk::set_out())).join().expect("it ends");
         };
         let count = || {
+            let mut count = 0;
             let mut next = RECORDS.load(Ordering::Acquire);
             // SAFETY: records are never given back.
-            std::iter::from_fn(|| {
-                let record = unsafe { NonNull::new(next)?.as_ref() };
+            while let Some(record) = unsafe { next.as_ref() } {
+                count += 1;
                 next = record.next.load(Ordering::Relaxed);
-                Some(())
-            })
-            .count()
+            }
+            count
         };
         (0..1000).for_each(|_| ended());
         // Other tests run beside this one, with some threads each.
