@@ -8,14 +8,15 @@
 //! distribution (YCSB-C), each read a `memcpy` into the client's buffer.
 //!
 //! A worker first tries the place where it was last; whenever that is taken it tries the next one behind it, and after one pass over the
-//! whole area it waits for the place where it began. Keys of the lock are the area's bytes.
+//! whole area it waits for the place where it began. Keys of the lock are the area's pages, which is what can be mapped, or its
+//! bytes ([`Run::key_bytes`]).
 //!
 //! What differs from the thesis: its engine changes page tables by a module of its own in the kernel, for which there is
 //! no stand-in that costs as little. So extents are either copied into the area, which is memory of its own
 //! ([`Assembly::Copy`]), or really aliased, by `mmap` ([`Assembly::Alias`]), which takes a lock of the kernel's and
 //! interrupts the other CPUs. Every object goes through the shared area, also a small one, for which LeanStore has places of each
-//! worker's own. There is no log, no buffer replacement and no index. The bitmap has a bit for each record's place, which is the
-//! unit in which LeanStore's is used.
+//! worker's own. There is no log, no buffer replacement and no index. Locks of blocks have one for each record's place,
+//! as LeanStore's bitmap has.
 //!
 //! Invariants:
 //! 1. A place of the area is written, mapped and read only by who holds its range.
@@ -58,6 +59,8 @@ pub struct Run<'a> {
     pub threads: usize,
     /// How many of them the area has place for.
     pub places: usize,
+    /// Bytes of the area that are one key of the lock; a divisor of a page.
+    pub key_bytes: usize,
     /// The time that is measured; before it a fifth of that is warm-up.
     pub time: Duration,
     /// Every word of every object is looked at; the time this takes is measured with the rest.
@@ -135,8 +138,8 @@ impl<L: RawRangeLock> Worker<'_, L> {
     /// The range of a place.
     #[inline(always)]
     fn span(&self, place: usize) -> Span<u64> {
-        let bytes = self.run.pool.record_bytes() as u64;
-        Span::new(place as u64 * bytes, (place as u64 + 1) * bytes).expect("records have bytes")
+        let keys = self.run.keys();
+        Span::new(place as u64 * keys, (place as u64 + 1) * keys).expect("records have bytes")
     }
 
     /// Locks some place, the last one if possible.
@@ -185,9 +188,15 @@ impl<L: RawRangeLock> Worker<'_, L> {
 }
 
 impl Run<'_> {
-    /// The bytes of the area, which are the lock's keys.
+    /// How many keys a record's place has.
+    #[inline(always)]
+    pub fn keys(&self) -> u64 {
+        (self.pool.record_bytes() / self.key_bytes) as u64
+    }
+
+    /// The keys of the area.
     pub fn space(&self) -> u64 {
-        (self.places * self.pool.record_bytes()) as u64
+        self.places as u64 * self.keys()
     }
 
     /// The run with a lock.
@@ -197,8 +206,8 @@ impl Run<'_> {
     pub fn with_lock<L: RawRangeLock>(&self, lock: &L) -> Result<Measurement, String> {
         // Before any ticks are counted: their unit would change otherwise.
         platform::clock::init();
-        assert!(self.threads > 0 && self.places > 0);
-        let area = Area::new(self.space() as usize)?;
+        assert!(self.threads > 0 && self.places > 0 && pool::PAGE.is_multiple_of(self.key_bytes));
+        let area = Area::new(self.places * self.pool.record_bytes())?;
         let zipfian = Zipfian::new(self.pool.records() as u64);
         let outcome = crew::run(self.threads, self.time, |index, course| {
             self.worker(index, course, lock, &area, &zipfian)
@@ -276,7 +285,7 @@ mod tests {
     const TIME: Duration = Duration::from_millis(60);
 
     fn run<'a>(pool: &'a Pool, assembly: Assembly, threads: usize, places: usize) -> Run<'a> {
-        Run { pool, assembly, threads, places, time: TIME, every_word: true }
+        Run { pool, assembly, threads, places, key_bytes: PAGE, time: TIME, every_word: true }
     }
 
     #[test]
@@ -284,7 +293,9 @@ mod tests {
         let pool = Pool::new(7 * PAGE, 20).unwrap();
         for assembly in [Assembly::Copy, Assembly::Alias] {
             for (threads, places) in [(1, 1), (4, 1), (4, 3), (3, 16)] {
-                let run = run(&pool, assembly, threads, places);
+                let key_bytes = if places == 3 { 1 } else { PAGE };
+                let run = Run { key_bytes, ..run(&pool, assembly, threads, places) };
+                assert_eq!(run.space(), (places * 7 * PAGE / key_bytes) as u64);
                 let found = run.with_lock(&Map::with_space(run.space())).unwrap();
                 assert_eq!(found.wrong, 0, "{assembly:?}, {threads} threads, {places} places");
                 assert_eq!(found.read.count(), found.reserve.count());

@@ -9,11 +9,14 @@ use super::super::apart::run_apart;
 use super::super::competitor::Competitor;
 use super::super::conclude::{number, scaled, size, throughput, time, variants, worst};
 use super::super::{AGAIN, Plan, REFERENCE, Variant};
-use super::{Assembly, Measurement, Run, pool::Pool};
+use super::{
+    Assembly, Measurement, Run,
+    pool::{PAGE, Pool},
+};
 use crate::error::Error;
 use crate::harness::{Bench, Sample};
 use crate::verdict::middle;
-use manx::range::baseline::Bitmap;
+use manx::range::baseline::{Bitmap, Segments};
 use report::{Histogram, Report, Table};
 
 /// What every case of this part begins with.
@@ -92,7 +95,7 @@ impl Plan {
         };
         bench.note(format!(
             "{BLOB}: {RECORDS} records, or as many as {} have room for; {PLACES} places a thread, unless they are scarce; \
-             keys are bytes of the area; {}",
+             keys are pages of the area; {}",
             size(pool_bytes_max as f64),
             last_cache().unwrap_or_else(|| "the kernel does not say how large its caches are".into())
         ));
@@ -106,6 +109,7 @@ impl Plan {
                     assembly: Assembly::Copy,
                     threads,
                     places: PLACES * threads,
+                    key_bytes: PAGE,
                     time: self.setup.time,
                     every_word: self.setup.check,
                 };
@@ -136,10 +140,9 @@ impl Plan {
                 stderr: String::new(),
             };
             let found = run_apart(variant.competitor.leaks(), || match variant.competitor {
-                // In its own unit: a bit for each place.
-                Competitor::Bitmap => {
-                    run.with_lock(&Bitmap::of_width(run.space(), run.pool.record_bytes() as u64))
-                }
+                // In their own unit: a bit, or a word, for each place.
+                Competitor::Bitmap => run.with_lock(&Bitmap::of_width(run.space(), run.keys())),
+                Competitor::Segments => run.with_lock(&Segments::of_width(run.space(), run.keys())),
                 other => other.measure(run.space(), run),
             });
             let found = found.map_err(failed)?;
