@@ -27,9 +27,15 @@ impl Word {
         }
     }
 
+    /// Who fails has not stored anything: loom cannot tell that the holder's store of 0 comes after an exchange of 1 for 1.
+    #[inline(always)]
+    fn try_lock(&self) -> bool {
+        self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
     #[inline(always)]
     pub(super) fn lock(&self) {
-        if self.0.swap(1, Ordering::Acquire) != 0 {
+        if !self.try_lock() {
             self.lock_contended();
         }
     }
@@ -37,7 +43,7 @@ impl Word {
     #[cold]
     fn lock_contended(&self) {
         // Relaxed: the exchange decides.
-        POLICY.until(|| self.0.load(Ordering::Relaxed) == 0 && self.0.swap(1, Ordering::Acquire) == 0);
+        POLICY.until(|| self.0.load(Ordering::Relaxed) == 0 && self.try_lock());
     }
 
     /// # Safety
