@@ -7,6 +7,8 @@
 
 #[path = "tsan/locks.rs"]
 mod locks;
+#[path = "tsan/ranges.rs"]
+mod ranges;
 #[path = "tsan/rwlock.rs"]
 mod rwlock;
 
