@@ -162,6 +162,45 @@ fn locks_under_a_target_leave_tables_json_and_pictures() {
 }
 
 #[test]
+fn locks_of_ranges_leave_tables_json_and_pictures() {
+    let folder = tempfile::tempdir().unwrap();
+    let plots = folder.path().join("plots");
+    let arguments = ["range", "--quick", "--part", "single,w1,contended", "--threads", "2,1,2"];
+    let ended = bench(folder.path(), &arguments).arg("--plots").arg(&plots).output().unwrap();
+    let (stdout, stderr) =
+        (String::from_utf8(ended.stdout).unwrap(), String::from_utf8(ended.stderr).unwrap());
+    assert_eq!(ended.status.code(), Some(0), "{stderr}");
+    assert!(stdout.contains("w1, 2 threads") && stdout.contains("acquired p50"), "{stdout}");
+    assert!(!stdout.contains("w1, 8 threads"), "{stdout}");
+    let mut names: Vec<String> =
+        plots.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["contended.png", "contended.svg", "w1.png", "w1.svg"]);
+    assert!(names.iter().all(|name| stderr.contains(name.as_str())), "{stderr}");
+    let report = report(folder.path());
+    for case in ["single, lock and unlock", "w1, 1 thread", "w1, 2 threads"] {
+        let runs = || report.runs.iter().filter(|run| run.case == case);
+        // Each lock once, the reference twice, and no lock at all.
+        assert_eq!(runs().filter(|run| run.variant.starts_with("map")).count(), 2, "{case}");
+        assert_eq!(runs().filter(|run| run.variant == "manx").count(), 1, "{case}");
+        assert_eq!(runs().filter(|run| run.variant == "none").count(), 1, "{case}");
+    }
+    assert!(!report.targets.is_empty());
+}
+
+#[test]
+fn locks_of_ranges_that_are_checked_have_no_violations() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["range", "--check", "--quick", "--part", "contended,w2", "--threads", "3"];
+    let ended = bench(folder.path(), &arguments).output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let report = report(folder.path());
+    assert!(!report.runs.is_empty());
+    assert!(report.runs.iter().all(|run| run.values["violations"] == 0.0));
+    assert!(report.targets.iter().all(|target| target.measured.is_none()));
+}
+
+#[test]
 fn a_folder_for_pictures_that_cannot_be_is_refused_before_anything_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");

@@ -135,7 +135,10 @@ impl Variant {
         let once = Once(run, mode);
         apart::run_apart(self.competitor.leaks(), || match self.height {
             Some(height) => once.with(|| skip_list(height)),
-            None => self.competitor.measure(run.pattern.space() as u64, once),
+            None => {
+                let unit = run.pattern.unit(run.threads).map(|unit| unit as u64);
+                self.competitor.measure_blocks(run.pattern.space() as u64, unit, once)
+            }
         })
     }
 }
@@ -205,8 +208,10 @@ impl Plan {
         let expected = run.time * 3 / 2;
         bench.compare(case, &names, self.setup.repeats, expected, |at, _| {
             let variant = &variants[at];
-            self.once(variant, run, timing)
-                .map_err(|what| Error::Failed { what: format!("{}: {what}", variant.name), stderr: String::new() })
+            self.once(variant, run, timing).map_err(|what| Error::Failed {
+                what: format!("{}: {what}", variant.name),
+                stderr: String::new(),
+            })
         })
     }
 
@@ -223,8 +228,11 @@ impl Plan {
             }
             Timing::Within => {
                 let timed = variant.once(run, Mode::Time)?;
-                let counted =
-                    Measurement { pairs_per_s: timed.pairs_per_s, slowest_share: timed.slowest_share, ..Measurement::default() };
+                let counted = Measurement {
+                    pairs_per_s: timed.pairs_per_s,
+                    slowest_share: timed.slowest_share,
+                    ..Measurement::default()
+                };
                 sample::sample(&counted, timed)
             }
         })

@@ -11,7 +11,7 @@ pub trait Measured {
     /// What comes of it.
     type Output;
     /// Does it with locks that `make` makes.
-    fn with<L: RawRangeLock>(self, make: impl Fn() -> L) -> Self::Output;
+    fn with<L: RawRangeLock + 'static>(self, make: impl Fn() -> L) -> Self::Output;
 }
 
 macro_rules! competitors {
@@ -72,6 +72,15 @@ competitors! {
 }
 
 impl Competitor {
+    /// The same where all ranges are blocks of `unit` keys, if it is known: then locks that know only blocks have such.
+    pub fn measure_blocks<M: Measured>(self, space: u64, unit: Option<u64>, what: M) -> M::Output {
+        match (self, unit) {
+            (Competitor::Bitmap, Some(unit)) => what.with(|| Bitmap::of_width(space, unit)),
+            (Competitor::Segments, Some(unit)) => what.with(|| Segments::of_width(space, unit)),
+            _ => self.measure(space, what),
+        }
+    }
+
     /// Those that can be measured here: RocksDB's after it was loaded ([`rocksdb::load`]).
     pub fn available() -> impl Iterator<Item = Competitor> {
         let there = |competitor: &Competitor| *competitor != Competitor::RocksDb || rocksdb::is_loaded();

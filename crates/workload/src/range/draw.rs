@@ -1,7 +1,9 @@
 //! The thesis' figures 5.1 to 5.3 and what goes beyond them, with what was measured here.
 
 use super::AGAIN;
-use super::conclude::{CONTENDED, SHARD, SHARED, W1, W2, WIDTHS, cases, overlap, scaled, shared, variants};
+use super::conclude::{
+    CONTENDED, SHARD, SHARED, W1, W2, WIDTHS, cases, heights, overlap, scaled, shared, variants,
+};
 use super::overlapping::{OVERLAPS, READERS};
 use super::sample::Output;
 use crate::engines::unequal::draw::{curve, duration, line, percent};
@@ -21,6 +23,7 @@ pub fn draw(report: &Report) -> Vec<(String, Chart)> {
         ("w1", scaling(report, W1, "w1: a range at a time, each thread its own slice")),
         ("w2", scaling(report, W2, "w2: sixteen ranges at a time, each thread its own slice")),
         ("shard", scaling(report, SHARD, "shard: each thread its own slice of 16 KiB")),
+        ("heights", levels(report)),
         ("overlap", overlaps(report)),
         ("contended", cumulative(report, CONTENDED, |output| output.acquire)),
         ("shared", readers(report)),
@@ -84,6 +87,34 @@ fn scaling(report: &Report, case: &str, title: &str) -> Option<Chart> {
     let places: Vec<_> =
         (1..=super::THREADS_MAX).map(|threads| (threads as f64, scaled(case, threads))).collect();
     over(report, &places, title, "threads", whole)
+}
+
+/// Figure 5.1: over the height of the skip list, of each workload.
+fn levels(report: &Report) -> Option<Chart> {
+    let mut panels = Vec::new();
+    for (at, workload) in [W1, W2].into_iter().enumerate() {
+        let start = heights(workload);
+        for case in cases(report).iter().filter(|case| case.starts_with(&start)) {
+            let place = |name: &String| {
+                let height = name.strip_prefix("height ")?.parse::<f64>().ok()?;
+                Some((height, middle(report, case, name, "pairs_per_s")))
+            };
+            let points = variants(report, case).iter().filter_map(place).collect();
+            panels.push(Panel {
+                name: "pairs per second".into(),
+                logarithmic: false,
+                label: figure::rate,
+                series: vec![dots(case, at, points)],
+            });
+        }
+    }
+    (!panels.is_empty()).then(|| Chart {
+        title: "heights: the skip list with more and more levels".into(),
+        name: "levels".into(),
+        logarithmic: false,
+        label: whole,
+        panels,
+    })
 }
 
 fn overlaps(report: &Report) -> Option<Chart> {

@@ -37,6 +37,11 @@ pub(super) fn judge(report: &mut Report) {
     report.notes.extend(best);
 }
 
+/// Where locks were checked nothing was measured.
+pub(super) fn checked(report: &mut Report) {
+    verdict::judge(report, |_, _| Err("locks were checked".into()));
+}
+
 /// True of a version that is a peer's.
 fn peer(name: &str) -> bool {
     name != OWN && name != AGAIN && name != Competitor::None.name() && !name.starts_with("manx")

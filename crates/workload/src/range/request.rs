@@ -4,6 +4,9 @@
 //! competitor is asked for the same ranges in the same order. Ranges are of bytes and begin and end at words of 8 of them,
 //! so that one owner a word is enough to tell whether two that overlap were held at once.
 //!
+//! Some locks know only blocks. Where threads have slices of their own each slice is whole ranges of one power of two, so that no
+//! two threads, nor two ranges of a batch, have a block in common that is not wider.
+//!
 //! How much is asked for twice is told by the chance that two requests of different threads overlap. Ranges of L bytes that
 //! begin anywhere in a window of W bytes do so with 1 - (1 - L / (W - L))²; with 1 KiB in 7 KiB it is 31 %.
 
@@ -82,6 +85,14 @@ impl Pattern {
         !matches!(self, Pattern::Window { .. })
     }
 
+    /// The width of ranges that begin at its multiples; `None` if ranges begin anywhere.
+    pub fn unit(self, threads: usize) -> Option<usize> {
+        match self {
+            Pattern::Own { space } => Some(unit(space, threads)),
+            Pattern::Window { .. } | Pattern::Widths { .. } => None,
+        }
+    }
+
     /// The bytes that may be asked for.
     pub fn space(self) -> usize {
         match self {
@@ -97,14 +108,14 @@ impl Pattern {
     pub fn queue(self, thread: usize, threads: usize) -> Vec<Request> {
         let mut dice = Dice::of(thread as u64);
         let slice = |space: usize| {
-            let slice = space / threads / WORD * WORD;
-            assert!(slice > 0, "{space} bytes for {threads} threads");
+            let unit = unit(space, threads);
+            let slice = space / threads / unit * unit;
             (thread * slice, slice)
         };
         match self {
             Pattern::Own { space } => {
                 let (first, slice) = slice(space);
-                let width = WIDTH.min(slice);
+                let width = unit(space, threads);
                 (0..slice / width).map(|at| Request::of(first + at * width, width)).collect()
             }
             Pattern::Window { window, readers_percent } => {
@@ -132,6 +143,13 @@ impl Pattern {
             }
         }
     }
+}
+
+/// The width of ranges in slices: a power of two, so that a slice has at least one of them.
+fn unit(space: usize, threads: usize) -> usize {
+    let slice = space / threads;
+    assert!(slice >= WORD, "{space} bytes for {threads} threads");
+    WIDTH.min(1 << slice.ilog2())
 }
 
 /// Numbers that look drawn at random, the same in every run: Steele, Lea and Flood's SplitMix64.
@@ -192,6 +210,10 @@ mod tests {
                         );
                         assert!(ends[1] <= pattern.space(), "{request:?}");
                         assert!(ends.iter().all(|end| end % WORD == 0), "{request:?}");
+                    }
+                    if let Some(unit) = pattern.unit(threads) {
+                        let whole = |request: &Request| (request.start as usize).is_multiple_of(unit);
+                        assert!(unit.is_power_of_two() && queue.iter().all(whole));
                     }
                     // The next thread's slice is behind all of this one's.
                     let last = queue.iter().map(|request| request.end as usize).max();

@@ -11,8 +11,10 @@
 //!    what began in the measured time is waited for: nobody starves unseen.
 //! 3. Batches are of requests that do not overlap each other, in ascending order in each thread, and no other thread's overlap
 //!    them; so nobody waits for somebody who waits for it.
+//! 4. Threads share what they need and borrow nothing. So a lock that forgets a waiter leaves a thread behind, and no more.
 
 use super::competitor::Measured;
+use super::crew::slowest_share;
 use super::none::Unlocked;
 use super::region::Region;
 use super::request::{Pattern, Request, WORD};
@@ -21,13 +23,16 @@ use manx::range::{Access, RawRangeLock, Span};
 use platform::clock::{ticks, ticks_to_ns};
 use report::Histogram;
 use serde::{Deserialize, Serialize};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Warm-up is so much of the measured time.
 const WARM_UP_PART: u32 = 5;
+/// Who still waits so long after the end waits for ever: that is an error, not the end of all that was measured.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// A thread that checks yields at so many of its holds.
 const YIELD_EVERY: u64 = 64;
 
@@ -99,6 +104,12 @@ struct Course<L> {
     ready: Barrier,
 }
 
+/// What a thread brings back.
+enum Recorded {
+    Thread(Record),
+    Whole(Measurement),
+}
+
 /// What is recorded of a thread.
 #[derive(Default)]
 struct Record {
@@ -149,6 +160,19 @@ fn span(request: Request) -> Span<u64> {
 }
 
 impl<L: RawRangeLock> Course<L> {
+    /// What a thread does from its start to its end.
+    fn thread<const MODE: u8>(&self, run: &Run, index: usize) -> Record {
+        let mut worker = Worker::new(run, index);
+        self.ready.wait();
+        self.serve::<MODE>(&mut worker, WARM_UP);
+        // Those that the end of the warm-up came in the midst of (Invariant 2).
+        let mut latencies = Histogram::new();
+        worker.last.iter().for_each(|&waited| latencies.record(ticks_to_ns(waited)));
+        worker.record = Record { latencies, violations: worker.record.violations, ..Record::default() };
+        self.serve::<MODE>(&mut worker, MEASURE);
+        worker.record
+    }
+
     /// Locks, touches and unlocks as long as it is this phase.
     #[inline(never)]
     fn serve<const MODE: u8>(&self, worker: &mut Worker<'_, L::Held>, phase: u8) {
@@ -240,6 +264,7 @@ impl<L: RawRangeLock> Course<L> {
     fn whole<const MODE: u8>(&self, pause: Duration) -> Measurement {
         let all = Request { start: 0, end: self.region.bytes() as u32, access: Access::Exclusive };
         let mut found = Measurement::default();
+        self.ready.wait();
         loop {
             let due = Instant::now() + pause;
             thread::sleep(pause);
@@ -272,85 +297,91 @@ impl<L: RawRangeLock> Course<L> {
 
 impl Run {
     /// The run in this mode, with a competitor's lock.
-    pub fn with<L: RawRangeLock>(&self, mode: Mode, lock: L) -> Result<Measurement, String> {
+    ///
+    /// # Errors
+    /// In words: a CPU that cannot be had, or a thread that still waits for the lock long after all others have ended.
+    pub fn with<L: RawRangeLock + 'static>(&self, mode: Mode, lock: L) -> Result<Measurement, String> {
         assert!(self.pattern.disjoint() || L::NAME != Unlocked::NAME, "no lock where ranges overlap");
         assert!(self.pattern.disjoint() || self.batch == 1, "batches that overlap wait for each other");
         match mode {
-            Mode::Count => self.in_mode::<L, COUNT>(lock),
-            Mode::Time => self.in_mode::<L, TIME>(lock),
-            Mode::Check => self.in_mode::<L, CHECK>(lock),
+            Mode::Count => self.in_mode::<L, COUNT>(lock, PATIENCE),
+            Mode::Time => self.in_mode::<L, TIME>(lock, PATIENCE),
+            Mode::Check => self.in_mode::<L, CHECK>(lock, PATIENCE),
         }
     }
 
-    fn in_mode<L: RawRangeLock, const MODE: u8>(&self, lock: L) -> Result<Measurement, String> {
+    fn in_mode<L: RawRangeLock + 'static, const MODE: u8>(
+        &self,
+        lock: L,
+        patience: Duration,
+    ) -> Result<Measurement, String> {
         // Before any ticks are counted: their unit would change otherwise.
         platform::clock::init();
         let all = self.threads + usize::from(self.whole.is_some());
-        let course = Course {
+        let course = Arc::new(Course {
             lock: Padded(lock),
             phase: Padded(AtomicU8::new(WARM_UP)),
             region: Region::new(self.pattern.space()),
             ready: Barrier::new(all + 1),
-        };
-        let cpus = crate::machine::cpus();
-        let place = |index: usize| if all <= cpus.len() { stay_on(cpus[index]) } else { Ok(()) };
-        thread::scope(|scope| {
-            let (course, place) = (&course, &place);
-            let threads: Vec<_> = (0..self.threads)
-                .map(|index| {
-                    scope.spawn(move || {
-                        let placed = place(index);
-                        let mut worker = Worker::new(self, index);
-                        course.ready.wait();
-                        course.serve::<MODE>(&mut worker, WARM_UP);
-                        // Those that the end of the warm-up came in the midst of (Invariant 2).
-                        let mut latencies = Histogram::new();
-                        worker.last.iter().for_each(|&waited| latencies.record(ticks_to_ns(waited)));
-                        let violations = worker.record.violations;
-                        worker.record = Record { latencies, violations, ..Record::default() };
-                        course.serve::<MODE>(&mut worker, MEASURE);
-                        placed.map(|()| worker.record)
-                    })
+        });
+        let cpus = Arc::new(crate::machine::cpus());
+        let (sender, results) = mpsc::channel();
+        let threads: Vec<_> = (0..all)
+            .map(|index| {
+                let (run, course, cpus, sender) =
+                    (self.clone(), course.clone(), cpus.clone(), sender.clone());
+                thread::spawn(move || {
+                    let placed = if all <= cpus.len() { stay_on(cpus[index]) } else { Ok(()) };
+                    let record = match run.whole {
+                        Some(pause) if index == run.threads => Recorded::Whole(course.whole::<MODE>(pause)),
+                        _ => Recorded::Thread(course.thread::<MODE>(&run, index)),
+                    };
+                    // Who does not wait for it any more has given it up.
+                    let _ = sender.send(placed.map(|()| record));
                 })
-                .collect();
-            let whole = self.whole.map(|pause| {
-                scope.spawn(move || {
-                    let placed = place(self.threads);
-                    course.ready.wait();
-                    let found = course.whole::<MODE>(pause);
-                    placed.map(|()| found)
-                })
-            });
-            course.ready.wait();
-            thread::sleep(self.time / WARM_UP_PART);
-            // Relaxed: threads read nothing else by it.
-            course.phase.0.store(MEASURE, Ordering::Relaxed);
-            let begun = Instant::now();
-            thread::sleep(self.time);
-            course.phase.0.store(OVER, Ordering::Relaxed);
-            let elapsed = begun.elapsed();
-            let panicked = |_| "a thread panicked".to_owned();
-            let records = threads.into_iter().map(|thread| thread.join().map_err(panicked)?);
-            let records = records.collect::<Result<Vec<Record>, String>>()?;
-            let found = match whole {
-                Some(thread) => thread.join().map_err(panicked)??,
-                None => Measurement::default(),
-            };
-            Ok(summarise(&records, elapsed, found))
-        })
+            })
+            .collect();
+        drop(sender);
+        course.ready.wait();
+        thread::sleep(self.time / WARM_UP_PART);
+        // Relaxed: threads read nothing else by it.
+        course.phase.0.store(MEASURE, Ordering::Relaxed);
+        let begun = Instant::now();
+        thread::sleep(self.time);
+        course.phase.0.store(OVER, Ordering::Relaxed);
+        let elapsed = begun.elapsed();
+        let (mut records, mut whole) = (Vec::new(), Measurement::default());
+        let limit = Instant::now() + patience;
+        for ended in 0..all {
+            match results.recv_timeout(limit.saturating_duration_since(Instant::now())) {
+                Ok(Ok(Recorded::Thread(record))) => records.push(record),
+                Ok(Ok(Recorded::Whole(found))) => whole = found,
+                Ok(Err(what)) => return Err(what),
+                Err(RecvTimeoutError::Disconnected) => return Err("a thread panicked".into()),
+                Err(RecvTimeoutError::Timeout) => {
+                    let (waiting, seconds) = (all - ended, patience.as_secs_f64());
+                    return Err(format!(
+                        "{waiting} of {all} threads still wait for a range {seconds} s after the end, and nobody else locks any"
+                    ));
+                }
+            }
+        }
+        for thread in threads {
+            thread.join().map_err(|_| "a thread panicked".to_owned())?;
+        }
+        Ok(summarise(&records, elapsed, whole))
     }
 }
 
 fn summarise(records: &[Record], elapsed: Duration, whole: Measurement) -> Measurement {
     let pairs: u64 = records.iter().map(|record| record.pairs).sum();
-    let least = records.iter().map(|record| record.pairs).min().unwrap_or(0);
     let hold_ticks_max = records.iter().map(|record| record.hold_ticks_max).max().unwrap_or(0);
     let mut latencies = Histogram::new();
     records.iter().for_each(|record| latencies.merge(&record.latencies));
     Measurement {
         pairs_per_s: pairs as f64 / elapsed.as_secs_f64(),
         pairs,
-        slowest_share: (least * records.len() as u64) as f64 / pairs as f64,
+        slowest_share: slowest_share(records.iter().map(|record| record.pairs)),
         latencies,
         hold_ns_max: ticks_to_ns(hold_ticks_max),
         violations: whole.violations + records.iter().map(|record| record.violations).sum::<u64>(),
@@ -364,7 +395,7 @@ pub(super) struct Once<'a>(pub &'a Run, pub Mode);
 impl Measured for Once<'_> {
     type Output = Result<Measurement, String>;
 
-    fn with<L: RawRangeLock>(self, make: impl Fn() -> L) -> Self::Output {
+    fn with<L: RawRangeLock + 'static>(self, make: impl Fn() -> L) -> Self::Output {
         self.0.with(self.1, make())
     }
 }
@@ -381,4 +412,105 @@ pub(super) fn clock_ns() -> f64 {
         begun.elapsed().as_nanos() as f64 / f64::from(READINGS)
     };
     (0..TRIES).map(|_| once()).fold(f64::INFINITY, f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manx::range::baseline::Map;
+
+    fn run(pattern: Pattern, batch: usize) -> Run {
+        Run { threads: 3, pattern, batch, touches: 1, whole: None, time: Duration::from_millis(20) }
+    }
+
+    #[test]
+    fn two_who_hold_the_same_are_counted_when_they_come_and_when_they_go() {
+        let run = run(Pattern::Own { space: 64 }, 1);
+        let course = Course {
+            lock: Padded(Unlocked),
+            phase: Padded(AtomicU8::new(WARM_UP)),
+            region: Region::new(64),
+            ready: Barrier::new(1),
+        };
+        let mut worker: Worker<()> = Worker::new(&run, 0);
+        let request = worker.next();
+        let record = &mut worker.record;
+        course.take::<CHECK>(request, record);
+        assert_eq!(record.violations, 0);
+        course.take::<CHECK>(request, record);
+        assert_eq!(record.violations, 1);
+        course.give_back::<CHECK>(request, (), 0, 0, record);
+        assert_eq!(record.violations, 2);
+        course.give_back::<CHECK>(request, (), 0, 0, record);
+        assert_eq!((record.violations, record.pairs), (2, 2));
+    }
+
+    #[test]
+    fn every_acquisition_is_timed_and_nobody_is_met() {
+        let window = Pattern::Window { window: 7 * 1024, readers_percent: 50 };
+        for run in [run(Pattern::Own { space: 64 * 1024 }, 16), run(window, 1)] {
+            let timed = run.with(Mode::Time, Map::new()).unwrap();
+            // Those that the end of the warm-up came in the midst of are timed and not counted.
+            let (count, most) = (timed.latencies.count(), (run.threads * run.batch) as u64);
+            assert!((timed.pairs..=timed.pairs + most).contains(&count), "{count} of {}", timed.pairs);
+            assert!(timed.slowest_share <= 1.0);
+            let checked = run.with(Mode::Check, Map::new()).unwrap();
+            assert_eq!(checked.violations, 0);
+            assert_eq!(checked.latencies.count(), 0);
+        }
+    }
+
+    #[test]
+    fn who_wants_everything_gets_it_in_the_end() {
+        let all =
+            Run { whole: Some(Duration::from_micros(100)), ..run(Pattern::Widths { space: 1 << 16 }, 1) };
+        // On a busy machine a run may be over before its threads were on a CPU.
+        let granted = |_| all.with(Mode::Time, Map::new()).unwrap().whole.count() > 0;
+        assert!((0..100).any(granted), "never in a hundred runs");
+        assert_eq!(all.with(Mode::Check, Map::new()).unwrap().violations, 0);
+    }
+
+    /// A lock that gives everybody one range and never another.
+    struct Miser(AtomicU8);
+
+    // SAFETY: who has locked once gets nothing else, and here each thread has bytes of its own.
+    unsafe impl RawRangeLock for Miser {
+        type Held = ();
+        const NAME: &'static str = "miser";
+        const SHARES: bool = false;
+
+        fn with_space(_space: u64) -> Miser {
+            Miser(AtomicU8::new(0))
+        }
+
+        fn try_lock(&self, _span: &Span<u64>, _access: Access) -> Option<()> {
+            (self.0.fetch_add(1, Ordering::Relaxed) < 3).then_some(())
+        }
+
+        fn lock(&self, span: &Span<u64>, access: Access) {
+            while self.try_lock(span, access).is_none() {
+                self.0.store(3, Ordering::Relaxed);
+                thread::sleep(Duration::from_millis(100));
+            }
+        }
+
+        unsafe fn unlock(&self, _held: ()) {}
+    }
+
+    #[test]
+    fn who_waits_for_ever_is_an_error() {
+        let patience = Duration::from_millis(200);
+        let run = run(Pattern::Own { space: 4096 }, 1);
+        let once = |_| run.in_mode::<Miser, COUNT>(Miser::with_space(0), patience).err();
+        // On a busy machine a run may be over before its threads were on a CPU.
+        let error = (0..100).find_map(once).expect("a hundred runs in which nobody waits");
+        assert!(error.contains("of 3 threads still wait for a range 0.2 s after the end"), "{error}");
+    }
+
+    #[test]
+    #[should_panic(expected = "no lock where ranges overlap")]
+    fn without_a_lock_nobody_may_overlap() {
+        let window = Pattern::Window { window: 7 * 1024, readers_percent: 0 };
+        let _ = run(window, 1).with(Mode::Count, Unlocked);
+    }
 }
