@@ -28,6 +28,7 @@
 //!    Nodes live as long as their lock, so looking at the generation is allowed whatever became of the range.
 //! 2. The generation is raised once for each release, before the node is marked. So of all who show the same, one releases.
 
+mod chain;
 mod epoch;
 pub(super) mod link;
 mod list;

@@ -50,6 +50,7 @@
 //! - The stack is pushed to with release and taken with acquire: whoever takes nodes sees their links.
 
 use super::super::sequential;
+use super::chain::{Chain, Retire, passage, set_next};
 use platform::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use platform::cell::UnsafeCell;
 use std::cell::Cell;
@@ -77,97 +78,6 @@ platform::twins_only! {
     const ADVANCE_EVERY: u32 = 1;
     const KEPT: u32 = 1;
     const CROWDED: u32 = 4 * KEPT;
-}
-
-/// What can be retired.
-///
-/// # Safety
-/// [`passage`](Retire::passage) returns the same cell whenever it is called for the same value, and only this module
-/// uses it.
-pub(super) unsafe trait Retire: Sized {
-    /// Where the epochs keep what they need to know.
-    fn passage(&self) -> &UnsafeCell<Passage<Self>>;
-}
-
-/// What is known of a node that is on its way from being linked to being linked again.
-#[derive(Debug)]
-pub(super) struct Passage<N> {
-    next: *mut N,
-    tag: u64,
-}
-
-impl<N> Passage<N> {
-    /// That of a node that is not.
-    pub(super) const fn new() -> Self {
-        Passage { next: ptr::null_mut(), tag: 0 }
-    }
-}
-
-/// Nodes one behind the other, of which the first and the last are known.
-struct Chain<N> {
-    first: *mut N,
-    last: *mut N,
-    count: u32,
-}
-
-impl<N: Retire> Chain<N> {
-    const EMPTY: Self = Chain { first: ptr::null_mut(), last: ptr::null_mut(), count: 0 };
-
-    /// # Safety
-    /// The node is the caller's alone; so is the chain.
-    unsafe fn push_last(&mut self, node: NonNull<N>, tag: u64) {
-        // SAFETY: as the caller says.
-        unsafe { set_passage(node.as_ptr(), Passage { next: ptr::null_mut(), tag }) };
-        match NonNull::new(self.last) {
-            // SAFETY: what is in the chain is the caller's.
-            Some(last) => unsafe { set_next(last.as_ptr(), node.as_ptr()) },
-            None => self.first = node.as_ptr(),
-        }
-        self.last = node.as_ptr();
-        self.count += 1;
-    }
-
-    /// Takes the first one, if its tag is `latest` or below.
-    ///
-    /// # Safety
-    /// The chain is the caller's.
-    unsafe fn pop_first(&mut self, latest: u64) -> Option<NonNull<N>> {
-        let first = NonNull::new(self.first)?;
-        // SAFETY: what is in the chain is the caller's.
-        let (next, tag) = unsafe { passage(first.as_ptr()) };
-        if tag > latest {
-            return None;
-        }
-        self.first = next;
-        if next.is_null() {
-            self.last = ptr::null_mut();
-        }
-        self.count -= 1;
-        Some(first)
-    }
-}
-
-/// # Safety
-/// The node is alive and the caller's alone.
-unsafe fn set_passage<N: Retire>(node: *mut N, passage: Passage<N>) {
-    // SAFETY: as the caller says.
-    unsafe { &*node }.passage().with_mut(|place| unsafe { *place = passage });
-}
-
-/// # Safety
-/// The node is alive and the caller's alone.
-unsafe fn set_next<N: Retire>(node: *mut N, next: *mut N) {
-    // SAFETY: as the caller says.
-    unsafe { &*node }.passage().with_mut(|place| unsafe { (*place).next = next });
-}
-
-/// The node behind, and the tag.
-///
-/// # Safety
-/// The node is alive and the caller's alone.
-unsafe fn passage<N: Retire>(node: *mut N) -> (*mut N, u64) {
-    // SAFETY: as the caller says.
-    unsafe { &*node }.passage().with(|place| unsafe { ((*place).next, (*place).tag) })
 }
 
 /// What a slot keeps. See Invariant 1.

@@ -74,6 +74,13 @@ impl<N> Link<N> {
         Reference(self.0.load(Ordering::Acquire))
     }
 
+    /// Whether it led nowhere a moment ago.
+    #[inline(always)]
+    pub(in super::super) fn is_empty(&self) -> bool {
+        // Relaxed: nothing is followed.
+        self.0.load(Ordering::Relaxed).is_null()
+    }
+
     /// Lets it lead to `node`, unmarked. For links of nodes that nobody else can follow at this level.
     #[inline(always)]
     pub(in super::super) fn set(&self, node: *mut N) {

@@ -122,14 +122,15 @@ impl<K: Key> List<K> {
     }
 
     /// Walks down to level 0, at each level past the nodes for which `past` holds, and tells `arrived` where it goes
-    /// down: the level, the node before (null for the head), its tower, and the node behind (or null). Unlinks marked
-    /// nodes it meets, and retires them if it was the last to; but `mine` it only counts. Returns at how many levels it
-    /// unlinked that.
+    /// down: the level, the node before (null for the head), its tower, and the node behind (or null). It begins at the
+    /// highest level that has a node, and at `levels` at least. Unlinks marked nodes it meets, and retires them if it
+    /// was the last to; but `mine` it only counts. Returns at how many levels it unlinked that.
     #[inline(always)]
     fn walk(
         &self,
         pin: &ListPin<'_, K>,
         mine: *mut Node<K>,
+        levels: usize,
         past: impl Fn(&Span<K>) -> bool,
         mut arrived: impl FnMut(usize, *mut Node<K>, Tower<K>, *mut Node<K>),
     ) -> usize {
@@ -137,7 +138,11 @@ impl<K: Key> List<K> {
         'walk: loop {
             let mut before = ptr::null_mut();
             let mut before_tower: Tower<K> = self.head.as_ptr();
-            for level in (0..self.height).rev() {
+            let mut top = self.height;
+            while top > levels && self.head[top - 1].is_empty() {
+                top -= 1;
+            }
+            for level in (0..top).rev() {
                 // SAFETY: the head, or a node met while pinned at a level above this one.
                 let mut reference = unsafe { link(before_tower, level) }.load();
                 if reference.is_marked() {
@@ -191,18 +196,21 @@ impl<K: Key> List<K> {
         from.replace(node.as_ptr(), next.node())
     }
 
-    /// Finds where a range belongs (the thesis' `findInsert`); whether it overlaps one that is held.
+    /// Finds where a range belongs (the thesis' `findInsert`), at this many levels; whether it overlaps one that is held.
     #[inline(always)]
-    fn find(&self, pin: &ListPin<'_, K>, span: &Span<K>, path: &mut Path<K>) -> bool {
+    fn find(&self, pin: &ListPin<'_, K>, span: &Span<K>, levels: usize, path: &mut Path<K>) -> bool {
         let start = span.start();
         let mut around = (ptr::null_mut(), ptr::null_mut());
         self.walk(
             pin,
             ptr::null_mut(),
+            levels,
             |other| other.start() < start,
             |level, before, tower, behind| {
-                path.before[level] = tower;
-                path.behind[level] = behind;
+                if level < levels {
+                    path.before[level] = tower;
+                    path.behind[level] = behind;
+                }
                 around = (before, behind);
             },
         );
@@ -217,11 +225,11 @@ impl<K: Key> List<K> {
     #[inline]
     pub(super) fn insert(&self, pin: &ListPin<'_, K>, span: &Span<K>) -> Option<NonNull<Node<K>>> {
         let mut path = Path { before: [ptr::null(); HEIGHT_MAX], behind: [ptr::null_mut(); HEIGHT_MAX] };
-        if self.find(pin, span, &mut path) {
+        let height = self.roll_height(pin);
+        if self.find(pin, span, height, &mut path) {
             return None;
         }
         let lent = Lent { pin, node: self.lend(pin, span.clone()) };
-        let height = self.roll_height(pin);
         let node = lent.node;
         // SAFETY: the node is this thread's alone.
         unsafe { node.as_ref() }.prepare(height);
@@ -233,7 +241,7 @@ impl<K: Key> List<K> {
             if before.replace(path.behind[0], node.as_ptr()).is_ok() {
                 break;
             }
-            if self.find(pin, span, &mut path) {
+            if self.find(pin, span, height, &mut path) {
                 return None;
             }
         }
@@ -247,10 +255,17 @@ impl<K: Key> List<K> {
                 if before.replace(path.behind[level], node.as_ptr()).is_ok() {
                     break;
                 }
-                self.find(pin, span, &mut path);
+                self.find_again(pin, span, height, &mut path);
             }
         }
         Some(node)
+    }
+
+    /// Finds where a node that is linked already belongs at the levels above.
+    #[cold]
+    #[inline(never)]
+    fn find_again(&self, pin: &ListPin<'_, K>, span: &Span<K>, levels: usize, path: &mut Path<K>) {
+        self.find(pin, span, levels, path);
     }
 
     /// Gives a range back (the thesis' `releaseLock`, and its `findDelete`). When the function returns, the node is unlinked;
@@ -263,11 +278,29 @@ impl<K: Key> List<K> {
         // SAFETY: it is linked until it is marked, and what is unlinked while pinned stays what it is.
         let range = unsafe { node.as_ref() };
         for level in (0..range.height()).rev() {
-            // SAFETY: the node has this level.
-            unsafe { link(tower(node), level) }.mark();
+            self.mark(node, level);
         }
+        self.sweep(pin, node, range);
+    }
+
+    /// Marks a node that the caller gives back, at one level. At level 0 that is the release.
+    #[inline(always)]
+    fn mark(&self, node: NonNull<Node<K>>, level: usize) {
+        // SAFETY: the node has this level.
+        unsafe { link(tower(node), level) }.mark();
+    }
+
+    /// Unlinks a node that the caller has marked at all levels, where nobody else has.
+    #[inline(always)]
+    fn sweep(&self, pin: &ListPin<'_, K>, node: NonNull<Node<K>>, range: &Node<K>) {
         let unlinked = range.with_span(|own| {
-            self.walk(pin, node.as_ptr(), |other| other.start() <= own.start(), |_, _, _, _| {})
+            self.walk(
+                pin,
+                node.as_ptr(),
+                range.height(),
+                |other| other.start() <= own.start(),
+                |_, _, _, _| {},
+            )
         });
         if range.unlinked(unlinked) {
             // SAFETY: unlinked from all levels, for good (Invariant 3), which only one is told.
@@ -278,7 +311,7 @@ impl<K: Key> List<K> {
     /// Whether a range that is held overlaps this one.
     pub(super) fn overlaps(&self, pin: &ListPin<'_, K>, span: &Span<K>) -> bool {
         let mut path = Path { before: [ptr::null(); HEIGHT_MAX], behind: [ptr::null_mut(); HEIGHT_MAX] };
-        self.find(pin, span, &mut path)
+        self.find(pin, span, 1, &mut path)
     }
 
     /// A node of this thread's alone, for a range.
@@ -334,3 +367,6 @@ impl<K> Drop for List<K> {
         self.epochs.drain(|node| unsafe { Node::free(node, room) });
     }
 }
+
+#[cfg(test)]
+mod tests;

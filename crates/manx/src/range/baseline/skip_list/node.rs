@@ -20,7 +20,7 @@
 //!    lowered by whoever unlinks it, once for each level, after that. Whoever lowers it to 0 retires the node.
 //! 3. `generation` counts how often the node has been released. What a holder keeps has the value from when it took the
 //!    range, so a holder's second release, or one that comes after the node was used again, can be told from the first.
-//! 4. `passage` belongs to the epochs.
+//! 4. `passage` belongs to the chains of the epochs.
 //!
 //! So a node is retired when it is unlinked from *every* level, by fact and not by somebody's belief that it must be: not
 //! by the one who released it, if that one's walk missed it somewhere, and not while a helper that has unlinked it is
@@ -28,7 +28,7 @@
 //! do not exclude each other, but leads to no node that is used for something else.
 
 use super::super::super::span::Span;
-use super::epoch::{Passage, Retire};
+use super::chain::{Passage, Retire};
 use super::link::Link;
 use platform::atomic::{AtomicU16, AtomicU32, Ordering};
 use platform::cell::UnsafeCell;
