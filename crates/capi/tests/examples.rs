@@ -54,3 +54,17 @@ fn the_queue_loses_nothing() {
 fn the_standard_librarys_guards_take_ours() {
     each("examples/accounts.cpp", &CPP, &LINKS, |said, _| assert_eq!(said, "the sum is 2000\n"));
 }
+
+#[test]
+fn parts_of_one_file_are_written_at_once() {
+    let check = |said: &str, _| assert_eq!(said, "1200 records\n");
+    each("examples/ranges.c", &C, &LINKS[..1], check);
+    each("examples/ranges.c", &C[1..2], &LINKS[1..], check);
+}
+
+#[test]
+fn records_are_locked_one_by_one_in_sets_and_all_together() {
+    let check = |said: &str, _| assert_eq!(said, "the sum is 100000\n");
+    each("examples/records.cpp", &CPP, &LINKS[..1], check);
+    each("examples/records.cpp", &CPP[1..2], &LINKS[1..], check);
+}

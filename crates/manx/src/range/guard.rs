@@ -214,10 +214,11 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
     /// The guard that was made into a pointer.
     ///
     /// # Safety
-    /// `raw` is what [`RangeGuard::into_raw`] of a guard of this lock returned, and since then nobody made a guard of it.
+    /// `raw` is what [`RangeGuard::into_raw`] of a guard of this lock returned. Of all guards that are made of it, one is dropped
+    /// or changed; while others are there (in a [`mem::ManuallyDrop`], to be looked at), none was yet.
     #[inline]
     pub unsafe fn from_raw(lock: &'a RangeLock<K, SHARDS, SLOTS>, raw: *const ()) -> Self {
-        // SAFETY: the caller's promise: the range is held, and it is the one guard of it.
+        // SAFETY: the caller's promise: the range is held, and it is the one guard of it that will release it.
         unsafe { RangeGuard::new(lock, Held(raw.cast())) }
     }
 }

@@ -1,0 +1,149 @@
+//! What has happened in a lock, who holds what in it, who waits for whom, and who would have waited for ever.
+//!
+//! Texts are written as `snprintf` writes: as much as there is room for, and how much there would be.
+
+use super::manx_range_t;
+use core::ffi::{c_char, c_int};
+use core::ptr;
+use manx::range::LockError;
+use std::cell::RefCell;
+
+/// For `manx_range_dump`: lines for people.
+pub const MANX_RANGE_TEXT: u32 = 0;
+/// For `manx_range_dump`: a JSON object.
+pub const MANX_RANGE_JSON: u32 = 1;
+
+/// What has happened in a lock.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct manx_range_statistics_t {
+    /// Ranges taken.
+    pub acquired: u64,
+    /// Those of them, and of those given up, that were waited for, beyond a moment of spinning.
+    pub waits: u64,
+    /// How long that took, all together, in nanoseconds.
+    pub waited_ns: u64,
+    /// How long it took at most.
+    pub waited_ns_max: u64,
+    /// Waits that ended because the range was handed over, its waiter's window being over.
+    pub handed_over: u64,
+    /// Waits that ended without the range.
+    pub given_up: u64,
+    /// How many wait now.
+    pub waiting: u64,
+    /// Ranges that the lock has room for on the heap now, beside those in the lock itself.
+    pub spilled: u64,
+}
+
+thread_local! {
+    /// Why the last `EDEADLK` was returned.
+    static DEADLOCK: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Keeps what an error says, for who asks on this thread.
+pub(super) fn remember(error: &LockError) {
+    // A thread that is about to end has nobody left to ask.
+    let _ = DEADLOCK.try_with(|text| *text.borrow_mut() = error.to_string());
+}
+
+/// Writes as much as there is room for, with a zero at the end; returns how much there is, without the zero.
+///
+/// # Safety
+/// There are `size` bytes to write to, or `buffer` is null.
+unsafe fn write(text: &str, buffer: *mut c_char, size: usize) -> usize {
+    if !buffer.is_null() && size > 0 {
+        let length = text.len().min(size - 1);
+        // SAFETY: the caller's promise; a text on this side of the border is not in there.
+        unsafe {
+            ptr::copy_nonoverlapping(text.as_ptr().cast(), buffer, length);
+            buffer.add(length).write(0);
+        }
+    }
+    text.len()
+}
+
+/// What has happened in the lock so far. Returns 0, or `EINVAL`: a pointer is NULL.
+///
+/// # Safety
+/// They point to a lock, and to memory for its statistics.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn manx_range_statistics(
+    lock: *mut manx_range_t,
+    statistics: *mut manx_range_statistics_t,
+) -> c_int {
+    // SAFETY: the caller's promise, here and below.
+    let Some(lock) = (unsafe { lock.as_ref() }) else { return libc::EINVAL };
+    if statistics.is_null() {
+        return libc::EINVAL;
+    }
+    let now = lock.lock.statistics();
+    // SAFETY: as above.
+    unsafe {
+        statistics.write(manx_range_statistics_t {
+            acquired: now.acquired,
+            waits: now.waits,
+            waited_ns: now.waited_ns,
+            waited_ns_max: now.waited_ns_max,
+            handed_over: now.handed_over,
+            given_up: now.given_up,
+            waiting: now.waiting,
+            spilled: now.spilled,
+        });
+    }
+    0
+}
+
+/// Writes who holds what, since when if that is recorded, and who waits for whom: `size` bytes at most, a zero at the end included. `format`
+/// is `MANX_RANGE_TEXT` or `MANX_RANGE_JSON`. Returns the length of the whole text, without the zero, as `snprintf` does: if that is
+/// `size` or more, some is missing. 0 if the lock is NULL or the format unknown, with nothing written. It stops all who use the lock for
+/// as long as it takes to copy that.
+///
+/// # Safety
+/// They point to a lock, and to `size` bytes; `buffer` may be NULL, and nothing is written then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn manx_range_dump(
+    lock: *mut manx_range_t,
+    format: u32,
+    buffer: *mut c_char,
+    size: usize,
+) -> usize {
+    // SAFETY: the caller's promise, here and below.
+    let Some(lock) = (unsafe { lock.as_ref() }) else { return 0 };
+    let text = match format {
+        MANX_RANGE_TEXT => lock.lock.dump().to_string(),
+        MANX_RANGE_JSON => lock.lock.dump().to_json(),
+        _ => return 0,
+    };
+    // SAFETY: as above.
+    unsafe { write(&text, buffer, size) }
+}
+
+/// Why the calling thread's last `EDEADLK` was returned: who waits for what, and who has that. Written as by `manx_range_dump`; 0 if
+/// there was none yet.
+///
+/// # Safety
+/// It points to `size` bytes, or is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn manx_range_deadlock(buffer: *mut c_char, size: usize) -> usize {
+    // SAFETY: the caller's promise.
+    DEADLOCK.try_with(|text| unsafe { write(&text.borrow(), buffer, size) }).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_to_the_room_there_is_and_end_with_a_zero() {
+        let mut buffer = [c_char::MAX; 4];
+        // SAFETY: as much room as is said, here and below.
+        assert_eq!(unsafe { write("abcdef", buffer.as_mut_ptr(), 4) }, 6);
+        assert_eq!(buffer.map(|byte| byte as u8), *b"abc\0");
+        // SAFETY: as above.
+        assert_eq!(unsafe { write("x", buffer.as_mut_ptr(), 1) }, 1);
+        assert_eq!(buffer.map(|byte| byte as u8), *b"\0bc\0");
+        // SAFETY: nothing is written.
+        assert_eq!(unsafe { (write("x", ptr::null_mut(), 4), write("x", buffer.as_mut_ptr(), 0)) }, (1, 1));
+        assert_eq!(buffer.map(|byte| byte as u8), *b"\0bc\0");
+    }
+}

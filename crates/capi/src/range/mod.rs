@@ -1,0 +1,190 @@
+//! The range lock: `manx::range::RangeLock<u64>`.
+//!
+//! A lock is some 37 KB, so it is made on the heap and C has a pointer. What C holds is two words (`held.rs`), a pointer to a
+//! set (`many.rs`), or a pointer to an owner (`owner.rs`).
+//!
+//! Ranges are half-open and their ends are numbers, so one number has to stand for the open end: the highest. A range up to it
+//! has the highest key too. That every key can be locked is worth more than the one range which cannot be named, all
+//! up to the highest key without it; and nothing here makes such a range.
+//!
+//! Invariant: a lock lives until `manx_range_destroy` returns 0, which it does not while anything refers to the lock: a held
+//! range, a waiter, or an owner, which is counted.
+
+// In the order in which they stand in the header.
+pub mod held;
+pub mod many;
+pub mod owner;
+
+pub mod dump;
+
+use core::ffi::c_int;
+use core::ptr;
+use manx::range::{LockError, Options, RangeLock, Span};
+use platform::atomic::{AtomicUsize, Ordering};
+use std::alloc::{Layout, alloc};
+
+/// The end of a range that has no end: it has the key `UINT64_MAX` as well.
+const END: u64 = u64::MAX;
+
+/// A lock of ranges of keys, which are numbers of 64 bits: offsets of a file, addresses, numbers of records. Ranges are half-open,
+/// from a first key to the one after the last. Waiters are overtaken by others who want some of the same keys for 100 µs, or
+/// as their epoch or the lock's options say, and then served in the order of arrival. Who wants other keys is in nobody's way.
+#[derive(Debug)]
+#[expect(non_camel_case_types, reason = "C's name")]
+pub struct manx_range_t {
+    lock: RangeLock<u64>,
+    owners: AtomicUsize,
+}
+
+/// How a lock is to be made. What is 0 is as usual, so that all-zero (`{0}`) is the usual lock.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct manx_range_options_t {
+    /// Ranges within the same 2^`block_log2` keys are looked after together; those of different blocks are in nobody's way. Best
+    /// are blocks somewhat larger than the usual range. 14 unless said, at most 63.
+    pub block_log2: u32,
+    /// So many ranges may be held beside the several hundred that the lock has room for. 2^20 unless said.
+    pub spill_max: u32,
+    /// For how long a waiter may be overtaken, in nanoseconds, in epochs too; 1 is as good as the order of
+    /// arrival.
+    pub window_ns: u64,
+    /// Not 0: it is recorded since when ranges are held, for `manx_range_dump`. It costs a look at the clock each time.
+    pub recorded: u32,
+    /// Not 0: who would wait for somebody who waits, perhaps by way of others, for the first, gets `EDEADLK`.
+    pub detect_deadlocks: u32,
+}
+
+/// From `start` to `end`, without `end`; if that is `MANX_RANGE_END`, all keys from `start` on.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct manx_range_span_t {
+    /// The first key.
+    pub start: u64,
+    /// The key after the last.
+    pub end: u64,
+}
+
+impl manx_range_span_t {
+    fn of(span: &Span<u64>) -> manx_range_span_t {
+        manx_range_span_t {
+            start: span.start().copied().unwrap_or(0),
+            end: span.end().copied().unwrap_or(END),
+        }
+    }
+}
+
+/// The keys that C means.
+fn span(start: u64, end: u64) -> Result<Span<u64>, LockError> {
+    if end == END { Ok(Span::from(start)) } else { Ok(Span::new(start, end)?) }
+}
+
+/// What C is told.
+#[cold]
+fn code(error: &LockError) -> c_int {
+    match error {
+        LockError::BadRange(_) => libc::EINVAL,
+        LockError::WouldBlock => libc::EBUSY,
+        LockError::TimedOut => libc::ETIMEDOUT,
+        LockError::TooMany { .. } => libc::EAGAIN,
+        LockError::NotHeld => libc::EPERM,
+        LockError::Deadlock(_) | LockError::UpgradeDeadlock => {
+            dump::remember(error);
+            libc::EDEADLK
+        }
+    }
+}
+
+fn result(outcome: Result<(), LockError>) -> c_int {
+    match outcome {
+        Ok(()) => 0,
+        Err(error) => code(&error),
+    }
+}
+
+/// What the options say.
+fn options(given: &manx_range_options_t) -> Result<Options, c_int> {
+    let mut options = Options::new();
+    if given.block_log2 > 63 {
+        return Err(libc::EINVAL);
+    }
+    if given.block_log2 > 0 {
+        options = options.block_log2(given.block_log2);
+    }
+    if given.spill_max > 0 {
+        options = options.spill_max(given.spill_max);
+    }
+    if given.window_ns > 0 {
+        options = options.window_ns(given.window_ns);
+    }
+    if given.recorded != 0 {
+        options = options.recorded();
+    }
+    if given.detect_deadlocks != 0 {
+        options = options.detecting_deadlocks();
+    }
+    Ok(options)
+}
+
+/// Makes a lock that nobody holds a range of, as `options` say, or as usual if they are NULL. Returns 0, `ENOMEM`, or
+/// `EINVAL`: a `block_log2` above 63, or `lock` is NULL.
+///
+/// # Safety
+/// They point to where the lock's address is written, and to options, or are NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn manx_range_create(
+    lock: *mut *mut manx_range_t,
+    options: *const manx_range_options_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let (place, given) = unsafe { (lock.as_mut(), options.as_ref()) };
+    let Some(place) = place else { return libc::EINVAL };
+    let options = match given.map_or(Ok(Options::new()), self::options) {
+        Ok(options) => options,
+        Err(error) => return error,
+    };
+    // SAFETY: the layout is not empty.
+    let fresh = unsafe { alloc(Layout::new::<manx_range_t>()) }.cast::<manx_range_t>();
+    if fresh.is_null() {
+        return libc::ENOMEM;
+    }
+    // SAFETY: just allocated, as large and aligned as that.
+    unsafe { fresh.write(manx_range_t { lock: RangeLock::with(options), owners: AtomicUsize::new(0) }) };
+    *place = fresh;
+    0
+}
+
+/// Gives the lock's memory back. Nobody else may be using the lock. Returns 0; also for NULL, which is no lock; or `EBUSY`
+/// if a range of it is held, somebody waits, or an owner is left; it is a lock as before then.
+///
+/// # Safety
+/// It points to a lock, or is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn manx_range_destroy(lock: *mut manx_range_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(it) = (unsafe { lock.as_ref() }) else { return 0 };
+    // Acquire pairs with the release of `manx_range_owner_destroy`.
+    if it.owners.load(Ordering::Acquire) > 0 {
+        return libc::EBUSY;
+    }
+    let dump = it.lock.dump();
+    if !dump.held.is_empty() || !dump.waiting.is_empty() {
+        return libc::EBUSY;
+    }
+    // SAFETY: made by `manx_range_create`, in memory of the layout that a box has; nothing refers to it (the Invariant).
+    drop(unsafe { Box::from_raw(ptr::from_ref(it).cast_mut()) });
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_can_be_locked_and_a_range_up_to_the_highest_is_open() {
+        assert_eq!(span(END, END), Ok(Span::from(END)));
+        assert_eq!(span(0, END), Ok(Span::from(0)));
+        assert_eq!(span(0, 1), Ok(Span::point(0)));
+        assert!(span(7, 7).is_err() && span(8, 7).is_err());
+        assert_eq!(manx_range_span_t::of(&Span::from(3)), manx_range_span_t { start: 3, end: END });
+    }
+}
