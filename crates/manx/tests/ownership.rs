@@ -4,13 +4,16 @@
 //! Each holder writes its number into a cell that nothing but the lock protects, and finds it there at the end.
 //! The numbers of rounds are fixed and small: a strict queue passes no faster than the scheduler changes threads.
 
+#[path = "common/hog.rs"]
+mod hog;
+
+use hog::beside_a_hog;
 use manx::cpu::{Class, set_class_of_this_thread, set_numa_node_of_this_thread};
 use manx::lock::{
     Asl, Cna, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Reorderable, Shfl, Tas, Ticket, Ttas,
 };
 use platform::cell::UnsafeCell;
-use platform::clock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 const THREADS: u64 = 6;
@@ -81,39 +84,6 @@ fn take_turns<L: RawLock + 'static>(rounds: u64) {
     // SAFETY: all others have ended.
     let entered = guarded.section.with(|section| unsafe { (*section).entered });
     assert_eq!((entered, guarded.lock.is_locked()), (THREADS * rounds, false), "{}", L::NAME);
-}
-
-/// Runs `work` beside a thread of the class SCHED_FIFO that takes a CPU for most of the time.
-fn beside_a_hog(work: impl FnOnce()) {
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let parameter = libc::sched_param { sched_priority: 1 };
-            // SAFETY: changes the calling thread only, with a valid parameter.
-            if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameter) } != 0 {
-                let why = std::io::Error::last_os_error();
-                println!("without a hog: no real-time class for this process: {why}");
-                return;
-            }
-            while !stop.load(Ordering::Relaxed) {
-                let until_ns = clock::now_ns() + 3_000_000;
-                while clock::now_ns() < until_ns {
-                    platform::cpu::pause();
-                }
-                // Wakes up on this CPU or another one.
-                platform::thread::sleep_ns(1_000_000);
-            }
-        });
-        // Also if a thread of the test panics, or nobody would stop the hog.
-        struct Stop<'a>(&'a AtomicBool);
-        impl Drop for Stop<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Ordering::Relaxed);
-            }
-        }
-        let _stop = Stop(&stop);
-        work();
-    });
 }
 
 /// Those that let whoever runs pass, or sleep, take many turns in little time.

@@ -1,3 +1,4 @@
 //! What several tests have in common.
 
+pub mod hog;
 pub mod range;

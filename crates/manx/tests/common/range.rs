@@ -13,6 +13,7 @@
 //! [`Coarse`](Grain::Coarse): neighbours in the same block may exclude each other where the space is large; for a
 //! space of [`KEYS`] keys it is as good as exact.
 
+use super::hog::beside_a_hog;
 use manx::range::{Access, RawRangeLock, Span};
 use platform::cell::UnsafeCell;
 use proptest::prelude::*;
@@ -205,30 +206,31 @@ impl Draw {
     }
 }
 
-/// Threads take ranges of all kinds, and each finds its keys its own.
+/// Threads take ranges of all kinds, and each finds its keys its own; also while their CPUs are taken away.
 pub fn holders_are_alone_with_their_keys<L: RawRangeLock>() {
-    let threads: &[u64] = if full() { &[8, 32] } else { &[6] };
-    let time = if full() { Duration::from_secs(30) } else { Duration::from_millis(1500) };
-    for &threads in threads {
-        let guarded = Guarded::<L>::new();
-        let until = Instant::now() + time;
-        let written: u64 = thread::scope(|scope| {
-            let run = |me| {
-                let guarded = &guarded;
-                move || take_ranges(guarded, me, until)
-            };
-            let running: Vec<_> = (1..=threads).map(|me| scope.spawn(run(me))).collect();
-            running.into_iter().map(|thread| thread.join().expect("alone with its keys")).sum()
-        });
-        // SAFETY: all others have ended.
-        let found: u64 = guarded.keys.iter().map(|key| key.written.with(|written| unsafe { *written })).sum();
-        assert_eq!(found, written, "{}: a write was lost", L::NAME);
-        assert!(
-            guarded.lock.try_lock(&Span::all(), Access::Exclusive).is_some(),
-            "{}: all gave back",
-            L::NAME
-        );
+    if full() {
+        let minute = Duration::from_secs(60);
+        stay_alone::<L>(8, minute);
+        beside_a_hog(|| stay_alone::<L>(32, minute));
+    } else {
+        stay_alone::<L>(6, Duration::from_secs(1));
+        beside_a_hog(|| stay_alone::<L>(12, Duration::from_millis(300)));
     }
+}
+
+fn stay_alone<L: RawRangeLock>(threads: u64, time: Duration) {
+    let guarded = &Guarded::<L>::new();
+    let until = Instant::now() + time;
+    let written: u64 = thread::scope(|scope| {
+        let run = |me| move || take_ranges(guarded, me, until);
+        let running: Vec<_> = (1..=threads).map(|me| scope.spawn(run(me))).collect();
+        running.into_iter().map(|thread| thread.join().expect("alone with its keys")).sum()
+    });
+    // SAFETY: all others have ended.
+    let found: u64 = guarded.keys.iter().map(|key| key.written.with(|written| unsafe { *written })).sum();
+    assert_eq!(found, written, "{}: a write was lost", L::NAME);
+    let all = guarded.lock.try_lock(&Span::all(), Access::Exclusive).expect("all gave back");
+    unlock(&guarded.lock, all);
 }
 
 /// Until then; returns how many keys it wrote.
@@ -309,7 +311,7 @@ fn follow<L: RawRangeLock>(space: u64, grain: Grain, steps: &[Step]) -> Result<(
 }
 
 fn runner() -> proptest::test_runner::TestRunner {
-    let cases = if full() { 20_000 } else { 300 };
+    let cases = if full() { 20_000 } else { 100 };
     proptest::test_runner::TestRunner::new(ProptestConfig { cases, ..ProptestConfig::default() })
 }
 

@@ -1,0 +1,38 @@
+//! A thread that cannot be outranked takes the CPUs away from holders and waiters.
+
+use platform::clock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// Runs `work` beside a thread of the class SCHED_FIFO that takes a CPU for most of the time.
+pub fn beside_a_hog<R>(work: impl FnOnce() -> R) -> R {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let parameter = libc::sched_param { sched_priority: 1 };
+            // SAFETY: changes the calling thread only, with a valid parameter.
+            if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameter) } != 0 {
+                let why = std::io::Error::last_os_error();
+                println!("without a hog: no real-time class for this process: {why}");
+                return;
+            }
+            while !stop.load(Ordering::Relaxed) {
+                let until_ns = clock::now_ns() + 3_000_000;
+                while clock::now_ns() < until_ns {
+                    platform::cpu::pause();
+                }
+                // Wakes up on this CPU or another one.
+                platform::thread::sleep_ns(1_000_000);
+            }
+        });
+        // Also if a thread of the test panics, or nobody would stop the hog.
+        struct Stop<'a>(&'a AtomicBool);
+        impl Drop for Stop<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let _stop = Stop(&stop);
+        work()
+    })
+}
