@@ -13,7 +13,7 @@
 //! | `part`, `disjoint`, `overlapping`, `widths`, `memory` | the parts of the experiment |
 //! | [`blob`], [`mod@file`] | large objects in an area that all share; writes to one file |
 //! | [`counters`] | cycles, instructions and misses, where they are counted |
-//! | [`rocksdb`] | RocksDB's lock manager, compiled and loaded at run time |
+//! | [`rocksdb`] | RocksDB's lock manager and its tree of ranges, compiled and loaded at run time |
 //! | `sample`, `conclude`, `judge`, `draw` | figures, tables, targets, pictures |
 
 mod apart;
@@ -47,6 +47,7 @@ use crate::engine::compiler::Compiler;
 use crate::error::Error;
 use crate::harness::{Bench, Sample};
 use competitor::{Competitor, Measured};
+use manx::range::RangeLock;
 use manx::range::baseline::SkipList;
 use report::figure::three_digits;
 use run::{Measurement, Mode, Once, Run};
@@ -97,18 +98,23 @@ enum Timing {
 struct Variant {
     name: String,
     competitor: Competitor,
-    /// Of a skip list, if it is not the usual one.
-    height: Option<usize>,
+    form: Form,
 }
 
-/// A skip list of so many levels.
-fn skip_list(height: usize) -> SkipList {
-    SkipList::with_height(height).expect("heights are those that there are")
+/// Of locks that there are several of.
+#[derive(Clone, Copy)]
+enum Form {
+    /// As it is if nobody says anything.
+    Usual,
+    /// A skip list of so many levels.
+    Height(usize),
+    /// The default lock with one shard and room for one range.
+    Smallest,
 }
 
 impl Variant {
     fn of(competitor: Competitor) -> Variant {
-        Variant { name: competitor.name().into(), competitor, height: None }
+        Variant { name: competitor.name().into(), competitor, form: Form::Usual }
     }
 
     /// Everybody that locks.
@@ -128,18 +134,29 @@ impl Variant {
 
     /// A skip list of so many levels.
     fn of_height(height: usize) -> Variant {
-        Variant { name: format!("height {height}"), competitor: Competitor::SkipList, height: Some(height) }
+        let name = format!("height {height}");
+        Variant { name, competitor: Competitor::SkipList, form: Form::Height(height) }
+    }
+
+    /// The default lock at its smallest.
+    fn smallest() -> Variant {
+        Variant { name: conclude::SMALLEST.into(), competitor: Competitor::Manx, form: Form::Smallest }
+    }
+
+    /// Does it with locks of this kind, for keys below `space`, where ranges are blocks of `unit` keys if that is known.
+    fn measure<M: Measured>(&self, space: u64, unit: Option<u64>, what: M) -> M::Output {
+        let list = |height| SkipList::with_height(height).expect("heights are those that there are");
+        match self.form {
+            Form::Usual => self.competitor.measure_blocks(space, unit, what),
+            Form::Height(height) => what.with(|| list(height)),
+            Form::Smallest => what.with(RangeLock::<u64, 1, 1>::new),
+        }
     }
 
     fn once(&self, run: &Run, mode: Mode) -> Result<Measurement, String> {
-        let once = Once(run, mode);
-        apart::run_apart(self.competitor.leaks(), || match self.height {
-            Some(height) => once.with(|| skip_list(height)),
-            None => {
-                let unit = run.pattern.unit(run.threads).map(|unit| unit as u64);
-                self.competitor.measure_blocks(run.pattern.space() as u64, unit, once)
-            }
-        })
+        let unit = run.pattern.unit(run.threads).map(|unit| unit as u64);
+        let space = run.pattern.space() as u64;
+        apart::run_apart(self.competitor.leaks(), || self.measure(space, unit, Once(run, mode)))
     }
 }
 
@@ -154,8 +171,10 @@ struct Plan {
 /// [`Error::Interrupted`], a CPU that refuses a thread, or a lock that was caught.
 pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     platform::clock::init();
-    if let Err(missing) = Compiler::from_environment().and_then(|compiler| rocksdb::load(&compiler)) {
-        bench.note(format!("rocksdb is left out: {missing}"));
+    for (name, load) in rocksdb::COMPETITORS {
+        if let Err(missing) = Compiler::from_environment().and_then(|compiler| load(&compiler)) {
+            bench.note(format!("{name} is left out: {missing}"));
+        }
     }
     let plan = Plan { setup };
     if plan.setup.check {

@@ -2,7 +2,7 @@
 
 use super::none::Unlocked;
 use super::peers::{RangeLockCrate, RangeMutexCrate};
-use super::rocksdb::{self, RocksDb};
+use super::rocksdb::{Locktree, RocksDb};
 use manx::range::baseline::{Bitmap, IntervalTree, Map, Segments, SkipList, SkipListPublished, Song};
 use manx::range::{RangeLock, RawRangeLock};
 
@@ -67,6 +67,8 @@ competitors! {
     RangeMutexCrate, RangeMutexCrate;
     /// RocksDB's lock manager, where RocksDB is.
     RocksDb, RocksDb;
+    /// The tree beneath, PerconaFT's, where RocksDB is one that shows it.
+    Locktree, Locktree;
     /// No lock at all.
     None, Unlocked;
 }
@@ -81,9 +83,13 @@ impl Competitor {
         }
     }
 
-    /// Those that can be measured here: RocksDB's after it was loaded ([`rocksdb::load`]).
+    /// Those that can be measured here: RocksDB's two after they were loaded.
     pub fn available() -> impl Iterator<Item = Competitor> {
-        let there = |competitor: &Competitor| *competitor != Competitor::RocksDb || rocksdb::is_loaded();
+        let there = |competitor: &Competitor| match competitor {
+            Competitor::RocksDb => RocksDb::is_loaded(),
+            Competitor::Locktree => Locktree::is_loaded(),
+            _ => true,
+        };
         Competitor::ALL.iter().copied().filter(there)
     }
 

@@ -18,6 +18,8 @@ pub(super) const CONTENDED: &str = "contended, 8 threads, 31 % overlap";
 pub(super) const SHARED: &str = "shared";
 pub(super) const WIDTHS: &str = "widths, 8 threads and the whole space";
 pub(super) const MEMORY: &str = "memory";
+/// The default lock with one shard and room for one range.
+pub(super) const SMALLEST: &str = "manx, smallest";
 
 /// The name of a case that has so many threads.
 pub(super) fn scaled(case: &str, threads: usize) -> String {

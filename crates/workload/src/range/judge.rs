@@ -4,7 +4,7 @@
 
 use super::blob::cases::thesis as blob;
 use super::competitor::Competitor;
-use super::conclude::{CONTENDED, MEMORY, SHARD, SINGLE, W1, W2, WIDTHS, scaled, variants};
+use super::conclude::{CONTENDED, MEMORY, SHARD, SINGLE, SMALLEST, W1, W2, WIDTHS, scaled, variants};
 use super::{AGAIN, REFERENCE};
 use crate::verdict::{self, middle};
 use report::Report;
@@ -107,6 +107,7 @@ fn figure(report: &Report, id: &str) -> Option<Figure> {
         "range-blob-2" => over(&blob(2), OWN, BITMAP, "reads_per_s"),
         "range-blob-8" => over(&blob(8), OWN, BITMAP, "reads_per_s"),
         "range-size" => plain(MEMORY, OWN, "at_rest_bytes"),
+        "range-size-smallest" => plain(MEMORY, SMALLEST, "at_rest_bytes"),
         _ => return None,
     })
 }

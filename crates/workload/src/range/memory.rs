@@ -38,11 +38,13 @@ impl Plan {
             conclude::MEMORY,
             SPACE / 1024
         ));
-        let variants = Variant::locks();
+        let mut variants = Variant::locks();
+        variants.push(Variant::smallest());
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
         bench.compare(conclude::MEMORY, &names, self.setup.repeats, expected, |at, _| {
-            let competitor = variants[at].competitor;
-            let used = run_apart(competitor.leaks(), || Ok(competitor.measure(SPACE as u64, Use { pairs })));
+            let variant = &variants[at];
+            let once = || Ok(variant.measure(SPACE as u64, None, Use { pairs }));
+            let used = run_apart(variant.competitor.leaks(), once);
             let values = used.map_err(|what| Error::Failed { what, stderr: String::new() })?;
             Ok(Sample { values, output: None })
         })
