@@ -188,9 +188,30 @@ fn nodes_are_used_again_while_others_walk_at_two_levels() {
     nodes_are_used_again(2, 2);
 }
 
+/// One that reads the epoch, stands still while the epoch advances, and then pins what it read, would retire its node with
+/// a tag that is too low, and have it again while the other one still stands on it.
+#[test]
+fn a_pin_is_of_the_epoch_at_which_it_begins() {
+    check(2, || {
+        let guarded = Guarded::new(1);
+        let held = guarded.lock.acquire(&span(2, 3));
+        let held = std::sync::Mutex::new(Some(held));
+        let other = spawn(&guarded, move |guarded| {
+            let held = held.lock().unwrap().take().expect("taken once");
+            guarded.release(held);
+            assert!(guarded.try_and_add(0, 1), "nobody else wants it");
+        });
+        for _ in 0..4 {
+            assert!(guarded.try_and_add(3, 4), "nobody else wants it");
+        }
+        other.join().unwrap();
+        guarded.assert_done([1, 0, 0, 4]);
+    });
+}
+
 #[test]
 fn three_that_overlap_take_turns() {
-    check(1, || {
+    check(2, || {
         let guarded = Guarded::new(1);
         let held = guarded.lock.acquire(&span(0, 4));
         let others = [
@@ -208,7 +229,7 @@ fn three_that_overlap_take_turns() {
 
 #[test]
 fn a_release_wakes_all_whom_it_concerns() {
-    check(1, || {
+    check(2, || {
         let guarded = Guarded::new(1);
         let held = guarded.lock.acquire(&Span::all());
         let others = [
@@ -223,15 +244,22 @@ fn a_release_wakes_all_whom_it_concerns() {
     });
 }
 
-/// The one that waits for both ranges may be woken in vain; the one behind it must not sleep on.
+/// The one that waits for both ranges is woken in vain; the one behind it must not sleep on.
 #[test]
 fn who_is_woken_in_vain_wakes_the_next() {
     check(1, || {
         let guarded = Guarded::new(1);
         let first = guarded.lock.acquire(&span(0, 1));
         let second = guarded.lock.acquire(&span(2, 3));
+        let in_line = |count: usize| {
+            while guarded.lock.waiting() < count {
+                thread::yield_now();
+            }
+        };
         let wide = spawn(&guarded, |guarded| guarded.acquire_and_add(0, 3));
+        in_line(1);
         let narrow = spawn(&guarded, |guarded| guarded.acquire_and_add(2, 3));
+        in_line(2);
         guarded.release(second);
         narrow.join().unwrap();
         guarded.release(first);

@@ -26,10 +26,10 @@
 //! 2. `waiting` is the number of those in line.
 //! 3. Of a waiter's try and a release that would let it succeed, one sees the other: the try finds the range
 //!    released, or the release finds the waiter (see *Memory orderings*).
-//! 4. Who is left asleep by Invariant 3's release conflicts with one that stands before it and is awake. Who is awake
-//!    and fails wakes the first ones behind it that overlap its own span; who succeeds releases later, and that release
-//!    overlaps all who were left asleep because of it. So each of them is woken in the end, by induction along the
-//!    line: no wake-up is lost, and nobody waits for a waiter that cannot go on.
+//! 4. A release leaves somebody asleep whom it concerns only if that one conflicts with another who stands before it and is
+//!    awake. Who is awake and fails wakes the first ones behind it that overlap its own span; who succeeds releases
+//!    later, and that release concerns all who were left asleep because of it. So each of them is woken in the end, by
+//!    induction along the line: no wake-up is lost, and nobody waits for a waiter that cannot go on.
 //!
 //! # Memory orderings
 //! - A waiter increases `waiting` and passes a sequentially consistent fence before it tries; a release is followed by
