@@ -345,7 +345,7 @@ platform::twins_only! {
     impl<K: Key> List<K> {
         /// Of two, one is as high as can be, and one is not: so that little has to be tried.
         fn roll_height(&self, pin: &ListPin<'_, K>) -> usize {
-            if pin.roll() % 2 == 0 { 1 } else { self.height }
+            if pin.roll().is_multiple_of(2) { 1 } else { self.height }
         }
     }
 }
