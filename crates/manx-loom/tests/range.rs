@@ -1,0 +1,624 @@
+//! The default range lock under loom: every order of steps that the memory model allows.
+//!
+//! Each key has a cell that loom watches: two holders at once, and one that does not see what the holder before it wrote,
+//! are reported; so is a waiter that nobody wakes. Locks are as small as can be, with one slot a shard, so that the second
+//! range is on the heap, and with a key a block, so that a range of two keys is in two shards and a range of three is a wide
+//! one. Waiters may be overtaken for ever (then a release tells them to look, and they sleep without a limit until then) or
+//! not at all (then it hands the range over): [`PATIENT`] and [`OVERDUE`].
+
+use Access::{Exclusive, Shared};
+use loom::sync::Arc;
+use loom::thread;
+use manx_loom::range::{Access, LockError, Options, Owner, RangeGuard, RangeLock, Span, SpanSet};
+use platform::atomic::{AtomicU32, Ordering};
+use platform::cell::UnsafeCell;
+use platform::futex::{self, Clock, Deadline};
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
+fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
+    let more = usize::from(std::env::var_os("MANX_FULL").is_some());
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions + more);
+    builder.max_branches = 20_000;
+    builder.check(test);
+}
+
+/// How long a waiter may be overtaken: for ever, …
+const PATIENT: u64 = u64::MAX;
+/// … and not at all.
+const OVERDUE: u64 = 0;
+/// Here a deadline passes as soon as somebody waits for it.
+const SOON: Option<Deadline> = Some(Deadline { clock: Clock::Monotonic, ns: 0 });
+
+const KEYS: usize = 4;
+
+/// Keys of two shards in turn; `SHARDS` is 1 or 2.
+struct Guarded<const SHARDS: usize, const SLOTS: usize> {
+    lock: RangeLock<u64, SHARDS, SLOTS>,
+    numbers: [UnsafeCell<u32>; KEYS],
+}
+
+// SAFETY: numbers are used by who holds their keys; loom reports it if that is not enough.
+unsafe impl<const SHARDS: usize, const SLOTS: usize> Sync for Guarded<SHARDS, SLOTS> {}
+// SAFETY: as above.
+unsafe impl<const SHARDS: usize, const SLOTS: usize> Send for Guarded<SHARDS, SLOTS> {}
+
+/// From `first` up to, and without, `end`.
+type Keys = (u64, u64);
+const ALL: Keys = (0, KEYS as u64);
+
+fn span((first, end): Keys) -> Span<u64> {
+    Span::new(first, end).expect("the tests' ranges are not empty")
+}
+
+fn set(of: impl IntoIterator<Item = Keys>) -> SpanSet<u64> {
+    SpanSet::disjoint(of.into_iter().map(span)).expect("the tests' ranges do not overlap")
+}
+
+impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
+    fn new(window_ns: u64) -> Arc<Self> {
+        Guarded::with(Options::new().block_log2(0).window_ns(window_ns))
+    }
+
+    fn with(options: Options) -> Arc<Self> {
+        let numbers = std::array::from_fn(|_| UnsafeCell::new(0));
+        Arc::new(Guarded { lock: RangeLock::with(options), numbers })
+    }
+
+    /// Works with keys that are held.
+    fn work(&self, (first, end): Keys, access: Access) {
+        for number in &self.numbers[first as usize..end as usize] {
+            match access {
+                // SAFETY: held alone.
+                Exclusive => number.with_mut(|number| unsafe { *number += 1 }),
+                // SAFETY: held by those who read.
+                Shared => assert!(number.with(|number| unsafe { *number }) < 100),
+            }
+        }
+    }
+
+    fn hold(&self, keys: Keys, access: Access) -> RangeGuard<'_, u64, SHARDS, SLOTS> {
+        self.lock.lock_as(span(keys), access, None).expect("nothing but time is in the way")
+    }
+
+    fn lock(&self, keys: Keys, access: Access) {
+        let held = self.hold(keys, access);
+        self.work(keys, access);
+        drop(held);
+    }
+
+    /// Whether it was had at once.
+    fn try_lock(&self, keys: Keys, access: Access) -> bool {
+        let Ok(held) = self.lock.try_lock_as(span(keys), access) else { return false };
+        self.work(keys, access);
+        drop(held);
+        true
+    }
+
+    /// Whether it was had in time.
+    fn lock_soon(&self, keys: Keys, access: Access) -> bool {
+        match self.lock.lock_as(span(keys), access, SOON) {
+            Ok(held) => {
+                self.work(keys, access);
+                drop(held);
+                true
+            }
+            Err(error) => {
+                assert_eq!(error, LockError::TimedOut);
+                false
+            }
+        }
+    }
+
+    /// Nothing is held or closed, nobody waits, and each key was written so often.
+    fn assert_done(&self, times: [u32; KEYS]) {
+        let dump = self.lock.dump();
+        assert!(dump.held.is_empty() && dump.waiting.is_empty(), "{dump}");
+        // Twice: what is in nobody's way but was closed would be refused by one of them.
+        assert!(self.try_lock((1, 2), Shared) && self.try_lock((2, 3), Shared));
+        let all = self.lock.try_lock(..).expect("what is free is had without waiting");
+        // SAFETY: all are held.
+        let found = self.numbers.each_ref().map(|number| number.with(|number| unsafe { *number }));
+        drop(all);
+        assert_eq!(found, times);
+    }
+}
+
+/// Runs this in a thread that shares the lock.
+fn spawn<const SHARDS: usize, const SLOTS: usize, T: 'static>(
+    guarded: &Arc<Guarded<SHARDS, SLOTS>>,
+    run: impl Fn(&Guarded<SHARDS, SLOTS>) -> T + 'static,
+) -> thread::JoinHandle<T> {
+    let guarded = Arc::clone(guarded);
+    thread::spawn(move || run(&guarded))
+}
+
+/// Two threads take ranges that overlap, one of them twice, so that a slot is used again.
+fn two_overlap<const SHARDS: usize>(window_ns: u64, preemptions: usize) {
+    check(preemptions, move || {
+        let guarded = Guarded::<SHARDS, 1>::new(window_ns);
+        let other = spawn(&guarded, |guarded| guarded.lock((1, 3), Exclusive));
+        guarded.lock((0, 2), Exclusive);
+        guarded.lock((2, 4), Exclusive);
+        other.join().unwrap();
+        guarded.assert_done([1, 2, 2, 1]);
+    });
+}
+
+#[test]
+fn two_overlap_in_one_shard() {
+    two_overlap::<1>(PATIENT, 2);
+    two_overlap::<1>(OVERDUE, 2);
+}
+
+#[test]
+fn two_overlap_in_two_shards() {
+    two_overlap::<2>(PATIENT, 2);
+    two_overlap::<2>(OVERDUE, 2);
+}
+
+/// A wide range and narrow ones.
+fn one_is_wide(window_ns: u64, preemptions: usize) {
+    check(preemptions, move || {
+        let guarded = Guarded::<2, 1>::new(window_ns);
+        let other = spawn(&guarded, |guarded| guarded.lock(ALL, Exclusive));
+        guarded.lock((0, 1), Exclusive);
+        guarded.lock((3, 4), Exclusive);
+        other.join().unwrap();
+        guarded.assert_done([2, 1, 1, 2]);
+    });
+}
+
+#[test]
+fn one_is_wide_and_the_others_narrow() {
+    one_is_wide(PATIENT, 2);
+    one_is_wide(OVERDUE, 2);
+}
+
+/// What was done under a wide range is seen by who takes a key of it, also if somebody else found the wide one gone.
+#[test]
+fn a_wide_range_is_seen_gone_by_two() {
+    check(2, || {
+        let guarded = Guarded::<2, 1>::new(PATIENT);
+        let others = [
+            spawn(&guarded, |guarded| guarded.lock(ALL, Exclusive)),
+            spawn(&guarded, |guarded| guarded.lock((0, 1), Exclusive)),
+        ];
+        guarded.lock((1, 2), Exclusive);
+        for other in others {
+            other.join().unwrap();
+        }
+        guarded.assert_done([2, 2, 1, 1]);
+    });
+}
+
+/// Two wait for one, each for a part of its range. (Two that spin for the same word could take turns for ever, as loom sees
+/// it; so this one is first.)
+fn two_wait_for_one<const SHARDS: usize>(window_ns: u64, preemptions: usize) {
+    check(preemptions, move || {
+        let guarded = Guarded::<SHARDS, 1>::new(window_ns);
+        let held = guarded.hold((1, 3), Exclusive);
+        let others = [
+            spawn(&guarded, |guarded| guarded.lock((0, 2), Exclusive)),
+            spawn(&guarded, |guarded| guarded.lock((1, 4), Exclusive)),
+        ];
+        guarded.work((1, 3), Exclusive);
+        drop(held);
+        for other in others {
+            other.join().unwrap();
+        }
+        guarded.assert_done([1, 3, 2, 1]);
+    });
+}
+
+#[test]
+fn two_wait_for_one_and_for_each_other() {
+    two_wait_for_one::<1>(PATIENT, 1);
+    two_wait_for_one::<1>(OVERDUE, 1);
+}
+
+#[test]
+fn a_wide_one_and_a_narrow_one_wait_for_one() {
+    two_wait_for_one::<2>(PATIENT, 1);
+    two_wait_for_one::<2>(OVERDUE, 1);
+}
+
+/// Those who share do not wait for each other, and who wants it alone gets it from the last of them.
+fn some_share(window_ns: u64, preemptions: usize) {
+    check(preemptions, move || {
+        let guarded = Guarded::<1, 2>::new(window_ns);
+        let held = guarded.hold((0, 2), Shared);
+        let writer = spawn(&guarded, |guarded| guarded.lock((1, 3), Exclusive));
+        let reader = spawn(&guarded, |guarded| guarded.lock((1, 2), Shared));
+        guarded.work((0, 2), Shared);
+        drop(held);
+        writer.join().unwrap();
+        reader.join().unwrap();
+        guarded.assert_done([0, 1, 1, 0]);
+    });
+}
+
+#[test]
+fn readers_and_a_writer() {
+    some_share(PATIENT, 1);
+    some_share(OVERDUE, 1);
+}
+
+/// The second range is on the heap; its slots go as soon as they are free, while the other thread looks at them.
+fn ranges_on_the_heap(window_ns: u64, preemptions: usize) {
+    check(preemptions, move || {
+        let guarded = Guarded::<1, 1>::new(window_ns);
+        let other = spawn(&guarded, |guarded| guarded.lock((1, 3), Exclusive));
+        let low = guarded.hold((0, 1), Exclusive);
+        let high = guarded.hold((2, 3), Exclusive);
+        guarded.work((0, 1), Exclusive);
+        guarded.work((2, 3), Exclusive);
+        drop(low);
+        drop(high);
+        guarded.lock((0, 4), Exclusive);
+        other.join().unwrap();
+        guarded.assert_done([2, 2, 3, 1]);
+        assert_eq!(guarded.lock.statistics().spilled, 0, "the heap's slots were given back");
+    });
+}
+
+#[test]
+fn the_second_range_of_a_shard_is_on_the_heap() {
+    ranges_on_the_heap(PATIENT, 2);
+    ranges_on_the_heap(OVERDUE, 2);
+}
+
+/// Somebody gives up while the range is released or handed to it: it has it or leaves nothing behind.
+fn one_gives_up(window_ns: u64, preemptions: usize) {
+    check(preemptions, move || {
+        let guarded = Guarded::<1, 1>::new(window_ns);
+        let held = guarded.hold((1, 2), Exclusive);
+        let other = spawn(&guarded, |guarded| u32::from(guarded.lock_soon((0, 2), Exclusive)));
+        guarded.work((1, 2), Exclusive);
+        drop(held);
+        let had = other.join().unwrap();
+        guarded.assert_done([had, 1 + had, 0, 0]);
+    });
+}
+
+#[test]
+fn one_gives_up_while_the_range_is_released() {
+    one_gives_up(PATIENT, 3);
+    one_gives_up(OVERDUE, 3);
+}
+
+/// Who gives up lets those go on that it kept waiting.
+fn who_is_behind_goes_on(window_ns: u64, preemptions: usize) {
+    check(preemptions, move || {
+        let guarded = Guarded::<1, 2>::new(window_ns);
+        let held = guarded.hold((0, 1), Exclusive);
+        // Wants what is held and what is not.
+        let first = spawn(&guarded, |guarded| u32::from(guarded.lock_soon((0, 3), Exclusive)));
+        // Strangers of the holder.
+        let second = spawn(&guarded, |guarded| guarded.lock((2, 3), Exclusive));
+        second.join().unwrap();
+        guarded.work((0, 1), Exclusive);
+        drop(held);
+        let had = first.join().unwrap();
+        guarded.assert_done([1 + had, had, 1 + had, 0]);
+    });
+}
+
+#[test]
+fn who_waits_behind_one_that_gives_up_goes_on() {
+    who_is_behind_goes_on(PATIENT, 1);
+    who_is_behind_goes_on(OVERDUE, 1);
+}
+
+/// Wakes a thread that waits for it on a futex.
+struct Flag(AtomicU32);
+
+impl Wake for Flag {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.store(1, Ordering::Release);
+        futex::wake(&self.0, 1);
+    }
+}
+
+impl Flag {
+    fn new() -> std::sync::Arc<Flag> {
+        std::sync::Arc::new(Flag(AtomicU32::new(0)))
+    }
+
+    fn wait(&self) {
+        // Who fails has not stored anything: loom cannot tell that the waker's store comes after an exchange of 0 for 0.
+        while self.0.compare_exchange(1, 0, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            futex::wait(&self.0, 0);
+        }
+    }
+}
+
+/// Runs a future on this thread.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let flag = Flag::new();
+    let waker = Waker::from(std::sync::Arc::clone(&flag));
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        flag.wait();
+    }
+}
+
+/// A future gets its range from a thread, and the other way round.
+fn a_task_waits(window_ns: u64, preemptions: usize) {
+    check(preemptions, move || {
+        let guarded = Guarded::<1, 1>::new(window_ns);
+        let other = spawn(&guarded, |guarded| {
+            let held = block_on(guarded.lock.lock_async(span((1, 3)), Exclusive)).unwrap();
+            guarded.work((1, 3), Exclusive);
+            drop(held);
+        });
+        guarded.lock((0, 2), Exclusive);
+        guarded.lock((2, 4), Exclusive);
+        other.join().unwrap();
+        guarded.assert_done([1, 2, 2, 1]);
+    });
+}
+
+#[test]
+fn a_task_and_a_thread_wait_for_each_other() {
+    a_task_waits(PATIENT, 2);
+    a_task_waits(OVERDUE, 2);
+}
+
+/// A future is dropped while its range is released, handed to it, or wanted by one behind it.
+fn a_task_is_cancelled(window_ns: u64, preemptions: usize) {
+    check(preemptions, move || {
+        let guarded = Guarded::<1, 1>::new(window_ns);
+        let held = guarded.hold((1, 2), Exclusive);
+        let task = spawn(&guarded, |guarded| {
+            let mut future = pin!(guarded.lock.lock_async(span((0, 3)), Exclusive));
+            let poll = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            if poll.is_ready() {
+                guarded.work((0, 3), Exclusive);
+            }
+            u32::from(poll.is_ready())
+        });
+        let behind = spawn(&guarded, |guarded| guarded.lock((2, 3), Exclusive));
+        guarded.work((1, 2), Exclusive);
+        drop(held);
+        let had = task.join().unwrap();
+        behind.join().unwrap();
+        guarded.assert_done([had, 1 + had, 1 + had, 0]);
+    });
+}
+
+#[test]
+fn a_task_is_cancelled_while_its_range_is_handed_over() {
+    a_task_is_cancelled(PATIENT, 1);
+    a_task_is_cancelled(OVERDUE, 1);
+}
+
+/// What is cut, made smaller, shared and had alone again is nobody else's in between, and who waits for a part of it gets that.
+fn a_guard_changes(window_ns: u64, preemptions: usize) {
+    check(preemptions, move || {
+        let guarded = Guarded::<1, 4>::new(window_ns);
+        let other = spawn(&guarded, |guarded| guarded.lock((1, 2), Exclusive));
+        let held = guarded.hold((0, 3), Exclusive);
+        let (low, high) = held.split_at(2).unwrap();
+        guarded.work((0, 2), Exclusive);
+        let low = low.shrink(0..1).unwrap();
+        guarded.work((0, 1), Exclusive);
+        guarded.work((2, 3), Exclusive);
+        other.join().unwrap();
+        drop((low, high));
+        guarded.assert_done([2, 2, 1, 0]);
+    });
+}
+
+#[test]
+fn a_guard_is_cut_and_made_smaller_while_somebody_waits() {
+    a_guard_changes(PATIENT, 2);
+    a_guard_changes(OVERDUE, 2);
+}
+
+fn a_guard_is_shared(window_ns: u64, preemptions: usize) {
+    check(preemptions, move || {
+        let guarded = Guarded::<1, 2>::new(window_ns);
+        let reader = spawn(&guarded, |guarded| guarded.lock((0, 2), Shared));
+        let held = guarded.hold((0, 2), Exclusive);
+        guarded.work((0, 2), Exclusive);
+        let held = held.downgrade().unwrap();
+        guarded.work((0, 2), Shared);
+        let held = held.upgrade().unwrap();
+        guarded.work((0, 2), Exclusive);
+        drop(held);
+        reader.join().unwrap();
+        guarded.assert_done([2, 2, 0, 0]);
+    });
+}
+
+#[test]
+fn a_guard_is_downgraded_and_upgraded_beside_a_reader() {
+    a_guard_is_shared(PATIENT, 2);
+    a_guard_is_shared(OVERDUE, 2);
+}
+
+/// Shares a range, then wants it alone; whether that was possible.
+fn upgrades(guarded: &Guarded<1, 4>, keys: Keys) -> bool {
+    let held = guarded.hold(keys, Shared);
+    guarded.work(keys, Shared);
+    match held.upgrade() {
+        Ok(held) => {
+            guarded.work(keys, Exclusive);
+            drop(held);
+            true
+        }
+        Err(unchanged) => {
+            assert_eq!(unchanged.error, LockError::UpgradeDeadlock);
+            assert_eq!(unchanged.guard.access(), Shared);
+            guarded.work(keys, Shared);
+            false
+        }
+    }
+}
+
+/// Two that share want it alone: at most one of them is told, and the other has it as soon as that one gives up its share.
+fn two_upgrade(window_ns: u64, preemptions: usize) {
+    check(preemptions, move || {
+        let guarded = Guarded::<1, 4>::new(window_ns);
+        let other = spawn(&guarded, |guarded| u32::from(upgrades(guarded, (0, 2))));
+        let had = u32::from(upgrades(&guarded, (1, 3)));
+        let other_had = other.join().unwrap();
+        assert!(had + other_had > 0, "one of them goes on");
+        guarded.assert_done([other_had, had + other_had, had, 0]);
+    });
+}
+
+#[test]
+fn one_of_two_that_upgrade_goes_on() {
+    two_upgrade(PATIENT, 2);
+    two_upgrade(OVERDUE, 2);
+}
+
+/// Two want the same ranges, named in different orders, over two shards.
+fn two_want_many(window_ns: u64, preemptions: usize) {
+    check(preemptions, move || {
+        let guarded = Guarded::<2, 1>::new(window_ns);
+        let both = |guarded: &Guarded<2, 1>, keys: [Keys; 2]| {
+            let held = guarded.lock.lock_many(set(keys)).unwrap();
+            for keys in keys {
+                guarded.work(keys, Exclusive);
+            }
+            drop(held);
+        };
+        let other = spawn(&guarded, move |guarded| both(guarded, [(3, 4), (0, 1)]));
+        both(&guarded, [(0, 1), (3, 4)]);
+        guarded.lock((0, 1), Exclusive);
+        other.join().unwrap();
+        guarded.assert_done([3, 0, 0, 2]);
+    });
+}
+
+#[test]
+fn two_want_the_same_set_in_different_orders() {
+    two_want_many(PATIENT, 2);
+    two_want_many(OVERDUE, 2);
+}
+
+/// A third comes while one holds and one waits, and wants something of the waiter's that is free.
+fn one_comes_later<const SHARDS: usize>(preemptions: usize) {
+    check(preemptions, move || {
+        let guarded = Guarded::<SHARDS, 2>::new(OVERDUE);
+        let held = guarded.hold((0, 1), Exclusive);
+        let waiter = spawn(&guarded, |guarded| guarded.lock((0, 3), Exclusive));
+        let later = spawn(&guarded, |guarded| u32::from(guarded.try_lock((2, 3), Exclusive)));
+        guarded.work((0, 1), Exclusive);
+        drop(held);
+        waiter.join().unwrap();
+        let had = later.join().unwrap();
+        guarded.assert_done([2, 1, 1 + had, 0]);
+    });
+}
+
+#[test]
+fn one_comes_while_shards_are_closed() {
+    one_comes_later::<1>(2);
+    one_comes_later::<2>(2);
+}
+
+/// An owner that is waited for takes more of what the waiter wants: it does not queue behind who waits for it.
+fn an_owner_is_waited_for(window_ns: u64, preemptions: usize) {
+    check(preemptions, move || {
+        let guarded = Guarded::<1, 4>::new(window_ns);
+        let mut owner: Owner<'_, u64, 1, 4> = guarded.lock.owner();
+        owner.lock_shared(0..1).unwrap();
+        let waiter = spawn(&guarded, |guarded| guarded.lock((0, 3), Exclusive));
+        owner.lock(2..3).unwrap();
+        guarded.work((2, 3), Exclusive);
+        owner.lock(0..2).unwrap();
+        guarded.work((0, 2), Exclusive);
+        owner.release(0..1).unwrap();
+        owner.release_all();
+        waiter.join().unwrap();
+        drop(owner);
+        guarded.assert_done([2, 2, 2, 0]);
+    });
+}
+
+#[test]
+fn an_owner_does_not_queue_behind_who_waits_for_it() {
+    an_owner_is_waited_for(PATIENT, 2);
+    an_owner_is_waited_for(OVERDUE, 2);
+}
+
+/// The most slots on the heap are held: the next range is refused, not lost, and nobody who waits is forgotten.
+fn there_is_no_room(window_ns: u64, preemptions: usize) {
+    check(preemptions, move || {
+        let options = Options::new().block_log2(0).window_ns(window_ns).spill_max(0);
+        let guarded = Guarded::<1, 1>::with(options);
+        let other = spawn(&guarded, |guarded| match guarded.lock.lock(1..3) {
+            Ok(held) => {
+                guarded.work((1, 3), Exclusive);
+                drop(held);
+                1
+            }
+            Err(error) => {
+                assert_eq!(error, LockError::TooMany { limit: 0 });
+                0
+            }
+        });
+        let held = guarded.lock.lock(0..1);
+        let had = match held {
+            Ok(held) => {
+                guarded.work((0, 1), Exclusive);
+                drop(held);
+                1
+            }
+            Err(error) => {
+                assert_eq!(error, LockError::TooMany { limit: 0 });
+                0
+            }
+        };
+        let other_had = other.join().unwrap();
+        assert!(had + other_had > 0, "there is room for one");
+        guarded.assert_done([had, other_had, other_had, 0]);
+    });
+}
+
+#[test]
+fn who_finds_no_room_is_told() {
+    there_is_no_room(PATIENT, 2);
+    there_is_no_room(OVERDUE, 2);
+}
+
+/// Loom finds what these tests look for: a lock that lets two in, and one that forgets a waiter.
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn two_holders_would_be_found() {
+    check(1, || {
+        let guarded = Guarded::<1, 1>::new(PATIENT);
+        let other = spawn(&guarded, |guarded| guarded.lock((1, 3), Shared));
+        let held = guarded.hold((1, 3), Shared);
+        // Who only shares writes.
+        guarded.work((1, 3), Exclusive);
+        drop(held);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_waiter_that_is_forgotten_would_be_found() {
+    check(1, || {
+        // The standard library's: loom's own cannot be dropped once an execution has failed.
+        let lock = std::sync::Arc::new(RangeLock::<u64, 1, 1>::with(Options::new().window_ns(PATIENT)));
+        std::mem::forget(lock.lock(1..3));
+        let waiter = thread::spawn({
+            let lock = std::sync::Arc::clone(&lock);
+            move || lock.lock(2..4).is_ok()
+        });
+        // Never released.
+        waiter.join().unwrap();
+    });
+}
