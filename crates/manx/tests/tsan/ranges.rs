@@ -3,7 +3,9 @@
 //!
 //! `Map` is not among them: it is under a mutex of the standard library, which is not instrumented.
 
-use manx::range::baseline::{Bitmap, IntervalTree, Kogan, KoganRw, Segments, Song};
+use manx::range::baseline::{
+    Bitmap, IntervalTree, Kogan, KoganRw, Segments, SkipList, SkipListPublished, Song,
+};
 use manx::range::{Access, RawRangeLock, Span};
 use platform::cell::UnsafeCell;
 use platform::thread;
@@ -72,4 +74,6 @@ fn range_locks_order_memory() {
     orders_memory::<KoganRw>();
     orders_memory::<Segments>();
     orders_memory::<Bitmap>();
+    orders_memory::<SkipList>();
+    orders_memory::<SkipListPublished>();
 }

@@ -32,10 +32,10 @@
 //!    induction along the line: no wake-up is lost, and nobody waits for a waiter that cannot go on.
 //!
 //! # Memory orderings
-//! - A waiter increases `waiting` and passes a sequentially consistent fence before it tries; a release is followed by
-//!   such a fence before `waiting` is loaded. This is Dekker's pattern (see [`crate::wait::Event`]), and Invariant 3. A
-//!   release that *is* a sequentially consistent read-modify-write needs no fence of its own, since a sequentially
-//!   consistent load follows it: [`WaitQueue::released_by_rmw`].
+//! - A waiter increases `waiting` and passes a sequentially consistent fence before it tries; a release is a sequentially
+//!   consistent read-modify-write, and then loads `waiting` so too. This is Dekker's pattern (see [`crate::wait::Event`]) and
+//!   Invariant 3: whichever of the fence and the release is second in the single order sees what came before the first. To
+//!   ask costs a release one load. (A lock that releases otherwise passes such a fence before it asks.)
 //! - `word` is exchanged by both sides with acquire and release. If a release finds it awake already, the waiter's own
 //!   exchange comes later, reads what the release wrote, and its try sees what was released.
 
@@ -103,7 +103,7 @@ impl<K: Key> WaitQueue<K> {
     }
 
     /// Tries until `attempt` succeeds, and sleeps in between. `attempt` tries to take `span` for `access`, once, and
-    /// the lock calls [`released`](WaitQueue::released) after each release.
+    /// the lock asks [`released_by_rmw`](WaitQueue::released_by_rmw) after each release.
     pub(super) fn wait<T>(
         &self,
         span: &Span<K>,
@@ -142,15 +142,6 @@ impl<K: Key> WaitQueue<K> {
             // Whatever was released before the word was set is seen by the next try.
             waiter.word.swap(ASLEEP, Ordering::AcqRel);
             woken = true;
-        }
-    }
-
-    /// Tells those who wait that `span` was released.
-    #[inline]
-    pub(super) fn released(&self, span: &Span<K>) {
-        fence(Ordering::SeqCst);
-        if self.waiting.load(Ordering::Relaxed) != 0 {
-            self.wake(span);
         }
     }
 
