@@ -3,7 +3,9 @@
 use super::none::Unlocked;
 use super::peers::{RangeLockCrate, RangeMutexCrate};
 use super::rocksdb::{Locktree, RocksDb};
-use manx::range::baseline::{Bitmap, IntervalTree, Map, Segments, SkipList, SkipListPublished, Song};
+use manx::range::baseline::{
+    Bitmap, IntervalTree, Kogan, KoganRw, Map, Segments, SkipList, SkipListPublished, Song,
+};
 use manx::range::{RangeLock, RawRangeLock};
 
 /// What can be done once a competitor's type is known.
@@ -53,6 +55,10 @@ competitors! {
     SkipListPublished, SkipListPublished;
     /// An ordered map in a mutex, with a condition variable.
     Map, Map;
+    /// Kogan, Dice and Issa's: a lock-free list.
+    Kogan, Kogan;
+    /// Theirs for readers and writers.
+    KoganRw, KoganRw;
     /// Kara's: an interval tree under a spinlock, where each counts who is before it.
     IntervalTree, IntervalTree;
     /// Song's: a skip list under a spinlock.

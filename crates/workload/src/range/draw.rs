@@ -12,9 +12,10 @@ use report::chart::{Chart, Panel, Series};
 use report::{Histogram, Report, figure};
 
 /// Colours of locks.
-const COLOURS: [u32; 16] = [
+const COLOURS: [u32; 18] = [
     0xd6_27_28, 0x1f_77_b4, 0x2c_a0_2c, 0xe6_7e_00, 0x94_67_bd, 0x8c_56_4b, 0xe3_77_c2, 0x17_be_cf,
     0xbc_bd_22, 0x33_33_99, 0x00_66_66, 0x99_00_33, 0x88_88_88, 0x66_99_00, 0xff_99_99, 0x00_00_00,
+    0x66_33_cc, 0x00_99_ff,
 ];
 
 /// The pictures of the parts that were measured, under names for their files.
