@@ -134,7 +134,7 @@ Transaction *acquire(Ranges &ranges, uint64_t first, uint64_t last, int64_t wait
 extern "C" {
 
 /// A lock that nobody holds; null, with the reason in `why`, if there is none.
-void *rocksdb_ranges_create(char *why, size_t why_bytes) {
+void *ranges_create(char *why, size_t why_bytes) {
     try {
         auto ranges = std::make_unique<Ranges>();
         ranges->memory.reset(rocksdb::NewMemEnv(rocksdb::Env::Default()));
@@ -159,7 +159,7 @@ void *rocksdb_ranges_create(char *why, size_t why_bytes) {
 }
 
 /// Takes the keys from `first` to `last` if nobody has one of them; null otherwise.
-void *rocksdb_ranges_try_lock(void *ranges, uint64_t first, uint64_t last) {
+void *ranges_try_lock(void *ranges, uint64_t first, uint64_t last) {
     try {
         return acquire(*static_cast<Ranges *>(ranges), first, last, 0);
     } catch (const std::exception &error) {
@@ -168,7 +168,7 @@ void *rocksdb_ranges_try_lock(void *ranges, uint64_t first, uint64_t last) {
 }
 
 /// Waits for them.
-void *rocksdb_ranges_lock(void *ranges, uint64_t first, uint64_t last) {
+void *ranges_lock(void *ranges, uint64_t first, uint64_t last) {
     try {
         return acquire(*static_cast<Ranges *>(ranges), first, last, WAIT_MS);
     } catch (const std::exception &error) {
@@ -177,7 +177,7 @@ void *rocksdb_ranges_lock(void *ranges, uint64_t first, uint64_t last) {
 }
 
 /// Gives back what either of them returned; once.
-void rocksdb_ranges_unlock(void *ranges, void *held) {
+void ranges_unlock(void *ranges, void *held) {
     try {
         auto *transaction = static_cast<Transaction *>(held);
         auto status = transaction->Rollback();
@@ -190,7 +190,7 @@ void rocksdb_ranges_unlock(void *ranges, void *held) {
 }
 
 /// Ends it; no range may be held and no call in progress.
-void rocksdb_ranges_destroy(void *ranges) {
+void ranges_destroy(void *ranges) {
     try {
         delete static_cast<Ranges *>(ranges);
     } catch (const std::exception &error) {

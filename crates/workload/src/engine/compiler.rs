@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The sources, by file name.
-const SOURCES: [(&str, &str); 23] = [
+const SOURCES: [(&str, &str); 24] = [
     ("options.h", include_str!("../../engines/options.h")),
     ("histogram.h", include_str!("../../engines/histogram.h")),
     ("classes.h", include_str!("../../engines/classes.h")),
@@ -38,6 +38,7 @@ const SOURCES: [(&str, &str); 23] = [
     ("threads.c", include_str!("../../engines/threads.c")),
     ("startup.c", include_str!("../../engines/startup.c")),
     ("rocksdb_ranges.cpp", include_str!("../../engines/rocksdb_ranges.cpp")),
+    ("rocksdb_locktree.cpp", include_str!("../../engines/rocksdb_locktree.cpp")),
 ];
 
 /// As many lines of a compiler's complaint are shown.

@@ -164,8 +164,8 @@ pub fn run_child(value: &str) -> Result<(), String> {
     let (name, operations) = value.rsplit_once(':').ok_or_else(wrong)?;
     let competitor = Competitor::ALL.iter().find(|competitor| competitor.name() == name).ok_or_else(wrong)?;
     let operations = operations.parse().map_err(|_| wrong())?;
-    if *competitor == Competitor::RocksDb {
-        let loaded = Compiler::from_environment().and_then(|compiler| rocksdb::load(&compiler));
+    if let Some((_, load)) = rocksdb::COMPETITORS.iter().find(|(loaded, _)| *loaded == name) {
+        let loaded = Compiler::from_environment().and_then(|compiler| load(&compiler));
         loaded.map_err(|error| error.to_string())?;
     }
     competitor.measure(SPACE as u64, Operate { operations });

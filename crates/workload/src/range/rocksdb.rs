@@ -1,14 +1,15 @@
-//! RocksDB's range lock manager as a competitor: compiled against the machine's RocksDB and loaded when it is wanted.
+//! RocksDB's range locks as competitors: compiled against the machine's RocksDB and loaded when they are wanted.
 //!
-//! It is the lock that PerconaFT's `locktree` brought there: a tree of ranges, each node with a mutex, and requests that wait
-//! on condition variables. It is used as RocksDB lets its users use it, by a transaction a range
-//! (`engines/rocksdb_ranges.cpp`), so what is measured has the transaction's part in it, which is most of it while nobody
-//! waits. Its ranges are exclusive there.
+//! There are two. [`RocksDb`] is its range lock manager as RocksDB lets its users have it, by a transaction a range
+//! (`engines/rocksdb_ranges.cpp`); most of what an uncontended range costs there is the transaction's. [`Locktree`] is what
+//! is beneath, PerconaFT's tree of ranges, called without transactions (`engines/rocksdb_locktree.cpp`), by functions that RocksDB 7.8 exports
+//! though no header declares them. Neither shares ranges that overlap without being the same.
 //!
-//! Without a C++ compiler or RocksDB's headers there is no such competitor: [`load`] says what is missing, and whoever
-//! measures leaves it out with that note.
+//! Without a C++ compiler or RocksDB's headers there are no such competitors: [`Loaded::load`] says what is missing, and
+//! whoever measures leaves them out with that note.
 
 use std::ffi::{CStr, CString, c_char, c_void};
+use std::marker::PhantomData;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::NonNull;
@@ -19,8 +20,7 @@ use manx::range::{Access, RawRangeLock, Span};
 use crate::engine::compiler::Compiler;
 use crate::error::Error;
 
-/// The source's name, and what the linker needs.
-const NAME: &str = "rocksdb_ranges";
+/// What the linker needs.
 const FLAG: &str = "-lrocksdb";
 
 type Create = unsafe extern "C" fn(*mut c_char, usize) -> *mut c_void;
@@ -28,7 +28,7 @@ type Acquire = unsafe extern "C" fn(*mut c_void, u64, u64) -> *mut c_void;
 type Unlock = unsafe extern "C" fn(*mut c_void, *mut c_void);
 type Destroy = unsafe extern "C" fn(*mut c_void);
 
-/// The functions of the loaded library, which stays for the rest of the process.
+/// The functions of a loaded library, which stays for the rest of the process.
 #[derive(Debug)]
 struct Functions {
     create: Create,
@@ -38,27 +38,94 @@ struct Functions {
     destroy: Destroy,
 }
 
-static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
-/// Held while it is loaded, so that this is done once.
-static LOADING: Mutex<()> = Mutex::new(());
-
-/// Compiles and loads it, unless that was done before.
-///
-/// # Errors
-/// [`Error::Missing`]: there is no C++ compiler, no RocksDB, or it is one that has no such lock.
-pub fn load(compiler: &Compiler) -> Result<(), Error> {
-    let _loading = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
-    if FUNCTIONS.get().is_some() {
-        return Ok(());
-    }
-    let functions = open(&compiler.library(NAME, &[FLAG.into()])?)?;
-    let _ = FUNCTIONS.set(functions);
-    Ok(())
+/// A source in C++, and what came of it.
+#[derive(Debug)]
+pub struct Driver {
+    source: &'static str,
+    functions: OnceLock<Functions>,
+    /// Held while it is loaded, so that this is done once.
+    loading: Mutex<()>,
 }
 
-/// Whether it was loaded, so that locks can be made.
-pub fn is_loaded() -> bool {
-    FUNCTIONS.get().is_some()
+impl Driver {
+    const fn of(source: &'static str) -> Driver {
+        Driver { source, functions: OnceLock::new(), loading: Mutex::new(()) }
+    }
+}
+
+/// Which of the two.
+pub trait Which: Send + Sync {
+    /// The name in tables.
+    const NAME: &'static str;
+
+    /// Its functions, in the end.
+    fn driver() -> &'static Driver;
+}
+
+/// By transactions.
+#[derive(Debug)]
+pub struct Transactions;
+/// The tree alone.
+#[derive(Debug)]
+pub struct Tree;
+
+impl Which for Transactions {
+    const NAME: &'static str = "rocksdb";
+
+    fn driver() -> &'static Driver {
+        static DRIVER: Driver = Driver::of("rocksdb_ranges");
+        &DRIVER
+    }
+}
+
+impl Which for Tree {
+    const NAME: &'static str = "locktree";
+
+    fn driver() -> &'static Driver {
+        static DRIVER: Driver = Driver::of("rocksdb_locktree");
+        &DRIVER
+    }
+}
+
+/// The range lock manager as RocksDB's users have it.
+pub type RocksDb = Loaded<Transactions>;
+/// The tree beneath.
+pub type Locktree = Loaded<Tree>;
+
+/// How a competitor is loaded.
+type Load = fn(&Compiler) -> Result<(), Error>;
+/// Both, by name.
+pub const COMPETITORS: [(&str, Load); 2] =
+    [(Transactions::NAME, RocksDb::load), (Tree::NAME, Locktree::load)];
+
+/// A lock of a loaded library.
+#[derive(Debug)]
+pub struct Loaded<W> {
+    functions: &'static Functions,
+    ranges: NonNull<c_void>,
+    which: PhantomData<W>,
+}
+
+impl<W: Which> Loaded<W> {
+    /// Compiles and loads it, unless that was done before.
+    ///
+    /// # Errors
+    /// [`Error::Missing`]: there is no C++ compiler, no RocksDB, or it is one that has no such lock.
+    pub fn load(compiler: &Compiler) -> Result<(), Error> {
+        let driver = W::driver();
+        let _loading = driver.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if driver.functions.get().is_some() {
+            return Ok(());
+        }
+        let functions = open(&compiler.library(driver.source, &[FLAG.into()])?)?;
+        let _ = driver.functions.set(functions);
+        Ok(())
+    }
+
+    /// Whether it was loaded, so that locks can be made.
+    pub fn is_loaded() -> bool {
+        W::driver().functions.get().is_some()
+    }
 }
 
 /// Loads the library at `path` for good.
@@ -76,12 +143,12 @@ fn open(path: &Path) -> Result<Functions, Error> {
         let found = unsafe { libc::dlsym(library.as_ptr(), symbol.as_ptr()) };
         NonNull::new(found).ok_or_else(|| refused(last_words()))
     };
-    let create = find(c"rocksdb_ranges_create")?;
-    let try_lock = find(c"rocksdb_ranges_try_lock")?;
-    let lock = find(c"rocksdb_ranges_lock")?;
-    let unlock = find(c"rocksdb_ranges_unlock")?;
-    let destroy = find(c"rocksdb_ranges_destroy")?;
-    // SAFETY: the source that is part of this crate declares the functions with these types.
+    let create = find(c"ranges_create")?;
+    let try_lock = find(c"ranges_try_lock")?;
+    let lock = find(c"ranges_lock")?;
+    let unlock = find(c"ranges_unlock")?;
+    let destroy = find(c"ranges_destroy")?;
+    // SAFETY: the sources that are part of this crate declare the functions with these types.
     Ok(unsafe {
         Functions {
             create: std::mem::transmute::<*mut c_void, Create>(create.as_ptr()),
@@ -104,24 +171,17 @@ fn last_words() -> String {
     unsafe { CStr::from_ptr(words) }.to_string_lossy().into_owned()
 }
 
-/// A lock of its manager.
-#[derive(Debug)]
-pub struct RocksDb {
-    functions: &'static Functions,
-    ranges: NonNull<c_void>,
-}
-
-// SAFETY: RocksDB's transactions may be made and ended in any thread, and its lock manager is for many at once; the
-// lists in the C++ source are each thread's own, or under a mutex.
-unsafe impl Send for RocksDb {}
+// SAFETY: RocksDB's transactions and the tree's owners may be made and ended in any thread, and its lock manager and the
+// tree are for many at once; what the C++ sources keep beside is each thread's own, or under a mutex.
+unsafe impl<W: Which> Send for Loaded<W> {}
 // SAFETY: as above.
-unsafe impl Sync for RocksDb {}
+unsafe impl<W: Which> Sync for Loaded<W> {}
 
-/// A transaction that holds a range.
+/// A transaction, or an owner, that holds a range.
 #[derive(Debug)]
 pub struct Held(NonNull<c_void>);
 
-// SAFETY: a transaction may be ended in another thread than it was begun in, as long as one at a time uses it.
+// SAFETY: it may be ended in another thread than it was begun in, as long as one at a time uses it.
 unsafe impl Send for Held {}
 
 /// The first key and the last one. A range up to the lowest key has none; it takes that key, which is more than it must.
@@ -130,27 +190,27 @@ fn ends(span: &Span<u64>) -> (u64, u64) {
     (span.start().copied().unwrap_or(0), last)
 }
 
-// SAFETY: RocksDB gives no two transactions exclusive locks of ranges that overlap, and its mutexes order what their
-// holders do.
-unsafe impl RawRangeLock for RocksDb {
+// SAFETY: RocksDB gives no two transactions, and the tree no two owners, exclusive locks of ranges that overlap, and
+// their mutexes order what the holders do.
+unsafe impl<W: Which> RawRangeLock for Loaded<W> {
     type Held = Held;
 
-    const NAME: &'static str = "rocksdb";
+    const NAME: &'static str = W::NAME;
     const SHARES: bool = false;
 
     /// # Panics
-    /// If [`load`] was not called, or failed, or if RocksDB cannot open a database in memory.
-    fn with_space(_space: u64) -> RocksDb {
-        let functions = FUNCTIONS.get().expect("RocksDB's lock is loaded before one is made");
+    /// If it was not loaded ([`Loaded::load`]), or if RocksDB cannot open a database in memory.
+    fn with_space(_space: u64) -> Loaded<W> {
+        let functions = W::driver().functions.get().expect("RocksDB's lock is loaded before one is made");
         let mut why: [c_char; 256] = [0; 256];
         // SAFETY: the function writes a string of at most so many bytes.
         let ranges = unsafe { (functions.create)(why.as_mut_ptr(), why.len()) };
         let Some(ranges) = NonNull::new(ranges) else {
             // SAFETY: the function ended the string with a zero, or left the zeroes that were there.
             let why = unsafe { CStr::from_ptr(why.as_ptr()) };
-            panic!("RocksDB opens no database: {}", why.to_string_lossy());
+            panic!("RocksDB makes no lock: {}", why.to_string_lossy());
         };
-        RocksDb { functions, ranges }
+        Loaded { functions, ranges, which: PhantomData }
     }
 
     fn try_lock(&self, span: &Span<u64>, _access: Access) -> Option<Held> {
@@ -172,7 +232,7 @@ unsafe impl RawRangeLock for RocksDb {
     }
 }
 
-impl Drop for RocksDb {
+impl<W> Drop for Loaded<W> {
     fn drop(&mut self) {
         // SAFETY: nobody else has the lock any more, and what was held of it cannot be used without it.
         unsafe { (self.functions.destroy)(self.ranges.as_ptr()) };
@@ -185,9 +245,9 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     /// A lock, or `None` with the reason checked, where there is no RocksDB.
-    fn lock() -> Option<RocksDb> {
-        match load(&Compiler::from_environment().unwrap()) {
-            Ok(()) => Some(RocksDb::with_space(1000)),
+    fn lock<W: Which>() -> Option<Loaded<W>> {
+        match Loaded::<W>::load(&Compiler::from_environment().unwrap()) {
+            Ok(()) => Some(Loaded::with_space(1000)),
             Err(error) => {
                 assert!(matches!(error, Error::Missing { .. }), "{error}");
                 None
@@ -201,7 +261,12 @@ mod tests {
 
     #[test]
     fn overlapping_ranges_exclude_each_other_and_others_do_not() {
-        let Some(lock) = lock() else { return };
+        exclude::<Transactions>();
+        exclude::<Tree>();
+    }
+
+    fn exclude<W: Which>() {
+        let Some(lock) = lock::<W>() else { return };
         let exclusive = Access::Exclusive;
         let held = lock.lock(&span(10, 20), exclusive);
         for hindered in [span(10, 20), span(19, 30), span(0, 11), span(15, 16), Span::all(), Span::from(19)] {
@@ -223,7 +288,12 @@ mod tests {
 
     #[test]
     fn neighbours_share_nothing_and_no_count_is_lost() {
-        let Some(lock) = lock() else { return };
+        count::<Transactions>();
+        count::<Tree>();
+    }
+
+    fn count<W: Which>() {
+        let Some(lock) = lock::<W>() else { return };
         const KEYS: u64 = 8;
         const ROUNDS: u64 = 2000;
         let counts: [AtomicU64; KEYS as usize] = Default::default();
@@ -255,8 +325,13 @@ mod tests {
 
     #[test]
     fn what_one_thread_locks_another_gives_back_and_a_second_lock_knows_nothing_of_it() {
-        let Some(lock) = lock() else { return };
-        let second = RocksDb::with_space(1000);
+        give_back::<Transactions>();
+        give_back::<Tree>();
+    }
+
+    fn give_back<W: Which>() {
+        let Some(lock) = lock::<W>() else { return };
+        let second = Loaded::<W>::with_space(1000);
         // More than a thread keeps for itself, so that some come back by way of the lock's own list.
         for start in 0..200 {
             let held = lock.lock(&span(start, start + 1), Access::Exclusive);
