@@ -83,7 +83,8 @@ typedef struct manx_range_options_t {
      */
     uint32_t block_log2;
     /**
-     * So many ranges may be held beside the several hundred that the lock has room for. 2^20 unless said.
+     * So many ranges may be held, in eights, beside the several hundred that the lock has room for; wide ones, over more than some
+     * eight blocks, are always beside these. 2^20 unless said.
      */
     uint32_t spill_max;
     /**

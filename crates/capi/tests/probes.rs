@@ -19,6 +19,27 @@ fn results_are_those_that_the_header_promises() {
 }
 
 #[test]
+fn ranges_are_held_and_errors_are_told_as_the_header_promises() {
+    for (standard, links) in [("c99", &LINKS[..1]), ("c11", &LINKS[1..])] {
+        for &link in links {
+            let program = compile(Program { source: "tests/programs/ranges.c", standard, link }, &[]);
+            for preloaded in [false, true] {
+                run(&program, &[], preloaded);
+            }
+        }
+    }
+}
+
+#[test]
+fn guards_of_ranges_move_and_throw() {
+    for (standard, link) in [("c++11", Link::Shared), ("c++14", Link::Static), ("c++20", Link::Shared)] {
+        let ranges = Program { source: "tests/programs/ranges.cpp", standard, link };
+        let program = compile(ranges, &["-Wshadow", "-Wconversion", "-Wold-style-cast"]);
+        run(&program, &[], false);
+    }
+}
+
+#[test]
 fn the_standard_librarys_classes_work_with_ours() {
     for standard in ["c++11", "c++14", "c++17"] {
         for link in LINKS {

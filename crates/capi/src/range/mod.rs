@@ -43,7 +43,8 @@ pub struct manx_range_options_t {
     /// Ranges within the same 2^`block_log2` keys are looked after together; those of different blocks are in nobody's way. Best
     /// are blocks somewhat larger than the usual range. 14 unless said, at most 63.
     pub block_log2: u32,
-    /// So many ranges may be held beside the several hundred that the lock has room for. 2^20 unless said.
+    /// So many ranges may be held, in eights, beside the several hundred that the lock has room for; wide ones, over more than some
+    /// eight blocks, are always beside these. 2^20 unless said.
     pub spill_max: u32,
     /// For how long a waiter may be overtaken, in nanoseconds, in epochs too; 1 is as good as the order of
     /// arrival.
