@@ -1,10 +1,11 @@
-//! The range locks that the default one is compared with do what every range lock does.
+//! The default range lock, and those that it is compared with, do what every range lock does.
 
 mod common;
 
 use manx::range::{Access, RawRangeLock, Span};
 
 common::range::every_range_lock! {
+    range_lock: manx::range::RangeLock<u64>, Exact;
     map: manx::range::baseline::Map, Exact;
     song: manx::range::baseline::Song, Exact;
     interval_tree: manx::range::baseline::IntervalTree, Exact;
@@ -12,6 +13,9 @@ common::range::every_range_lock! {
     kogan_rw: manx::range::baseline::KoganRw, Exact;
     segments: manx::range::baseline::Segments, Coarse;
     bitmap: manx::range::baseline::Bitmap, Coarse;
+    skip_list: manx::range::baseline::SkipList, Exact;
+    // To it the highest keys are one.
+    skip_list_published: manx::range::baseline::SkipListPublished, Coarse;
 }
 
 /// A lock that lets everybody in, unless it `REFUSES` all who try.

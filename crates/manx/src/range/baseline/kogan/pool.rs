@@ -1,10 +1,11 @@
 //! Where nodes come from, and when those that were unlinked may be lent again.
 //!
-//! As the authors do it, each thread has a pool of nodes of its own and a counter, which is odd while
-//! the thread walks along links. A node that was unlinked may still be looked at by those who were on their way then,
-//! so it waits until each of them has been seen to arrive. Where the authors' thread waits for that itself when its
-//! pool is empty, ours takes a new node from the heap and asks again the next time: a thread that holds ranges must
-//! not wait for one that waits for these.
+//! As the authors do it, each thread has a pool of nodes of its own and a counter, which is odd while the thread
+//! walks along links. A node that was unlinked may still be looked at by those who were on their way then, so it
+//! waits until each of them has been seen to arrive. Where the authors' thread waits for that itself when its pool is
+//! empty, ours takes a new node from the heap and asks again the next time: a thread that holds ranges must not wait
+//! for one that waits for these. But when more than [`CROWDED`] nodes wait, because somebody was preempted on its
+//! way, each request gives way once, so that this one gets a CPU.
 //!
 //! ```text
 //!   heap ──► free ──► lent ──► linked ──► unlinked: fresh ──► aging ──► free ──► heap
@@ -42,11 +43,14 @@ platform::os_only! {
     const BATCH: usize = 32;
     /// A pool has at most so many free nodes.
     const KEPT: usize = 128;
+    /// So many unlinked nodes say that somebody has stopped on its way.
+    const CROWDED: usize = 4 * KEPT;
 }
 
 platform::twins_only! {
     const BATCH: usize = 1;
     const KEPT: usize = 2;
+    const CROWDED: usize = 4 * KEPT;
 }
 
 /// Nodes of a pool, linked by `spare`.
@@ -134,10 +138,16 @@ impl Pool {
         }
     }
 
+    #[inline]
     fn lend(&mut self) -> NonNull<Node> {
-        if let Some(node) = self.free.pop() {
-            return node;
+        if self.fresh.count > CROWDED {
+            self.age();
         }
+        self.free.pop().unwrap_or_else(|| self.lend_slow())
+    }
+
+    #[cold]
+    fn lend_slow(&mut self) -> NonNull<Node> {
         self.age();
         self.free.pop().unwrap_or_else(Node::allocate)
     }
@@ -275,7 +285,11 @@ impl Drop for Claim {
 /// A node that no link leads to, and that is the caller's until it links it or gives it back.
 #[inline]
 pub(super) fn lend() -> NonNull<Node> {
-    Claim::mine().record().pool(Pool::lend)
+    let (node, crowded) = Claim::mine().record().pool(|pool| (pool.lend(), pool.fresh.count > CROWDED));
+    if crowded {
+        platform::thread::yield_now();
+    }
+    node
 }
 
 /// Takes back a node that nobody but the caller can have looked at since it was lent.
