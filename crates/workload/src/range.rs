@@ -61,6 +61,9 @@ pub const THREADS: [usize; 3] = [1, 2, 8];
 const SPACE: usize = 512 * 1024;
 /// A run of its own that times is so much of one that counts.
 const TIMED_PART: u32 = 4;
+/// A run in which threads wait for each other is so many times as long, for its tail and for shares that are more than the
+/// scheduler's turns.
+const LONG: u32 = 3;
 /// With whom the machine is compared with itself.
 const REFERENCE: Competitor = Competitor::Map;
 const AGAIN: &str = "map, again";

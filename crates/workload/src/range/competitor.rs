@@ -99,6 +99,11 @@ impl Competitor {
         Competitor::ALL.iter().copied().filter(there)
     }
 
+    /// Whether it locks blocks of keys, of a width that it is told, and a range by all that it touches.
+    pub const fn has_blocks(self) -> bool {
+        matches!(self, Competitor::Bitmap | Competitor::Segments)
+    }
+
     /// Whether it keeps what it has allocated also when it is dropped.
     pub const fn leaks(self) -> bool {
         matches!(self, Competitor::SkipListPublished)

@@ -8,6 +8,7 @@ use super::conclude::{CONTENDED, MEMORY, SHARD, SINGLE, SMALLEST, W1, W2, WIDTHS
 use super::{AGAIN, REFERENCE};
 use crate::verdict::{self, middle};
 use report::Report;
+use report::figure::three_digits;
 
 /// The default lock, and the thesis' own: as it stands here, and as it was published.
 pub(super) const OWN: &str = Competitor::Manx.name();
@@ -22,12 +23,7 @@ pub(super) fn judge(report: &mut Report) {
     verdict::judge(report, |target, report| {
         let (figure, measure, against) = figure(report, &target.id)
             .ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))?;
-        if let Some((case, peer)) = against {
-            let text = format!("{case}: the best peer is {peer}");
-            if !best.contains(&text) {
-                best.push(text);
-            }
-        }
+        best.extend(against.filter(|text| !best.contains(text)));
         let spread = measure.and_then(|(case, figure)| {
             let name = format!("{figure}, {}", REFERENCE.name());
             report.spreads.iter().find(|spread| spread.case == case && spread.measure == name).cloned()
@@ -47,17 +43,23 @@ fn peer(name: &str) -> bool {
     name != OWN && name != AGAIN && name != Competitor::None.name() && !name.starts_with("manx")
 }
 
-/// The peer whose figure is the largest, or the smallest.
-fn best(report: &Report, case: &str, figure: &str, largest: bool) -> Option<(f64, String)> {
+/// True of one that locks blocks.
+fn has_blocks(name: &str) -> bool {
+    Competitor::ALL.iter().any(|competitor| competitor.has_blocks() && competitor.name() == name)
+}
+
+/// The peer whose figure is the largest, or the smallest; of all, or of those that do not lock blocks.
+fn best(report: &Report, case: &str, figure: &str, largest: bool, blocks: bool) -> Option<(f64, String)> {
     let of = |name: String| (middle(report, case, &name, figure), name);
-    let peers = variants(report, case).into_iter().filter(|name| peer(name)).map(of);
+    let takes_part = |name: &String| peer(name) && (blocks || !has_blocks(name));
+    let peers = variants(report, case).into_iter().filter(takes_part).map(of);
     let better = |one: &(f64, String), other: &(f64, String)| one.0.total_cmp(&other.0);
     let peers = peers.filter(|(value, _)| value.is_finite());
     if largest { peers.max_by(better) } else { peers.min_by(better) }
 }
 
-/// A figure, of which case and measure its spread is, and who the best peer was in which case.
-type Figure = (f64, Option<(String, &'static str)>, Option<(String, String)>);
+/// A figure, of which case and measure its spread is, and who the best peer was, in words.
+type Figure = (f64, Option<(String, &'static str)>, Option<String>);
 
 const PAIRS: &str = "pairs_per_s";
 
@@ -70,8 +72,19 @@ fn figure(report: &Report, id: &str) -> Option<Figure> {
     let over_best = |case: &str, figure: &'static str, largest: bool| -> Figure {
         let own = middle(report, case, OWN, figure);
         let spread = Some((case.to_owned(), figure));
-        match best(report, case, figure, largest) {
-            Some((peer, name)) if own.is_finite() => (own / peer, spread, Some((case.to_owned(), name))),
+        match best(report, case, figure, largest, true) {
+            Some((peer, name)) if own.is_finite() => {
+                let mut text = format!("{case}: the best peer is {name}");
+                if let Some((other, any)) =
+                    best(report, case, figure, largest, false).filter(|_| has_blocks(&name))
+                {
+                    let ratio = three_digits(own / other);
+                    text.push_str(&format!(
+                        ", and of those without blocks {any}, against which it would be {ratio}"
+                    ));
+                }
+                (own / peer, spread, Some(text))
+            }
             _ => (f64::NAN, spread, None),
         }
     };
@@ -142,6 +155,22 @@ mod tests {
         assert!(report.notes.iter().any(|note| note == noted), "{:?}", report.notes);
         let verdict = report.targets.iter().find(|verdict| verdict.id == "range-w1-8-peer").unwrap();
         assert!(verdict.spread.is_some());
+    }
+
+    #[test]
+    fn beside_a_lock_of_blocks_the_best_without_is_named() {
+        let mut report = Report::new("range", Machine::default(), 0);
+        let case = scaled(W1, 2);
+        for (name, pairs) in [("map", 10.0), ("segments", 50.0), (OWN, 40.0)] {
+            add(&mut report, &case, name, &[(PAIRS, pairs)]);
+        }
+        let (ratio, _, text) = figure(&report, "range-w1-2-peer").unwrap();
+        assert_eq!(ratio, 0.8);
+        let text = text.unwrap();
+        assert!(
+            text.ends_with("is segments, and of those without blocks map, against which it would be 4.00"),
+            "{text}"
+        );
     }
 
     #[test]

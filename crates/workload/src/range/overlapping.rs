@@ -6,7 +6,7 @@
 use super::competitor::Competitor;
 use super::request::{Pattern, WIDTH};
 use super::run::Run;
-use super::{Plan, SPACE, Timing, Variant, conclude};
+use super::{LONG, Plan, SPACE, Timing, Variant, conclude};
 use crate::error::Error;
 use crate::harness::Bench;
 
@@ -47,7 +47,9 @@ impl Plan {
     pub(super) fn contended(&self, bench: &mut Bench) -> Result<(), Error> {
         let mut variants = Variant::locks();
         variants.push(Variant::again());
-        self.compare(bench, conclude::CONTENDED, &self.window(0), Timing::Within, &variants)
+        let run = self.window(0);
+        let run = Run { time: run.time * LONG, ..run };
+        self.compare(bench, conclude::CONTENDED, &run, Timing::Within, &variants)
     }
 
     /// Some, or all, only read.

@@ -7,7 +7,7 @@
 
 use super::request::Pattern;
 use super::run::Run;
-use super::{Plan, SPACE, Timing, Variant, conclude};
+use super::{LONG, Plan, SPACE, Timing, Variant, conclude};
 use crate::error::Error;
 use crate::harness::Bench;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Plan {
     pub(super) fn widths(&self, bench: &mut Bench) -> Result<(), Error> {
         let pause = if self.setup.quick { PAUSE_QUICK } else { PAUSE };
         let pattern = Pattern::Widths { space: SPACE };
-        let time = self.setup.time;
+        let time = self.setup.time * LONG;
         let run = Run { threads: THREADS, pattern, batch: 1, touches: 1, whole: Some(pause), time };
         self.compare(bench, conclude::WIDTHS, &run, Timing::Within, &Variant::locks())
     }
