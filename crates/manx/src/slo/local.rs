@@ -1,12 +1,13 @@
 //! The calling thread's epochs.
 //!
 //! If the preload library is in the process its functions of the same meaning (`manx_epoch_start` and so on) keep another
-//! table, for the program's pthread mutexes; the C interface uses that one if it is there.
+//! table, for the program's pthread mutexes; the C interface uses that one if it is there, and tells us ([`set_window_source`]).
 
 use super::feedback::Unit;
-use super::percentile::Percentile;
 use super::longest::window_ns_max;
+use super::percentile::Percentile;
 use super::thread::Thread;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 struct Local(Thread);
@@ -22,6 +23,9 @@ thread_local! {
 }
 
 static PAPERS_UNIT: AtomicBool = AtomicBool::new(false);
+
+/// Who tells windows, if somebody else keeps the epochs.
+static SOURCE: OnceLock<fn() -> Option<u64>> = OnceLock::new();
 
 /// Sets how the unit by which windows grow follows from the halved window.
 pub fn set_unit(unit: Unit) {
@@ -86,7 +90,24 @@ pub(super) fn report(id: u64, latency_ns: u64, slo_ns: u64, percentile: Percenti
 /// any epoch.
 #[inline]
 pub fn window_ns() -> Option<u64> {
-    with(Thread::window_ns).flatten()
+    match SOURCE.get() {
+        Some(ask) => ask(),
+        None => with(Thread::window_ns).flatten(),
+    }
+}
+
+/// Somebody else keeps the epochs from now on, such as another library in the process: [`window_ns`], and so every lock, asks it for the
+/// calling thread's window. The first one to be set stays; returns whether this is it.
+///
+/// ```standalone_crate
+/// use manx::slo;
+///
+/// assert!(slo::set_window_source(|| Some(42)));
+/// assert_eq!(slo::window_ns(), Some(42));
+/// assert!(!slo::set_window_source(|| None));
+/// ```
+pub fn set_window_source(ask: fn() -> Option<u64>) -> bool {
+    SOURCE.set(ask).is_ok()
 }
 
 /// The calling thread's innermost epoch. Not a cheap question.
