@@ -66,8 +66,12 @@ fn ours() -> *const c_void {
 #[cold]
 fn look() -> *mut c_void {
     let found = match find() {
-        // Leaked: threads that looked at the same time may leak one more each.
-        Some(elsewhere) => Box::into_raw(Box::new(elsewhere)).cast(),
+        Some(elsewhere) => {
+            // Locks that are not ours to tell ask for themselves. Somebody who looked at the same time has set the same.
+            manx::slo::set_window_source(crate::epoch::window_ns);
+            // Leaked: threads that looked at the same time may leak one more each.
+            Box::into_raw(Box::new(elsewhere)).cast()
+        }
         None => ours().cast_mut(),
     };
     // Release: what the pointer leads to was written before.

@@ -17,6 +17,7 @@ pub mod owner;
 
 pub mod dump;
 
+use crate::elsewhere;
 use core::ffi::c_int;
 use core::ptr;
 use manx::range::{LockError, Options, RangeLock, Span};
@@ -143,6 +144,8 @@ pub unsafe extern "C" fn manx_range_create(
         Ok(options) => options,
         Err(error) => return error,
     };
+    // Waiters ask for their windows, wherever epochs are kept.
+    elsewhere::get();
     // SAFETY: the layout is not empty.
     let fresh = unsafe { alloc(Layout::new::<manx_range_t>()) }.cast::<manx_range_t>();
     if fresh.is_null() {
