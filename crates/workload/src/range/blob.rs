@@ -84,7 +84,9 @@ pub struct Measurement {
     pub taken: u64,
     /// Reservations that had to wait, because all places were taken.
     pub waited: u64,
-    /// Reads that brought the wrong bytes, in the warm-up, too.
+    /// Reads whose bytes were looked at: all, those of the warm-up, too.
+    pub checked: u64,
+    /// Those of them that brought the wrong bytes.
     pub wrong: u64,
 }
 
@@ -121,7 +123,15 @@ struct Record {
     read: Histogram,
     taken: u64,
     waited: u64,
+    checked: u64,
     wrong: u64,
+}
+
+impl Record {
+    /// What is kept of the warm-up.
+    fn begin(&self) -> Record {
+        Record { checked: self.checked, wrong: self.wrong, ..Record::default() }
+    }
 }
 
 /// What a worker needs: where it was last, and what it found out.
@@ -182,6 +192,7 @@ impl<L: RawRangeLock> Worker<'_, L> {
         self.record.reads += 1;
         self.record.reserve.record(ticks_to_ns(reserved.saturating_sub(begun)));
         self.record.read.record(ticks_to_ns(done.saturating_sub(begun)));
+        self.record.checked += 1;
         self.record.wrong += u64::from(!self.run.pool.is(record, &self.buffer, self.run.every_word));
         Ok(())
     }
@@ -228,6 +239,7 @@ impl Run<'_> {
             read: merged(|record| &record.read),
             taken: sum(|record| record.taken),
             waited: sum(|record| record.waited),
+            checked: sum(|record| record.checked),
             wrong: sum(|record| record.wrong),
         })
     }
@@ -250,20 +262,18 @@ impl Run<'_> {
             record: Record::default(),
         };
         course.begin();
+        // One at least, however short the time is.
+        worker.read(zipfian.draw(&mut dice) as usize)?;
         let mut counted = false;
         while let Some(counts) = course.next() {
             if counts && !counted {
-                worker.record = Record { wrong: worker.record.wrong, ..Record::default() };
+                worker.record = worker.record.begin();
                 counted = true;
             }
             worker.read(zipfian.draw(&mut dice) as usize)?;
         }
         // A thread that was never let run in the measured time has read nothing in it.
-        if counted {
-            Ok(worker.record)
-        } else {
-            Ok(Record { wrong: worker.record.wrong, ..Record::default() })
-        }
+        Ok(if counted { worker.record } else { worker.record.begin() })
     }
 }
 
@@ -297,6 +307,7 @@ mod tests {
                 let run = Run { key_bytes, ..run(&pool, assembly, threads, places) };
                 assert_eq!(run.space(), (places * 7 * PAGE / key_bytes) as u64);
                 let found = run.with_lock(&Map::with_space(run.space())).unwrap();
+                assert!(found.checked >= threads as u64, "each thread reads");
                 assert_eq!(found.wrong, 0, "{assembly:?}, {threads} threads, {places} places");
                 assert_eq!(found.read.count(), found.reserve.count());
                 assert!(places > 1 || found.taken >= found.waited, "who waits found the place taken before");

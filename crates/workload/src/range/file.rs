@@ -138,7 +138,9 @@ pub struct Measurement {
     pub slowest_share: f64,
     /// How long writes took, with what they waited for.
     pub write: Histogram,
-    /// Writes that were torn, in the warm-up, too.
+    /// Writes that were made, in the warm-up, too; the end of the file tells of all.
+    pub checked: u64,
+    /// Those of them that were torn.
     pub torn: u64,
     /// What the file system is called.
     pub file_system: String,
@@ -149,7 +151,15 @@ struct Record {
     writes: u64,
     bytes: u64,
     write: Histogram,
+    checked: u64,
     torn: u64,
+}
+
+impl Record {
+    /// What is kept of the warm-up.
+    fn begin(&self) -> Record {
+        Record { checked: self.checked, torn: self.torn, ..Record::default() }
+    }
 }
 
 fn words(what: &str, error: i32) -> String {
@@ -238,6 +248,7 @@ impl Run {
             bytes_per_s: sum(|record| record.bytes) as f64 / seconds,
             slowest_share: crew::slowest_share(records.iter().map(|record| record.writes)),
             write,
+            checked: sum(|record| record.checked),
             torn: sum(|record| record.torn) + stamp::torn(&all[..read]),
             file_system: file_system(number),
         })
@@ -257,9 +268,11 @@ impl Run {
         let (mut write, mut counted) = (0u64, false);
         course.begin();
         let file = opened?;
-        while let Some(counts) = course.next() {
+        // One at least, however short the time is.
+        let mut next = Some(false);
+        while let Some(counts) = next {
             if counts && !counted {
-                record = Record { torn: record.torn, ..Record::default() };
+                record = record.begin();
                 counted = true;
             }
             let (first, count) = region(self.regions, self.blocks, index, self.threads, &mut dice);
@@ -278,9 +291,11 @@ impl Run {
             record.write.record(ticks_to_ns(ticks().saturating_sub(begun)));
             record.writes += 1;
             record.bytes += bytes.len() as u64;
+            record.checked += 1;
             record.torn += u64::from(!whole);
+            next = course.next();
         }
-        if counted { Ok(record) } else { Ok(Record { torn: record.torn, ..Record::default() }) }
+        Ok(if counted { record } else { record.begin() })
     }
 }
 
@@ -322,6 +337,7 @@ mod tests {
             ];
             for (name, found) in keepers {
                 let found = found.unwrap();
+                assert!(found.checked >= run.threads as u64, "each thread writes");
                 assert_eq!(found.torn, 0, "{name}, {run:?}");
                 assert!(found.slowest_share <= 1.0 && !found.file_system.is_empty());
             }

@@ -147,8 +147,8 @@ impl Plan {
             });
             let found = found.map_err(failed)?;
             if self.setup.check {
-                let reads = found.read.count() as f64;
-                return Ok(Sample::of([("checked_pairs", reads), ("violations", found.wrong as f64)]));
+                let checked = found.checked as f64;
+                return Ok(Sample::of([("checked_pairs", checked), ("violations", found.wrong as f64)]));
             }
             if found.wrong > 0 {
                 return Err(failed(format!("{} reads brought bytes of another record", found.wrong)));

@@ -89,8 +89,8 @@ impl Plan {
             };
             let found = found.map_err(failed)?;
             if self.setup.check {
-                let writes = found.write.count() as f64;
-                return Ok(Sample::of([("checked_pairs", writes), ("violations", found.torn as f64)]));
+                let checked = found.checked as f64;
+                return Ok(Sample::of([("checked_pairs", checked), ("violations", found.torn as f64)]));
             }
             if found.torn > 0 {
                 return Err(failed(format!("{} writes were torn", found.torn)));
