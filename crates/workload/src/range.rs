@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | [`competitor`] | who competes; `peers` and `none` are those that are not Manx's |
 //! | [`request`], [`region`] | what threads ask for, and the memory in which that lies |
-//! | [`run`], `apart` | threads, and what is recorded of them; runs in a process of their own |
+//! | [`run`], `course`, `apart` | a run; what its threads do; runs in a process of their own |
 //! | `part`, `disjoint`, `overlapping`, `widths`, `memory` | the parts of the experiment |
 //! | [`blob`], [`mod@file`] | large objects in an area that all share; writes to one file |
 //! | [`counters`] | cycles, instructions and misses, where they are counted |
@@ -21,6 +21,7 @@ pub mod blob;
 pub mod competitor;
 mod conclude;
 pub mod counters;
+mod course;
 mod crew;
 mod disjoint;
 mod draw;

@@ -1,9 +1,11 @@
 //! The thesis' figures 5.1 to 5.3 and what goes beyond them, with what was measured here.
 
 use super::AGAIN;
+use super::blob::cases::thesis as blob;
 use super::conclude::{
     CONTENDED, SHARD, SHARED, W1, W2, WIDTHS, cases, heights, overlap, scaled, shared, variants,
 };
+use super::file::{Regions, cases::case as file};
 use super::overlapping::{OVERLAPS, READERS};
 use super::sample::Output;
 use crate::engines::unequal::draw::{curve, duration, line, percent};
@@ -29,6 +31,9 @@ pub fn draw(report: &Report) -> Vec<(String, Chart)> {
         ("contended", cumulative(report, CONTENDED, |output| output.acquire)),
         ("shared", readers(report)),
         ("widths", cumulative(report, WIDTHS, |output| output.whole)),
+        ("blob", scaling(report, &blob(), "blob: objects of 1 MiB in an area that all share")),
+        ("file-own", scaling(report, &file(Regions::Own), "file: writes, each thread its own part of it")),
+        ("file-overlapping", scaling(report, &file(Regions::Anywhere), "file: writes anywhere in it")),
     ];
     charts.into_iter().filter_map(|(name, chart)| Some((name.into(), chart?))).collect()
 }
@@ -75,8 +80,21 @@ fn over(
         label,
         series,
     };
-    let mut panels = vec![panel("pairs per second", figure::rate, series("pairs_per_s"))];
-    for (name, figure) in [("acquired p99.9", "acquire_p999_ns"), ("acquired max", "acquire_max_ns")] {
+    let rates = [
+        ("pairs per second", "pairs_per_s"),
+        ("objects per second", "reads_per_s"),
+        ("writes per second", "writes_per_s"),
+    ];
+    let mut panels: Vec<Panel> =
+        rates.into_iter().map(|(name, figure)| panel(name, figure::rate, series(figure))).collect();
+    for (name, figure) in [
+        ("acquired p99.9", "acquire_p999_ns"),
+        ("acquired max", "acquire_max_ns"),
+        ("read p99.9", "read_p999_ns"),
+        ("read max", "read_max_ns"),
+        ("written p99.9", "write_p999_ns"),
+        ("written max", "write_max_ns"),
+    ] {
         panels.push(panel(name, duration, series(figure)));
     }
     panels.retain(|panel| !panel.series.is_empty());

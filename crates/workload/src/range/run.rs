@@ -5,27 +5,23 @@
 //!
 //! Threads have a CPU each if there are as many CPUs; otherwise the kernel places them.
 //!
-//! Invariants:
-//! 1. What is recorded of a thread is its own until it is joined.
-//! 2. What ends before the phase is [`MEASURE`] is warm-up, and not recorded. What began before that and ended later is, and
-//!    what began in the measured time is waited for: nobody starves unseen.
-//! 3. Batches are of requests that do not overlap each other, nor any of another thread; so nobody waits for somebody who
+//! Invariants, beside those of the threads (`course`):
+//! 1. Batches are of requests that do not overlap each other, nor any of another thread; so nobody waits for somebody who
 //!    waits for it.
-//! 4. Threads share what they need and borrow nothing. So a lock that forgets a waiter leaves a thread behind, and no more.
+//! 2. Threads share what they need and borrow nothing. So a lock that forgets a waiter leaves a thread behind, and no more.
 
 use super::competitor::Measured;
+use super::course::{CHECK, COUNT, Course, MEASURE, OVER, Record, Recorded, TIME};
 use super::crew::slowest_share;
 use super::none::Unlocked;
-use super::region::Region;
-use super::request::{Pattern, Request, WORD};
+use super::request::Pattern;
 use crate::asl::run::stay_on;
-use manx::range::{Access, RawRangeLock, Span};
+use manx::range::RawRangeLock;
 use platform::clock::{ticks, ticks_to_ns};
 use report::Histogram;
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,8 +29,6 @@ use std::time::{Duration, Instant};
 const WARM_UP_PART: u32 = 5;
 /// Who still waits so long after the end waits for ever: that is an error, not the end of all that was measured.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A thread that checks yields at so many of its holds.
-const YIELD_EVERY: u64 = 64;
 
 /// What a run is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,228 +79,6 @@ pub struct Measurement {
     pub violations: u64,
 }
 
-const WARM_UP: u8 = 0;
-const MEASURE: u8 = 1;
-const OVER: u8 = 2;
-
-const COUNT: u8 = Mode::Count as u8;
-const TIME: u8 = Mode::Time as u8;
-const CHECK: u8 = Mode::Check as u8;
-
-#[repr(align(128))]
-struct Padded<T>(T);
-
-/// What threads share.
-struct Course<L> {
-    lock: Padded<L>,
-    phase: Padded<AtomicU8>,
-    region: Region,
-    ready: Barrier,
-}
-
-/// What a thread brings back.
-enum Recorded {
-    Thread(Record),
-    Whole(Measurement),
-}
-
-/// What is recorded of a thread.
-#[derive(Default)]
-struct Record {
-    pairs: u64,
-    latencies: Histogram,
-    hold_ticks_max: u64,
-    violations: u64,
-}
-
-/// A thread: its requests and what it has of them.
-struct Worker<'a, H> {
-    run: &'a Run,
-    queue: Queue,
-    /// Ranges of a batch, when each was there, and how long that took, in ticks.
-    held: Vec<(Request, H, u64, u64)>,
-    /// How long the last acquisitions of the warm-up took, in ticks.
-    last: Vec<u64>,
-    /// Where those who read copy to.
-    copy: Vec<u64>,
-    record: Record,
-}
-
-impl<'a, H> Worker<'a, H> {
-    fn new(run: &'a Run, index: usize) -> Worker<'a, H> {
-        let requests = run.pattern.queue(index, run.threads);
-        let batch = run.batch.clamp(1, requests.len());
-        let widest = requests.iter().map(|request| request.end - request.start).max().unwrap_or(0);
-        let copy = vec![0; widest as usize / WORD];
-        let (held, last) = (Vec::with_capacity(batch), Vec::with_capacity(batch));
-        Worker { run, queue: Queue { requests, at: 0 }, held, last, copy, record: Record::default() }
-    }
-}
-
-/// Requests, again and again.
-#[derive(Default)]
-struct Queue {
-    requests: Vec<Request>,
-    at: usize,
-}
-
-impl Queue {
-    #[inline(always)]
-    fn next(&mut self) -> Request {
-        let request = self.requests[self.at];
-        self.at += 1;
-        if self.at == self.requests.len() {
-            self.at = 0;
-        }
-        request
-    }
-}
-
-#[inline(always)]
-fn span(request: Request) -> Span<u64> {
-    Span::new(u64::from(request.start), u64::from(request.end)).expect("requests have bytes")
-}
-
-impl<L: RawRangeLock> Course<L> {
-    /// What a thread does from its start to its end.
-    fn thread<const MODE: u8>(&self, run: &Run, index: usize) -> Record {
-        let mut worker = Worker::new(run, index);
-        self.ready.wait();
-        self.serve::<MODE>(&mut worker, WARM_UP);
-        // Those that the end of the warm-up came in the midst of (Invariant 2).
-        let mut latencies = Histogram::new();
-        worker.last.iter().for_each(|&waited| latencies.record(ticks_to_ns(waited)));
-        worker.record = Record { latencies, violations: worker.record.violations, ..Record::default() };
-        self.serve::<MODE>(&mut worker, MEASURE);
-        worker.record
-    }
-
-    /// Locks, touches and unlocks as long as it is this phase.
-    #[inline(never)]
-    fn serve<const MODE: u8>(&self, worker: &mut Worker<'_, L::Held>, phase: u8) {
-        // What changes all the time is in locals, for registers.
-        let mut queue = std::mem::take(&mut worker.queue);
-        let Worker { run, held: batch, last, copy, record, .. } = worker;
-        let (touches, count) = (run.touches, batch.capacity());
-        let mut pairs = record.pairs;
-        // Relaxed: nothing else is read by it, and what threads bring back comes by a channel.
-        while self.phase.0.load(Ordering::Relaxed) == phase {
-            if count == 1 {
-                let request = queue.next();
-                let (held, since, waited) = self.take::<MODE>(request, record);
-                if MODE == TIME && phase == WARM_UP {
-                    last.clear();
-                    last.push(waited);
-                }
-                self.touch::<MODE>(request, touches, pairs, copy);
-                self.give_back::<MODE>(request, held, since, waited, record);
-                pairs += 1;
-                continue;
-            }
-            for _ in 0..count {
-                let request = queue.next();
-                let (held, since, waited) = self.take::<MODE>(request, record);
-                batch.push((request, held, since, waited));
-            }
-            if MODE == TIME && phase == WARM_UP {
-                last.clear();
-                last.extend(batch.iter().map(|(.., waited)| waited));
-            }
-            for (request, ..) in &*batch {
-                self.touch::<MODE>(*request, touches, pairs, copy);
-            }
-            for (request, held, since, waited) in batch.drain(..) {
-                self.give_back::<MODE>(request, held, since, waited, record);
-            }
-            pairs += count as u64;
-        }
-        record.pairs = pairs;
-        worker.queue = queue;
-    }
-
-    /// Locks, and says since when the range is held and how long that took.
-    #[inline(always)]
-    fn take<const MODE: u8>(&self, request: Request, record: &mut Record) -> (L::Held, u64, u64) {
-        let begun = if MODE == TIME { ticks() } else { 0 };
-        let held = self.lock.0.lock(&span(request), request.access);
-        let since = if MODE == TIME { ticks() } else { 0 };
-        if MODE == CHECK {
-            record.violations += u64::from(!self.region.enter(request));
-        }
-        (held, since, since.saturating_sub(begun))
-    }
-
-    /// Uses the range.
-    #[inline(always)]
-    fn touch<const MODE: u8>(&self, request: Request, touches: u32, pairs: u64, copy: &mut [u64]) {
-        if MODE == CHECK {
-            // Others run while this thread holds something, now and then.
-            if pairs.is_multiple_of(YIELD_EVERY) {
-                thread::yield_now();
-            }
-        } else if touches > 0 {
-            // SAFETY: the thread holds the range, and in this mode nobody counts in the region.
-            unsafe { self.region.touch(request, touches, pairs as u8, copy) };
-        }
-    }
-
-    /// Unlocks, and records it.
-    #[inline(always)]
-    fn give_back<const MODE: u8>(
-        &self,
-        request: Request,
-        held: L::Held,
-        since: u64,
-        waited: u64,
-        record: &mut Record,
-    ) {
-        if MODE == CHECK {
-            record.violations += u64::from(!self.region.leave(request));
-        }
-        let until = if MODE == TIME { ticks() } else { 0 };
-        // SAFETY: this lock returned it.
-        unsafe { self.lock.0.unlock(held) };
-        if MODE == TIME {
-            record.latencies.record(ticks_to_ns(waited));
-            record.hold_ticks_max = record.hold_ticks_max.max(until.saturating_sub(since));
-        }
-    }
-
-    /// Locks everything, now and then, until it is over.
-    fn whole<const MODE: u8>(&self, pause: Duration) -> Measurement {
-        let all = Request { start: 0, end: self.region.bytes() as u32, access: Access::Exclusive };
-        let mut found = Measurement::default();
-        self.ready.wait();
-        loop {
-            let due = Instant::now() + pause;
-            thread::sleep(pause);
-            let late = due.elapsed();
-            // Relaxed: as in `serve`.
-            if self.phase.0.load(Ordering::Relaxed) == OVER {
-                return found;
-            }
-            let begun = ticks();
-            let held = self.lock.0.lock(&Span::all(), Access::Exclusive);
-            let waited = ticks().saturating_sub(begun);
-            if MODE == CHECK {
-                let alone = self.region.enter(all);
-                thread::yield_now();
-                found.violations += u64::from(!(self.region.leave(all) && alone));
-            } else {
-                // SAFETY: the thread holds everything, and in this mode nobody counts in the region.
-                unsafe { self.region.touch(all, 1, 0, &mut []) };
-            }
-            // SAFETY: this lock returned it.
-            unsafe { self.lock.0.unlock(held) };
-            // Also what began in the warm-up, and what ended when all others had stopped (Invariant 2).
-            if self.phase.0.load(Ordering::Relaxed) != WARM_UP {
-                found.whole.record(ticks_to_ns(waited));
-                found.late_ns_max = found.late_ns_max.max(late.as_nanos() as u64);
-            }
-        }
-    }
-}
-
 impl Run {
     /// The run in this mode, with a competitor's lock.
     ///
@@ -330,12 +102,7 @@ impl Run {
         // Before any ticks are counted: their unit would change otherwise.
         platform::clock::init();
         let all = self.threads + usize::from(self.whole.is_some());
-        let course = Arc::new(Course {
-            lock: Padded(lock),
-            phase: Padded(AtomicU8::new(WARM_UP)),
-            region: Region::new(self.pattern.space()),
-            ready: Barrier::new(all + 1),
-        });
+        let course = Arc::new(Course::new(lock, self.pattern.space(), all));
         let cpus = Arc::new(crate::machine::cpus());
         let (sender, results) = mpsc::channel();
         let threads: Vec<_> = (0..all)
@@ -354,13 +121,12 @@ impl Run {
             })
             .collect();
         drop(sender);
-        course.ready.wait();
+        course.begin();
         thread::sleep(self.time / WARM_UP_PART);
-        // Relaxed: threads read nothing else by it.
-        course.phase.0.store(MEASURE, Ordering::Relaxed);
+        course.enter(MEASURE);
         let begun = Instant::now();
         thread::sleep(self.time);
-        course.phase.0.store(OVER, Ordering::Relaxed);
+        course.enter(OVER);
         let elapsed = begun.elapsed();
         let (mut records, mut whole) = (Vec::new(), Measurement::default());
         let limit = Instant::now() + patience;
@@ -430,31 +196,11 @@ pub(super) fn clock_ns() -> f64 {
 mod tests {
     use super::*;
     use manx::range::baseline::Map;
+    use manx::range::{Access, Span};
+    use std::sync::atomic::{AtomicU8, Ordering};
 
     fn run(pattern: Pattern, batch: usize) -> Run {
         Run { threads: 3, pattern, batch, touches: 1, whole: None, time: Duration::from_millis(20) }
-    }
-
-    #[test]
-    fn two_who_hold_the_same_are_counted_when_they_come_and_when_they_go() {
-        let run = run(Pattern::Own { space: 64 }, 1);
-        let course = Course {
-            lock: Padded(Unlocked),
-            phase: Padded(AtomicU8::new(WARM_UP)),
-            region: Region::new(64),
-            ready: Barrier::new(1),
-        };
-        let mut worker: Worker<()> = Worker::new(&run, 0);
-        let request = worker.queue.next();
-        let record = &mut worker.record;
-        course.take::<CHECK>(request, record);
-        assert_eq!(record.violations, 0);
-        course.take::<CHECK>(request, record);
-        assert_eq!(record.violations, 1);
-        course.give_back::<CHECK>(request, (), 0, 0, record);
-        assert_eq!(record.violations, 2);
-        course.give_back::<CHECK>(request, (), 0, 0, record);
-        assert_eq!(record.violations, 2);
     }
 
     #[test]
