@@ -14,8 +14,13 @@ use platform::cell::UnsafeCell;
 /// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
 fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
     let more = usize::from(std::env::var_os("MANX_FULL").is_some());
+    check_no_more(preemptions + more, test);
+}
+
+/// Runs `test` in every order with at most `preemptions` preemptions, for tests of many steps.
+fn check_no_more(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions + more);
+    builder.preemption_bound = Some(preemptions);
     builder.max_branches = 20_000;
     builder.check(test);
 }
@@ -130,32 +135,17 @@ fn a_try_that_meets_a_release_is_alone_or_fails() {
     });
 }
 
-/// The newer node begins where the older one does, and may stand before it at the upper level while the older one is being
-/// unlinked.
+/// The newer node begins where the older one does, and may come to stand before it at the upper level while the older one is
+/// being unlinked; or what it was to be linked before is gone by then. (The first node of a thread has both levels.)
 #[test]
 fn one_that_begins_where_a_released_one_did_hides_nothing() {
-    check(2, || {
+    check(4, || {
         let guarded = Guarded::new(2);
-        // The first node of a slot is low, the second high, the third low, and so on.
-        let low = guarded.lock.acquire(&span(3, 4));
-        let high = guarded.lock.acquire(&span(1, 3));
-        let other = spawn(&guarded, |guarded| {
-            let low = guarded.try_and_add(0, 1);
-            let high = guarded.lock.try_acquire(&span(1, 2));
-            let walked = guarded.try_and_add(2, 3);
-            if let Some(high) = high {
-                guarded.add(1, 2);
-                guarded.release(high);
-                return (low, 1, u32::from(walked));
-            }
-            (low, 0, u32::from(walked))
-        });
-        guarded.release(high);
-        guarded.acquire_and_add(2, 3);
-        guarded.release(low);
-        let (low, high, walked) = other.join().unwrap();
-        assert!(low, "nobody else wants it");
-        guarded.assert_done([1, high, 1 + walked, 0]);
+        let old = guarded.lock.acquire(&span(1, 3));
+        let other = spawn(&guarded, |guarded| guarded.try_and_add(1, 2));
+        guarded.release(old);
+        let new = u32::from(other.join().unwrap());
+        guarded.assert_done([0, new, 0, 0]);
     });
 }
 
@@ -185,14 +175,14 @@ fn nodes_are_used_again_while_others_walk() {
 
 #[test]
 fn nodes_are_used_again_while_others_walk_at_two_levels() {
-    nodes_are_used_again(2, 2);
+    nodes_are_used_again(2, 1);
 }
 
 /// One that reads the epoch, stands still while the epoch advances, and then pins what it read, would retire its node with
 /// a tag that is too low, and have it again while the other one still stands on it.
 #[test]
 fn a_pin_is_of_the_epoch_at_which_it_begins() {
-    check(2, || {
+    check_no_more(2, || {
         let guarded = Guarded::new(1);
         let held = guarded.lock.acquire(&span(2, 3));
         let held = std::sync::Mutex::new(Some(held));
@@ -211,7 +201,7 @@ fn a_pin_is_of_the_epoch_at_which_it_begins() {
 
 #[test]
 fn three_that_overlap_take_turns() {
-    check(2, || {
+    check(1, || {
         let guarded = Guarded::new(1);
         let held = guarded.lock.acquire(&span(0, 4));
         let others = [
@@ -229,7 +219,7 @@ fn three_that_overlap_take_turns() {
 
 #[test]
 fn a_release_wakes_all_whom_it_concerns() {
-    check(2, || {
+    check(1, || {
         let guarded = Guarded::new(1);
         let held = guarded.lock.acquire(&Span::all());
         let others = [

@@ -106,8 +106,7 @@ struct Slots<N> {
 impl<N: Retire> Slots<N> {
     fn new() -> Self {
         let slot = |at: usize| {
-            let dice = (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let kept = Kept { limbo: Chain::EMPTY, ready: Chain::EMPTY, retired: 0, dice };
+            let kept = Kept { limbo: Chain::EMPTY, ready: Chain::EMPTY, retired: 0, dice: seed(at) };
             Slot { state: AtomicU64::new(FREE), kept: UnsafeCell::new(kept) }
         };
         Slots { slots: std::array::from_fn(slot), next: AtomicPtr::new(ptr::null_mut()) }
@@ -422,12 +421,36 @@ impl<N: Retire> Pin<'_, N> {
     #[inline]
     pub(super) fn roll(&self) -> u64 {
         self.with_kept(|kept| {
-            // Marsaglia's xorshift.
-            kept.dice ^= kept.dice << 13;
-            kept.dice ^= kept.dice >> 7;
-            kept.dice ^= kept.dice << 17;
+            kept.dice = rolled(kept.dice);
             kept.dice
         })
+    }
+}
+
+platform::os_only! {
+    /// The first state of a slot's generator, which is not 0.
+    fn seed(slot: usize) -> u64 {
+        (slot as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    /// Marsaglia's xorshift.
+    #[inline(always)]
+    const fn rolled(mut dice: u64) -> u64 {
+        dice ^= dice << 13;
+        dice ^= dice >> 7;
+        dice ^= dice << 17;
+        dice
+    }
+}
+
+platform::twins_only! {
+    /// Rolls are counted there, so that tests know what comes.
+    fn seed(_slot: usize) -> u64 {
+        0
+    }
+
+    const fn rolled(dice: u64) -> u64 {
+        dice + 1
     }
 }
 

@@ -343,7 +343,7 @@ platform::os_only! {
 
 platform::twins_only! {
     impl<K: Key> List<K> {
-        /// Of two, one is as high as can be, and one is not: so that little has to be tried.
+        /// The first one of a slot is as high as can be, the second low, the third high, and so on.
         fn roll_height(&self, pin: &ListPin<'_, K>) -> usize {
             if pin.roll().is_multiple_of(2) { 1 } else { self.height }
         }

@@ -148,6 +148,7 @@ impl<K> Node<K> {
     #[must_use]
     pub(super) fn unlinked(&self, levels: usize) -> bool {
         let levels = levels as u16;
+        debug_assert!(levels <= self.linked.load(Ordering::Relaxed), "unlinked more often than linked");
         // Acquire and release: who retires it comes after all who unlinked it. If nobody else did, nobody need be told.
         levels > 0
             && (levels == self.linked.load(Ordering::Acquire)
