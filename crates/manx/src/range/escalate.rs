@@ -77,7 +77,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS
         }
         // SAFETY: as above.
         let hull = unsafe { low.span().clone().hull(high.span().clone()) };
-        let joined = self.take_within(&hull, access).ok()?;
+        let joined = self.lock.try_request(&self.request(&hull, access)).ok()?;
         let index = self.held.iter().position(|held| *held == low)?;
         self.held[index] = joined;
         self.held.retain(|held| *held != high);

@@ -76,10 +76,9 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> LockFuture<'a, K, SHAR
         // SAFETY: the span is in the pinned future, as the node, and does not change.
         let node = unsafe { Node::new(&request, clock::now_ns(), this.lock.window_ns(), false) };
         let node = this.node.insert(node);
-        let entered = this.lock.enter(node, |node| {
-            // SAFETY: called under the room's mutex.
-            unsafe { node.guarded() }.waker = Some(context.waker().clone());
-        });
+        let mut waker = Some(context.waker().clone());
+        // SAFETY: called under the room's mutex.
+        let entered = this.lock.enter(node, |node| unsafe { node.guarded() }.waker = waker.take());
         match entered {
             Ok(None) => Poll::Pending,
             Ok(Some(held)) => {
@@ -107,6 +106,8 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Future for LockFuture<
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(node) = &self.node else { return self.begin(context) };
+        // Whatever wakers do when they are cloned and dropped, the mutex is not held.
+        let mut waker = Some(context.waker().clone());
         // Acquire pairs with the release of `HANDED`.
         let result = if node.word.load(Ordering::Acquire) == HANDED {
             // SAFETY: nobody else touches the node any more (room.rs, Invariant 2).
@@ -114,7 +115,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Future for LockFuture<
         } else {
             self.lock.look(node, clock::now_ns(), false, |node| {
                 // SAFETY: called under the room's mutex.
-                unsafe { node.guarded() }.waker = Some(context.waker().clone());
+                std::mem::swap(&mut unsafe { node.guarded() }.waker, &mut waker);
             })
         };
         let Some(result) = result else { return Poll::Pending };

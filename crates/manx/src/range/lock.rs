@@ -139,8 +139,10 @@ impl<K, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
     /// Waits until nobody else has a key of the range.
     ///
-    /// A thread that has a range and waits for another one can end in a deadlock with one that does it the other way
-    /// round: ask for both at once ([`RangeLock::lock_many`]), or always in the same order.
+    /// A thread that has a range and waits for another one can end in a deadlock: with one that does it the other way round, and
+    /// with one that waits for a range, or a set, which neither of the two could have together with the other's. To ask
+    /// for all at once ([`RangeLock::lock_many`]) is always safe, and a lock can be made that finds such circles
+    /// ([`Options::detecting_deadlocks`]).
     ///
     /// # Errors
     /// [`LockError::BadRange`] and [`LockError::TooMany`]; and [`LockError::Deadlock`], if the lock looks for such.

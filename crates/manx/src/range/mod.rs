@@ -11,6 +11,7 @@ mod holder;
 mod key;
 mod lock;
 mod many;
+mod outline;
 mod owner;
 mod raw;
 mod request;

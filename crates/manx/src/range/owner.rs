@@ -154,7 +154,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
         Ok(())
     }
 
-    fn request<'r>(&'r self, span: &'r Span<K>, access: Access) -> Request<'r, K> {
+    pub(super) fn request<'r>(&'r self, span: &'r Span<K>, access: Access) -> Request<'r, K> {
         Request { spans: slice::from_ref(span), access, holder: self.holder, own: &self.held }
     }
 
@@ -166,7 +166,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
         }
     }
 
-    /// Takes what nothing but the owner's own ranges can be in the way of, if anything, without regard to those who wait.
+    /// Takes a part of what the owner holds.
     pub(super) fn take_within(&self, span: &Span<K>, access: Access) -> Result<Held<K>, LockError> {
         match self.lock.table.take(&self.request(span, access), How { closed: true, ..How::default() }) {
             Ok(held) => Ok(held),

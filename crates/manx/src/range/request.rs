@@ -74,8 +74,8 @@ impl<'a, K: Key> Want<'a, K> {
     pub(super) unsafe fn is_blocked_by(&self, slot: &Slot<K>, state: u64) -> bool {
         // SAFETY: the caller's promise.
         let entry = unsafe { slot.entry() };
-        self.first <= entry.last
-            && entry.first <= self.last
+        self.first <= entry.span.last()
+            && entry.span.first() <= self.last
             && self.access.excludes(access(state))
             && (K::EXACT || self.span.overlaps(&entry.span))
             // SAFETY: the caller's promise.

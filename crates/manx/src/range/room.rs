@@ -42,6 +42,8 @@ pub(super) const HANDED: u32 = 2;
 pub(super) struct Guarded<K> {
     next: *const Node<K>,
     previous: *const Node<K>,
+    /// It is in the list.
+    pub(super) linked: bool,
     /// What it was handed.
     pub(super) held: Held<K>,
     pub(super) began_ns: u64,
@@ -83,6 +85,7 @@ impl<K> Node<K> {
         let guarded = Guarded {
             next: ptr::null(),
             previous: ptr::null(),
+            linked: false,
             held: Held(ptr::null()),
             began_ns,
             window_end_ns: began_ns.saturating_add(window_ns),
@@ -210,6 +213,7 @@ impl<K> List<K> {
             if guarded.upgrades { (ptr::null(), self.first) } else { (self.last, ptr::null()) };
         guarded.previous = previous;
         guarded.next = next;
+        guarded.linked = true;
         self.set_next(previous, node);
         self.set_previous(next, node);
         self.count += 1;
@@ -223,6 +227,7 @@ impl<K> List<K> {
         // SAFETY: Invariant 1.
         let guarded = unsafe { node.guarded() };
         let (previous, next) = (guarded.previous, guarded.next);
+        guarded.linked = false;
         self.set_next(previous, next);
         self.set_previous(next, previous);
         self.count -= 1;

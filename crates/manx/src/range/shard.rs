@@ -4,19 +4,21 @@
 //! cache looks after addresses. All but releasing is done under its word.
 //!
 //! ```text
-//!   head (one cache line)                       slots
-//!   word | closed | used: a bit a slot | spill ──► chunk ──► chunk     each of CHUNK slots
+//!   head (one cache line)                                      slots (one each)
+//!   word | odd | used: a bit a slot | outlines: one a slot | spill ──► chunk ──► chunk     each of CHUNK slots
 //! ```
 //!
 //! Invariants:
 //! 1. What is in the head, but for the word, and the list of chunks belong to who holds the word.
 //! 2. A slot of the lock itself that is taken has its bit in `used`. A bit may be left of one that was freed.
-//! 3. A chunk is taken out of the list only when each of its slots was seen to be free under the word. Nobody
+//! 3. A slot with a bit has its range's outline beside the word: two ranges of this shard that overlap have outlines that
+//!    meet.
+//! 4. A chunk is taken out of the list only when each of its slots was seen to be free under the word. Nobody
 //!    touches a slot after having freed it (`slot.rs`, Invariant 2), so the chunk's memory may then be freed.
 
-use super::key::Key;
-use super::request::Want;
-use super::slot::{FREE, Slot};
+use super::outline::Outline;
+use super::raw::Access;
+use super::slot::{self, FREE, Slot};
 use super::word::Word;
 use platform::cell::UnsafeCell;
 use std::ops::ControlFlow;
@@ -89,7 +91,7 @@ impl<K> Spill<K> {
             if chunk.slots.iter().all(|slot| slot.state() == FREE) {
                 if keep == 0 {
                     let chunk: *mut Chunk<K> = chunk;
-                    // SAFETY: as above; from here on the chunk is in the other list alone (Invariant 3).
+                    // SAFETY: as above; from here on the chunk is in the other list alone (Invariant 4).
                     unsafe {
                         *link = (*chunk).next;
                         (*chunk).next = empty.0;
@@ -122,21 +124,23 @@ impl<K> Drop for Spill<K> {
 
 /// What is known of a shard beside its slots.
 #[derive(Debug)]
-pub(super) struct Inner<K> {
-    /// Bits of slots that may be taken.
-    used: u64,
+#[repr(C)]
+pub(super) struct Inner<K, const SLOTS: usize> {
     /// What is out of the ordinary: [`SPILLED`], and [`CLOSED_ONE`] for each overdue waiter that wants something in here.
-    odd: u64,
+    odd: u32,
+    /// Bits of slots that may be taken.
+    used: u32,
+    outlines: [Outline; SLOTS],
     /// Ranges that were taken here, for the statistics.
     pub(super) acquired: u64,
     /// More slots.
     spill: Spill<K>,
 }
 
-const SPILLED: u64 = 1;
-const CLOSED_ONE: u64 = 2;
+const SPILLED: u32 = 1;
+const CLOSED_ONE: u32 = 2;
 
-impl<K> Inner<K> {
+impl<K, const SLOTS: usize> Inner<K, SLOTS> {
     /// Whether somebody overdue wants something in here.
     pub(super) fn is_closed(&self) -> bool {
         self.odd >= CLOSED_ONE
@@ -144,27 +148,28 @@ impl<K> Inner<K> {
 
     /// One more of them, or one less.
     pub(super) fn change_closed(&mut self, by: i32) {
-        self.odd = self.odd.wrapping_add_signed(i64::from(by) * CLOSED_ONE as i64);
+        self.odd = self.odd.wrapping_add_signed(by * CLOSED_ONE as i32);
     }
 }
 
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Head<K> {
+struct Head<K, const SLOTS: usize> {
     word: Word,
-    inner: UnsafeCell<Inner<K>>,
+    inner: UnsafeCell<Inner<K, SLOTS>>,
 }
 
 /// What is held of one part of the key space.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Shard<K, const SLOTS: usize> {
-    head: Head<K>,
+    head: Head<K, SLOTS>,
     slots: [Slot<K>; SLOTS],
 }
 
 platform::os_only! {
     const _: () = assert!(size_of::<Shard<u64, 1>>() == 128);
+    const _: () = assert!(size_of::<Head<u64, 8>>() == 64, "one cache line");
 
     const fn free_slots<K, const SLOTS: usize>() -> [Slot<K>; SLOTS] {
         [const { Slot::new() }; SLOTS]
@@ -180,8 +185,9 @@ platform::twins_only! {
 impl<K, const SLOTS: usize> Shard<K, SLOTS> {
     platform::const_fn! {
         pub(super) const fn new() -> Self {
-            const { assert!(SLOTS >= 1 && SLOTS <= 64, "a shard has 1 to 64 slots of its own") };
-            let inner = Inner { used: 0, odd: 0, acquired: 0, spill: Spill::new() };
+            const { assert!(SLOTS >= 1 && SLOTS <= 32, "a shard has 1 to 32 slots of its own") };
+            let inner =
+                Inner { odd: 0, outlines: [Outline::WHOLE; SLOTS], used: 0, acquired: 0, spill: Spill::new() };
             Shard { head: Head { word: Word::new(), inner: UnsafeCell::new(inner) }, slots: free_slots() }
         }
     }
@@ -205,35 +211,9 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
     /// The caller holds the word, and uses one result at a time.
     #[expect(clippy::mut_from_ref, reason = "the word makes it exclusive")]
     #[inline(always)]
-    pub(super) unsafe fn inner(&self) -> &mut Inner<K> {
+    pub(super) unsafe fn inner(&self) -> &mut Inner<K, SLOTS> {
         // SAFETY: Invariant 1 and the caller's promise.
         self.head.inner.with_mut(|inner| unsafe { &mut *inner })
-    }
-
-    /// Shows the slots of the lock itself that are taken, each with its state, until one of them breaks; returns the bits of those
-    /// that may be taken, which are fewer than it was told if some were freed.
-    #[inline(always)]
-    fn each_inline<B>(
-        &self,
-        used: u64,
-        mut visit: impl FnMut(&Slot<K>, u64) -> ControlFlow<B>,
-    ) -> (u64, ControlFlow<B>) {
-        let (mut left, mut used) = (used, used);
-        while left != 0 {
-            let bit = left & left.wrapping_neg();
-            left ^= bit;
-            let slot = &self.slots[bit.trailing_zeros() as usize % SLOTS];
-            let state = slot.state();
-            if state == FREE {
-                used ^= bit;
-                continue;
-            }
-            let ended = visit(slot, state);
-            if ended.is_break() {
-                return (used, ended);
-            }
-        }
-        (used, ControlFlow::Continue(()))
     }
 
     /// All slots that are taken, each with its state, until one of them breaks.
@@ -246,34 +226,35 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
     ) -> ControlFlow<B> {
         // SAFETY: the caller's promise.
         let inner = unsafe { self.inner() };
-        let (used, ended) = self.each_inline(inner.used, &mut visit);
-        // Invariant 2: what is free can be taken by the word only.
-        inner.used = used;
-        ended?;
+        for (index, slot) in self.slots.iter().enumerate() {
+            if inner.used & 1 << index == 0 {
+                continue;
+            }
+            match slot.state() {
+                // Invariant 2: what is free can be taken by the word only.
+                FREE => inner.used &= !(1 << index),
+                state => visit(slot, state)?,
+            }
+        }
         each_of(&inner.spill, visit)
     }
 
-    /// A free slot of the lock itself, after [`Shard::each`] has looked: it has its bit from now on.
+    /// A free slot, if there is one, after [`Shard::each`] has looked.
     ///
     /// # Safety
-    /// The caller holds the word, and takes the slot.
-    #[inline(always)]
-    unsafe fn vacant_inline(&self) -> Option<&Slot<K>> {
+    /// The caller holds the word, and takes the slot for a range of this shard.
+    pub(super) unsafe fn vacant(&self) -> Option<&Slot<K>> {
         // SAFETY: the caller's promise.
         let inner = unsafe { self.inner() };
         let index = inner.used.trailing_ones() as usize;
-        let slot = self.slots.get(index)?;
-        inner.used |= 1 << index;
-        Some(slot)
-    }
-
-    /// A free slot, if there is one.
-    ///
-    /// # Safety
-    /// The caller holds the word, and takes the slot.
-    pub(super) unsafe fn vacant(&self) -> Option<&Slot<K>> {
-        // SAFETY: the caller's promise.
-        unsafe { self.vacant_inline().or_else(|| self.inner().spill.vacant()) }
+        match self.slots.get(index) {
+            Some(slot) => {
+                inner.used |= 1 << index;
+                inner.outlines[index] = Outline::WHOLE;
+                Some(slot)
+            }
+            None => inner.spill.vacant(),
+        }
     }
 
     /// Adds slots.
@@ -320,31 +301,73 @@ pub(super) fn each_of<K, B>(
     ControlFlow::Continue(())
 }
 
-impl<K: Key, const SLOTS: usize> Shard<K, SLOTS> {
-    /// The common case: nothing is in the way, nobody overdue wants anything here, and there is room in the lock itself.
-    /// Otherwise the answer is `None`, and nothing has been learnt.
+impl<K, const SLOTS: usize> Shard<K, SLOTS> {
+    /// The common case: by their outlines nothing is in the way, nobody overdue wants anything here, and there is room in the lock itself.
+    /// Otherwise the answer is `None`, and nothing has been learnt. `outline` is of the range that is wanted. Whoever prefers
+    /// the same slot each time finds it in its cache.
     ///
     /// # Safety
     /// The caller holds the word, and takes the slot.
     #[inline(always)]
-    pub(super) unsafe fn vacant_for(&self, want: &Want<'_, K>) -> Option<&Slot<K>> {
+    pub(super) unsafe fn vacant_for(
+        &self,
+        outline: Outline,
+        access: Access,
+        preferred: usize,
+    ) -> Option<&Slot<K>> {
         // SAFETY: the caller's promise.
         let inner = unsafe { self.inner() };
         if inner.odd != 0 {
             return None;
         }
-        // SAFETY: the caller's promise.
-        let blocked = |slot: &Slot<K>, state| match unsafe { want.is_blocked_by(slot, state) } {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        };
-        let (used, ended) = self.each_inline(inner.used, blocked);
-        if ended.is_break() {
-            return None;
+        let mut index = preferred % SLOTS;
+        let mut used = inner.used;
+        // Invariant 2: a slot without a bit is free.
+        if self.slots[index].state() == FREE {
+            used &= !(1 << index);
+            if used != 0 {
+                used = self.used_beside(used, outline, access)?;
+            }
+        } else {
+            (index, used) = self.beside_taken(used, outline, access)?;
         }
-        let slot = self.slots.get(used.trailing_ones() as usize)?;
-        inner.used = used | 1 << used.trailing_ones();
+        inner.used = used | 1 << index;
+        inner.outlines[index] = outline;
         inner.acquired += 1;
-        Some(slot)
+        Some(&self.slots[index])
+    }
+
+    /// Looks whether any slot of those with these bits may be in the way, and if none is, returns the bits that are left.
+    #[inline(never)]
+    fn used_beside(&self, mut used: u32, outline: Outline, access: Access) -> Option<u32> {
+        let mut near = 0;
+        // SAFETY: the caller holds the word.
+        for (index, other) in unsafe { self.inner() }.outlines.iter().enumerate() {
+            near |= u32::from(other.meets(outline)) << index;
+        }
+        near &= used;
+        while near != 0 {
+            let bit = near & near.wrapping_neg();
+            near ^= bit;
+            match self.slots[bit.trailing_zeros() as usize % SLOTS].state() {
+                FREE => used ^= bit,
+                state if access.excludes(slot::access(state)) => return None,
+                _ => {}
+            }
+        }
+        Some(used)
+    }
+
+    /// The same, and a slot that is free, although it is not the preferred one.
+    #[cold]
+    #[inline(never)]
+    fn beside_taken(&self, used: u32, outline: Outline, access: Access) -> Option<(usize, u32)> {
+        let used = self.used_beside(used, outline, access)?;
+        Some((self.other_than(used)?, used))
+    }
+
+    fn other_than(&self, used: u32) -> Option<usize> {
+        let unused = used.trailing_ones() as usize;
+        if unused < SLOTS { Some(unused) } else { self.slots.iter().position(|slot| slot.state() == FREE) }
     }
 }

@@ -77,17 +77,14 @@ pub(super) fn since_ns(state: u64) -> Option<u64> {
 /// What is held.
 #[derive(Debug)]
 pub(super) struct Entry<K> {
-    /// Positions: no key of the span is below `first` or above `last`.
-    pub(super) first: u64,
-    pub(super) last: u64,
     /// The next slot of the same range.
     pub(super) next: *const Slot<K>,
     pub(super) span: Span<K>,
 }
 
-/// A place for one held range.
+/// A place for one held range, in a cache line of its own.
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub(super) struct Slot<K> {
     state: AtomicU64,
     entry: UnsafeCell<Entry<K>>,
@@ -102,7 +99,7 @@ impl<K> Slot<K> {
         pub(super) const fn new() -> Slot<K> {
             Slot {
                 state: AtomicU64::new(FREE),
-                entry: UnsafeCell::new(Entry { first: 0, last: 0, next: ptr::null(), span: Span::all() }),
+                entry: UnsafeCell::new(Entry { next: ptr::null(), span: Span::all() }),
             }
         }
     }
@@ -123,16 +120,17 @@ impl<K> Slot<K> {
         self.entry.with(|entry| unsafe { &*entry })
     }
 
-    /// Takes the slot.
+    /// Takes the slot; returns what it held last.
     ///
     /// # Safety
     /// The caller holds the word of the slot's shard, and found the slot free under it.
     #[inline(always)]
-    pub(super) unsafe fn take(&self, entry: Entry<K>, state: u64) {
+    pub(super) unsafe fn take(&self, entry: Entry<K>, state: u64) -> Entry<K> {
         // SAFETY: Invariant 1: the slot is free, and the word keeps all others away.
-        self.entry.with_mut(|place| unsafe { *place = entry });
+        let old = self.entry.with_mut(|place| unsafe { std::mem::replace(&mut *place, entry) });
         // Relaxed: published by the unlocking of the word; the holder gets it from the one who took it.
         self.state.store(state, Ordering::Relaxed);
+        old
     }
 
     /// Says that somebody waits for the slot, if it is still taken; returns whether it is.
@@ -156,11 +154,22 @@ impl<K> Slot<K> {
         }
     }
 
+    /// Frees the slot if nobody waits for it.
+    ///
+    /// # Safety
+    /// The caller holds the slot, and no more if the answer is true.
+    #[inline(always)]
+    pub(super) unsafe fn try_free(&self) -> bool {
+        // Relaxed: only `AWAITED` can have been added since.
+        let seen = self.state.load(Ordering::Relaxed);
+        seen & AWAITED == 0
+            && self.state.compare_exchange(seen, FREE, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
     /// Frees the slot; returns whether somebody waits for it.
     ///
     /// # Safety
     /// The caller holds the slot, and does not afterwards.
-    #[inline(always)]
     pub(super) unsafe fn free(&self) -> bool {
         self.state.swap(FREE, Ordering::Release) & AWAITED != 0
     }

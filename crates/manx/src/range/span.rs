@@ -75,9 +75,13 @@ impl<K: Key> Span<K> {
         Span { start: None, end: Some(end) }
     }
 
-    /// Whether some key may be in both: exactly that where each has two ends.
+    /// Whether some key may be in both: exactly that where each has two ends. (A span up to the lowest key there is overlaps
+    /// those with that key, although it has none.)
     #[inline]
     pub fn overlaps(&self, other: &Span<K>) -> bool {
+        if K::EXACT {
+            return self.first() <= other.last() && other.first() <= self.last();
+        }
         before(self.start.as_ref(), other.end.as_ref()) && before(other.start.as_ref(), self.end.as_ref())
     }
 

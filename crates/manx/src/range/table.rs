@@ -18,10 +18,13 @@
 //! Blocks are dealt so that neighbours have different shards, and so have blocks that are a power of two apart.
 //!
 //! # Memory orderings
-//! Words order everything; `special` is read under a word, and changed under all, or any for what Invariant 3 allows.
+//! Words order everything but one thing. `special` is read under a word, and changed under all, or under any for what Invariant 3
+//! allows: who takes `WIDE` away releases what it acquired from the wide slots that it found free, and who reads `special`
+//! acquires that.
 
 use super::holder::Holder;
 use super::key::Key;
+use super::outline::Outline;
 use super::raw::Access;
 use super::request::{Request, Want};
 use super::shard::{CHUNK, Chunk, Shard, Spill, each_of};
@@ -99,6 +102,7 @@ struct Common<K> {
     special: AtomicU32,
     /// Chunks on the heap.
     chunks: AtomicU32,
+    coarse_log2: u32,
     settings: Settings,
     wide: UnsafeCell<Spill<K>>,
 }
@@ -130,6 +134,7 @@ impl<K, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
             let common = Common {
                 special: AtomicU32::new(if settings.recorded { RECORDED } else { 0 }),
                 chunks: AtomicU32::new(0),
+                coarse_log2: Outline::coarse_log2(settings.block_log2),
                 settings,
                 wide: UnsafeCell::new(Spill::new()),
             };
@@ -277,10 +282,11 @@ impl<K> Chain<K> {
     where
         K: Clone,
     {
-        let entry = Entry { first: want.first, last: want.last, next: self.head, span: want.span.clone() };
+        let entry = Entry { next: self.head, span: want.span.clone() };
         // SAFETY: the caller's promise.
-        unsafe { slot.take(entry, self.state | head) };
+        let old = unsafe { slot.take(entry, self.state | head) };
         self.head = slot;
+        drop(old);
     }
 
     fn finish(self) -> Held<K> {
@@ -366,17 +372,22 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         access: Access,
         holder: Holder,
     ) -> Result<Held<K>, Span<K>> {
-        let want = Want::new(&span, access, &[]);
-        let block = want.first >> self.common.settings.block_log2;
-        if SHARDS > 1 && want.last >> self.common.settings.block_log2 != block {
+        let (first, last) = (span.first(), span.last());
+        let block_log2 = self.common.settings.block_log2;
+        let block = first >> block_log2;
+        if last >> block_log2 != block {
             return Err(span);
         }
         let shard = &self.shards[Self::shard_of(block)];
         shard.lock();
-        // Relaxed: read under a word.
-        let slot = match self.common.special.load(Ordering::Relaxed) & !CROWDED {
-            // SAFETY: just locked.
-            0 => unsafe { shard.vacant_for(&want) },
+        // Acquire pairs with the release of whoever took `WIDE` away.
+        let slot = match self.common.special.load(Ordering::Acquire) & !CROWDED {
+            0 => {
+                let outline = Outline::within(first, last, self.common.coarse_log2);
+                let preferred = holder.to_bits() as usize;
+                // SAFETY: just locked.
+                unsafe { shard.vacant_for(outline, access, preferred) }
+            }
             _ => None,
         };
         let Some(slot) = slot else {
@@ -384,21 +395,24 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
             unsafe { shard.unlock() };
             return Err(span);
         };
-        let (first, last) = (want.first, want.last);
         // SAFETY: locked above, and the slot is free.
-        unsafe {
-            slot.take(Entry { first, last, next: ptr::null(), span }, slot::taken(access, holder) | HEAD);
+        let old = unsafe {
+            let old = slot.take(Entry { next: ptr::null(), span }, slot::taken(access, holder) | HEAD);
             shard.unlock();
-        }
+            old
+        };
+        // Whatever a key does when it is dropped, no word is held.
+        drop(old);
         Ok(Held(slot))
     }
 
     /// Takes all ranges of a request, or none, as told.
     pub(super) fn take(&self, request: &Request<'_, K>, how: How) -> Result<Held<K>, Refused<K>> {
         let reach = self.reach(request);
+        let mut makes_room = false;
         loop {
             let words = self.words(reach);
-            self.look(&words, request, how)?;
+            self.look(&words, request, how, !makes_room)?;
             if how.look {
                 return Ok(Held(ptr::null()));
             }
@@ -409,21 +423,23 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
                 }
                 Err(NoRoom { shard }) => {
                     drop(words);
-                    self.make_room(shard)?;
+                    self.make_room(shard, !makes_room)?;
+                    makes_room = true;
                 }
             }
         }
     }
 
-    /// Looks for what is in the way.
+    /// Looks for what is in the way. `tidies`: and gives slots back to the heap that are not needed any more.
     fn look(
         &self,
         words: &Words<'_, K, SHARDS, SLOTS>,
         request: &Request<'_, K>,
         how: How,
+        tidies: bool,
     ) -> Result<(), Refused<K>> {
-        // Relaxed: read under a word.
-        let special = self.common.special.load(Ordering::Relaxed);
+        // Acquire pairs with the release of whoever took `WIDE` away.
+        let special = self.common.special.load(Ordering::Acquire);
         let mut closed = special >= WIDE_OVERDUE;
         let mut blocked = None;
         let mut visit = |slot: &Slot<K>, state: u64| {
@@ -446,7 +462,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
             unsafe {
                 closed |= shard.inner().is_closed();
                 ended = shard.each(&mut visit);
-                if let Some(gone) = shard.take_empty() {
+                if tidies && let Some(gone) = shard.take_empty() {
                     self.give_back(std::mem::replace(&mut empty, gone));
                 }
             }
@@ -463,7 +479,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
             });
             if !any && ended.is_continue() {
                 // Invariant 3.
-                self.common.special.fetch_and(!WIDE, Ordering::Relaxed);
+                self.common.special.fetch_and(!WIDE, Ordering::Release);
             }
         }
         self.give_back(empty);
@@ -518,9 +534,9 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         Ok(chain.finish())
     }
 
-    /// Adds slots to a shard, or to the wide ones.
+    /// Adds slots to a shard, or to the wide ones. `tidies`: of the wide ones, those that are free may go, but for one chunk.
     #[cold]
-    fn make_room(&self, shard: Option<u16>) -> Result<(), Refused<K>> {
+    fn make_room(&self, shard: Option<u16>, tidies: bool) -> Result<(), Refused<K>> {
         if !self.allow_chunk() {
             return Err(Refused::Full);
         }
@@ -539,7 +555,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
                 let words = self.words(Reach::All);
                 // SAFETY: all words are held (Invariant 2). One chunk stays, for who takes wide ranges now and then.
                 let empty = unsafe {
-                    let empty = self.wide_mut().take_empty(1);
+                    let empty = self.wide_mut().take_empty(if tidies { 1 } else { usize::MAX });
                     self.wide_mut().push(chunk);
                     empty
                 };

@@ -25,8 +25,9 @@
 //!    what is in its way becomes less with each release, and never more but by those before it in the list.
 //!
 //! Nobody queues behind a waiter that waits for something of its own: of two ranges, each wanted by the holder of the
-//! other, nobody could have either. That holds for what a thread, or an owner, has itself; longer cycles are the users'
-//! mistake, and `deadlock.rs` finds them.
+//! other, nobody could have either. That holds for what a thread, or an owner, has itself. Longer circles are possible, and by way of
+//! waiters whose ranges are many or wide even where everybody locks in the same order; `deadlock.rs` finds them, if it is
+//! asked to.
 //!
 //! # The bound
 //! A waiter with nobody before it has its ranges after at most: its window, the time until it runs (to become
@@ -85,6 +86,20 @@ impl Stretch {
     }
 }
 
+/// A waiter on the stack, which must not stay in the room if the comparison of keys panics.
+struct Stays<'a, K: Key, const SHARDS: usize, const SLOTS: usize> {
+    lock: &'a RangeLock<K, SHARDS, SLOTS>,
+    node: &'a Node<K>,
+}
+
+impl<K: Key, const SHARDS: usize, const SLOTS: usize> Drop for Stays<'_, K, SHARDS, SLOTS> {
+    fn drop(&mut self) {
+        if !platform::execution_failed() {
+            self.lock.cancel(self.node);
+        }
+    }
+}
+
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
     /// Takes ranges if that needs no waiting.
     pub(super) fn try_request(&self, request: &Request<'_, K>) -> Result<Held<K>, LockError> {
@@ -114,7 +129,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     }
 
     /// Whether somebody overdue waits for what is wanted, and not for who wants it.
-    fn overdue_before(&self, room: &Inside<'_, K>, request: &Request<'_, K>) -> bool {
+    pub(super) fn overdue_before(&self, room: &Inside<'_, K>, request: &Request<'_, K>) -> bool {
         room.nodes().any(|node| {
             // SAFETY: the room's mutex is held.
             unsafe { node.guarded() }.overdue
@@ -144,10 +159,13 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         // SAFETY: the request's parts are borrowed for longer than this function runs.
         let node = pin!(unsafe { Node::new(request, clock::now_ns(), self.window_ns(), terms.upgrades) });
         let node = &*node;
-        if let Some(held) = self.enter(node, |_| ())? {
-            return Ok(held);
-        }
-        let result = self.sleep(node, terms.deadline);
+        let stays = Stays { lock: self, node };
+        let result = match self.enter(node, |_| ()) {
+            Ok(None) => self.sleep(node, terms.deadline),
+            Ok(Some(held)) => Ok(held),
+            Err(error) => Err(error),
+        };
+        std::mem::forget(stays);
         THREAD.with(Thread::slept);
         result
     }
@@ -356,12 +374,14 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// A waiter that does not want to wait any more: its future is dropped. Whatever it was handed is released.
     pub(super) fn cancel(&self, node: &Node<K>) {
         let room = self.room.lock();
+        // SAFETY: the mutex is held.
+        let linked = unsafe { node.guarded() }.linked;
         // Relaxed: words change under the mutex.
         if node.word.load(Ordering::Relaxed) == HANDED {
             drop(room);
             // SAFETY: the ranges are the waiter's, which does not use them.
             unsafe { self.release(node.guarded().held) };
-        } else {
+        } else if linked {
             self.give_up(room, node);
         }
     }
@@ -375,11 +395,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         // SAFETY: the caller's promise: it holds the slot until `free`.
         unsafe {
             let slot = &*held.0;
-            let entry = slot.entry();
-            let (freed, next) = (Stretch { first: entry.first, last: entry.last }, entry.next);
-            let awaited = slot.free();
-            if awaited || !next.is_null() {
-                self.release_slow(awaited.then_some(freed), Held(next));
+            if !slot.entry().next.is_null() || !slot.try_free() {
+                self.release_slow(held);
             }
         }
         if self.table.is_crowded() {
@@ -387,19 +404,19 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         }
     }
 
-    /// Gives back the rest of a range, whose first slot is free already, and tells those who wait for any of it.
+    /// Gives back a range of several slots, or one that somebody waits for, and tells those who do.
     ///
     /// # Safety
     /// As [`RangeLock::release`].
     #[cold]
     #[inline(never)]
-    unsafe fn release_slow(&self, awaited: Option<Stretch>, rest: Held<K>) {
-        let mut freed = Vec::from_iter(awaited);
+    unsafe fn release_slow(&self, held: Held<K>) {
+        let mut freed = Vec::new();
         // SAFETY: the caller's promise; each slot is freed once, after its last use.
         unsafe {
-            for slot in rest.slots() {
+            for slot in held.slots() {
                 let entry = (*slot).entry();
-                let stretch = Stretch { first: entry.first, last: entry.last };
+                let stretch = Stretch { first: entry.span.first(), last: entry.span.last() };
                 // The slots of one range say the same.
                 if (*slot).free() && !freed.contains(&stretch) {
                     freed.push(stretch);
