@@ -39,14 +39,14 @@ struct Output {
     read: Histogram,
 }
 
-/// The name of the case with records of this size.
-pub(in crate::range) fn case(record_bytes: usize, threads: usize) -> String {
-    scaled(&format!("{BLOB}, {}", size(record_bytes as f64)), threads)
+/// The name of the cases with records of this size.
+fn case(record_bytes: usize) -> String {
+    format!("{BLOB}, {}", size(record_bytes as f64))
 }
 
-/// The case of the thesis.
-pub(in crate::range) fn thesis(threads: usize) -> String {
-    case(THESIS, threads)
+/// The cases of the thesis.
+pub(in crate::range) fn thesis() -> String {
+    case(THESIS)
 }
 
 /// A run as figures by name.
@@ -113,7 +113,7 @@ impl Plan {
                     time: self.setup.time,
                     every_word: self.setup.check,
                 };
-                self.objects(bench, &case(record_bytes, threads), &run)?;
+                self.objects(bench, &scaled(&case(record_bytes), threads), &run)?;
                 if record_bytes == THESIS {
                     let alias = Run { assembly: Assembly::Alias, ..run };
                     let named = format!("{BLOB} aliased, {}", size(record_bytes as f64));
@@ -202,4 +202,33 @@ pub(in crate::range) fn table(report: &Report, case: &str) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{conclude, draw};
+    use super::*;
+    use report::{Machine, Run};
+
+    #[test]
+    fn objects_have_a_table_a_picture_and_are_judged_against_the_bitmap() {
+        let mut report = Report::new("range", Machine::default(), 0);
+        let case = scaled(&thesis(), 8);
+        for (name, reads_per_s) in [("manx", 300.0), ("bitmap", 200.0), ("map", 100.0), (AGAIN, 100.0)] {
+            let values = [("reads_per_s".to_owned(), reads_per_s)].into();
+            report.runs.push(Run {
+                case: case.clone(),
+                variant: name.into(),
+                round: 0,
+                values,
+                output: None,
+            });
+        }
+        conclude(&mut report);
+        assert_eq!(report.tables[0].title, case);
+        assert_eq!(report.tables[0].rows[0][..3], ["manx", "1", "300/s"]);
+        let verdict = report.targets.iter().find(|verdict| verdict.id == "range-blob-8").unwrap();
+        assert_eq!(verdict.measured, Some(1.5));
+        assert!(draw(&report).iter().any(|(name, _)| name == "blob"));
+    }
 }

@@ -69,3 +69,21 @@ pub(in crate::range) fn table(report: &Report, case: &str) -> Table {
     }
     table
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::conclude;
+    use super::*;
+    use report::{Machine, Run};
+
+    #[test]
+    fn what_was_not_counted_is_a_dash() {
+        let mut report = Report::new("range", Machine::default(), 0);
+        let values = [("instructions_per_operation".to_owned(), 155.0)].into();
+        let case = scaled(COUNTERS, 1);
+        report.runs.push(Run { case: case.clone(), variant: "x".into(), round: 0, values, output: None });
+        conclude(&mut report);
+        assert_eq!(report.tables[0].title, case);
+        assert_eq!(report.tables[0].rows, [["x", "1", "-", "155", "-"]]);
+    }
+}

@@ -22,6 +22,15 @@ const BLOCKS: usize = 16 * 1024;
 const BLOCKS_SHARED: usize = 256;
 const BLOCKS_QUICK: usize = 1024;
 
+/// The name of the cases with these regions.
+pub(in crate::range) fn case(regions: Regions) -> String {
+    let words = match regions {
+        Regions::Own => "own regions",
+        Regions::Anywhere => "overlapping",
+    };
+    format!("{FILE}, {words}")
+}
+
 /// The histogram of a run.
 #[derive(Serialize)]
 struct Output {
@@ -53,9 +62,7 @@ fn sample(found: Measurement) -> Sample {
 impl Plan {
     /// Writes to one file.
     pub(in crate::range) fn file(&self, bench: &mut Bench) -> Result<(), Error> {
-        for (regions, words, blocks) in
-            [(Regions::Own, "own regions", BLOCKS), (Regions::Anywhere, "overlapping", BLOCKS_SHARED)]
-        {
+        for (regions, blocks) in [(Regions::Own, BLOCKS), (Regions::Anywhere, BLOCKS_SHARED)] {
             let blocks = if self.setup.quick { blocks.min(BLOCKS_QUICK) } else { blocks };
             for &threads in &self.setup.threads {
                 let run = Run { threads, regions, blocks, time: self.setup.time, folder: None };
@@ -63,7 +70,7 @@ impl Plan {
                     "{FILE}: writes of 4 to 64 KiB, by two calls of pwrite, to one file in {}",
                     place(&run)
                 ));
-                self.writes(bench, &scaled(&format!("{FILE}, {words}"), threads), &run)?;
+                self.writes(bench, &scaled(&case(regions), threads), &run)?;
             }
         }
         Ok(())
