@@ -2,13 +2,13 @@
 //!
 //! Threads lock ranges of bytes of one region, write or read what they hold, and unlock it. What is asked for is drawn before
 //! anything is measured and the same for every competitor ([`request`]). Latencies are those of acquisitions; where reading the
-//! clock would be most of what is measured they come from runs of their own ([`Timing`]). `--check` measures nothing: every
-//! word of the region says who is in it, and each that two had at once is counted ([`region`]).
+//! clock would be most of what is measured they come from runs of their own (`Timing`). `--check` measures nothing: every
+//! word of the region says who is in it, and each that two had at once is counted (`region`).
 //!
 //! | module | what it is |
 //! | --- | --- |
 //! | [`competitor`] | who competes; `peers` and `none` are those that are not Manx's |
-//! | [`request`], [`region`] | what threads ask for, and the memory in which that lies |
+//! | [`request`], `region` | what threads ask for, and the memory in which that lies |
 //! | [`run`], `course`, `apart` | a run; what its threads do; runs in a process of their own |
 //! | `part`, `disjoint`, `overlapping`, `widths`, `memory` | the parts of the experiment |
 //! | [`blob`], [`mod@file`] | large objects in an area that all share; writes to one file |

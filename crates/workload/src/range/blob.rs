@@ -21,7 +21,7 @@
 //! Invariants:
 //! 1. A place of the area is written, mapped and read only by who holds its range.
 //! 2. Bytes that came to the client are those of the record that was asked for: in every read two words of every page are
-//!    looked at ([`Pool::is`]). A lock that lets two have one place shows as a read that is wrong.
+//!    looked at. A lock that lets two have one place shows as a read that is wrong.
 
 pub(super) mod cases;
 pub mod pool;

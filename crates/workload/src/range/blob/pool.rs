@@ -5,12 +5,12 @@
 //! allocator of tiers leaves them; so an object is never in one piece, unless it is a page.
 //!
 //! The pool is a file in memory, mapped once to write it. That makes it possible to see an extent at a second
-//! place ([`Pool::alias`]).
+//! place (`Pool::alias`).
 //!
 //! Invariants:
 //! 1. Extents are whole pages, lie within the pool, and do not overlap.
 //! 2. Nobody writes the pool after it is made.
-//! 3. Each word of a record is [`word`] of the record and of its place in it.
+//! 3. Each word of a record is `word` of the record and of its place in it.
 
 use platform::file::File;
 use platform::memory;
