@@ -56,6 +56,12 @@
 #define MANX_RANGE_JSON 1
 
 /**
+ * A lock of ranges of byte strings, in the order of `memcmp`, the shorter first. Keys whose first eight bytes are the same
+ * are looked after together; of others that is said by `block_log2`, which counts these as a number.
+ */
+typedef struct manx_range_bytes_t manx_range_bytes_t;
+
+/**
  * One who holds ranges of a lock, such as a transaction. What it holds is in nobody's way but others': it may lock the same keys
  * again, and each of these counts. One thread may use it at a time.
  */
@@ -168,6 +174,36 @@ typedef struct manx_range_statistics_t {
      */
     uint64_t spilled;
 } manx_range_statistics_t;
+
+/**
+ * A byte string, in the program's memory. The next one in the order is the same with a zero at the end: if `name` ends with a
+ * zero, as strings of C do, from `{name, length}` to `{name, length + 1}` is this key alone.
+ */
+typedef struct manx_range_key_t {
+    /**
+     * The bytes.
+     */
+    const void *bytes;
+    /**
+     * How many; the lowest key has none.
+     */
+    size_t length;
+} manx_range_key_t;
+
+/**
+ * A range of byte strings that is held. All-zero (`MANX_RANGE_HELD_INIT`) holds nothing. What is said of `manx_range_held_t` is true
+ * of this, too.
+ */
+typedef struct manx_range_bytes_held_t {
+    /**
+     * Private.
+     */
+    const struct manx_range_bytes_t *lock;
+    /**
+     * Private.
+     */
+    const void *range;
+} manx_range_bytes_held_t;
 
 #ifdef __cplusplus
 extern "C" {
@@ -402,6 +438,61 @@ size_t manx_range_dump(struct manx_range_t *lock, uint32_t format, char *buffer,
  * It points to `size` bytes, or is NULL.
  */
 size_t manx_range_deadlock(char *buffer, size_t size);
+
+/**
+ * As `manx_range_create`, for byte strings.
+ * They point to where the lock's address is written, and to options, or are NULL.
+ */
+int manx_range_bytes_create(struct manx_range_bytes_t **lock, const struct manx_range_options_t *options);
+
+/**
+ * As `manx_range_destroy`.
+ * It points to a lock, or is NULL.
+ */
+int manx_range_bytes_destroy(struct manx_range_bytes_t *lock);
+
+/**
+ * As `manx_range_lock`, from the key `start` to the key `end`, without `end`. Where `start` is NULL the range begins with the lowest key, and
+ * where `end` is NULL it has no end. `EINVAL` also if a key has a length and no bytes.
+ * They point to a lock, to keys or NULL, and to memory for what is held, which holds nothing.
+ */
+int manx_range_bytes_lock(struct manx_range_bytes_t *lock, const struct manx_range_key_t *start, const struct manx_range_key_t *end, struct manx_range_bytes_held_t *held);
+
+/**
+ * As `manx_range_trylock`, from `start` to `end`.
+ * The pointers are as `manx_range_bytes_lock`'s.
+ */
+int manx_range_bytes_trylock(struct manx_range_bytes_t *lock, const struct manx_range_key_t *start, const struct manx_range_key_t *end, struct manx_range_bytes_held_t *held);
+
+/**
+ * As `manx_range_timedlock`, from `start` to `end`.
+ * The pointers are as `manx_range_bytes_lock`'s.
+ */
+int manx_range_bytes_timedlock(struct manx_range_bytes_t *lock, const struct manx_range_key_t *start, const struct manx_range_key_t *end, uint64_t deadline_ns, struct manx_range_bytes_held_t *held);
+
+/**
+ * As `manx_range_rdlock`, from `start` to `end`.
+ * The pointers are as `manx_range_bytes_lock`'s.
+ */
+int manx_range_bytes_rdlock(struct manx_range_bytes_t *lock, const struct manx_range_key_t *start, const struct manx_range_key_t *end, struct manx_range_bytes_held_t *held);
+
+/**
+ * As `manx_range_tryrdlock`, from `start` to `end`.
+ * The pointers are as `manx_range_bytes_lock`'s.
+ */
+int manx_range_bytes_tryrdlock(struct manx_range_bytes_t *lock, const struct manx_range_key_t *start, const struct manx_range_key_t *end, struct manx_range_bytes_held_t *held);
+
+/**
+ * As `manx_range_timedrdlock`, from `start` to `end`.
+ * The pointers are as `manx_range_bytes_lock`'s.
+ */
+int manx_range_bytes_timedrdlock(struct manx_range_bytes_t *lock, const struct manx_range_key_t *start, const struct manx_range_key_t *end, uint64_t deadline_ns, struct manx_range_bytes_held_t *held);
+
+/**
+ * As `manx_range_unlock`.
+ * It points to what a function of this header made, or to zeros.
+ */
+int manx_range_bytes_unlock(struct manx_range_bytes_held_t *held);
 
 #ifdef __cplusplus
 }  // extern "C"

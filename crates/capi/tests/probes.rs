@@ -22,9 +22,11 @@ fn results_are_those_that_the_header_promises() {
 fn ranges_are_held_and_errors_are_told_as_the_header_promises() {
     for (standard, links) in [("c99", &LINKS[..1]), ("c11", &LINKS[1..])] {
         for &link in links {
-            let program = compile(Program { source: "tests/programs/ranges.c", standard, link }, &[]);
-            for preloaded in [false, true] {
-                run(&program, &[], preloaded);
+            for source in ["tests/programs/ranges.c", "tests/programs/range_bytes.c"] {
+                let program = compile(Program { source, standard, link }, &[]);
+                for preloaded in [false, true] {
+                    run(&program, &[], preloaded);
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The range lock: `manx::range::RangeLock<u64>`.
 //!
 //! A lock is some 37 KB, so it is made on the heap and C has a pointer. What C holds is two words (`held.rs`), a pointer to a
-//! set (`many.rs`), or a pointer to an owner (`owner.rs`).
+//! set (`many.rs`), or a pointer to an owner (`owner.rs`). Locks of byte strings have the common part of that (`bytes.rs`).
 //!
 //! Ranges are half-open and their ends are numbers, so one number has to stand for the open end: the highest. A range up to it
 //! has the highest key too. That every key can be locked is worth more than the one range which cannot be named, all
@@ -17,10 +17,11 @@ pub mod owner;
 
 pub mod dump;
 
+pub mod bytes;
+
 use crate::elsewhere;
 use core::ffi::c_int;
-use core::ptr;
-use manx::range::{LockError, Options, RangeLock, Span};
+use manx::range::{Key, LockError, Options, RangeLock, Span};
 use platform::atomic::{AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc};
 
@@ -127,6 +128,41 @@ fn options(given: &manx_range_options_t) -> Result<Options, c_int> {
     Ok(options)
 }
 
+/// Puts a lock that is made as told onto the heap, without an end of the program if that is full.
+///
+/// # Safety
+/// They point to where the lock's address is written, and to options, or are null.
+unsafe fn create<T>(
+    place: *mut *mut T,
+    given: *const manx_range_options_t,
+    make: impl FnOnce(Options) -> T,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let (place, given) = unsafe { (place.as_mut(), given.as_ref()) };
+    let Some(place) = place else { return libc::EINVAL };
+    let options = match given.map_or(Ok(Options::new()), options) {
+        Ok(options) => options,
+        Err(error) => return error,
+    };
+    // Waiters ask for their windows, wherever epochs are kept.
+    elsewhere::get();
+    // SAFETY: the layout of a lock is not empty.
+    let fresh = unsafe { alloc(Layout::new::<T>()) }.cast::<T>();
+    if fresh.is_null() {
+        return libc::ENOMEM;
+    }
+    // SAFETY: just allocated, as large and aligned as that.
+    unsafe { fresh.write(make(options)) };
+    *place = fresh;
+    0
+}
+
+/// Whether anything in a lock refers to it.
+fn is_used<K: Key>(lock: &RangeLock<K>) -> bool {
+    let dump = lock.dump();
+    !dump.held.is_empty() || !dump.waiting.is_empty()
+}
+
 /// Makes a lock that nobody holds a range of, as `options` say, or as usual if they are NULL. Returns 0, `ENOMEM`, or
 /// `EINVAL`: a `block_log2` above 63, or `lock` is NULL.
 ///
@@ -137,24 +173,9 @@ pub unsafe extern "C" fn manx_range_create(
     lock: *mut *mut manx_range_t,
     options: *const manx_range_options_t,
 ) -> c_int {
+    let make = |options| manx_range_t { lock: RangeLock::with(options), owners: AtomicUsize::new(0) };
     // SAFETY: the caller's promise.
-    let (place, given) = unsafe { (lock.as_mut(), options.as_ref()) };
-    let Some(place) = place else { return libc::EINVAL };
-    let options = match given.map_or(Ok(Options::new()), self::options) {
-        Ok(options) => options,
-        Err(error) => return error,
-    };
-    // Waiters ask for their windows, wherever epochs are kept.
-    elsewhere::get();
-    // SAFETY: the layout is not empty.
-    let fresh = unsafe { alloc(Layout::new::<manx_range_t>()) }.cast::<manx_range_t>();
-    if fresh.is_null() {
-        return libc::ENOMEM;
-    }
-    // SAFETY: just allocated, as large and aligned as that.
-    unsafe { fresh.write(manx_range_t { lock: RangeLock::with(options), owners: AtomicUsize::new(0) }) };
-    *place = fresh;
-    0
+    unsafe { create(lock, options, make) }
 }
 
 /// Gives the lock's memory back. Nobody else may be using the lock. Returns 0; also for NULL, which is no lock; or `EBUSY`
@@ -167,15 +188,11 @@ pub unsafe extern "C" fn manx_range_destroy(lock: *mut manx_range_t) -> c_int {
     // SAFETY: the caller's promise.
     let Some(it) = (unsafe { lock.as_ref() }) else { return 0 };
     // Acquire pairs with the release of `manx_range_owner_destroy`.
-    if it.owners.load(Ordering::Acquire) > 0 {
+    if it.owners.load(Ordering::Acquire) > 0 || is_used(&it.lock) {
         return libc::EBUSY;
     }
-    let dump = it.lock.dump();
-    if !dump.held.is_empty() || !dump.waiting.is_empty() {
-        return libc::EBUSY;
-    }
-    // SAFETY: made by `manx_range_create`, in memory of the layout that a box has; nothing refers to it (the Invariant).
-    drop(unsafe { Box::from_raw(ptr::from_ref(it).cast_mut()) });
+    // SAFETY: made by `create`, in memory of the layout that a box has; nothing refers to it (the Invariant).
+    drop(unsafe { Box::from_raw(lock) });
     0
 }
 
