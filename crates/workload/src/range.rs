@@ -177,6 +177,7 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     platform::clock::init();
     for (name, load) in rocksdb::COMPETITORS {
         if let Err(missing) = Compiler::from_environment().and_then(|compiler| load(&compiler)) {
+            let missing = missing.to_string().replace('\n', "; ");
             bench.note(format!("{name} is left out: {missing}"));
         }
     }
