@@ -72,7 +72,7 @@ pub(super) fn check<K: Key, const SHARDS: usize, const SLOTS: usize>(
             return Err(LockError::UpgradeDeadlock);
         }
     }
-    if !lock.table.settings().detects || !node.request().holder.is_known() {
+    if !lock.table.options().detects || !node.request().holder.is_known() {
         return Ok(());
     }
     let mut walk = Walk { lock, room, goal: node.request().holder, seen: Vec::new(), path: Vec::new() };

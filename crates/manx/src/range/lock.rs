@@ -4,20 +4,16 @@ use super::error::{BadRange, LockError};
 use super::guard::RangeGuard;
 use super::holder::Holder;
 use super::key::Key;
+use super::options::Options;
 use super::raw::{Access, RawRangeLock};
 use super::request::Request;
 use super::room::Room;
 use super::slot::Held;
 use super::span::Span;
-use super::table::{Settings, Table};
+use super::table::Table;
 use super::waiting::Terms;
 use platform::futex::Deadline;
 use std::slice;
-
-/// Positions of a block are two to the power of so many, unless something else is said: pages of 16 KiB of a file.
-pub const BLOCK_LOG2: u32 = 14;
-/// So many ranges may be held beside those that a lock has room for, unless something else is said.
-pub const SPILL_MAX: u32 = 1 << 20;
 
 /// A lock of ranges of keys. See [`super`].
 ///
@@ -56,70 +52,6 @@ platform::os_only! {
     }
 }
 
-/// How a lock is to be made. See [`RangeLock::with`].
-///
-/// ```
-/// use manx::range::{RangeLock, Options};
-///
-/// // Records by number, a few thousand of them: blocks of 16, or all would be in one.
-/// static RECORDS: RangeLock<u32> = RangeLock::with(Options::new().block_log2(4).window_ns(100_000));
-/// assert!(RECORDS.try_lock(0..10).is_ok());
-/// ```
-#[derive(Clone, Copy, Debug)]
-#[must_use]
-pub struct Options(Settings);
-
-impl Options {
-    /// What [`RangeLock::new`] takes.
-    pub const fn new() -> Options {
-        Options(Settings {
-            block_log2: BLOCK_LOG2,
-            window_ns: None,
-            spill_max: SPILL_MAX,
-            recorded: false,
-            detects: false,
-        })
-    }
-
-    /// Ranges within the same 2^`block_log2` positions are looked after together; those of different blocks are in
-    /// nobody's way. Best are blocks somewhat larger than the usual range. [`BLOCK_LOG2`] unless said; at most 63.
-    pub const fn block_log2(mut self, block_log2: u32) -> Options {
-        self.0.block_log2 = if block_log2 > 63 { 63 } else { block_log2 };
-        self
-    }
-
-    /// How long a waiter may be overtaken, in nanoseconds: 0 for the order of arrival. Unless said, that is what the
-    /// epoch says that it is in ([`crate::slo`]), or [`WINDOW_NS`](super::WINDOW_NS).
-    pub const fn window_ns(mut self, window_ns: u64) -> Options {
-        self.0.window_ns = Some(window_ns);
-        self
-    }
-
-    /// So many ranges may be held beside those that the lock has room for; [`SPILL_MAX`] unless said.
-    pub const fn spill_max(mut self, ranges: u32) -> Options {
-        self.0.spill_max = ranges;
-        self
-    }
-
-    /// Records since when ranges are held. It costs a look at the clock each time.
-    pub const fn recorded(mut self) -> Options {
-        self.0.recorded = true;
-        self
-    }
-
-    /// Looks for circles of waiters, and tells the one who would close one ([`LockError::Deadlock`]).
-    pub const fn detecting_deadlocks(mut self) -> Options {
-        self.0.detects = true;
-        self
-    }
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options::new()
-    }
-}
-
 impl<K, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
     platform::const_fn! {
         /// A lock that nobody holds a range of.
@@ -131,7 +63,7 @@ impl<K, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
     platform::const_fn! {
         /// The same, made as told.
         pub const fn with(options: Options) -> Self {
-            RangeLock { table: Table::new(options.0), room: Room::new() }
+            RangeLock { table: Table::new(options), room: Room::new() }
         }
     }
 }

@@ -1,6 +1,36 @@
 //! Locks of ranges of keys: as cheap as a plain lock when nobody is in the way, and in nobody's way who wants others.
+//!
+//! A lock that covers more than it must makes threads wait that have nothing to do with each other. [`RangeLock`] covers what
+//! is asked for: some bytes of a file, some rows, some keys, or all of them; exclusively, or shared.
+//!
+//! ```
+//! use manx::range::RangeLock;
+//!
+//! let file: RangeLock<u64> = RangeLock::new();
+//! std::thread::scope(|scope| {
+//!     for part in 0..4 {
+//!         let file = &file;
+//!         scope.spawn(move || {
+//!             let _bytes = file.lock(part * 1000..(part + 1) * 1000).unwrap();
+//!             // Nobody else has these.
+//!         });
+//!     }
+//! });
+//! ```
+//!
+//! | to hold | take |
+//! | --- | --- |
+//! | a range, in a scope | [`RangeLock::lock`], `lock_shared`, `try_…`; a [`RangeGuard`] can be cut in two, made smaller, shared, had alone, and sent |
+//! | several ranges, all or none | [`RangeLock::lock_many`] |
+//! | ranges one after the other, until a transaction ends | [`RangeLock::owner`] |
+//! | a range, in a task | [`RangeLock::lock_async`] |
+//! | a part of a slice | [`RangeMutex`] |
+//!
+//! How it works, what bounds its waits, and what else was tried: the README beside this file. The locks that it is compared
+//! with are in [`baseline`].
 
 pub mod baseline;
+mod chain;
 mod deadlock;
 mod dump;
 mod error;
@@ -11,9 +41,11 @@ mod holder;
 mod key;
 mod lock;
 mod many;
+mod options;
 mod outline;
 mod owner;
 mod raw;
+mod reach;
 mod request;
 mod room;
 mod shard;
@@ -30,8 +62,9 @@ pub use future::LockFuture;
 pub use guard::{RangeGuard, Unchanged};
 pub use holder::Holder;
 pub use key::Key;
-pub use lock::{BLOCK_LOG2, Options, RangeLock, RawHeld, SPILL_MAX};
+pub use lock::{RangeLock, RawHeld};
 pub use many::{ManyGuard, SpanSet};
+pub use options::{BLOCK_LOG2, Options, SPILL_MAX};
 pub use owner::Owner;
 pub use raw::{Access, RawRangeLock};
 pub use span::{Span, Successor};

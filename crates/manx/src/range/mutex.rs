@@ -5,7 +5,8 @@
 
 use super::error::{BadRange, LockError};
 use super::guard::RangeGuard;
-use super::lock::{Options, RangeLock};
+use super::lock::RangeLock;
+use super::options::Options;
 use super::raw::Access;
 use super::span::Span;
 use std::cell::UnsafeCell;

@@ -15,17 +15,18 @@
 //! 4. Of two ranges that overlap, both concern the shard of a block in common, or one of them is wide. So the one that
 //!    is taken later sees the other.
 //!
-//! Blocks are dealt so that neighbours have different shards, and so have blocks that are a power of two apart.
-//!
 //! # Memory orderings
 //! Words order everything but one thing. `special` is read under a word, and changed under all, or under any for what Invariant 3
 //! allows: who takes `WIDE` away releases what it acquired from the wide slots that it found free, and who reads `special`
 //! acquires that.
 
+use super::chain::Chain;
 use super::holder::Holder;
 use super::key::Key;
+use super::options::Options;
 use super::outline::Outline;
 use super::raw::Access;
+use super::reach::{Reach, shard_of};
 use super::request::{Request, Want};
 use super::shard::{CHUNK, Chunk, Shard, Spill, each_of};
 use super::slot::{self, AWAITED, Entry, FREE, HEAD, Held, Slot};
@@ -36,9 +37,6 @@ use platform::clock;
 use std::ops::ControlFlow;
 use std::ptr;
 
-/// The most shards that a range can concern without concerning all.
-const FEW: usize = 8;
-
 /// `special`: there may be wide ranges.
 const WIDE: u32 = 1;
 /// `special`: it is recorded since when ranges are held.
@@ -47,21 +45,6 @@ const RECORDED: u32 = 2;
 const CROWDED: u32 = 4;
 /// `special`: one overdue waiter for something wide.
 const WIDE_OVERDUE: u32 = 8;
-
-/// What a lock is made with.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Settings {
-    /// A block has two to the power of so many positions.
-    pub(super) block_log2: u32,
-    /// How long waiters may be overtaken; `None`: as long as their epochs say, or the default.
-    pub(super) window_ns: Option<u64>,
-    /// The most slots on the heap.
-    pub(super) spill_max: u32,
-    /// Whether it is recorded since when ranges are held.
-    pub(super) recorded: bool,
-    /// Whether owners that would wait for each other are told.
-    pub(super) detects: bool,
-}
 
 /// Why ranges were not taken.
 #[derive(Debug)]
@@ -87,15 +70,6 @@ pub(super) struct How {
     pub(super) look: bool,
 }
 
-/// The shards that some ranges concern.
-#[derive(Clone, Copy, Debug)]
-enum Reach {
-    /// So many, in their order.
-    Few { count: usize, shards: [u16; FEW] },
-    /// All of them.
-    All,
-}
-
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Common<K> {
@@ -103,7 +77,7 @@ struct Common<K> {
     /// Chunks on the heap.
     chunks: AtomicU32,
     coarse_log2: u32,
-    settings: Settings,
+    options: Options,
     wide: UnsafeCell<Spill<K>>,
 }
 
@@ -129,13 +103,13 @@ platform::twins_only! {
 
 impl<K, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
     platform::const_fn! {
-        pub(super) const fn new(settings: Settings) -> Self {
+        pub(super) const fn new(options: Options) -> Self {
             const { assert!(SHARDS.is_power_of_two() && SHARDS <= 1024, "shards are a power of two, up to 1024") };
             let common = Common {
-                special: AtomicU32::new(if settings.recorded { RECORDED } else { 0 }),
+                special: AtomicU32::new(if options.recorded { RECORDED } else { 0 }),
                 chunks: AtomicU32::new(0),
-                coarse_log2: Outline::coarse_log2(settings.block_log2),
-                settings,
+                coarse_log2: Outline::coarse_log2(options.block_log2),
+                options,
                 wide: UnsafeCell::new(Spill::new()),
             };
             Table { common, shards: free_shards() }
@@ -143,20 +117,8 @@ impl<K, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
     }
 
     #[inline(always)]
-    pub(super) const fn settings(&self) -> &Settings {
-        &self.common.settings
-    }
-
-    /// The shard of a block.
-    #[inline(always)]
-    const fn shard_of(block: u64) -> usize {
-        // Fibonacci hashing (Knuth, "The art of computer programming", volume 3, section 6.4): blocks in a row are dealt far
-        // apart, and so are those that are a power of two apart.
-        const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-        if SHARDS == 1 {
-            return 0;
-        }
-        (block.wrapping_mul(GOLDEN) >> (64 - SHARDS.trailing_zeros())) as usize
+    pub(super) const fn options(&self) -> &Options {
+        &self.common.options
     }
 
     /// The wide ranges.
@@ -180,11 +142,8 @@ impl<K, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
 
     /// The shards of a reach, in order.
     fn reached(&self, reach: &Reach) -> impl Iterator<Item = &Shard<K, SLOTS>> {
-        let (all, few): (&[_], &[u16]) = match reach {
-            Reach::All => (&self.shards, &[]),
-            Reach::Few { count, shards } => (&[], &shards[..*count]),
-        };
-        all.iter().chain(few.iter().map(|index| &self.shards[usize::from(*index)]))
+        let all: &[_] = if matches!(reach, Reach::All) { &self.shards } else { &[] };
+        all.iter().chain(reach.few().iter().map(|index| &self.shards[usize::from(*index)]))
     }
 
     /// Locks the words of a reach.
@@ -206,7 +165,7 @@ impl<K, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
 
     /// Says that `chunk` more chunks are wanted; whether the limit allows for them.
     fn allow_chunk(&self) -> bool {
-        let max = self.common.settings.spill_max / CHUNK as u32;
+        let max = self.common.options.spill_max / CHUNK as u32;
         self.common
             .chunks
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < max).then_some(count + 1))
@@ -269,98 +228,19 @@ impl<K, const SHARDS: usize, const SLOTS: usize> Drop for Words<'_, K, SHARDS, S
     }
 }
 
-/// Slots that were taken for one caller, so far. Under the words nobody has seen them, and dropping frees them.
-struct Chain<K> {
-    head: *const Slot<K>,
-    state: u64,
-}
-
-impl<K> Chain<K> {
-    /// # Safety
-    /// The caller holds the word of the slot's shard until the chain is finished or dropped; the slot is free.
-    unsafe fn push(&mut self, slot: &Slot<K>, want: &Want<'_, K>, head: u64)
-    where
-        K: Clone,
-    {
-        let entry = Entry { next: self.head, span: want.span.clone() };
-        // SAFETY: the caller's promise.
-        let old = unsafe { slot.take(entry, self.state | head) };
-        self.head = slot;
-        drop(old);
-    }
-
-    fn finish(self) -> Held<K> {
-        let held = Held(self.head);
-        std::mem::forget(self);
-        held
-    }
-}
-
-impl<K> Drop for Chain<K> {
-    fn drop(&mut self) {
-        // SAFETY: taken by `push`, and this is the holder.
-        for slot in unsafe { Held(self.head).slots() } {
-            // SAFETY: as above; nobody waits for what nobody has seen.
-            unsafe { (*slot).free() };
-        }
-    }
-}
-
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
-    /// The blocks from the one to the other position, both included; `None` if they are many.
-    #[inline(always)]
-    fn blocks(&self, first: u64, last: u64) -> Option<std::ops::RangeInclusive<u64>> {
-        let (first, last) =
-            (first >> self.common.settings.block_log2, last >> self.common.settings.block_log2);
-        // A range may be inverted by positions if it has no key.
-        let last = last.max(first);
-        (SHARDS == 1 || last - first < FEW.min(SHARDS) as u64).then_some(first..=last)
-    }
-
-    /// Whether a range is held as a wide one.
-    fn is_wide(&self, want: &Want<'_, K>) -> bool {
-        self.blocks(want.first, want.last).is_none()
-    }
-
-    /// The shards of one range, each once; none if it is wide.
-    fn shards(&self, want: &Want<'_, K>) -> (usize, [u16; FEW]) {
-        let mut shards = [0; FEW];
-        let mut count = 0;
-        if SHARDS == 1 {
-            return (1, shards);
-        }
-        for block in self.blocks(want.first, want.last).into_iter().flatten() {
-            let shard = Self::shard_of(block) as u16;
-            if !shards[..count].contains(&shard) {
-                shards[count] = shard;
-                count += 1;
-            }
-        }
-        (count, shards)
-    }
-
     /// What the ranges of a request concern.
     fn reach(&self, request: &Request<'_, K>) -> Reach {
-        let mut shards = [0; FEW];
-        let mut count = 0;
+        let mut reach = Reach::NONE;
         for want in request.wants() {
-            if self.is_wide(&want) {
-                return Reach::All;
-            }
-            let (its_count, its_shards) = self.shards(&want);
-            for shard in &its_shards[..its_count] {
-                if shards[..count].contains(shard) {
-                    continue;
-                }
-                if count == FEW {
-                    return Reach::All;
-                }
-                shards[count] = *shard;
-                count += 1;
-            }
+            reach = reach.and(self.reach_of(&want));
         }
-        shards[..count].sort_unstable();
-        Reach::Few { count, shards }
+        reach
+    }
+
+    /// What one range concerns.
+    fn reach_of(&self, want: &Want<'_, K>) -> Reach {
+        Reach::of::<SHARDS>(want.first, want.last, self.common.options.block_log2)
     }
 
     /// Takes one range, if it is within one block, and nothing is out of the ordinary. Otherwise it is given back, and
@@ -373,12 +253,12 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         holder: Holder,
     ) -> Result<Held<K>, Span<K>> {
         let (first, last) = (span.first(), span.last());
-        let block_log2 = self.common.settings.block_log2;
+        let block_log2 = self.common.options.block_log2;
         let block = first >> block_log2;
         if last >> block_log2 != block {
             return Err(span);
         }
-        let shard = &self.shards[Self::shard_of(block)];
+        let shard = &self.shards[shard_of::<SHARDS>(block)];
         shard.lock();
         // Acquire pairs with the release of whoever took `WIDE` away.
         let slot = match self.common.special.load(Ordering::Acquire) & !CROWDED {
@@ -490,10 +370,10 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         }
     }
 
-    /// Takes the ranges. Nothing is in the way.
+    /// Takes the ranges, under these words. Nothing is in the way.
     fn insert(
         &self,
-        words: &Words<'_, K, SHARDS, SLOTS>,
+        _words: &Words<'_, K, SHARDS, SLOTS>,
         request: &Request<'_, K>,
         how: How,
     ) -> Result<Held<K>, NoRoom> {
@@ -501,13 +381,13 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         if how.awaited {
             state |= AWAITED;
         }
-        if self.common.settings.recorded {
+        if self.common.options.recorded {
             state |= slot::since(clock::now_ns());
         }
-        let mut chain = Chain { head: ptr::null(), state };
+        let mut chain = Chain::new(state);
         for want in request.wants() {
-            if self.is_wide(&want) {
-                debug_assert!(matches!(words.reach, Reach::All));
+            let reach = self.reach_of(&want);
+            if matches!(reach, Reach::All) {
                 // SAFETY: all words are held (Invariant 2).
                 let slot = unsafe { self.wide() }.vacant().ok_or(NoRoom { shard: None })?;
                 self.common.special.fetch_or(WIDE, Ordering::Relaxed);
@@ -517,9 +397,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
                 unsafe { self.shards[0].inner() }.acquired += 1;
                 continue;
             }
-            let (count, shards) = self.shards(&want);
             let mut head = HEAD;
-            for index in &shards[..count] {
+            for index in reach.few() {
                 let shard = &self.shards[usize::from(*index)];
                 // SAFETY: its word is held (Invariant 1).
                 let slot = unsafe { shard.vacant() }.ok_or(NoRoom { shard: Some(*index) })?;

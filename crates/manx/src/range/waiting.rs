@@ -125,7 +125,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     }
 
     pub(super) fn too_many(&self) -> LockError {
-        LockError::TooMany { limit: self.table.settings().spill_max }
+        LockError::TooMany { limit: self.table.options().spill_max }
     }
 
     /// Whether somebody overdue waits for what is wanted, and not for who wants it.
@@ -173,7 +173,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// How long a waiter may be overtaken.
     pub(super) fn window_ns(&self) -> u64 {
         let in_epoch = || slo::window_ns().map_or(WINDOW_NS, |window_ns| window_ns.max(EPOCH_WINDOW_NS_MIN));
-        self.table.settings().window_ns.unwrap_or_else(in_epoch)
+        self.table.options().window_ns.unwrap_or_else(in_epoch)
     }
 
     /// Tries, and looks for a while whether what is in the way is gone.
