@@ -13,6 +13,7 @@ use super::error::LockError;
 use super::holder::Holder;
 use super::key::Key;
 use super::lock::RangeLock;
+use super::precedence;
 use super::room::{Inside, Node};
 use super::slot;
 use std::fmt;
@@ -106,11 +107,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'_, '_, K, SHARDS, SL
             add(&mut edges, slot::holder(state), format!("{span:?}"));
             ControlFlow::<()>::Continue(())
         });
-        for earlier in self.room.before(node) {
-            // Nobody is behind one that waits for it.
-            if !self.lock.table.waits_for(&earlier.request(), &node.request()) {
-                add(&mut edges, earlier.request().holder, written(earlier));
-            }
+        for earlier in precedence::before(&self.lock.table, self.room, node.request(), node) {
+            add(&mut edges, earlier.request().holder, written(earlier));
         }
         for (holder, holds) in edges {
             self.path.push(Link { waiter: node.request().holder, wants: written(node), holder, holds });

@@ -7,6 +7,7 @@
 use super::holder::Holder;
 use super::key::Key;
 use super::lock::RangeLock;
+use super::precedence;
 use super::raw::Access;
 use super::slot;
 use super::span::Span;
@@ -140,7 +141,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
                     add(slot::holder(state));
                     ControlFlow::<()>::Continue(())
                 });
-                room.before(node).for_each(|earlier| add(earlier.request().holder));
+                precedence::before(&self.table, &room, request, node)
+                    .for_each(|earlier| add(earlier.request().holder));
                 // SAFETY: the room's mutex is held.
                 let guarded = unsafe { node.guarded() };
                 Waiter {

@@ -44,6 +44,7 @@ mod many;
 mod options;
 mod outline;
 mod owner;
+mod precedence;
 mod raw;
 mod reach;
 mod request;

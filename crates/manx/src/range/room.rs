@@ -268,16 +268,6 @@ impl<K> List<K> {
 }
 
 impl<K: Key> List<K> {
-    /// The waiters before this one that cannot be granted together with it.
-    pub(super) fn before<'n>(&self, node: &'n Node<K>) -> impl Iterator<Item = &'n Node<K>> + use<'n, K>
-    where
-        K: 'n,
-    {
-        self.nodes()
-            .take_while(move |other| !ptr::eq(*other, node))
-            .filter(move |other| other.request().excludes(&node.request()))
-    }
-
     /// Whether anybody else waits for what this one wants.
     pub(super) fn is_awaited(&self, node: &Node<K>) -> bool {
         self.nodes().any(|other| !ptr::eq(other, node) && other.request().excludes(&node.request()))

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Whoever waits, and was not told anything since it looked, is behind somebody in the list that excludes it, or each slot
+//! 1. Whoever waits, and was not told anything since it looked, is behind somebody in the list who goes before it, or each slot
 //!    that was in its way when it looked is awaited. (The second is made true under the words of the shards, by the
 //!    look itself.)
 //! 2. Who leaves the room with its ranges leaves slots behind that are awaited, if anybody in the room is excluded by
@@ -24,10 +24,7 @@
 //! 4. While somebody overdue waits, its shards are closed, and each range that is taken there was not excluded by it. So
 //!    what is in its way becomes less with each release, and never more but by those before it in the list.
 //!
-//! Nobody queues behind a waiter that waits for something of its own: of two ranges, each wanted by the holder of the
-//! other, nobody could have either. That holds for what a thread, or an owner, has itself. Longer circles are possible, and by way of
-//! waiters whose ranges are many or wide even where everybody locks in the same order; `deadlock.rs` finds them, if it is
-//! asked to.
+//! Who goes before whom is told in `precedence.rs`.
 //!
 //! # The bound
 //! A waiter with nobody before it has its ranges after at most: its window, the time until it runs (to become
@@ -37,6 +34,7 @@ use super::deadlock;
 use super::error::LockError;
 use super::key::Key;
 use super::lock::RangeLock;
+use super::precedence;
 use super::request::Request;
 use super::room::{HANDED, Inside, LOOK, Node, WAITING, Wakes};
 use super::slot::Held;
@@ -49,6 +47,7 @@ use platform::atomic::Ordering;
 use platform::futex::{self, Clock, Deadline};
 use platform::{clock, cpu};
 use std::pin::pin;
+use std::ptr;
 
 /// How long a waiter may be overtaken unless its lock or its epoch says otherwise. Shorter than a mutex's: of those who come
 /// later only some are in the way, so that less is lost by waiting for the one.
@@ -128,20 +127,11 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         LockError::TooMany { limit: self.table.options().spill_max }
     }
 
-    /// Whether somebody overdue waits for what is wanted, and not for who wants it.
-    pub(super) fn overdue_before(&self, room: &Inside<'_, K>, request: &Request<'_, K>) -> bool {
-        room.nodes().any(|node| {
-            // SAFETY: the room's mutex is held.
-            unsafe { node.guarded() }.overdue
-                && node.request().excludes(request)
-                && !self.would_wait_for_itself(node, request)
-        })
-    }
-
-    /// Whether `node` waits for something that the one who asks holds.
-    fn would_wait_for_itself(&self, node: &Node<K>, request: &Request<'_, K>) -> bool {
-        (request.holder.is_known() || !request.own.is_empty())
-            && self.table.waits_for(&node.request(), request)
+    /// Whether somebody overdue goes before who asks.
+    fn overdue_before(&self, room: &Inside<'_, K>, request: &Request<'_, K>) -> bool {
+        // SAFETY: the room's mutex is held.
+        precedence::before(&self.table, room, *request, ptr::null())
+            .any(|node| unsafe { node.guarded() }.overdue)
     }
 
     /// Waits for ranges.
@@ -250,7 +240,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
 
     /// Whether the waiter has to let somebody else go first.
     fn is_behind(&self, room: &Inside<'_, K>, node: &Node<K>) -> bool {
-        room.before(node).any(|earlier| !self.would_wait_for_itself(earlier, &node.request()))
+        precedence::before(&self.table, room, node.request(), node).next().is_some()
     }
 
     /// Takes the waiter out of the room.

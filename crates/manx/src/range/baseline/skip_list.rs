@@ -17,7 +17,7 @@
 //! | try and yield | a line of waiters, whom releases wake ([`WaitQueue`]) |
 //!
 //! It is exclusive only, as in the thesis. To try is lock-free: a thread that stands still anywhere, also within a
-//! release, makes no other fail or wait. Who waits has no promised turn: a newcomer may be faster.
+//! release, makes no other fail or wait for it; at most, others take naps so that it runs (see [`epoch`]). Who waits has no promised turn: a newcomer may be faster.
 //!
 //! Memory: 56 bytes a node and 8 more for each level, in whole cache lines, so 192 at the default height. There are as many
 //! nodes as ranges were ever held at once, and about a hundred more for each thread that was inside at once (see

@@ -11,9 +11,10 @@
 //! - Nodes never go back to the heap before the lock does. They wait in their slot's list, *limbo*, oldest first, and
 //!   whoever needs a node next takes the oldest if its time has come. What a slot has too much of goes to a common *stack*,
 //!   which is only ever taken whole, so no node can come back to its top while somebody still compares with it.
-//! - A thread that stands still while pinned lets limbo grow; that is the price of epochs. What grows is bounded in
-//!   practice: when a slot has more than [`CROWDED`] nodes in limbo, whoever retires one gives way once afterwards, so
-//!   that the thread which stands still gets a CPU. It never waits, so what is lock-free stays so.
+//! - A thread that stands still while pinned lets limbo grow; that is the price of epochs. So whoever retires a node while
+//!   its slot has more than [`CROWDED`] in limbo gives way once afterwards, and takes a nap of [`NAP_NS`] if there are
+//!   [`FULL`]: mostly the thread that stands still wants the CPU. That bounds how fast limbo grows, to a few nodes in the time that the
+//!   scheduler lets a thread stand still. Nobody waits *until* something happens, so what is lock-free stays so.
 //!
 //! ```text
 //!           lend                         retire                       epoch + 3
@@ -59,6 +60,8 @@ use std::ptr::{self, NonNull};
 /// So many epochs after it was retired a node may be lent again.
 const GRACE: u64 = 3;
 const FREE: u64 = 0;
+/// How long a nap is, to which the kernel adds the thread's timer slack.
+const NAP_NS: u64 = 50_000;
 
 platform::os_only! {
     /// Slots in one piece of memory; a further piece is made when more threads are pinned at once.
@@ -69,6 +72,8 @@ platform::os_only! {
     const KEPT: u32 = 128;
     /// So many nodes in limbo say that somebody stands still.
     const CROWDED: u32 = 4 * KEPT;
+    /// So many say that giving way has not been enough.
+    const FULL: u32 = 16 * KEPT;
 
     const _: () = assert!(size_of::<Slot<u64>>() == 128, "a slot is two cache lines, which are fetched in pairs");
 }
@@ -78,6 +83,7 @@ platform::twins_only! {
     const ADVANCE_EVERY: u32 = 1;
     const KEPT: u32 = 1;
     const CROWDED: u32 = 4 * KEPT;
+    const FULL: u32 = 16 * KEPT;
 }
 
 /// What a slot keeps. See Invariant 1.
@@ -161,7 +167,7 @@ impl<N: Retire> Epochs<N> {
         loop {
             let now = self.epoch.load(Ordering::SeqCst);
             if now == epoch {
-                return Pin { epochs: self, slot, epoch, crowded: Cell::new(false) };
+                return Pin { epochs: self, slot, epoch, piled_up: Cell::new(0) };
             }
             epoch = now;
             slot.state.swap(pinned(epoch), Ordering::SeqCst);
@@ -310,8 +316,8 @@ pub(super) struct Pin<'a, N: Retire> {
     epochs: &'a Epochs<N>,
     slot: &'a Slot<N>,
     epoch: u64,
-    /// Somebody stands still, so this thread should give way.
-    crowded: Cell<bool>,
+    /// So many nodes are in limbo because somebody stands still.
+    piled_up: Cell<u32>,
 }
 
 impl<N: Retire> Pin<'_, N> {
@@ -413,7 +419,7 @@ impl<N: Retire> Pin<'_, N> {
             self.epochs.push(surplus);
         }
         if !advanced && left > CROWDED {
-            self.crowded.set(true);
+            self.piled_up.set(left);
         }
     }
 
@@ -424,6 +430,16 @@ impl<N: Retire> Pin<'_, N> {
             kept.dice = rolled(kept.dice);
             kept.dice
         })
+    }
+}
+
+/// Lets the one that stands still have a CPU.
+#[cold]
+fn let_others_run(piled_up: u32) {
+    if piled_up > FULL {
+        platform::thread::sleep_ns(NAP_NS);
+    } else {
+        platform::thread::yield_now();
     }
 }
 
@@ -462,8 +478,8 @@ impl<N: Retire> Drop for Pin<'_, N> {
         }
         // Release: see *Memory orderings*.
         self.slot.state.store(FREE, Ordering::Release);
-        if self.crowded.get() {
-            platform::thread::yield_now();
+        if self.piled_up.get() > 0 {
+            let_others_run(self.piled_up.get());
         }
     }
 }

@@ -117,6 +117,25 @@ fn who_releases_finds_its_node_behind_a_newer_one() {
     assert!(list.allocated() < 200, "and both came back");
 }
 
+/// Epochs cannot advance past one that is pinned; whatever is released meanwhile waits, and is used again afterwards.
+#[test]
+fn a_thread_that_stands_still_costs_nodes_only_while_it_does() {
+    let list = List::new(4);
+    let pairs = |count: u64| {
+        for at in 0..count {
+            let node = insert(&list, at % 100, at % 100 + 1).expect("released each time");
+            remove(&list, node);
+        }
+    };
+    let still = list.pin();
+    pairs(2_200);
+    let allocated = list.allocated();
+    assert!(allocated > 2_000, "nothing comes back: {allocated}");
+    drop(still);
+    pairs(20_000);
+    assert!(list.allocated() < allocated + 50, "they came back: {} of {allocated}", list.allocated());
+}
+
 #[test]
 fn levels_are_sorted_samples_of_the_one_below() {
     let list = List::new(HEIGHT_MAX);
