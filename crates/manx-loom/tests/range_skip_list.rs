@@ -1,9 +1,10 @@
-//! The thesis' skip list under loom: every order of steps that the memory model allows, up to a number of preemptions.
+//! The thesis' skip list under loom: every order of steps that the memory model allows, up to a number of
+//! preemptions.
 //!
 //! Each key guards a cell that loom watches: two holders at once, or one that does not see what the holder before it
-//! wrote, are reported; so is a node that is written for its next range while somebody still reads the last one, and a
-//! waiter that nobody wakes. Lists have one or two levels, nodes are used again as soon as the epochs allow, and of two nodes
-//! one is as high as can be.
+//! wrote, are reported; so is a node that is written for its next range while somebody still reads the last one, and
+//! a waiter that nobody wakes. Lists have one or two levels, nodes are used again as soon as the epochs allow, and of
+//! two nodes one is as high as can be.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -135,8 +136,9 @@ fn a_try_that_meets_a_release_is_alone_or_fails() {
     });
 }
 
-/// The newer node begins where the older one does, and may come to stand before it at the upper level while the older one is
-/// being unlinked; or what it was to be linked before is gone by then. (The first node of a thread has both levels.)
+/// The newer node begins where the older one does, and may come to stand before it at the upper level while the older
+/// one is being unlinked; or what it was to be linked before is gone by then. (The first node of a thread has both
+/// levels.)
 #[test]
 fn one_that_begins_where_a_released_one_did_hides_nothing() {
     check(4, || {
@@ -178,8 +180,8 @@ fn nodes_are_used_again_while_others_walk_at_two_levels() {
     nodes_are_used_again(2, 1);
 }
 
-/// One that reads the epoch, stands still while the epoch advances, and then pins what it read, would retire its node with
-/// a tag that is too low, and have it again while the other one still stands on it.
+/// One that reads the epoch, stands still while the epoch advances, and then pins what it read, would retire its node
+/// with a tag that is too low, and have it again while the other one still stands on it.
 #[test]
 fn a_pin_is_of_the_epoch_at_which_it_begins() {
     check_no_more(2, || {

@@ -1,5 +1,5 @@
-//! The thesis' skip list and its published form on the machine: nobody is in a range with somebody else, memory comes back,
-//! and none of the faults that were found in the thesis' own code is here.
+//! The thesis' skip list and its published form on the machine: nobody is in a range with somebody else, memory comes
+//! back, and none of the faults that were found in the thesis' own code is here.
 
 use manx::range::baseline::{HeightOutOfRange, SkipList, SkipListPublished};
 use manx::range::{Access, BadRange, Key, RawRangeLock, Span};
@@ -14,8 +14,8 @@ use std::thread;
 struct Counting;
 
 thread_local! {
-    /// How many nodes this thread has allocated, less those that it has freed. Nodes are what is aligned to a cache line
-    /// here, and nothing else is.
+    /// How many nodes this thread has allocated, less those that it has freed. Nodes are what is aligned to a cache
+    /// line here, and nothing else is.
     static NODES: Cell<i64> = const { Cell::new(0) };
 }
 
@@ -303,8 +303,8 @@ impl Key for Canary {
     }
 }
 
-/// The thesis' upper links lead to nodes released long ago. Here nodes are used again, so a walk that follows such a link
-/// compares a key that was dropped.
+/// The thesis' upper links lead to nodes released long ago. Here nodes are used again, so a walk that follows such a
+/// link compares a key that was dropped.
 #[test]
 fn no_walk_meets_a_key_that_was_dropped() {
     let alive = Arc::new(AtomicI64::new(0));

@@ -1,7 +1,7 @@
-//! Those who wait for a range that somebody else holds: a short line, in the order of arrival, that a release searches
-//! for the ones it concerns.
+//! Those who wait for a range that somebody else holds: a short line, in the order of arrival, that a release
+//! searches for the ones it concerns.
 //!
-//! The locks of this folder know who holds what; none of them knows who waits. This is the part they have in common.
+//! A lock that keeps who holds what, as the skip list does, does not know who waits. This can stand beside any such.
 //! A waiter stands in line with the span it wants, tries once more, and sleeps on a word of its own. A release looks
 //! whether anybody waits at all; if so it goes along the line and wakes the first ones whose spans overlap what it
 //! released, leaving out those that would only be in the way of one that it has just woken.
@@ -26,18 +26,19 @@
 //! 2. `waiting` is the number of those in line.
 //! 3. Of a waiter's try and a release that would let it succeed, one sees the other: the try finds the range
 //!    released, or the release finds the waiter (see *Memory orderings*).
-//! 4. A release leaves somebody asleep whom it concerns only if that one conflicts with another who stands before it and is
-//!    awake. Who is awake and fails wakes the first ones behind it that overlap its own span; who succeeds releases
-//!    later, and that release concerns all who were left asleep because of it. So each of them is woken in the end, by
-//!    induction along the line: no wake-up is lost, and nobody waits for a waiter that cannot go on.
+//! 4. A release leaves somebody asleep whom it concerns only if that one conflicts with another who stands before it
+//!    and is awake. Who is awake and fails wakes the first ones behind it that overlap its own span; who succeeds
+//!    releases later, and that release concerns all who were left asleep because of it. So each of them is woken in
+//!    the end, by induction along the line: no wake-up is lost, and nobody waits for a waiter that cannot go on.
 //!
 //! # Memory orderings
-//! - A waiter increases `waiting` and passes a sequentially consistent fence before it tries; a release is a sequentially
-//!   consistent read-modify-write, and then loads `waiting` so too. This is Dekker's pattern (see [`crate::wait::Event`]) and
-//!   Invariant 3: whichever of the fence and the release is second in the single order sees what came before the first. To
-//!   ask costs a release one load. (A lock that releases otherwise passes such a fence before it asks.)
-//! - `word` is exchanged by both sides with acquire and release. If a release finds it awake already, the waiter's own
-//!   exchange comes later, reads what the release wrote, and its try sees what was released.
+//! - A waiter increases `waiting` and passes a sequentially consistent fence before it tries; a release is a
+//!   sequentially consistent read-modify-write, and then loads `waiting` so too. This is Dekker's pattern (see
+//!   [`crate::wait::Event`]) and Invariant 3: whichever of the fence and the release is second in the single order
+//!   sees what came before the first. To ask costs a release one load. (A lock that releases otherwise passes such a
+//!   fence before it asks.)
+//! - `word` is exchanged by both sides with acquire and release. If a release finds it awake already, the waiter's
+//!   own exchange comes later, reads what the release wrote, and its try sees what was released.
 
 use super::super::key::Key;
 use super::super::raw::Access;

@@ -1,10 +1,10 @@
 //! The lock-free skip list of held ranges (Thua-Duc Nguyen, "Concurrent Range Locking", 2024), complete.
 //!
-//! A range lock is a set of ranges that do not overlap: to lock is to insert, to unlock is to delete. The thesis keeps the set in a
-//! skip list that threads change by compare-and-swap only, after the lock-free skip list of Herlihy and Shavit; it shows that
-//! this passes trees and lists under one lock, and leaves open how memory comes back, what happens at the ends of the key
-//! space, and how to wait. This is the same algorithm with these gaps filled. [`SkipListPublished`](super::SkipListPublished)
-//! has it with them.
+//! A range lock is a set of ranges that do not overlap: to lock is to insert, to unlock is to delete. The thesis
+//! keeps the set in a skip list that threads change by compare-and-swap only, after the lock-free skip list of
+//! Herlihy and Shavit; it shows that this passes trees and lists under one lock, and leaves open how memory comes
+//! back, what happens at the ends of the key space, and how to wait. This is the same algorithm with these gaps
+//! filled. [`SkipListPublished`](super::SkipListPublished) has it with them.
 //!
 //! | the thesis | here |
 //! | --- | --- |
@@ -17,19 +17,23 @@
 //! | try and yield | a line of waiters, whom releases wake ([`WaitQueue`]) |
 //!
 //! It is exclusive only, as in the thesis. To try is lock-free: a thread that stands still anywhere, also within a
-//! release, makes no other fail or wait for it; at most, others take naps so that it runs (see [`epoch`]). Who waits has no promised turn: a newcomer may be faster.
+//! release, makes no other fail or wait for it; at most, others take naps so that it runs (see [`epoch`]). Who waits
+//! has no promised turn: a newcomer may be faster.
 //!
-//! Memory: 56 bytes a node and 8 more for each level, in whole cache lines, so 192 at the default height. There are as many
-//! nodes as ranges were ever held at once, and about a hundred more for each thread that was inside at once (see
-//! [`epoch`] for what a thread that stands still adds). A lock has 2.6 KiB of its own.
+//! Memory: 56 bytes a node and 8 more for each level, in whole cache lines, so 192 at the default height. There are
+//! as many nodes as ranges were ever held at once, and about a hundred more for each thread that was inside at once
+//! (see [`epoch`] for what a thread that stands still adds). A lock has 2.6 KiB of its own.
 //!
-//! Keys are compared, cloned and dropped by the caller's code, which may panic. What a walk compares is not changed by that; who
-//! panics while it takes a range may leave it taken, and who panics while it releases one may leave its node unused.
+//! Keys are compared, cloned and dropped by the caller's code, which may panic. What a walk compares is not changed
+//! by that; who panics while it takes a range may leave it taken, and who panics while it releases one may leave its
+//! node unused.
 //!
 //! Invariants:
-//! 1. What a holder keeps (`SkipListHeld`) names a node of the lock with that number, and the node's generation when it was linked.
-//!    Nodes live as long as their lock, so looking at the generation is allowed whatever became of the range.
-//! 2. The generation is raised once for each release, before the node is marked. So of all who show the same, one releases.
+//! 1. What a holder keeps (`SkipListHeld`) names a node of the lock with that number, and the node's generation when
+//!    it was linked. Nodes live as long as their lock, so looking at the generation is allowed whatever became of the
+//!    range.
+//! 2. The generation is raised once for each release, before the node is marked. So of all who show the same, one
+//!    releases.
 
 mod chain;
 mod epoch;
@@ -76,8 +80,8 @@ platform::os_only! {
     const _: () = assert!(size_of::<SkipList<u64>>() <= 2688, "what the module's text says");
 }
 
-// SAFETY: keys are written by who takes a range, read by whoever walks past, and dropped by who takes the next; the list
-// and the queue say how these are kept apart.
+// SAFETY: keys are written by who takes a range, read by whoever walks past, and dropped by who takes the next; the
+// list and the queue say how these are kept apart.
 unsafe impl<K: Key + Send + Sync> Send for SkipList<K> {}
 // SAFETY: as above.
 unsafe impl<K: Key + Send + Sync> Sync for SkipList<K> {}
@@ -208,8 +212,8 @@ impl<K: Key> Default for SkipList<K> {
     }
 }
 
-// SAFETY: by the invariants of the list: ranges that overlap are never in it at once, and the order of memory is that of its
-// links. What is waiting tries again in the same way.
+// SAFETY: by the invariants of the list: ranges that overlap are never in it at once, and the order of memory is that
+// of its links. What is waiting tries again in the same way.
 unsafe impl RawRangeLock for SkipList<u64> {
     type Held = SkipListHeld<u64>;
     const NAME: &'static str = "skip_list";

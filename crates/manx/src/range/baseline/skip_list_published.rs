@@ -1,23 +1,25 @@
 //! The thesis' skip list as it is published (Thua-Duc Nguyen, "Concurrent Range Locking", 2024, Listings 3.1 to 4.4).
 //!
-//! The honest baseline for [`SkipList`](super::SkipList): the same algorithm in its own form, with what it costs. Each node is a
-//! heap object, its array of links another, each link one more; and **nothing is ever freed**: not a node that was unlinked, nor any
-//! when the lock is dropped. The thesis names this as future work. It takes about 150 bytes for each range that is ever
-//! locked, so it is for measuring only. (That it never frees is what makes it sound: its upper links lead to nodes that were
-//! unlinked long ago.)
+//! The honest baseline for [`SkipList`](super::SkipList): the same algorithm in its own form, with what it costs.
+//! Each node is a heap object, its array of links another, each link one more; and **nothing is ever freed**: not a
+//! node that was unlinked, nor any when the lock is dropped. The thesis names this as future work. It takes about 150
+//! bytes for each range that is ever locked, so it is for measuring only. (That it never frees is what makes it
+//! sound: its upper links lead to nodes that were unlinked long ago.)
 //!
 //! Its other limits are kept as well:
-//! - Between the mark at level 0 and the unlinking, requests that overlap fail, whoever holds what. So it is not lock-free.
+//! - Between the mark at level 0 and the unlinking, requests that overlap fail, whoever holds what. So it is not
+//!   lock-free.
 //! - Who waits yields and tries again (chapter 4 has no other way), so nobody is promised a turn.
 //! - It is exclusive only.
-//! - Who releases names the range, and nothing checks that it is the one who locked it. Here only those can name it who
-//!   were given it.
-//! - Ranges are closed and the lowest and the highest key are those of the sentinels. What [`RawRangeLock`] asks for is mapped onto
-//!   that: keys move up by 1, and **the keys from 2⁶⁴ − 3 on are one key**, so ranges that touch only these exclude each
-//!   other although they need not. No key is refused. Empty and inverted ranges cannot be expressed.
+//! - Who releases names the range, and nothing checks that it is the one who locked it. Here only those can name it
+//!   who were given it.
+//! - Ranges are closed and the lowest and the highest key are those of the sentinels. What [`RawRangeLock`] asks for
+//!   is mapped onto that: keys move up by 1, and **the keys from 2⁶⁴ − 3 on are one key**, so ranges that touch only
+//!   these exclude each other although they need not. No key is refused. Empty and inverted ranges cannot be
+//!   expressed.
 //!
-//! Where the listings do not do what the text says, the text is followed: the mark is taken off a pointer before it is
-//! used, the comparison in a mark is with what was loaded, and who releases marks the node that it found.
+//! Where the listings do not do what the text says, the text is followed: the mark is taken off a pointer before it
+//! is used, the comparison in a mark is with what was loaded, and who releases marks the node that it found.
 //!
 //! Invariants, which are the thesis':
 //! 1. Nodes are never freed, so every pointer to a node is good for ever.
@@ -137,8 +139,8 @@ impl SkipListPublished {
         SkipListPublished { head, height }
     }
 
-    /// Listing 4.4: walks to the neighbours of `start` at each level, and unlinks marked nodes on the way. Ends at the
-    /// sentinel at the latest, since its start is above every other and its links are never marked.
+    /// Listing 4.4: walks to the neighbours of `start` at each level, and unlinks marked nodes on the way. Ends at
+    /// the sentinel at the latest, since its start is above every other and its links are never marked.
     fn find(&self, start: u64, found: &mut Neighbours) {
         'retry: loop {
             let mut before = self.head;
@@ -243,8 +245,8 @@ fn closed(span: &Span<u64>) -> (u64, u64) {
     (key(start), key(last))
 }
 
-// SAFETY: by Invariant 2; ranges that overlap have keys in common, which are mapped to keys in common. Links are changed with
-// release and followed with acquire, so the next holder sees what the last one wrote before its mark.
+// SAFETY: by Invariant 2; ranges that overlap have keys in common, which are mapped to keys in common. Links are
+// changed with release and followed with acquire, so the next holder sees what the last one wrote before its mark.
 unsafe impl RawRangeLock for SkipListPublished {
     type Held = SkipListPublishedHeld;
     const NAME: &'static str = "skip_list_published";

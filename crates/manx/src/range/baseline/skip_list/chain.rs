@@ -1,8 +1,8 @@
 //! Nodes one behind the other, linked through themselves: where a node is while nobody holds its range.
 //!
-//! A node that is on its way from one range to the next is in one chain: in a slot's limbo, among those that are ready, or on the
-//! common stack (see [`super::epoch`]). The chain needs no memory but the nodes. Each carries a tag, the epoch in which it
-//! was retired.
+//! A node that is on its way from one range to the next is in one chain: in a slot's limbo, among those that are
+//! ready, or on the common stack (see [`super::epoch`]). The chain needs no memory but the nodes. Each carries a tag,
+//! the epoch in which it was retired.
 //!
 //! Invariant 1: a node is in one chain at most, and a chain is used by one thread at a time.
 

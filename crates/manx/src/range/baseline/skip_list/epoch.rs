@@ -1,20 +1,25 @@
-//! When a node that was unlinked may be used again: epochs, with the nodes waiting in the place of whoever retired them.
+//! When a node that was unlinked may be used again: epochs, with the nodes waiting in the place of whoever retired
+//! them.
 //!
-//! A thread that walks along links may stand on a node that others unlink. So each thread *pins* the lock's epoch while
-//! it follows links, and the epoch advances only when all who are pinned have seen it. A node that was *retired* (it is
-//! unlinked for good) while the epoch `e` was pinned is nobody's business any more once the epoch is `e + 3`. This is
-//! epoch-based reclamation (Fraser, "Practical lock-freedom", 2004, section 5.2.3), with three deviations:
+//! A thread that walks along links may stand on a node that others unlink. So each thread *pins* the lock's epoch
+//! while it follows links, and the epoch advances only when all who are pinned have seen it. A node that was
+//! *retired* (it is unlinked for good) while the epoch `e` was pinned is nobody's business any more once the epoch is
+//! `e + 3`. This is epoch-based reclamation (Fraser, "Practical lock-freedom", 2004, section 5.2.3), with three
+//! deviations:
 //!
-//! - Threads are not registered. To pin is to claim one of the lock's *slots* by the same compare-and-swap that writes
-//!   the epoch, and nobody else uses the slot meanwhile. So a slot's lists need no lock, threads come and go at no cost,
-//!   and nothing is left behind in a thread when the lock is dropped. A thread first tries the slot that it had the last time.
+//! - Threads are not registered. To pin is to claim one of the lock's *slots* by the same compare-and-swap that
+//!   writes the epoch, and nobody else uses the slot meanwhile. So a slot's lists need no lock, threads come and go
+//!   at no cost, and nothing is left behind in a thread when the lock is dropped. A thread first tries the slot that
+//!   it had the last time.
 //! - Nodes never go back to the heap before the lock does. They wait in their slot's list, *limbo*, oldest first, and
-//!   whoever needs a node next takes the oldest if its time has come. What a slot has too much of goes to a common *stack*,
-//!   which is only ever taken whole, so no node can come back to its top while somebody still compares with it.
-//! - A thread that stands still while pinned lets limbo grow; that is the price of epochs. So whoever retires a node while
-//!   its slot has more than [`CROWDED`] in limbo gives way once afterwards, and takes a nap of [`NAP_NS`] if there are
-//!   [`FULL`]: mostly the thread that stands still wants the CPU. That bounds how fast limbo grows, to a few nodes in the time that the
-//!   scheduler lets a thread stand still. Nobody waits *until* something happens, so what is lock-free stays so.
+//!   whoever needs a node next takes the oldest if its time has come. What a slot has too much of goes to a common
+//!   *stack*, which is only ever taken whole, so no node can come back to its top while somebody still compares with
+//!   it.
+//! - A thread that stands still while pinned lets limbo grow; that is the price of epochs. So whoever retires a node
+//!   while its slot has more than [`CROWDED`] in limbo gives way once afterwards, and takes a nap of [`NAP_NS`] if
+//!   there are [`FULL`]: mostly the thread that stands still wants the CPU. That bounds how fast limbo grows, to a
+//!   few nodes in the time that the scheduler lets a thread stand still. Nobody waits *until* something happens, so
+//!   what is lock-free stays so.
 //!
 //! ```text
 //!           lend                         retire                       epoch + 3
@@ -31,22 +36,23 @@
 //! Invariants:
 //! 1. A slot's lists are used by the thread that has claimed it, or by who owns the lock alone.
 //! 2. While a thread pins `e`, the epoch is `e` or `e + 1`.
-//! 3. A node in limbo or on the stack is linked nowhere and never will be; its tag is the epoch that was pinned by who
-//!    retired it.
-//! 4. A node is lent only if no thread can have a reference to it from before: it is new, or comes from limbo with a tag
-//!    at least [`GRACE`] below the pinned epoch, or was so once.
+//! 3. A node in limbo or on the stack is linked nowhere and never will be; its tag is the epoch that was pinned by
+//!    who retired it.
+//! 4. A node is lent only if no thread can have a reference to it from before: it is new, or comes from limbo with a
+//!    tag at least [`GRACE`] below the pinned epoch, or was so once.
 //!
-//! Why 3 is enough (Invariant 4). Let a node be retired by a thread T that pins `p`, and let R be a thread that still has
-//! a reference, pinning `q`. Were `q` ≥ `p + 2`, R would have read the epoch `q` after it was advanced from `p + 1`, and
-//! who advanced it saw that T had unpinned: so all that T did, and the unlinking before, happened before R followed its
-//! first link, and R cannot have met the node. So `q` ≤ `p + 1`, and by Invariant 2 the epoch is at most `p + 2` while R
-//! is pinned.
+//! Why 3 is enough (Invariant 4). Let a node be retired by a thread T that pins `p`, and let R be a thread that still
+//! has a reference, pinning `q`. Were `q` ≥ `p + 2`, R would have read the epoch `q` after it was advanced beyond
+//! `p + 1`, and who advanced it saw that T had unpinned: so all that T did, and the unlinking before, happened before
+//! R followed its first link, and R cannot have met the node. So `q` ≤ `p + 1`, and by Invariant 2 the epoch is at
+//! most `p + 2` while R is pinned.
 //!
 //! # Memory orderings
-//! - Pinning (the slot's state, then a load of the epoch that must show the same) against advancing (a load of the epoch,
-//!   then of all states, then the epoch's increment) is Dekker's pattern, with sequentially consistent accesses on both
-//!   sides; that is Invariant 2. In the one order of these, either the advancer sees the state, and does not advance
-//!   beyond `e + 1`; or it read the epoch before the one who pins did, who then sees at least that one.
+//! - Pinning (the slot's state, then a load of the epoch that must show the same) against advancing (a load of the
+//!   epoch, then of all states, then the epoch's increment) is Dekker's pattern, with sequentially consistent
+//!   accesses on both sides; that is Invariant 2. In the one order of these, either the advancer sees the state, and
+//!   does not advance beyond `e + 1`; or it read the epoch before the one who pins did, who then sees at least that
+//!   one.
 //! - A slot is left with release and seen left with acquire, by who claims it next and by who advances.
 //! - The stack is pushed to with release and taken with acquire: whoever takes nodes sees their links.
 
@@ -237,7 +243,8 @@ impl<N: Retire> Epochs<N> {
     pub(super) fn drain(&mut self, mut free: impl FnMut(NonNull<N>)) {
         let mut free_chain = |mut next: *mut N| {
             while let Some(node) = NonNull::new(next) {
-                // SAFETY: the caller has the only reference, so nobody is pinned and what is on its way is the caller's.
+                // SAFETY: the caller has the only reference, so nobody is pinned and what is on its way is the
+                // caller's.
                 next = unsafe { passage(node.as_ptr()) }.0;
                 free(node);
             }

@@ -1,8 +1,9 @@
-//! A reference to the next node that can be marked, in one word: the thesis' `AtomicMarkableReference` (section 3.2.2).
+//! A reference to the next node that can be marked, in one word: the thesis' `AtomicMarkableReference` (section
+//! 3.2.2).
 //!
 //! The mark belongs to the node that the link stands in, not to the one it leads to: a marked link says that its own
-//! node leaves the list of this level. It is the lowest bit of the pointer, which is 0 in every address of a node, so that
-//! both change in one step.
+//! node leaves the list of this level. It is the lowest bit of the pointer, which is 0 in every address of a node, so
+//! that both change in one step.
 //!
 //! | pointer | mark | meaning |
 //! | --- | --- | --- |
@@ -16,8 +17,8 @@
 //! Links are loaded with acquire and changed with release, so who follows a link sees the node that it leads to as it
 //! was when it was linked. Marks are sequentially consistent, because at the lowest level a mark is the release of a
 //! range, and [`WaitQueue`](super::super::queue::WaitQueue) wants to know the order of that and of a waiter's try.
-//! (The thesis stores with relaxed ordering and never publishes the fields of a node by more than its compare-and-swap;
-//! it is the same here, but in one place.)
+//! (The thesis stores with relaxed ordering and never publishes the fields of a node by more than its
+//! compare-and-swap; it is the same here, but in one place.)
 
 use platform::atomic::{AtomicPtr, Ordering};
 use std::ptr;

@@ -1,9 +1,9 @@
 //! The lists: which ranges are held, sorted, at each level a sample of those at the level below.
 //!
-//! This is the thesis' data structure (chapter 4, after the lock-free skip list of Herlihy and Shavit and the list of Harris):
-//! a range is held from when its node is linked at level 0 (Listing 4.2, line 17) until its link of level 0 is marked
-//! (Listing 4.3, line 25). Links of higher levels are shortcuts. A walk goes along the highest level as far as it can, then
-//! along the next, and unlinks marked nodes on its way (Listing 4.4).
+//! This is the thesis' data structure (chapter 4, after the lock-free skip list of Herlihy and Shavit and the list of
+//! Harris): a range is held from when its node is linked at level 0 (Listing 4.2, line 17) until its link of level 0
+//! is marked (Listing 4.3, line 25). Links of higher levels are shortcuts. A walk goes along the highest level as far
+//! as it can, then along the next, and unlinks marked nodes on its way (Listing 4.4).
 //!
 //! ```text
 //!   head ──────────────────────────────► [40,50) ───────────────────────► end        level 1
@@ -12,38 +12,40 @@
 //! ```
 //!
 //! What differs from the thesis, and why:
-//! - *Marks are looked at before keys.* The thesis looks at the mark of a node only if the node is before the range that it
-//!   looks for, so a released node right behind the position blocks all who overlap it until its releaser has run
-//!   again. Here no walk ends at a marked node. A thread that stops anywhere makes nobody fail.
-//! - *A walk does not go down from a node that leaves.* What such a node's links lead to is old; the walk begins anew.
-//! - *A node's own link is set anew before each attempt to link the node.* The thesis sets it once, and after a failure
-//!   its nodes lead to others that were unlinked long ago; with reclamation that is a use after free.
-//! - *Who releases goes on past nodes that begin where its own does.* They are newer ones, which may stand before it at the
-//!   higher levels, where it is still linked.
-//! - *No sentinels.* Before the first node is the head, which is no node, and behind the last one is nothing. So ranges
-//!   without ends are ranges like others.
-//! - *One in four* nodes of a level is linked at the next one as well, not one in two (Pugh's advice, 1990): each level costs
-//!   three compare-and-swaps, and the walks are as long.
+//! - *Marks are looked at before keys.* The thesis looks at the mark of a node only if the node is before the range
+//!   that it looks for, so a released node right behind the position blocks all who overlap it until its releaser has
+//!   run again. Here no walk ends at a marked node. A thread that stops anywhere makes nobody fail.
+//! - *A walk does not go down from a node that leaves.* What such a node's links lead to is old; the walk begins
+//!   anew.
+//! - *A node's own link is set anew before each attempt to link the node.* The thesis sets it once, and after a
+//!   failure its nodes lead to others that were unlinked long ago; with reclamation that is a use after free.
+//! - *Who releases goes on past nodes that begin where its own does.* They are newer ones, which may stand before it
+//!   at the higher levels, where it is still linked.
+//! - *No sentinels.* Before the first node is the head, which is no node, and behind the last one is nothing. So
+//!   ranges without ends are ranges like others.
+//! - *One in four* nodes of a level is linked at the next one as well, not one in two (Pugh's advice, 1990): each
+//!   level costs three compare-and-swaps, and the walks are as long.
 //!
 //! Invariants:
-//! 1. At each level, the nodes from the head on are sorted by where their ranges begin; of two that begin at the same place
-//!    the newer is first, and the older is marked.
+//! 1. At each level, the nodes from the head on are sorted by where their ranges begin; of two that begin at the same
+//!    place the newer is first, and the older is marked.
 //! 2. No two nodes of level 0 that are unmarked there overlap.
 //! 3. A node is linked at a level from one place at most, is linked once, and once it is unlinked there it stays so.
-//! 4. A node is linked at its levels from the lowest to the highest, and marked from the highest to the lowest. The first is
-//!    finished before its range is handed out, the second begins when the range is given back: they never overlap.
+//! 4. A node is linked at its levels from the lowest to the highest, and marked from the highest to the lowest. The
+//!    first is finished before its range is handed out, the second begins when the range is given back: they never
+//!    overlap.
 //! 5. A link that is not marked belongs to the head or to a node that is linked at that level.
 //!
-//! Why Invariant 2 holds: a walk for a range ends between a node that begins before it and one that does not, both seen unmarked. If
-//! neither overlaps it, the compare-and-swap that links the new one succeeds only if the first is still linked (Invariant 5)
-//! and nothing has come in between; and by Invariants 1 and 2 those further away cannot overlap either. Why
-//! Invariant 3: a node is unlinked from an unmarked link that leads to it, of which there is one, and a link is only ever changed to a
-//! node that is new, or to what an unlinked node led to.
+//! Why Invariant 2 holds: a walk for a range ends between a node that begins before it and one that does not, both
+//! seen unmarked. If neither overlaps it, the compare-and-swap that links the new one succeeds only if the first is
+//! still linked (Invariant 5) and nothing has come in between; and by Invariants 1 and 2 those further away cannot
+//! overlap either. Why Invariant 3: a node is unlinked from an unmarked link that leads to it, of which there is one,
+//! and a link is only ever changed to a node that is new, or to what an unlinked node led to.
 //!
 //! # Memory orderings
-//! Those of the links (see [`super::link`]). A range is taken by a change of a link which follows, in that link's order, the
-//! unlinking of any range that stood in the way; that one is a change with acquire and release by somebody who saw the mark. So the
-//! next holder sees what the last one wrote.
+//! Those of the links (see [`super::link`]). A range is taken by a change of a link which follows, in that link's
+//! order, the unlinking of any range that stood in the way; that one is a change with acquire and release by somebody
+//! who saw the mark. So the next holder sees what the last one wrote.
 
 use super::super::super::key::Key;
 use super::super::super::span::Span;
@@ -122,9 +124,9 @@ impl<K: Key> List<K> {
     }
 
     /// Walks down to level 0, at each level past the nodes for which `past` holds, and tells `arrived` where it goes
-    /// down: the level, the node before (null for the head), its tower, and the node behind (or null). It begins at the
-    /// highest level that has a node, and at `levels` at least. Unlinks marked nodes it meets, and retires them if it
-    /// was the last to; but `mine` it only counts. Returns at how many levels it unlinked that.
+    /// down: the level, the node before (null for the head), its tower, and the node behind (or null). It begins at
+    /// the highest level that has a node, and at `levels` at least. Unlinks marked nodes it meets, and retires them
+    /// if it was the last to; but `mine` it only counts. Returns at how many levels it unlinked that.
     #[inline(always)]
     fn walk(
         &self,
@@ -196,7 +198,8 @@ impl<K: Key> List<K> {
         from.replace(node.as_ptr(), next.node())
     }
 
-    /// Finds where a range belongs (the thesis' `findInsert`), at this many levels; whether it overlaps one that is held.
+    /// Finds where a range belongs (the thesis' `findInsert`), at this many levels; whether it overlaps one that is
+    /// held.
     #[inline(always)]
     fn find(&self, pin: &ListPin<'_, K>, span: &Span<K>, levels: usize, path: &mut Path<K>) -> bool {
         let start = span.start();
@@ -235,7 +238,8 @@ impl<K: Key> List<K> {
         unsafe { node.as_ref() }.prepare(height);
         let own = tower(node);
         loop {
-            // SAFETY: the node is pinned or this thread's, and the tower before it was met while pinned; likewise below.
+            // SAFETY: the node is pinned or this thread's, and the tower before it was met while pinned; likewise
+            // below.
             let (own, before) = unsafe { (link(own, 0), link(path.before[0], 0)) };
             own.set(path.behind[0]);
             if before.replace(path.behind[0], node.as_ptr()).is_ok() {
@@ -268,8 +272,8 @@ impl<K: Key> List<K> {
         self.find(pin, span, levels, path);
     }
 
-    /// Gives a range back (the thesis' `releaseLock`, and its `findDelete`). When the function returns, the node is unlinked;
-    /// who holds the pin may still read its range.
+    /// Gives a range back (the thesis' `releaseLock`, and its `findDelete`). When the function returns, the node is
+    /// unlinked; who holds the pin may still read its range.
     ///
     /// # Safety
     /// The node came from [`insert`](List::insert) of this list, and is given back once.

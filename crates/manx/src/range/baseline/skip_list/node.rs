@@ -1,9 +1,9 @@
 //! A node: one held range, and its links, in one piece of memory.
 //!
-//! The thesis' `Node` (section 3.2.1) has a heap object for each of its links and an array of pointers to them. Here the
-//! links, one a level, lie directly behind the node, the lowest one in the node's first cache line together with the range:
-//! a walk along the lowest level touches one line a node. All nodes of a lock have room for the same number of links,
-//! so that any of them can be used again for any height.
+//! The thesis' `Node` (section 3.2.1) has a heap object for each of its links and an array of pointers to them. Here
+//! the links, one a level, lie directly behind the node, the lowest one in the node's first cache line together with
+//! the range: a walk along the lowest level touches one line a node. All nodes of a lock have room for the same
+//! number of links, so that any of them can be used again for any height.
 //!
 //! ```text
 //!   0          32          48            56
@@ -14,18 +14,20 @@
 //! ```
 //!
 //! Who may use what:
-//! 1. `span` and `height` are written by the one to whom the node was lent, before it is linked. From then on all read the
-//!    span, until the node is lent again; only the one who has the range reads the height.
-//! 2. `linked` counts the levels at which the node is linked, or is about to be. It is set before the node is linked first, and
-//!    lowered by whoever unlinks it, once for each level, after that. Whoever lowers it to 0 retires the node.
-//! 3. `generation` counts how often the node has been released. What a holder keeps has the value from when it took the
-//!    range, so a holder's second release, or one that comes after the node was used again, can be told from the first.
+//! 1. `span` and `height` are written by the one to whom the node was lent, before it is linked. From then on all
+//!    read the span, until the node is lent again; only the one who has the range reads the height.
+//! 2. `linked` counts the levels at which the node is linked, or is about to be. It is set before the node is linked
+//!    first, and lowered by whoever unlinks it, once for each level, after that. Whoever lowers it to 0 retires the
+//!    node.
+//! 3. `generation` counts how often the node has been released. What a holder keeps has the value from when it took
+//!    the range, so a holder's second release, or one that comes after the node was used again, can be told from the
+//!    first.
 //! 4. `passage` belongs to the chains of the epochs.
 //!
-//! So a node is retired when it is unlinked from *every* level, by fact and not by somebody's belief that it must be: not
-//! by the one who released it, if that one's walk missed it somewhere, and not while a helper that has unlinked it is
-//! yet to count. This does not lean on the keys' order, so an order that contradicts itself makes locks that
-//! do not exclude each other, but leads to no node that is used for something else.
+//! So a node is retired when it is unlinked from *every* level, by fact and not by somebody's belief that it must be:
+//! not by the one who released it, if that one's walk missed it somewhere, and not while a helper that has unlinked
+//! it is yet to count. This does not lean on the keys' order, so an order that contradicts itself makes locks that do
+//! not exclude each other, but leads to no node that is used for something else.
 
 use super::super::super::span::Span;
 use super::chain::{Passage, Retire};
@@ -142,14 +144,15 @@ impl<K> Node<K> {
         self.span.with(|span| read(unsafe { &*span }))
     }
 
-    /// Says that the caller unlinked the node at so many levels; whether these were the last, so that the caller retires
-    /// it (Rule 2).
+    /// Says that the caller unlinked the node at so many levels; whether these were the last, so that the caller
+    /// retires it (Rule 2).
     #[inline]
     #[must_use]
     pub(super) fn unlinked(&self, levels: usize) -> bool {
         let levels = levels as u16;
         debug_assert!(levels <= self.linked.load(Ordering::Relaxed), "unlinked more often than linked");
-        // Acquire and release: who retires it comes after all who unlinked it. If nobody else did, nobody need be told.
+        // Acquire and release: who retires it comes after all who unlinked it. If nobody else did, nobody need be
+        // told.
         levels > 0
             && (levels == self.linked.load(Ordering::Acquire)
                 || levels == self.linked.fetch_sub(levels, Ordering::AcqRel))

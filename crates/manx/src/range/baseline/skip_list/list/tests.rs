@@ -1,5 +1,5 @@
-//! What only one who reaches into the list can do to it: stop in the middle of a release, or stand a newer node before an
-//! older one.
+//! What only one who reaches into the list can do to it: stop in the middle of a release, or stand a newer node
+//! before an older one.
 
 use super::*;
 
