@@ -6,7 +6,7 @@
 use manx::range::baseline::{
     Bitmap, IntervalTree, Kogan, KoganRw, Segments, SkipList, SkipListPublished, Song,
 };
-use manx::range::{Access, RawRangeLock, Span};
+use manx::range::{Access, Options, RangeLock, RawRangeLock, Span};
 use platform::cell::UnsafeCell;
 use platform::thread;
 
@@ -41,10 +41,12 @@ impl<L: RawRangeLock> Guarded<L> {
 }
 
 fn orders_memory<L: RawRangeLock + 'static>() {
-    let guarded: &'static Guarded<L> = Box::leak(Box::new(Guarded {
-        lock: L::with_space(KEYS),
-        keys: std::array::from_fn(|_| UnsafeCell::new(0)),
-    }));
+    orders_memory_by(L::with_space(KEYS));
+}
+
+fn orders_memory_by<L: RawRangeLock + 'static>(lock: L) {
+    let guarded: &'static Guarded<L> =
+        Box::leak(Box::new(Guarded { lock, keys: std::array::from_fn(|_| UnsafeCell::new(0)) }));
     let threads: Vec<_> = (0..THREADS)
         .map(|me| {
             thread::spawn(move || {
@@ -64,6 +66,19 @@ fn orders_memory<L: RawRangeLock + 'static>() {
     // SAFETY: the other threads have ended.
     let least = guarded.keys.iter().map(|key| key.with(|number| unsafe { *number })).min();
     assert!(least >= Some(THREADS * TURNS / 8), "{}: all keys were written with all others", L::NAME);
+}
+
+/// In one shard, on the heap, over several shards and wide; with waiters that are handed their ranges and others that are told to
+/// look.
+#[test]
+fn the_default_range_lock_orders_memory() {
+    orders_memory::<RangeLock>();
+    let options = Options::new().block_log2(0);
+    for options in [options, options.window_ns(0), options.window_ns(u64::MAX)] {
+        orders_memory_by(RangeLock::<u64, 1, 1>::with(options));
+        orders_memory_by(RangeLock::<u64, 4, 1>::with(options));
+        orders_memory_by(RangeLock::<u64, 64, 8>::with(options));
+    }
 }
 
 #[test]
