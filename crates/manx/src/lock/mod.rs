@@ -21,7 +21,7 @@ mod raw;
 pub mod reorderable;
 pub mod rwlock;
 mod shfl;
-pub(crate) mod slice;
+mod slice;
 mod spin;
 mod standby;
 mod tas;

@@ -94,7 +94,7 @@ impl Thread {
     }
 
     /// The thread waits for a lock.
-    pub(crate) fn met_contention(&self) {
+    pub(super) fn met_contention(&self) {
         if self.slice_ticks.get() == 0 {
             clock::init();
             self.begin(SLICE_NS_MAX);
@@ -102,14 +102,14 @@ impl Thread {
     }
 
     /// It has waited so long, without sleeping, until now.
-    pub(crate) fn waited(&self, waited_ticks: u64, now_ticks: u64) {
+    pub(super) fn waited(&self, waited_ticks: u64, now_ticks: u64) {
         let waited_ticks = u32::try_from(waited_ticks).unwrap_or(u32::MAX);
         self.waited_ticks.set(self.waited_ticks.get().saturating_add(waited_ticks));
         self.contended_ticks.set(now_ticks);
     }
 
     /// The thread has slept, so it has given its CPU away.
-    pub(crate) fn slept(&self) {
+    pub(super) fn slept(&self) {
         self.began_ticks.set(ticks());
         self.waited_ticks.set(0);
     }
@@ -120,17 +120,17 @@ impl Thread {
     }
 
     /// Whether the thread has run for a slice.
-    pub(crate) fn is_over(&self, now_ticks: u64) -> bool {
+    pub(super) fn is_over(&self, now_ticks: u64) -> bool {
         now_ticks.wrapping_sub(self.began_ticks.get()) >= u64::from(self.slice_ticks.get())
     }
 
     /// What a look costs, in ticks.
-    pub(crate) fn look_ticks(&self) -> u64 {
+    pub(super) fn look_ticks(&self) -> u64 {
         u64::from(self.look.get() / 16)
     }
 
     /// A look cost so much.
-    pub(crate) fn looked(&self, cost_ticks: u64) {
+    pub(super) fn looked(&self, cost_ticks: u64) {
         // Beyond this the thread was preempted.
         let cost = cost_ticks.min(4096) as u32 * 16;
         let look = self.look.get();
@@ -139,16 +139,7 @@ impl Thread {
 }
 
 /// After a release: yields, if it is time to.
-pub(crate) fn maybe_yield(thread: &Thread) {
-    yield_if_due(thread, false);
-}
-
-/// The same while somebody is known to wait, for as long as it takes: however little the thread itself has waited.
-pub(crate) fn maybe_yield_crowded(thread: &Thread) {
-    yield_if_due(thread, true);
-}
-
-fn yield_if_due(thread: &Thread, crowded: bool) {
+pub(super) fn maybe_yield(thread: &Thread) {
     let now_ticks = ticks();
     if thread.slice_ticks.get() == 0 || !thread.is_over(now_ticks) {
         return;
@@ -156,10 +147,10 @@ fn yield_if_due(thread: &Thread, crowded: bool) {
     let beside = BESIDE_STRANGERS.load(Ordering::Relaxed);
     let ran_ticks = now_ticks.wrapping_sub(thread.began_ticks.get());
     let waited_ticks = u64::from(thread.waited_ticks.get());
-    if (beside || !crowded && waited_ticks * MUCH < ran_ticks) && ran_ticks < ns_to_ticks(SLICE_NS_LIGHT) {
+    if (beside || waited_ticks * MUCH < ran_ticks) && ran_ticks < ns_to_ticks(SLICE_NS_LIGHT) {
         return;
     }
-    if !crowded && waited_ticks * HARDLY < ran_ticks {
+    if waited_ticks * HARDLY < ran_ticks {
         thread.slept();
         return;
     }

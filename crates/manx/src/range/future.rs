@@ -28,7 +28,7 @@ use std::task::{Context, Poll};
 /// A range that will be held. See [`RangeLock::lock_async`].
 #[must_use = "nothing is locked until it is polled"]
 #[derive(Debug)]
-pub struct LockFuture<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 8> {
+pub struct LockFuture<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 16> {
     lock: &'a RangeLock<K, SHARDS, SLOTS>,
     span: Span<K>,
     access: Access,

@@ -38,7 +38,7 @@ use std::slice;
 /// # Ok::<(), manx::range::LockError>(())
 /// ```
 #[must_use = "a range is held as long as its guard lives"]
-pub struct RangeGuard<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 8> {
+pub struct RangeGuard<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 16> {
     lock: &'a RangeLock<K, SHARDS, SLOTS>,
     held: Held<K>,
 }

@@ -74,7 +74,7 @@ impl<K: Key> SpanSet<K> {
 /// Ranges that are held together; dropping it gives them back.
 #[must_use = "ranges are held as long as their guard lives"]
 #[derive(Debug)]
-pub struct ManyGuard<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 8> {
+pub struct ManyGuard<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 16> {
     lock: &'a RangeLock<K, SHARDS, SLOTS>,
     held: Held<K>,
     set: SpanSet<K>,

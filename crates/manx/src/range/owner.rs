@@ -40,7 +40,7 @@ platform::global! {
 /// # Ok::<(), manx::range::LockError>(())
 /// ```
 #[derive(Debug)]
-pub struct Owner<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 8> {
+pub struct Owner<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 16> {
     pub(super) lock: &'a RangeLock<K, SHARDS, SLOTS>,
     holder: Holder,
     /// What it holds, in the order of locking.

@@ -4,7 +4,7 @@
 //! cache looks after addresses. All but releasing is done under its word.
 //!
 //! ```text
-//!   head (one cache line)                                      slots (one each)
+//!   head (a cache line, or two)                                slots
 //!   word | odd | used: a bit a slot | outlines: one a slot | spill ──► chunk ──► chunk     each of CHUNK slots
 //! ```
 //!
@@ -130,12 +130,17 @@ pub(super) struct Inner<K, const SLOTS: usize> {
     odd: u32,
     /// Bits of slots that may be taken.
     used: u32,
-    outlines: [Outline; SLOTS],
     /// Ranges that were taken here, for the statistics.
     pub(super) acquired: u64,
+    outlines: [Outline; SLOTS],
     /// More slots.
     spill: Spill<K>,
 }
+
+/// So many outlines are compared at once: those in the cache line of the word.
+const LINE: usize = 8;
+/// The preferred slots of two threads in a row are so many apart, and in different cache lines.
+const APART: usize = 2;
 
 const SPILLED: u32 = 1;
 const CLOSED_ONE: u32 = 2;
@@ -169,7 +174,8 @@ pub(super) struct Shard<K, const SLOTS: usize> {
 
 platform::os_only! {
     const _: () = assert!(size_of::<Shard<u64, 1>>() == 128);
-    const _: () = assert!(size_of::<Head<u64, 8>>() == 64, "one cache line");
+    const _: () = assert!(std::mem::offset_of!(Inner<u64, 16>, outlines) + LINE * size_of::<Outline>() <= 56);
+    const _: () = assert!(APART * size_of::<Slot<u64>>() >= 64);
 
     const fn free_slots<K, const SLOTS: usize>() -> [Slot<K>; SLOTS] {
         [const { Slot::new() }; SLOTS]
@@ -320,7 +326,7 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
         if inner.odd != 0 {
             return None;
         }
-        let mut index = preferred % SLOTS;
+        let mut index = preferred * APART % SLOTS;
         let mut used = inner.used;
         // Invariant 2: a slot without a bit is free.
         if self.slots[index].state() == FREE {
@@ -342,8 +348,16 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
     fn used_beside(&self, mut used: u32, outline: Outline, access: Access) -> Option<u32> {
         let mut near = 0;
         // SAFETY: the caller holds the word.
-        for (index, other) in unsafe { self.inner() }.outlines.iter().enumerate() {
-            near |= u32::from(other.meets(outline)) << index;
+        let outlines = unsafe { &self.inner().outlines };
+        for (number, line) in outlines.chunks(LINE).enumerate() {
+            // Those of the second line are needed seldom.
+            let first = number * LINE;
+            if used >> first == 0 {
+                break;
+            }
+            for (index, other) in line.iter().enumerate() {
+                near |= u32::from(other.meets(outline)) << (first + index);
+            }
         }
         near &= used;
         while near != 0 {

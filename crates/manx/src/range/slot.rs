@@ -82,16 +82,16 @@ pub(super) struct Entry<K> {
     pub(super) span: Span<K>,
 }
 
-/// A place for one held range, in a cache line of its own.
+/// A place for one held range.
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub(super) struct Slot<K> {
     state: AtomicU64,
     entry: UnsafeCell<Entry<K>>,
 }
 
 platform::os_only! {
-    const _: () = assert!(size_of::<Slot<u64>>() == 64, "one cache line");
+    const _: () = assert!(size_of::<Slot<u64>>() == 48);
 }
 
 impl<K> Slot<K> {

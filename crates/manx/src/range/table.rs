@@ -41,10 +41,8 @@ use std::ptr;
 const WIDE: u32 = 1;
 /// `special`: it is recorded since when ranges are held.
 const RECORDED: u32 = 2;
-/// `special`: somebody is in the waiting room.
-const CROWDED: u32 = 4;
 /// `special`: one overdue waiter for something wide.
-const WIDE_OVERDUE: u32 = 8;
+const WIDE_OVERDUE: u32 = 4;
 
 /// Why ranges were not taken.
 #[derive(Debug)]
@@ -261,7 +259,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         let shard = &self.shards[shard_of::<SHARDS>(block)];
         shard.lock();
         // Acquire pairs with the release of whoever took `WIDE` away.
-        let slot = match self.common.special.load(Ordering::Acquire) & !CROWDED {
+        let slot = match self.common.special.load(Ordering::Acquire) {
             0 => {
                 let outline = Outline::within(first, last, self.common.coarse_log2);
                 let preferred = holder.to_bits() as usize;
@@ -443,22 +441,6 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
             }
         }
         Ok(())
-    }
-
-    /// Says whether anybody is in the waiting room.
-    pub(super) fn set_crowded(&self, crowded: bool) {
-        // Relaxed: a hint.
-        if crowded {
-            self.common.special.fetch_or(CROWDED, Ordering::Relaxed);
-        } else {
-            self.common.special.fetch_and(!CROWDED, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether somebody said so.
-    #[inline(always)]
-    pub(super) fn is_crowded(&self) -> bool {
-        self.common.special.load(Ordering::Relaxed) & CROWDED != 0
     }
 
     /// Keeps newcomers from overtaking who waits for this: until [`Table::open`] they are told that it is closed.

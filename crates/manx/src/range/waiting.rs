@@ -1,16 +1,17 @@
 //! Waiting for ranges: who goes first, for how long, and who is told when.
 //!
-//! A range that is free is anybody's who comes; nobody asks who waits elsewhere. Whoever finds something in its way spins for a
-//! moment, and then waits in the room (`room.rs`), having told each slot in its way that it is awaited. From then on it may be
-//! overtaken, for its *window*: a release that finds its ranges free wakes it, and until it runs somebody else may have taken
-//! some. When the window is over it is *overdue*. It closes the shards of its ranges, so that newcomers come to the room as
-//! well and queue behind it if they want any of the same; and the release that frees its ranges hands them over.
-//! Strangers are never in each other's way: what counts is whether ranges overlap.
+//! A range that is free is anybody's who comes; nobody asks who waits elsewhere. Whoever finds something in its way may be overtaken,
+//! for its *window*. As long as that lasts it lets others run, and looks again: most likely the holder is kept from running, and
+//! a sleeper that is woken takes the CPU away from the next holder. Then it waits in the room (`room.rs`), having told each slot in its way
+//! that it is awaited. When the window is over it is *overdue*. It closes the shards of its ranges, so that newcomers come to
+//! the room as well and queue behind it if they want any of the same; and the release that frees its ranges hands them
+//! over. (Who came to the room before its window was over, because that is long or what is in its way is on the heap, is woken
+//! when its ranges are free, and tries.) Strangers are never in each other's way: what counts is whether ranges overlap.
 //!
 //! ```text
-//!           ┌──────── free ◄──────────────┐
-//!   lock ──►│ spin ──► wait ──► woken ────┤ window over
-//!           └────────── ▲ ─── in vain     └────────────► overdue ──► handed over
+//!           ┌──────── free ◄──────────────────────┐
+//!   lock ──►│ yield and look ──► wait ──► woken ──┤ window over
+//!           └──────────────────── ▲ ──── in vain  └────────────► overdue ──► handed over
 //! ```
 //!
 //! Invariants:
@@ -40,28 +41,19 @@ use super::room::{HANDED, Inside, LOOK, Node, WAITING, Wakes};
 use super::slot::Held;
 use super::table::{How, Refused, is_free};
 use crate::lock::bounded::EPOCH_WINDOW_NS_MIN;
-use crate::lock::slice::{Thread, maybe_yield_crowded};
 use crate::slo;
-use crate::wait::short_of_cpus;
 use platform::atomic::Ordering;
 use platform::futex::{self, Clock, Deadline};
-use platform::{clock, cpu};
+use platform::{clock, thread};
 use std::pin::pin;
 use std::ptr;
 
 /// How long a waiter may be overtaken unless its lock or its epoch says otherwise. Shorter than a mutex's: of those who come
 /// later only some are in the way, so that less is lost by waiting for the one.
-pub const WINDOW_NS: u64 = 100_000;
+pub const WINDOW_NS: u64 = 30_000;
 
-/// How long a waiter spins before it goes to the room.
-const SPIN_NS: u64 = 2_000;
-/// Pauses between two looks at what is in the way.
-const PAUSES: u32 = 8;
-
-platform::thread_local! {
-    /// When this thread should let others run.
-    static THREAD: Thread = Thread::new();
-}
+/// How long a waiter that may be overtaken lets others run and looks again, at most, before it goes to the room.
+const YIELD_NS: u64 = 1_000_000;
 
 /// What somebody may do who asks for ranges.
 #[derive(Clone, Copy, Debug, Default)]
@@ -137,17 +129,19 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// Waits for ranges.
     #[cold]
     pub(super) fn lock_request(&self, request: &Request<'_, K>, terms: Terms) -> Result<Held<K>, LockError> {
-        THREAD.with(Thread::met_contention);
-        let began_ticks = clock::ticks();
-        let spun = self.spin(request);
-        let now_ticks = clock::ticks();
-        THREAD.with(|thread| thread.waited(now_ticks.wrapping_sub(began_ticks), now_ticks));
-        match spun {
+        match self.table.take(request, How::default()) {
+            Ok(held) => return Ok(held),
+            Err(Refused::Full) => return Err(self.too_many()),
+            Err(_) => {}
+        }
+        let (began_ns, window_ns) = (clock::now_ns(), self.window_ns());
+        let tried = self.yield_and_try(request, began_ns, window_ns);
+        match tried {
             Err(LockError::WouldBlock) => {}
             other => return other,
         }
         // SAFETY: the request's parts are borrowed for longer than this function runs.
-        let node = pin!(unsafe { Node::new(request, clock::now_ns(), self.window_ns(), terms.upgrades) });
+        let node = pin!(unsafe { Node::new(request, began_ns, window_ns, terms.upgrades) });
         let node = &*node;
         let stays = Stays { lock: self, node };
         let result = match self.enter(node, |_| ()) {
@@ -156,7 +150,6 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             Err(error) => Err(error),
         };
         std::mem::forget(stays);
-        THREAD.with(Thread::slept);
         result
     }
 
@@ -166,9 +159,14 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         self.table.options().window_ns.unwrap_or_else(in_epoch)
     }
 
-    /// Tries, and looks for a while whether what is in the way is gone.
-    fn spin(&self, request: &Request<'_, K>) -> Result<Held<K>, LockError> {
-        let mut until_ns = 0;
+    /// Tries, and lets others run between two looks whether what is in the way is gone, as long as it may be overtaken.
+    fn yield_and_try(
+        &self,
+        request: &Request<'_, K>,
+        began_ns: u64,
+        window_ns: u64,
+    ) -> Result<Held<K>, LockError> {
+        let end_ns = began_ns + YIELD_NS.min(window_ns);
         loop {
             let slot = match self.table.take(request, How::default()) {
                 Ok(held) => return Ok(held),
@@ -177,21 +175,14 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
                 Err(Refused::Full) => return Err(self.too_many()),
             };
             let Some(slot) = self.table.lasting(slot) else { return Err(LockError::WouldBlock) };
-            if platform::spin_bound(1) == 0 || short_of_cpus() {
+            if platform::spin_bound(1) == 0 {
                 return Err(LockError::WouldBlock);
             }
-            let mut now_ns = clock::now_ns();
-            if until_ns == 0 {
-                until_ns = now_ns + SPIN_NS;
-            }
             while !is_free(slot) {
-                if now_ns >= until_ns {
+                if clock::now_ns() >= end_ns {
                     return Err(LockError::WouldBlock);
                 }
-                for _ in 0..PAUSES {
-                    cpu::pause();
-                }
-                now_ns = clock::now_ns();
+                thread::yield_now();
             }
         }
     }
@@ -206,9 +197,6 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         // SAFETY: the node is new, and every way out of the waits below unlinks it first.
         unsafe { room.link(node) };
         room.counters.waits += 1;
-        if room.count == 1 {
-            self.table.set_crowded(true);
-        }
         let refused = match self.admit(&room, node) {
             Ok(Some(held)) => {
                 self.leave(&mut room, node);
@@ -257,9 +245,6 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         room.counters.waited_ns_max = room.counters.waited_ns_max.max(waited_ns);
         // SAFETY: as above.
         unsafe { room.unlink(node) };
-        if room.count == 0 {
-            self.table.set_crowded(false);
-        }
     }
 
     /// Takes the waiter out of the room without its ranges.
@@ -388,9 +373,6 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             if !slot.entry().next.is_null() || !slot.try_free() {
                 self.release_slow(held);
             }
-        }
-        if self.table.is_crowded() {
-            THREAD.with(maybe_yield_crowded);
         }
     }
 
