@@ -55,7 +55,8 @@ impl Options {
         self
     }
 
-    /// So many ranges may be held beside those that the lock has room for; [`SPILL_MAX`] unless said.
+    /// So many ranges may be held beside those that the lock has room for; [`SPILL_MAX`] unless said. Memory is taken for eight at
+    /// a time, and for wide ranges from the first on: with fewer than eight no wide range can be held.
     pub const fn spill_max(mut self, ranges: u32) -> Options {
         self.spill_max = ranges;
         self
@@ -67,7 +68,7 @@ impl Options {
         self
     }
 
-    /// Looks for circles of waiters, and tells the one who would close one ([`LockError::Deadlock`](super::LockError::Deadlock)).
+    /// Looks for circles of threads and owners that wait for each other (a guard counts for the thread that locked it), and tells the one who would close one ([`LockError::Deadlock`](super::LockError::Deadlock)).
     pub const fn detecting_deadlocks(mut self) -> Options {
         self.detects = true;
         self

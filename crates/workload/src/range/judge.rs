@@ -72,15 +72,16 @@ fn figure(report: &Report, id: &str) -> Option<Figure> {
     let over_best = |case: &str, figure: &'static str, largest: bool| -> Figure {
         let own = middle(report, case, OWN, figure);
         let spread = Some((case.to_owned(), figure));
-        match best(report, case, figure, largest, true) {
+        // Locks of blocks that are told the workload's own grid lock numbers, not ranges: they are named, and judge nothing.
+        match best(report, case, figure, largest, false) {
             Some((peer, name)) if own.is_finite() => {
                 let mut text = format!("{case}: the best peer is {name}");
                 if let Some((other, any)) =
-                    best(report, case, figure, largest, false).filter(|_| has_blocks(&name))
+                    best(report, case, figure, largest, true).filter(|(_, any)| has_blocks(any))
                 {
                     let ratio = three_digits(own / other);
                     text.push_str(&format!(
-                        ", and of those without blocks {any}, against which it would be {ratio}"
+                        "; {any} locks blocks of the very width that is asked for, and against it the figure is {ratio}"
                     ));
                 }
                 (own / peer, spread, Some(text))
@@ -158,19 +159,17 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_lock_of_blocks_the_best_without_is_named() {
+    fn a_lock_of_blocks_is_named_and_judges_nothing() {
         let mut report = Report::new("range", Machine::default(), 0);
         let case = scaled(W1, 2);
         for (name, pairs) in [("map", 10.0), ("segments", 50.0), (OWN, 40.0)] {
             add(&mut report, &case, name, &[(PAIRS, pairs)]);
         }
         let (ratio, _, text) = figure(&report, "range-w1-2-peer").unwrap();
-        assert_eq!(ratio, 0.8);
+        assert_eq!(ratio, 4.0);
         let text = text.unwrap();
-        assert!(
-            text.ends_with("is segments, and of those without blocks map, against which it would be 4.00"),
-            "{text}"
-        );
+        assert!(text.contains("the best peer is map; segments locks blocks"), "{text}");
+        assert!(text.ends_with("against it the figure is 0.800"), "{text}");
     }
 
     #[test]
