@@ -1,109 +1,89 @@
-//! What range locks take from the heap they give back, and use does not make it more.
-//!
-//! One test in a process of its own, because all of its allocations are counted.
+//! What a range lock needs of memory: nothing on the common path, little beyond, and all of it is given back.
 
-use manx::range::baseline::{Bitmap, IntervalTree, Kogan, KoganRw, Map, Segments, SkipList, Song};
-use manx::range::{Access, RangeLock, RawRangeLock, Span};
+use manx::range::{Options, RangeLock};
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicIsize, Ordering};
-use std::thread;
+use std::cell::Cell;
 
-/// The system's allocator, and how many bytes it has lent.
+thread_local! {
+    /// How often this thread allocated, and what it has not given back.
+    static ALLOCATED: Cell<(u64, i64)> = const { Cell::new((0, 0)) };
+}
+
+/// The system's, with a count for each thread.
 struct Counting;
 
-static LENT: AtomicIsize = AtomicIsize::new(0);
+fn count(times: u64, bytes: i64) {
+    // A thread that ends has no counter any more, and none is needed.
+    let _ = ALLOCATED.try_with(|counter| {
+        let (so_far, live) = counter.get();
+        counter.set((so_far + times, live + bytes));
+    });
+}
 
-// SAFETY: everything is done by the system's allocator; counting changes nothing.
+// SAFETY: the system's allocator does all of it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LENT.fetch_add(layout.size() as isize, Ordering::Relaxed);
-        // SAFETY: the contract is the same.
+        count(1, layout.size() as i64);
+        // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
 
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LENT.fetch_sub(layout.size() as isize, Ordering::Relaxed);
-        // SAFETY: the contract is the same.
-        unsafe { System.dealloc(memory, layout) }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(0, -(layout.size() as i64));
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) };
     }
 }
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const THREADS: u64 = 4;
-const KEYS: u64 = 1024;
-
-fn lent() -> isize {
-    LENT.load(Ordering::Relaxed)
-}
-
-/// Threads take ranges, some of them four at once, some together, some in each other's way.
-fn use_it<L: RawRangeLock>(lock: &L, pairs: u64) {
-    let together = Barrier::new(THREADS as usize);
-    thread::scope(|scope| {
-        for me in 0..THREADS {
-            let together = &together;
-            scope.spawn(move || {
-                together.wait();
-                for turn in 0..pairs / 5 {
-                    // Nobody else's, nor the common ones: who holds a range and waits for another one may wait for
-                    // those who wait behind the first.
-                    let own = 128 + me * 200;
-                    let held = [1, 17, 9, 25].map(|key| {
-                        let key = own + key + turn % 7;
-                        lock.lock(&Span::point(key), Access::Exclusive)
-                    });
-                    for held in held {
-                        // SAFETY: just locked.
-                        unsafe { lock.unlock(held) };
-                    }
-                    let access = if turn % 3 == 0 { Access::Exclusive } else { Access::Shared };
-                    let common = Span::new(turn % 100, turn % 100 + 20).expect("a range");
-                    let held = lock.lock(&common, access);
-                    // SAFETY: just locked.
-                    unsafe { lock.unlock(held) };
-                }
-            });
-        }
-    });
-}
-
-/// As many bytes as the heap may have lent more than before: what threads keep for later, and what the test harness
-/// needs.
-const SLACK: isize = 2 * 1024 * 1024;
-
-fn gives_all_back<L: RawRangeLock>() {
-    let more = if std::env::var_os("MANX_FULL").is_some() { 40 } else { 1 };
-    // What is made once, for as many threads as there are.
-    use_it(&L::with_space(KEYS), 1_000);
-    let before = lent();
-    let lock = L::with_space(KEYS);
-    use_it(&lock, 50_000 * more);
-    let used = lent() - before;
-    // A node of 32 bytes for each pair would be 6.4 MB at least.
-    assert!(used < SLACK, "{}: {used} bytes after {THREADS} times {} pairs", L::NAME, 50_000 * more);
-    drop(lock);
-    for _ in 0..20 {
-        use_it(&L::with_space(KEYS), 500);
-        // Whoever forgets what it holds keeps nobody from dropping the lock.
-        let lock = L::with_space(KEYS);
-        (0..100).for_each(|key| drop(lock.try_lock(&Span::point(key), Access::Exclusive)));
-    }
-    let left = lent() - before;
-    assert!(left < SLACK, "{}: {left} bytes after all were dropped", L::NAME);
+fn allocated() -> (u64, i64) {
+    ALLOCATED.with(Cell::get)
 }
 
 #[test]
-fn nothing_grows_with_use_and_nothing_is_left() {
-    gives_all_back::<RangeLock<u64>>();
-    gives_all_back::<Map>();
-    gives_all_back::<Song>();
-    gives_all_back::<IntervalTree>();
-    gives_all_back::<Kogan>();
-    gives_all_back::<KoganRw>();
-    gives_all_back::<Segments>();
-    gives_all_back::<Bitmap>();
-    gives_all_back::<SkipList>();
+fn the_common_path_allocates_nothing() {
+    let lock = RangeLock::<u64>::new();
+    let (before, _) = allocated();
+    for turn in 0..10_000_u64 {
+        let one = lock.lock(turn..turn + 100).unwrap();
+        let other = lock.try_lock_shared(turn << 20..(turn << 20) + 40_000);
+        drop((one, other));
+    }
+    assert_eq!(allocated().0, before);
+}
+
+/// A page is 4 KiB or more; so many of them this process has in memory.
+fn resident_pages() -> i64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
+    statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("the second number")
+}
+
+/// Many pairs, with ranges on the heap, wide ones, and keys that are on the heap themselves.
+#[test]
+fn memory_does_not_grow_with_use() {
+    let rounds = if std::env::var_os("MANX_FULL").is_some() { 2_000_000 } else { 5_000 };
+    let numbers = RangeLock::<u64, 4, 1>::with(Options::new().block_log2(0));
+    let bytes = RangeLock::<Vec<u8>, 4, 1>::new();
+    let key = |number: u64| number.to_be_bytes().to_vec();
+    let use_up = |rounds: u64| {
+        for round in 0..rounds {
+            let few: Vec<_> = (0..12).map(|nth| numbers.lock(nth * 4..nth * 4 + 2).unwrap()).collect();
+            let wide: Vec<_> = (0..3).map(|nth| numbers.lock_shared(100 + nth..900).unwrap()).collect();
+            let names: Vec<_> = (0..6)
+                .map(|nth| bytes.lock(key(round + nth * 2)..key(round + nth * 2 + 1)).unwrap())
+                .collect();
+            drop((few, wide, names));
+            drop(bytes.lock(..).unwrap());
+        }
+    };
+    use_up(100);
+    let ((_, live), pages) = (allocated(), resident_pages());
+    use_up(rounds);
+    assert!(allocated().1 - live < 4096, "{} bytes more are not given back", allocated().1 - live);
+    // The other test of this program runs meanwhile.
+    assert!(resident_pages() - pages < 4096, "{} pages more", resident_pages() - pages);
+    drop(numbers.lock(..).unwrap());
+    assert!(numbers.statistics().spilled <= 16, "{}", numbers.statistics());
 }

@@ -198,9 +198,20 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
         }
     }
 
-    #[inline(always)]
     pub(super) fn lock(&self) {
-        self.head.word.lock();
+        if !self.try_lock() {
+            self.lock_contended();
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn try_lock(&self) -> bool {
+        self.head.word.try_lock()
+    }
+
+    /// Waits for the word, which was found taken.
+    pub(super) fn lock_contended(&self) {
+        self.head.word.lock_contended();
     }
 
     /// # Safety
@@ -308,9 +319,27 @@ pub(super) fn each_of<K, B>(
 }
 
 impl<K, const SLOTS: usize> Shard<K, SLOTS> {
-    /// The common case: by their outlines nothing is in the way, nobody overdue wants anything here, and there is room in the lock itself.
-    /// Otherwise the answer is `None`, and nothing has been learnt. `outline` is of the range that is wanted. Whoever prefers
-    /// the same slot each time finds it in its cache.
+    /// The common case: nothing is held in here, and nobody overdue wants anything. Otherwise the answer is `None`, and nothing has
+    /// been learnt. `outline` is of the range that is wanted. Whoever prefers the same slot each time finds it in its cache.
+    ///
+    /// # Safety
+    /// The caller holds the word, and takes the slot.
+    #[inline(always)]
+    pub(super) unsafe fn only(&self, outline: Outline, preferred: usize) -> Option<&Slot<K>> {
+        // SAFETY: the caller's promise.
+        let inner = unsafe { self.inner() };
+        let index = preferred * APART % SLOTS;
+        let bit = 1 << index;
+        // Invariant 2: a slot without a bit is free.
+        if inner.odd != 0 || inner.used & !bit != 0 || self.slots[index].state() != FREE {
+            return None;
+        }
+        inner.used = bit;
+        inner.outlines[index] = outline;
+        Some(&self.slots[index])
+    }
+
+    /// The same if something is held, but by the outlines nothing is in the way, and there is room in the lock itself.
     ///
     /// # Safety
     /// The caller holds the word, and takes the slot.
@@ -326,25 +355,18 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
         if inner.odd != 0 {
             return None;
         }
+        let used = self.used_beside(inner.used, outline, access)?;
         let mut index = preferred * APART % SLOTS;
-        let mut used = inner.used;
-        // Invariant 2: a slot without a bit is free.
-        if self.slots[index].state() == FREE {
-            used &= !(1 << index);
-            if used != 0 {
-                used = self.used_beside(used, outline, access)?;
-            }
-        } else {
-            (index, used) = self.beside_taken(used, outline, access)?;
+        if self.slots[index].state() != FREE {
+            index = self.other_than(used)?;
         }
         inner.used = used | 1 << index;
         inner.outlines[index] = outline;
-        inner.acquired += 1;
         Some(&self.slots[index])
     }
 
     /// Looks whether any slot of those with these bits may be in the way, and if none is, returns the bits that are left.
-    #[inline(never)]
+    #[inline(always)]
     fn used_beside(&self, mut used: u32, outline: Outline, access: Access) -> Option<u32> {
         let mut near = 0;
         // SAFETY: the caller holds the word.
@@ -372,14 +394,7 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
         Some(used)
     }
 
-    /// The same, and a slot that is free, although it is not the preferred one.
-    #[cold]
-    #[inline(never)]
-    fn beside_taken(&self, used: u32, outline: Outline, access: Access) -> Option<(usize, u32)> {
-        let used = self.used_beside(used, outline, access)?;
-        Some((self.other_than(used)?, used))
-    }
-
+    /// A slot that is free, although it is not the preferred one.
     fn other_than(&self, used: u32) -> Option<usize> {
         let unused = used.trailing_ones() as usize;
         if unused < SLOTS { Some(unused) } else { self.slots.iter().position(|slot| slot.state() == FREE) }

@@ -110,7 +110,9 @@ impl<K: Key> Span<K> {
     /// # Errors
     /// One of the two would be empty: the key is not inside, or is the first one. The span is given back.
     pub fn split_at(self, key: K) -> Result<(Span<K>, Span<K>), Span<K>> {
-        let inside = self.start.as_ref().is_none_or(|start| *start < key)
+        let lowest = K::EXACT && key.position() == 0;
+        let inside = !lowest
+            && self.start.as_ref().is_none_or(|start| *start < key)
             && self.end.as_ref().is_none_or(|end| key < *end);
         if !inside {
             return Err(self);

@@ -257,31 +257,91 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
             return Err(span);
         }
         let shard = &self.shards[shard_of::<SHARDS>(block)];
-        shard.lock();
-        // Acquire pairs with the release of whoever took `WIDE` away.
-        let slot = match self.common.special.load(Ordering::Acquire) {
-            0 => {
-                let outline = Outline::within(first, last, self.common.coarse_log2);
-                let preferred = holder.to_bits() as usize;
-                // SAFETY: just locked.
-                unsafe { shard.vacant_for(outline, access, preferred) }
+        let outline = Outline::within(first, last, self.common.coarse_log2);
+        let preferred = holder.to_bits() as usize;
+        // What is below is not one function, so that the common case needs no registers for the others.
+        if !shard.try_lock() {
+            return self.take_contended(shard, span, outline, access, holder);
+        }
+        // SAFETY: just locked. Acquire pairs with the release of whoever took `WIDE` away.
+        let slot = unsafe {
+            if self.common.special.load(Ordering::Acquire) != 0 {
+                return self.take_beside(shard, span, outline, access, holder);
             }
-            _ => None,
-        };
-        let Some(slot) = slot else {
-            // SAFETY: locked above.
-            unsafe { shard.unlock() };
-            return Err(span);
+            match shard.only(outline, preferred) {
+                Some(slot) => slot,
+                None => return self.take_beside(shard, span, outline, access, holder),
+            }
         };
         // SAFETY: locked above, and the slot is free.
+        Ok(unsafe { self.fill(shard, slot, span, access, holder) })
+    }
+
+    /// The same, once the word is free.
+    #[cold]
+    #[inline(never)]
+    fn take_contended(
+        &self,
+        shard: &Shard<K, SLOTS>,
+        span: Span<K>,
+        outline: Outline,
+        access: Access,
+        holder: Holder,
+    ) -> Result<Held<K>, Span<K>> {
+        shard.lock_contended();
+        // SAFETY: just locked.
+        unsafe { self.take_beside(shard, span, outline, access, holder) }
+    }
+
+    /// The same where others hold something in the shard, or did.
+    ///
+    /// # Safety
+    /// The caller holds the word, which is unlocked here.
+    #[inline(never)]
+    unsafe fn take_beside(
+        &self,
+        shard: &Shard<K, SLOTS>,
+        span: Span<K>,
+        outline: Outline,
+        access: Access,
+        holder: Holder,
+    ) -> Result<Held<K>, Span<K>> {
+        // SAFETY: the caller's promise; Acquire as in `take_narrow`.
+        unsafe {
+            let ordinary = self.common.special.load(Ordering::Acquire) == 0;
+            match shard.vacant_for(outline, access, holder.to_bits() as usize) {
+                Some(slot) if ordinary => Ok(self.fill(shard, slot, span, access, holder)),
+                _ => {
+                    shard.unlock();
+                    Err(span)
+                }
+            }
+        }
+    }
+
+    /// Takes a slot for a range within a block, and unlocks the word.
+    ///
+    /// # Safety
+    /// The caller holds the word of the shard, and the slot is free.
+    #[inline(always)]
+    unsafe fn fill(
+        &self,
+        shard: &Shard<K, SLOTS>,
+        slot: &Slot<K>,
+        span: Span<K>,
+        access: Access,
+        holder: Holder,
+    ) -> Held<K> {
+        // SAFETY: the caller's promise.
         let old = unsafe {
+            shard.inner().acquired += 1;
             let old = slot.take(Entry { next: ptr::null(), span }, slot::taken(access, holder) | HEAD);
             shard.unlock();
             old
         };
         // Whatever a key does when it is dropped, no word is held.
         drop(old);
-        Ok(Held(slot))
+        Held(slot)
     }
 
     /// Takes all ranges of a request, or none, as told.
@@ -391,8 +451,6 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
                 self.common.special.fetch_or(WIDE, Ordering::Relaxed);
                 // SAFETY: as above; the slot is free.
                 unsafe { chain.push(slot, &want, HEAD) };
-                // SAFETY: as above.
-                unsafe { self.shards[0].inner() }.acquired += 1;
                 continue;
             }
             let mut head = HEAD;
@@ -401,12 +459,14 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
                 // SAFETY: its word is held (Invariant 1).
                 let slot = unsafe { shard.vacant() }.ok_or(NoRoom { shard: Some(*index) })?;
                 // SAFETY: as above; the slot is free.
-                unsafe {
-                    chain.push(slot, &want, head);
-                    shard.inner().acquired += u64::from(head != 0);
-                }
+                unsafe { chain.push(slot, &want, head) };
                 head = 0;
             }
+        }
+        for want in request.wants() {
+            let first = self.reach_of(&want).few().first().copied().unwrap_or(0);
+            // SAFETY: its word is held, as all are that the request concerns.
+            unsafe { self.shards[usize::from(first)].inner() }.acquired += 1;
         }
         Ok(chain.finish())
     }

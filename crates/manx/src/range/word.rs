@@ -33,19 +33,13 @@ impl Word {
 
     /// Who fails has not stored anything: loom cannot tell that the holder's store of 0 comes after an exchange of 1 for 1.
     #[inline(always)]
-    fn try_lock(&self) -> bool {
+    pub(super) fn try_lock(&self) -> bool {
         self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    #[inline(always)]
-    pub(super) fn lock(&self) {
-        if !self.try_lock() {
-            self.lock_contended();
-        }
-    }
-
+    /// Waits for the word, which was found taken.
     #[cold]
-    fn lock_contended(&self) {
+    pub(super) fn lock_contended(&self) {
         for _ in 0..platform::spin_bound(AWAY) {
             cpu::pause();
         }
