@@ -4,6 +4,7 @@
 //! Nothing here depends on how fast anybody is. Windows are empty or endless; and a test that wants somebody to wait looks into the
 //! lock's dump until it does.
 
+#[allow(dead_code, reason = "all locks here are exact")]
 mod common;
 
 use manx::range::{

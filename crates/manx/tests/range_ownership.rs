@@ -1,0 +1,323 @@
+//! Nobody uses a key that somebody else has, by whatever way the default range lock was asked for it; also while a thread that
+//! cannot be outranked takes the CPUs away from holders and waiters.
+//!
+//! Each key has a word that says who uses it, and a number that nothing but the lock protects. Threads take ranges of all kinds
+//! in all ways, change what they hold, use it, and give it back. How long that goes on decides how much is tried, and nothing else.
+
+use manx::range::{Access, LockError, ManyGuard, Options, RangeGuard, RangeLock, Span, SpanSet};
+use platform::cell::UnsafeCell;
+use platform::futex::Deadline;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+const KEYS: u64 = 64;
+
+/// A key: how many read it, or -1 if somebody writes it, and how often it was written.
+struct Key {
+    users: AtomicI64,
+    written: UnsafeCell<u64>,
+}
+
+struct Guarded<const SHARDS: usize, const SLOTS: usize> {
+    lock: RangeLock<u64, SHARDS, SLOTS>,
+    keys: Vec<Key>,
+    /// Some hold ranges while they wait for others. Then sets are not waited for without an end: who waits for what lies apart, and
+    /// for both at once, can be part of a circle though everybody locks in the order of keys.
+    owners: bool,
+}
+
+// SAFETY: that a key is used by who holds it is what this is about; it has plain numbers only, so that a lock that fails makes them
+// wrong and nothing else.
+unsafe impl<const SHARDS: usize, const SLOTS: usize> Sync for Guarded<SHARDS, SLOTS> {}
+
+/// Numbers as good as drawn at random (Marsaglia, "Xorshift RNGs", 2003).
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) % limit
+    }
+
+    /// Random, adjacent, touching, open, single keys, and now and then all of them.
+    fn span(&mut self) -> Span<u64> {
+        let key = self.below(KEYS);
+        let few = |first: u64, end: u64| Span::new(first, end).expect("it has a key");
+        match self.below(32) {
+            0 => Span::all(),
+            1 => Span::from(key),
+            2 => Span::to(key + 1),
+            3..8 => Span::point(key),
+            8..14 => few(key / 8 * 8, key / 8 * 8 + 8),
+            14..18 => few(key / 8 * 8 + 7, key / 8 * 8 + 9),
+            _ => few(key, key + 1 + self.below(6)),
+        }
+    }
+
+    fn access(&mut self) -> Access {
+        if self.below(3) == 0 { Access::Shared } else { Access::Exclusive }
+    }
+}
+
+struct Caller(Thread);
+
+impl Wake for Caller {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future on this thread.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Caller(thread::current())));
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        thread::park();
+    }
+}
+
+type Guard<'a, const SHARDS: usize, const SLOTS: usize> = RangeGuard<'a, u64, SHARDS, SLOTS>;
+
+impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
+    /// Uses keys that are held, for some `rounds`; returns how many were written.
+    fn work(&self, span: &Span<u64>, access: Access, rounds: u64) -> u64 {
+        let keys = || self.keys.iter().zip(0..).filter(|(_, key)| span.has(key));
+        let mut written = 0;
+        for (key, number) in keys() {
+            // Relaxed, here and below: an order of memory is what the lock has to bring.
+            match access {
+                Access::Exclusive => {
+                    assert_eq!(
+                        key.users.swap(-1, Ordering::Relaxed),
+                        0,
+                        "{number} in {span} has another user"
+                    );
+                    // SAFETY: the caller holds the key.
+                    key.written.with_mut(|written| unsafe { *written += 1 });
+                    written += 1;
+                }
+                Access::Shared => {
+                    assert!(key.users.fetch_add(1, Ordering::Relaxed) >= 0, "{number} in {span} is written");
+                }
+            }
+        }
+        (0..rounds).for_each(|_| platform::cpu::pause());
+        for (key, number) in keys() {
+            let before = match access {
+                Access::Exclusive => key.users.swap(0, Ordering::Relaxed) == -1,
+                Access::Shared => key.users.fetch_sub(1, Ordering::Relaxed) > 0,
+            };
+            assert!(before, "{number} in {span} was taken away");
+        }
+        written
+    }
+
+    fn use_guard(&self, guard: &Guard<'_, SHARDS, SLOTS>, draw: &mut Draw) -> u64 {
+        self.work(guard.span(), guard.access(), draw.below(40))
+    }
+
+    fn use_set(&self, guard: &ManyGuard<'_, u64, SHARDS, SLOTS>, access: Access) -> u64 {
+        guard.spans().iter().map(|span| self.work(span, access, 5)).sum()
+    }
+
+    /// One range, in one of the ways to have one.
+    fn take(&self, draw: &mut Draw) -> Option<Guard<'_, SHARDS, SLOTS>> {
+        let (span, access) = (draw.span(), draw.access());
+        match draw.below(8) {
+            0 => self.lock.try_lock_as(span, access).ok(),
+            1 => {
+                let deadline = Deadline::after(Duration::from_micros(draw.below(200)));
+                let answer = self.lock.lock_as(span, access, Some(deadline));
+                assert!(answer.is_ok() || matches!(answer, Err(LockError::TimedOut)));
+                answer.ok()
+            }
+            2 => Some(block_on(self.lock.lock_async(span, access)).expect("in the end")),
+            _ => Some(self.lock.lock_as(span, access, None).expect("in the end")),
+        }
+    }
+
+    /// Takes something, changes it, uses it, and gives it back; returns how many keys were written.
+    fn turn(&self, draw: &mut Draw) -> u64 {
+        match draw.below(8) {
+            0 => {
+                let set =
+                    SpanSet::merged((0..1 + draw.below(4)).map(|_| draw.span())).expect("it has members");
+                let access = draw.access();
+                let deadline = self.owners.then(|| Deadline::after(Duration::from_micros(200)));
+                match self.lock.lock_many_as(set, access, deadline) {
+                    Ok(guard) => self.use_set(&guard, access),
+                    Err(error) => {
+                        assert!(self.owners && error == LockError::TimedOut, "{error}");
+                        0
+                    }
+                }
+            }
+            1 if self.owners => self.as_owner(draw),
+            2..5 => {
+                let Some(guard) = self.take(draw) else { return 0 };
+                let written = self.use_guard(&guard, draw);
+                written + self.changed(guard, draw)
+            }
+            _ => self.take(draw).map_or(0, |guard| self.use_guard(&guard, draw)),
+        }
+    }
+
+    fn changed(&self, guard: Guard<'_, SHARDS, SLOTS>, draw: &mut Draw) -> u64 {
+        let changed = match draw.below(4) {
+            0 => match guard.split_at(draw.below(KEYS)) {
+                Ok((low, high)) => {
+                    let written = self.use_guard(&low, draw);
+                    drop(low);
+                    return written + self.use_guard(&high, draw);
+                }
+                Err(unchanged) => Err(unchanged),
+            },
+            1 => guard.shrink(draw.span()),
+            2 => guard.downgrade(),
+            _ => guard.upgrade(),
+        };
+        let guard = changed.unwrap_or_else(|unchanged| unchanged.guard);
+        self.use_guard(&guard, draw)
+    }
+
+    /// Locks in the order of keys, gives parts back, and tries some more.
+    fn as_owner(&self, draw: &mut Draw) -> u64 {
+        let mut owner = self.lock.owner();
+        let mut key = draw.below(KEYS);
+        for _ in 0..1 + draw.below(4) {
+            let end = key + 1 + draw.below(4);
+            owner.lock(key..end).expect("in the end");
+            key = end + draw.below(3);
+        }
+        // Fails often; what is held is held.
+        let _ = owner.try_lock_as(draw.span(), Access::Exclusive);
+        let _ = owner.release(draw.span());
+        owner.escalate();
+        // Of what it holds twice it uses all at once.
+        let set = SpanSet::merged(owner.held().map(|(span, _)| span.clone()));
+        set.map_or(0, |set| set.spans().iter().map(|span| self.work(span, Access::Exclusive, 5)).sum())
+    }
+}
+
+fn full() -> bool {
+    std::env::var_os("MANX_FULL").is_some()
+}
+
+fn holders_are_alone<const SHARDS: usize, const SLOTS: usize>(
+    options: Options,
+    threads: u64,
+    time: Duration,
+) {
+    for owners in [false, true] {
+        holders_are_alone_beside::<SHARDS, SLOTS>(owners, options, threads, time / 2);
+    }
+}
+
+fn holders_are_alone_beside<const SHARDS: usize, const SLOTS: usize>(
+    owners: bool,
+    options: Options,
+    threads: u64,
+    time: Duration,
+) {
+    let key = || Key { users: AtomicI64::new(0), written: UnsafeCell::new(0) };
+    let guarded = Guarded::<SHARDS, SLOTS> {
+        lock: RangeLock::with(options),
+        keys: (0..KEYS).map(|_| key()).collect(),
+        owners,
+    };
+    let until = Instant::now() + time;
+    let written: u64 = thread::scope(|scope| {
+        let guarded = &guarded;
+        let run = |me: u64| {
+            move || {
+                let mut draw = Draw(me.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+                let mut written = 0;
+                while Instant::now() < until {
+                    written += guarded.turn(&mut draw);
+                }
+                written
+            }
+        };
+        let running: Vec<_> = (1..=threads).map(|me| scope.spawn(run(me))).collect();
+        running.into_iter().map(|thread| thread.join().expect("alone with its keys")).sum()
+    });
+    // SAFETY: all others have ended.
+    let found: u64 = guarded.keys.iter().map(|key| key.written.with(|written| unsafe { *written })).sum();
+    assert_eq!(found, written, "a write was lost");
+    let dump = guarded.lock.dump();
+    assert!(dump.held.is_empty() && dump.waiting.is_empty(), "{dump}");
+    for key in 0..KEYS {
+        assert!(guarded.lock.try_lock(key..key + 1).is_ok(), "{key} is closed");
+    }
+    assert!(guarded.lock.try_lock(..).is_ok());
+}
+
+/// All sizes and windows; so many threads each.
+fn all_locks(threads: u64) {
+    let time = if full() { Duration::from_secs(12) } else { Duration::from_millis(250) };
+    let small = Options::new().block_log2(1);
+    holders_are_alone::<1, 1>(small, threads, time);
+    holders_are_alone::<4, 1>(small.window_ns(0), threads, time);
+    holders_are_alone::<16, 2>(small.window_ns(u64::MAX), threads, time);
+    holders_are_alone::<64, 8>(Options::new(), threads, time);
+    holders_are_alone::<64, 8>(small.recorded(), threads, time);
+}
+
+/// Runs `work` beside a thread of the class SCHED_FIFO that takes a CPU for most of the time.
+fn beside_a_hog(work: impl FnOnce()) {
+    /// Also if a thread of the test panics, or nobody would stop the hog.
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let parameter = libc::sched_param { sched_priority: 1 };
+            // SAFETY: changes the calling thread only, with a valid parameter.
+            if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameter) } != 0 {
+                println!(
+                    "without a hog: no real-time class for this process: {}",
+                    std::io::Error::last_os_error()
+                );
+                return;
+            }
+            while !stop.load(Ordering::Relaxed) {
+                let until = Instant::now() + Duration::from_millis(3);
+                while Instant::now() < until {
+                    platform::cpu::pause();
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let _stop = Stop(&stop);
+        work();
+    });
+}
+
+#[test]
+fn eight_threads_are_alone_with_their_keys() {
+    all_locks(8);
+}
+
+#[test]
+fn thirty_two_threads_are_alone_with_their_keys() {
+    all_locks(32);
+}
+
+#[test]
+fn threads_are_alone_with_their_keys_while_cpus_are_taken_away() {
+    beside_a_hog(|| all_locks(8));
+}
