@@ -9,7 +9,7 @@
 //! | the thesis | here |
 //! | --- | --- |
 //! | two heap objects a node, and one a level; none is ever freed | one piece of memory a node, used again ([`epoch`], [`node`]) |
-//! | between the mark at level 0 and the unlinking, requests that overlap fail | whoever meets a marked node unlinks it ([`list`]) |
+//! | between the mark at level 0 and the unlinking, requests that overlap fail | marked nodes are in nobody's way; whoever comes by unlinks them ([`list`]) |
 //! | links of upper levels may lead to nodes released long ago | never to one that is used again ([`node`], [`list`]) |
 //! | the ends of the key space are keys of sentinels | the ends are structure; every key can be locked |
 //! | closed ranges of integers; an inverted one blocks others for ever | [`Span`]s of any [`Key`], which are never empty |
@@ -40,6 +40,7 @@ mod epoch;
 pub(super) mod link;
 mod list;
 mod node;
+mod slot;
 
 use super::super::key::Key;
 use super::super::raw::{Access, RawRangeLock};

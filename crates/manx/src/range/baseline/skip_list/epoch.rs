@@ -4,7 +4,7 @@
 //! A thread that walks along links may stand on a node that others unlink. So each thread *pins* the lock's epoch
 //! while it follows links, and the epoch advances only when all who are pinned have seen it. A node that was
 //! *retired* (it is unlinked for good) while the epoch `e` was pinned is nobody's business any more once the epoch is
-//! `e + 3`. This is epoch-based reclamation (Fraser, "Practical lock-freedom", 2004, section 5.2.3), with three
+//! `e + 3`. This is epoch-based reclamation (Fraser, "Practical lock-freedom", 2004, section 5.2.3), with four
 //! deviations:
 //!
 //! - Threads are not registered. To pin is to claim one of the lock's *slots* by the same compare-and-swap that
@@ -15,6 +15,8 @@
 //!   whoever needs a node next takes the oldest if its time has come. What a slot has too much of goes to a common
 //!   *stack*, which is only ever taken whole, so no node can come back to its top while somebody still compares with
 //!   it.
+//! - A node that is given back need not be unlinked yet. It is *left* in the slot, and retired there once others have
+//!   unlinked it, so it comes back to whoever gave it back, and its lines are still in that CPU's cache.
 //! - A thread that stands still while pinned lets limbo grow; that is the price of epochs. So whoever retires a node
 //!   while its slot has more than [`CROWDED`] in limbo gives way once afterwards, and takes a nap of [`NAP_NS`] if
 //!   there are [`FULL`]: mostly the thread that stands still wants the CPU. That bounds how fast limbo grows, to a
@@ -22,10 +24,10 @@
 //!   what is lock-free stays so.
 //!
 //! ```text
-//!           lend                         retire                       epoch + 3
-//!   heap ──────────► linked in a list ──────────► limbo of a slot ───────────────► lent again
-//!                                                      │  more than KEPT                ▲
-//!                                                      └─────────────────► stack ───────┘
+//!         lend                   leave                unlinked                   epoch + 3
+//!   heap ──────► linked in a list ─────► left in a slot ──────► limbo of the slot ────────────► lent again
+//!                                                                   │  more than KEPT              ▲
+//!                                                                   └────────────────► stack ──────┘
 //! ```
 //!
 //! | `state` of a slot | meaning |
@@ -58,71 +60,35 @@
 
 use super::super::sequential;
 use super::chain::{Chain, Retire, passage, set_next};
+use super::slot::{FREE, Kept, SLOTS, Slot, Slots, pinned, rolled};
 use platform::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use platform::cell::UnsafeCell;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
 /// So many epochs after it was retired a node may be lent again.
 const GRACE: u64 = 3;
-const FREE: u64 = 0;
 /// How long a nap is, to which the kernel adds the thread's timer slack.
 const NAP_NS: u64 = 50_000;
 
 platform::os_only! {
-    /// Slots in one piece of memory; a further piece is made when more threads are pinned at once.
-    const SLOTS: usize = 16;
     /// After so many retired nodes a slot tries to advance the epoch.
     const ADVANCE_EVERY: u32 = 8;
+    /// So many nodes may be left linked by who released them.
+    const LEFT: u32 = 32;
     /// A slot keeps so many nodes to itself.
     const KEPT: u32 = 128;
     /// So many nodes in limbo say that somebody stands still.
     const CROWDED: u32 = 4 * KEPT;
     /// So many say that giving way has not been enough.
     const FULL: u32 = 16 * KEPT;
-
-    const _: () = assert!(size_of::<Slot<u64>>() == 128, "a slot is two cache lines, which are fetched in pairs");
 }
 
 platform::twins_only! {
-    const SLOTS: usize = 2;
     const ADVANCE_EVERY: u32 = 1;
+    const LEFT: u32 = 1;
     const KEPT: u32 = 1;
     const CROWDED: u32 = 4 * KEPT;
     const FULL: u32 = 16 * KEPT;
-}
-
-/// What a slot keeps. See Invariant 1.
-struct Kept<N> {
-    /// Retired, the oldest first.
-    limbo: Chain<N>,
-    /// Ready to be lent.
-    ready: Chain<N>,
-    /// Retired since the last attempt to advance.
-    retired: u32,
-    /// A state of the generator of random numbers.
-    dice: u64,
-}
-
-#[repr(align(128))]
-struct Slot<N> {
-    state: AtomicU64,
-    kept: UnsafeCell<Kept<N>>,
-}
-
-struct Slots<N> {
-    slots: [Slot<N>; SLOTS],
-    next: AtomicPtr<Slots<N>>,
-}
-
-impl<N: Retire> Slots<N> {
-    fn new() -> Self {
-        let slot = |at: usize| {
-            let kept = Kept { limbo: Chain::EMPTY, ready: Chain::EMPTY, retired: 0, dice: seed(at) };
-            Slot { state: AtomicU64::new(FREE), kept: UnsafeCell::new(kept) }
-        };
-        Slots { slots: std::array::from_fn(slot), next: AtomicPtr::new(ptr::null_mut()) }
-    }
 }
 
 platform::global! {
@@ -254,13 +220,13 @@ impl<N: Retire> Epochs<N> {
         // SAFETY: pieces live as long as the epochs.
         while let Some(slots) = unsafe { next.as_ref() } {
             for slot in &slots.slots {
-                let [limbo, ready] = slot.kept.with_mut(|kept| {
+                let chains = slot.kept.with_mut(|kept| {
                     // SAFETY: as above (Invariant 1).
                     let kept = unsafe { &mut *kept };
-                    [&mut kept.limbo, &mut kept.ready].map(|chain| std::mem::replace(chain, Chain::EMPTY))
+                    [&mut kept.left, &mut kept.limbo, &mut kept.ready]
+                        .map(|chain| std::mem::replace(chain, Chain::EMPTY))
                 });
-                free_chain(limbo.first);
-                free_chain(ready.first);
+                chains.into_iter().for_each(|chain| free_chain(chain.first));
             }
             next = slots.next.load(Ordering::Acquire);
         }
@@ -279,43 +245,6 @@ impl<N> Drop for Epochs<N> {
             next = slots.next.load(Ordering::Acquire);
         }
     }
-}
-
-impl<N: Retire> Slots<N> {
-    /// The next piece, which is made if there is none.
-    fn next(&self) -> &Slots<N> {
-        let next = self.next.load(Ordering::SeqCst);
-        // SAFETY: pieces live as long as the epochs, and so does this one.
-        unsafe { next.as_ref() }.unwrap_or_else(|| self.next_slow())
-    }
-
-    fn next_slow(&self) -> &Slots<N> {
-        let made = Box::into_raw(Box::new(Slots::new()));
-        // Sequentially consistent, as all that stands between a claim and the look of who advances.
-        match self.next.compare_exchange(ptr::null_mut(), made, Ordering::SeqCst, Ordering::SeqCst) {
-            // SAFETY: pieces live as long as the epochs.
-            Ok(_) => unsafe { &*made },
-            Err(others) => {
-                // SAFETY: made above, and nobody else knows of it.
-                drop(unsafe { Box::from_raw(made) });
-                // SAFETY: as above.
-                unsafe { &*others }
-            }
-        }
-    }
-}
-
-impl<N> Slot<N> {
-    #[inline(always)]
-    fn claim(&self, epoch: u64) -> bool {
-        // Acquire pairs with the release of who left the slot: its lists are as that one left them.
-        self.state.compare_exchange(FREE, pinned(epoch), Ordering::SeqCst, Ordering::Relaxed).is_ok()
-    }
-}
-
-#[inline(always)]
-const fn pinned(epoch: u64) -> u64 {
-    epoch << 1 | 1
 }
 
 /// A pinned epoch, and a slot claimed.
@@ -388,21 +317,61 @@ impl<N: Retire> Pin<'_, N> {
         self.with_kept(|kept| unsafe { kept.ready.push_last(node, 0) });
     }
 
-    /// Keeps a node until nobody has a reference to it any more.
+    /// Keeps a node that was given back, but may be linked still.
     ///
     /// # Safety
-    /// The node is linked nowhere and never will be until it is lent, and no other thread retires it (Invariant 3).
+    /// The node leaves for good, and nobody else keeps or retires it.
     #[inline]
-    pub(super) unsafe fn retire(&self, node: NonNull<N>) {
-        let due = self.with_kept(|kept| {
-            // SAFETY: others may still read the node, but not its passage; the chain is this thread's (Invariant 1).
-            unsafe { kept.limbo.push_last(node, self.epoch) };
-            kept.retired += 1;
-            kept.retired >= ADVANCE_EVERY || kept.limbo.count > CROWDED
+    pub(super) unsafe fn leave(&self, node: NonNull<N>) {
+        // SAFETY: others may still read the node, but not its passage; the chain is this thread's (Invariant 1).
+        self.with_kept(|kept| unsafe { kept.left.push_last(node, 0) });
+    }
+
+    /// The oldest of those that were left.
+    pub(super) fn oldest_left(&self) -> Option<NonNull<N>> {
+        self.with_kept(|kept| NonNull::new(kept.left.first))
+    }
+
+    /// Retires the oldest of those that were left, as long as they are `unlinked` from everywhere. Whether too many
+    /// are left.
+    #[inline]
+    pub(super) fn retire_left(&self, unlinked: impl Fn(&N) -> bool) -> bool {
+        let (due, many) = self.with_kept(|kept| {
+            // SAFETY: the slot's nodes live as long as the lock.
+            while let Some(node) = unsafe { kept.left.first.as_ref() }
+                && unlinked(node)
+            {
+                // SAFETY: the chains are this thread's (Invariant 1); the node is unlinked.
+                unsafe {
+                    if let Some(node) = kept.left.pop_first(u64::MAX) {
+                        kept.limbo.push_last(node, self.epoch);
+                    }
+                }
+                kept.retired += 1;
+            }
+            (kept.retired >= ADVANCE_EVERY || kept.limbo.count > CROWDED, kept.left.count > LEFT)
         });
         if due {
             self.tidy();
         }
+        many
+    }
+
+    /// As [`retire_left`](Pin::retire_left), but the oldest becomes the newest if it is linked still, or somebody has
+    /// yet to say that it is not.
+    pub(super) fn pass_over_oldest_left(&self, unlinked: impl Fn(&N) -> bool) {
+        self.with_kept(|kept| {
+            // SAFETY: the slot's nodes live as long as the lock.
+            if unsafe { kept.left.first.as_ref() }.is_some_and(|node| !unlinked(node)) {
+                // SAFETY: the chain is this thread's (Invariant 1).
+                unsafe {
+                    if let Some(node) = kept.left.pop_first(u64::MAX) {
+                        kept.left.push_last(node, 0);
+                    }
+                }
+            }
+        });
+        self.retire_left(unlinked);
     }
 
     /// Advances the epoch, and passes on what the slot has too much of.
@@ -447,33 +416,6 @@ fn let_others_run(piled_up: u32) {
         platform::thread::sleep_ns(NAP_NS);
     } else {
         platform::thread::yield_now();
-    }
-}
-
-platform::os_only! {
-    /// The first state of a slot's generator, which is not 0.
-    fn seed(slot: usize) -> u64 {
-        (slot as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
-
-    /// Marsaglia's xorshift.
-    #[inline(always)]
-    const fn rolled(mut dice: u64) -> u64 {
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        dice
-    }
-}
-
-platform::twins_only! {
-    /// Rolls are counted there, so that tests know what comes.
-    fn seed(_slot: usize) -> u64 {
-        0
-    }
-
-    const fn rolled(dice: u64) -> u64 {
-        dice + 1
     }
 }
 

@@ -38,12 +38,6 @@ impl<N> Clone for Reference<N> {
 impl<N> Copy for Reference<N> {}
 
 impl<N> Reference<N> {
-    /// A link that leads there and is not marked.
-    #[inline(always)]
-    pub(in super::super) fn unmarked(node: *mut N) -> Self {
-        Reference(node)
-    }
-
     /// Whether the link's own node leaves.
     #[inline(always)]
     pub(in super::super) fn is_marked(self) -> bool {

@@ -21,10 +21,15 @@
 //!   failure its nodes lead to others that were unlinked long ago; with reclamation that is a use after free.
 //! - *Who releases goes on past nodes that begin where its own does.* They are newer ones, which may stand before it
 //!   at the higher levels, where it is still linked.
+//! - *Who releases marks, and mostly does not unlink.* It leaves the node to whoever comes by (see
+//!   [`List::leave`]), which is often itself: who links a node where marked ones stand puts it in their place by the
+//!   same compare-and-swap. So a pair changes the link before it once, not twice, and walks once; and what one pair of
+//!   threads passes to and fro most is the line of that link. A slot of the epochs has few such nodes; the oldest is
+//!   unlinked if there are more.
 //! - *No sentinels.* Before the first node is the head, which is no node, and behind the last one is nothing. So
 //!   ranges without ends are ranges like others.
 //! - *One in four* nodes of a level is linked at the next one as well, not one in two (Pugh's advice, 1990): each
-//!   level costs three compare-and-swaps, and the walks are as long.
+//!   level costs two or three compare-and-swaps, and the walks are as long.
 //!
 //! Invariants:
 //! 1. At each level, the nodes from the head on are sorted by where their ranges begin; of two that begin at the same
@@ -39,18 +44,20 @@
 //! Why Invariant 2 holds: a walk for a range ends between a node that begins before it and one that does not, both
 //! seen unmarked. If neither overlaps it, the compare-and-swap that links the new one succeeds only if the first is
 //! still linked (Invariant 5) and nothing has come in between; and by Invariants 1 and 2 those further away cannot
-//! overlap either. Why Invariant 3: a node is unlinked from an unmarked link that leads to it, of which there is one,
-//! and a link is only ever changed to a node that is new, or to what an unlinked node led to.
+//! overlap either. Marked nodes in between change nothing: their links stay as they are, so who finds the first of them
+//! still linked finds them all, and what the last one leads to. Why Invariant 3: nodes are unlinked from an unmarked
+//! link that leads to the first of them, of which there is one, and a link is only ever changed to a node that is new,
+//! or to what the last of the unlinked led to.
 //!
 //! # Memory orderings
 //! Those of the links (see [`super::link`]). A range is taken by a change of a link which follows, in that link's
-//! order, the unlinking of any range that stood in the way; that one is a change with acquire and release by somebody
-//! who saw the mark. So the next holder sees what the last one wrote.
+//! order, the unlinking of any range that stood in the way, or is it; that one is a change with acquire and release by
+//! somebody who saw the mark. So the next holder sees what the last one wrote.
 
 use super::super::super::key::Key;
 use super::super::super::span::Span;
 use super::epoch::{Epochs, Pin};
-use super::link::{Link, Reference};
+use super::link::Link;
 use super::node::{Node, Tower, tower};
 use std::mem;
 use std::ptr::{self, NonNull};
@@ -73,6 +80,20 @@ pub(super) type ListPin<'a, K> = Pin<'a, Node<K>>;
 struct Path<K> {
     before: [Tower<K>; HEIGHT_MAX],
     behind: [*mut Node<K>; HEIGHT_MAX],
+    /// What the one before leads to at level 0: the one behind, or marked nodes up to it.
+    first: *mut Node<K>,
+}
+
+/// Where a walk goes down a level.
+struct Place<K> {
+    /// Null for the head.
+    before: *mut Node<K>,
+    /// That of the head or of the node before.
+    tower: Tower<K>,
+    /// What that led to: `behind`, or marked nodes up to it.
+    first: *mut Node<K>,
+    /// Not marked, or null.
+    behind: *mut Node<K>,
 }
 
 /// A node that is not linked yet: given back unless [`mem::forget`] is told otherwise.
@@ -96,6 +117,23 @@ impl<K> Drop for Lent<'_, '_, K> {
 unsafe fn link<'a, K>(tower: Tower<K>, level: usize) -> &'a Link<Node<K>> {
     // SAFETY: as the caller says.
     unsafe { &*tower.add(level) }
+}
+
+/// Counts that the nodes from `first` up to `behind` were unlinked at a level.
+///
+/// # Safety
+/// They were met while pinned, are marked at this level, and the caller has unlinked them there.
+#[inline(always)]
+unsafe fn unlinked<K>(first: *mut Node<K>, behind: *mut Node<K>, level: usize) {
+    let mut next = first;
+    while next != behind
+        && let Some(node) = NonNull::new(next)
+    {
+        // SAFETY: as the caller says; the pin outlives this.
+        next = unsafe { link(tower(node), level) }.load().node();
+        // SAFETY: as above.
+        unsafe { node.as_ref() }.count_unlinked();
+    }
 }
 
 impl<K: Key> List<K> {
@@ -124,19 +162,16 @@ impl<K: Key> List<K> {
     }
 
     /// Walks down to level 0, at each level past the nodes for which `past` holds, and tells `arrived` where it goes
-    /// down: the level, the node before (null for the head), its tower, and the node behind (or null). It begins at
-    /// the highest level that has a node, and at `levels` at least. Unlinks marked nodes it meets, and retires them
-    /// if it was the last to; but `mine` it only counts. Returns at how many levels it unlinked that.
+    /// down. It begins at the highest level that has a node, and at `levels` at least. Unlinks marked nodes it meets;
+    /// but with `lazy`, those of level 0 where it ends stay, from `first` on, for who links a node there.
     #[inline(always)]
     fn walk(
         &self,
-        pin: &ListPin<'_, K>,
-        mine: *mut Node<K>,
         levels: usize,
+        lazy: bool,
         past: impl Fn(&Span<K>) -> bool,
-        mut arrived: impl FnMut(usize, *mut Node<K>, Tower<K>, *mut Node<K>),
-    ) -> usize {
-        let mut mine_unlinked = 0;
+        mut arrived: impl FnMut(usize, Place<K>),
+    ) {
         'walk: loop {
             let mut before = ptr::null_mut();
             let mut before_tower: Tower<K> = self.head.as_ptr();
@@ -146,75 +181,69 @@ impl<K: Key> List<K> {
             }
             for level in (0..top).rev() {
                 // SAFETY: the head, or a node met while pinned at a level above this one.
-                let mut reference = unsafe { link(before_tower, level) }.load();
+                let mut from = unsafe { link(before_tower, level) };
+                let reference = from.load();
                 if reference.is_marked() {
                     continue 'walk;
                 }
-                while let Some(node) = NonNull::new(reference.node()) {
-                    let node_tower = tower(node);
-                    // SAFETY: met while pinned, at this level.
-                    let next = unsafe { link(node_tower, level) }.load();
-                    if next.is_marked() {
-                        // SAFETY: as for `reference`.
-                        match self.unlink(unsafe { link(before_tower, level) }, node, next) {
-                            Ok(()) if node.as_ptr() == mine => mine_unlinked += 1,
+                let mut first = reference.node();
+                let mut behind = first;
+                loop {
+                    let mut on = None;
+                    if let Some(node) = NonNull::new(behind) {
+                        // SAFETY: met while pinned, at this level.
+                        let next = unsafe { link(tower(node), level) }.load();
+                        if next.is_marked() {
+                            behind = next.node();
+                            continue;
+                        }
+                        // SAFETY: met while pinned.
+                        on = unsafe { node.as_ref() }.with_span(&past).then_some((node, next));
+                    }
+                    if first != behind && !(lazy && level == 0 && on.is_none()) {
+                        match from.replace(first, behind) {
                             // SAFETY: met while pinned, and just unlinked by this thread.
-                            Ok(()) if unsafe { node.as_ref() }.unlinked(1) => {
-                                // SAFETY: unlinked from all levels, for good (Invariant 3), which only one is told.
-                                unsafe { pin.retire(node) };
-                            }
-                            Ok(()) => {}
+                            Ok(()) => unsafe { unlinked(first, behind, level) },
                             Err(found) if found.is_marked() => continue 'walk,
                             Err(found) => {
-                                reference = found;
+                                first = found.node();
+                                behind = first;
                                 continue;
                             }
                         }
-                        // What it led to is next now.
-                        reference = Reference::unmarked(next.node());
-                    // SAFETY: met while pinned.
-                    } else if unsafe { node.as_ref() }.with_span(&past) {
-                        before = node.as_ptr();
-                        before_tower = node_tower;
-                        reference = next;
-                    } else {
-                        break;
+                        first = behind;
                     }
+                    let Some((node, next)) = on else { break };
+                    before = node.as_ptr();
+                    before_tower = tower(node);
+                    // SAFETY: met while pinned, at this level.
+                    from = unsafe { link(before_tower, level) };
+                    first = next.node();
+                    behind = first;
                 }
-                arrived(level, before, before_tower, reference.node());
+                arrived(level, Place { before, tower: before_tower, first, behind });
             }
-            return mine_unlinked;
+            return;
         }
-    }
-
-    /// Takes a marked node out of one level.
-    #[inline(always)]
-    fn unlink(
-        &self,
-        from: &Link<Node<K>>,
-        node: NonNull<Node<K>>,
-        next: Reference<Node<K>>,
-    ) -> Result<(), Reference<Node<K>>> {
-        from.replace(node.as_ptr(), next.node())
     }
 
     /// Finds where a range belongs (the thesis' `findInsert`), at this many levels; whether it overlaps one that is
     /// held.
     #[inline(always)]
-    fn find(&self, pin: &ListPin<'_, K>, span: &Span<K>, levels: usize, path: &mut Path<K>) -> bool {
+    fn find(&self, _pin: &ListPin<'_, K>, span: &Span<K>, levels: usize, path: &mut Path<K>) -> bool {
         let start = span.start();
         let mut around = (ptr::null_mut(), ptr::null_mut());
         self.walk(
-            pin,
-            ptr::null_mut(),
             levels,
+            true,
             |other| other.start() < start,
-            |level, before, tower, behind| {
+            |level, place| {
                 if level < levels {
-                    path.before[level] = tower;
-                    path.behind[level] = behind;
+                    path.before[level] = place.tower;
+                    path.behind[level] = place.behind;
                 }
-                around = (before, behind);
+                path.first = place.first;
+                around = (place.before, place.behind);
             },
         );
         let overlaps = |node: *mut Node<K>| {
@@ -227,7 +256,11 @@ impl<K: Key> List<K> {
     /// Takes a range if none that overlaps it is held (the thesis' `tryLock`); the node that stands for it.
     #[inline]
     pub(super) fn insert(&self, pin: &ListPin<'_, K>, span: &Span<K>) -> Option<NonNull<Node<K>>> {
-        let mut path = Path { before: [ptr::null(); HEIGHT_MAX], behind: [ptr::null_mut(); HEIGHT_MAX] };
+        let mut path = Path {
+            before: [ptr::null(); HEIGHT_MAX],
+            behind: [ptr::null_mut(); HEIGHT_MAX],
+            first: ptr::null_mut(),
+        };
         let height = self.roll_height(pin);
         if self.find(pin, span, height, &mut path) {
             return None;
@@ -242,7 +275,7 @@ impl<K: Key> List<K> {
             // below.
             let (own, before) = unsafe { (link(own, 0), link(path.before[0], 0)) };
             own.set(path.behind[0]);
-            if before.replace(path.behind[0], node.as_ptr()).is_ok() {
+            if before.replace(path.first, node.as_ptr()).is_ok() {
                 break;
             }
             if self.find(pin, span, height, &mut path) {
@@ -251,6 +284,8 @@ impl<K: Key> List<K> {
         }
         // From here on the range is held, and the node is not this thread's alone any more.
         mem::forget(lent);
+        // SAFETY: met while pinned, and unlinked by linking the node in their place.
+        unsafe { unlinked(path.first, path.behind[0], 0) };
         for level in 1..height {
             loop {
                 // SAFETY: as above.
@@ -272,19 +307,20 @@ impl<K: Key> List<K> {
         self.find(pin, span, levels, path);
     }
 
-    /// Gives a range back (the thesis' `releaseLock`, and its `findDelete`). When the function returns, the node is
-    /// unlinked; who holds the pin may still read its range.
+    /// Gives a range back (the thesis' `releaseLock`). The node may stay linked for a while; who holds the pin may
+    /// still read its range.
     ///
     /// # Safety
     /// The node came from [`insert`](List::insert) of this list, and is given back once.
     #[inline]
     pub(super) unsafe fn remove(&self, pin: &ListPin<'_, K>, node: NonNull<Node<K>>) {
         // SAFETY: it is linked until it is marked, and what is unlinked while pinned stays what it is.
-        let range = unsafe { node.as_ref() };
-        for level in (0..range.height()).rev() {
+        let height = unsafe { node.as_ref() }.height();
+        for level in (0..height).rev() {
             self.mark(node, level);
         }
-        self.sweep(pin, node, range);
+        // SAFETY: marked at all levels by this one release.
+        unsafe { self.leave(pin, node) };
     }
 
     /// Marks a node that the caller gives back, at one level. At level 0 that is the release.
@@ -294,27 +330,41 @@ impl<K: Key> List<K> {
         unsafe { link(tower(node), level) }.mark();
     }
 
-    /// Unlinks a node that the caller has marked at all levels, where nobody else has.
+    /// Leaves a node to whoever comes by, and retires those left before that were unlinked meanwhile. If too many are
+    /// left, unlinks the oldest.
+    ///
+    /// # Safety
+    /// The caller has marked the node at all levels, and does this once.
     #[inline(always)]
-    fn sweep(&self, pin: &ListPin<'_, K>, node: NonNull<Node<K>>, range: &Node<K>) {
-        let unlinked = range.with_span(|own| {
-            self.walk(
-                pin,
-                node.as_ptr(),
-                range.height(),
-                |other| other.start() <= own.start(),
-                |_, _, _, _| {},
-            )
-        });
-        if range.unlinked(unlinked) {
-            // SAFETY: unlinked from all levels, for good (Invariant 3), which only one is told.
-            unsafe { pin.retire(node) };
+    unsafe fn leave(&self, pin: &ListPin<'_, K>, node: NonNull<Node<K>>) {
+        // SAFETY: as the caller says.
+        unsafe { pin.leave(node) };
+        // Of a node that is unlinked from all levels it was linked at there is nothing left (Invariant 3).
+        if pin.retire_left(Node::is_unlinked) {
+            self.sweep(pin);
         }
+    }
+
+    /// Unlinks the oldest node of those that were left, where nobody else has.
+    #[cold]
+    #[inline(never)]
+    fn sweep(&self, pin: &ListPin<'_, K>) {
+        let Some(node) = pin.oldest_left() else { return };
+        // SAFETY: it is not retired yet.
+        let node = unsafe { node.as_ref() };
+        node.with_span(|own| {
+            self.walk(node.height(), false, |other| other.start() <= own.start(), |_, _| {})
+        });
+        pin.pass_over_oldest_left(Node::is_unlinked);
     }
 
     /// Whether a range that is held overlaps this one.
     pub(super) fn overlaps(&self, pin: &ListPin<'_, K>, span: &Span<K>) -> bool {
-        let mut path = Path { before: [ptr::null(); HEIGHT_MAX], behind: [ptr::null_mut(); HEIGHT_MAX] };
+        let mut path = Path {
+            before: [ptr::null(); HEIGHT_MAX],
+            behind: [ptr::null_mut(); HEIGHT_MAX],
+            first: ptr::null_mut(),
+        };
         self.find(pin, span, 1, &mut path)
     }
 
@@ -362,10 +412,15 @@ impl<K> Drop for List<K> {
         let room = self.height;
         let mut next = self.head[0].load().node();
         while let Some(node) = NonNull::new(next) {
-            // SAFETY: nobody uses the list any more. What is linked at the lowest level is not on its way elsewhere.
-            next = unsafe { link(tower(node), 0) }.load().node();
-            // SAFETY: as above; `lend` made it with this room.
-            unsafe { Node::free(node, room) };
+            // SAFETY: nobody uses the list any more. What is linked at the lowest level is not on its way elsewhere,
+            // or marked.
+            let reference = unsafe { link(tower(node), 0) }.load();
+            next = reference.node();
+            // What is marked was left with the epochs.
+            if !reference.is_marked() {
+                // SAFETY: as above; `lend` made it with this room.
+                unsafe { Node::free(node, room) };
+            }
         }
         // SAFETY: as above.
         self.epochs.drain(|node| unsafe { Node::free(node, room) });

@@ -15,10 +15,10 @@
 //!
 //! Who may use what:
 //! 1. `span` and `height` are written by the one to whom the node was lent, before it is linked. From then on all
-//!    read the span, until the node is lent again; only the one who has the range reads the height.
+//!    read the span, until the node is lent again; only who has the range, or retires the node, reads the height.
 //! 2. `linked` counts the levels at which the node is linked, or is about to be. It is set before the node is linked
-//!    first, and lowered by whoever unlinks it, once for each level, after that. Whoever lowers it to 0 retires the
-//!    node.
+//!    first, and lowered by whoever unlinks it, once for each level, after that. Who released the node, or comes into
+//!    the same slot after that one, retires it once this is 0.
 //! 3. `generation` counts how often the node has been released. What a holder keeps has the value from when it took
 //!    the range, so a holder's second release, or one that comes after the node was used again, can be told from the
 //!    first.
@@ -144,18 +144,25 @@ impl<K> Node<K> {
         self.span.with(|span| read(unsafe { &*span }))
     }
 
-    /// Says that the caller unlinked the node at so many levels; whether these were the last, so that the caller
-    /// retires it (Rule 2).
-    #[inline]
-    #[must_use]
-    pub(super) fn unlinked(&self, levels: usize) -> bool {
-        let levels = levels as u16;
-        debug_assert!(levels <= self.linked.load(Ordering::Relaxed), "unlinked more often than linked");
-        // Acquire and release: who retires it comes after all who unlinked it. If nobody else did, nobody need be
-        // told.
-        levels > 0
-            && (levels == self.linked.load(Ordering::Acquire)
-                || levels == self.linked.fetch_sub(levels, Ordering::AcqRel))
+    /// Says that the caller unlinked the node at one level (Rule 2).
+    #[inline(always)]
+    pub(super) fn count_unlinked(&self) {
+        // Acquire and release: who retires it comes after all who unlinked it. Of the last level nobody else takes
+        // anything off.
+        let linked = self.linked.load(Ordering::Acquire);
+        debug_assert!(linked > 0, "unlinked more often than linked");
+        if linked == 1 {
+            self.linked.store(0, Ordering::Release);
+        } else {
+            self.linked.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether the node is unlinked from all levels, and all who did it have said so.
+    #[inline(always)]
+    pub(super) fn is_unlinked(&self) -> bool {
+        // Acquire: see `count_unlinked`.
+        self.linked.load(Ordering::Acquire) == 0
     }
 
     /// How often the node was released so far.

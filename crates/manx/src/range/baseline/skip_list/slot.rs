@@ -1,0 +1,134 @@
+//! Places for those who are pinned, and what is kept in each.
+//!
+//! A slot is claimed by the compare-and-swap that writes the epoch, so what it keeps needs no lock (see
+//! [`super::epoch`], whose invariants these are). Slots are apart from each other by two cache lines, which are fetched
+//! in pairs: threads that have a slot each share none.
+
+use super::chain::{Chain, Retire};
+use platform::atomic::{AtomicPtr, AtomicU64, Ordering};
+use platform::cell::UnsafeCell;
+use std::ptr;
+
+/// The state of a slot that nobody has.
+pub(super) const FREE: u64 = 0;
+
+platform::os_only! {
+    /// Slots in one piece of memory; a further piece is made when more threads are pinned at once.
+    pub(super) const SLOTS: usize = 16;
+
+    const _: () = assert!(size_of::<Slot<u64>>() == 128, "a slot is two cache lines, which are fetched in pairs");
+}
+
+platform::twins_only! {
+    pub(super) const SLOTS: usize = 2;
+}
+
+/// What a slot keeps. See Invariant 1.
+pub(super) struct Kept<N> {
+    /// Given back, but maybe linked still, the oldest first.
+    pub(super) left: Chain<N>,
+    /// Retired, the oldest first.
+    pub(super) limbo: Chain<N>,
+    /// Ready to be lent.
+    pub(super) ready: Chain<N>,
+    /// Retired since the last attempt to advance.
+    pub(super) retired: u32,
+    /// A state of the generator of random numbers.
+    pub(super) dice: u64,
+}
+
+/// The place of one who is pinned.
+#[repr(align(128))]
+pub(super) struct Slot<N> {
+    pub(super) state: AtomicU64,
+    pub(super) kept: UnsafeCell<Kept<N>>,
+}
+
+/// A piece of memory with slots, and the next one.
+pub(super) struct Slots<N> {
+    pub(super) slots: [Slot<N>; SLOTS],
+    pub(super) next: AtomicPtr<Slots<N>>,
+}
+
+impl<N: Retire> Slots<N> {
+    /// All free, with no node.
+    pub(super) fn new() -> Self {
+        let slot = |at: usize| {
+            let kept = Kept {
+                left: Chain::EMPTY,
+                limbo: Chain::EMPTY,
+                ready: Chain::EMPTY,
+                retired: 0,
+                dice: seed(at),
+            };
+            Slot { state: AtomicU64::new(FREE), kept: UnsafeCell::new(kept) }
+        };
+        Slots { slots: std::array::from_fn(slot), next: AtomicPtr::new(ptr::null_mut()) }
+    }
+}
+
+impl<N: Retire> Slots<N> {
+    /// The next piece, which is made if there is none.
+    pub(super) fn next(&self) -> &Slots<N> {
+        let next = self.next.load(Ordering::SeqCst);
+        // SAFETY: pieces live as long as the epochs, and so does this one.
+        unsafe { next.as_ref() }.unwrap_or_else(|| self.next_slow())
+    }
+
+    fn next_slow(&self) -> &Slots<N> {
+        let made = Box::into_raw(Box::new(Slots::new()));
+        // Sequentially consistent, as all that stands between a claim and the look of who advances.
+        match self.next.compare_exchange(ptr::null_mut(), made, Ordering::SeqCst, Ordering::SeqCst) {
+            // SAFETY: pieces live as long as the epochs.
+            Ok(_) => unsafe { &*made },
+            Err(others) => {
+                // SAFETY: made above, and nobody else knows of it.
+                drop(unsafe { Box::from_raw(made) });
+                // SAFETY: as above.
+                unsafe { &*others }
+            }
+        }
+    }
+}
+
+impl<N> Slot<N> {
+    #[inline(always)]
+    /// Takes the slot and pins the epoch, if nobody has it.
+    pub(super) fn claim(&self, epoch: u64) -> bool {
+        // Acquire pairs with the release of who left the slot: its lists are as that one left them.
+        self.state.compare_exchange(FREE, pinned(epoch), Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// The state of a slot that pins this.
+#[inline(always)]
+pub(super) const fn pinned(epoch: u64) -> u64 {
+    epoch << 1 | 1
+}
+
+platform::os_only! {
+    /// The first state of a slot's generator, which is not 0.
+    fn seed(slot: usize) -> u64 {
+        (slot as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    /// Marsaglia's xorshift.
+    #[inline(always)]
+    pub(super) const fn rolled(mut dice: u64) -> u64 {
+        dice ^= dice << 13;
+        dice ^= dice >> 7;
+        dice ^= dice << 17;
+        dice
+    }
+}
+
+platform::twins_only! {
+    /// Rolls are counted there, so that tests know what comes.
+    fn seed(_slot: usize) -> u64 {
+        0
+    }
+
+    pub(super) const fn rolled(dice: u64) -> u64 {
+        dice + 1
+    }
+}
