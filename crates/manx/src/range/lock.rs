@@ -72,10 +72,10 @@ impl<K, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
     /// Waits until nobody else has a key of the range.
     ///
-    /// A thread that has a range and waits for another one can end in a deadlock: with one that does it the other way round, and
-    /// with one that waits for a range, or a set, which neither of the two could have together with the other's. To ask
-    /// for all at once ([`RangeLock::lock_many`]) is always safe, and a lock can be made that finds such circles
-    /// ([`Options::detecting_deadlocks`]).
+    /// A thread that has a range and waits for another one can end in a deadlock with one that does it the other way round. To
+    /// lock always in the same order is safe, and so is to ask for all at once ([`RangeLock::lock_many`]); and a lock can be
+    /// made that finds such circles ([`Options::detecting_deadlocks`]). Tasks are not told apart, so one that holds a range and
+    /// waits for another one ([`RangeLock::lock_async`]) can be behind a waiter that waits for it: let it ask for all at once.
     ///
     /// # Errors
     /// [`LockError::BadRange`] and [`LockError::TooMany`]; and [`LockError::Deadlock`], if the lock looks for such.

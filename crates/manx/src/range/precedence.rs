@@ -1,17 +1,23 @@
 //! Who of those in the room goes before whom.
 //!
 //! Whoever came first and excludes somebody goes before it. With one exception, or some would wait for ever: nobody has
-//! to wait for a waiter that waits for it. A waiter waits for the holders of what is in its way, and for those before it; so one
-//! that waits for the asker's ranges is *stuck* on the asker, and so is whoever is excluded by a stuck one that came earlier.
-//! The asker passes all of them. (They lose nothing by it: they could not go on before the asker has given back what it has.)
+//! to wait for a waiter that waits for it. A waiter waits for the holders of what is in its way, and for those before it; and a
+//! holder that waits itself makes others wait for what it waits for. A waiter that waits for the asker in the end is *stuck* on it,
+//! and the asker passes it. (It loses nothing by that: it could not go on before the asker has given back what it has.)
 //!
-//! The asker's ranges are those that it names, and those of its thread or owner. A circle through somebody who holds something
-//! and waits in another place is not seen here, but by `deadlock.rs`.
+//! The asker's ranges are those that it names, and those of its thread or owner. A task is nobody ([`Holder::NOBODY`]), and
+//! passes nobody.
+//!
+//! One who comes may close a circle that others are in already: they queue behind a waiter that is stuck on them only now.
+//! So whoever comes to stay has a look at those that it waits for ([`waited_for`]).
 
+use super::holder::Holder;
 use super::key::Key;
 use super::request::Request;
-use super::room::{List, Node};
+use super::room::{List, Node, Nodes};
+use super::slot;
 use super::table::Table;
+use std::ops::ControlFlow;
 use std::ptr;
 
 /// The waiters before `until`, or all, that go before who makes the request. The room's mutex is held as long as the result is
@@ -22,16 +28,79 @@ pub(super) fn before<'r, K: Key, const SHARDS: usize, const SLOTS: usize>(
     request: Request<'r, K>,
     until: *const Node<K>,
 ) -> impl Iterator<Item = &'r Node<K>> + use<'r, K, SHARDS, SLOTS> {
+    let everybody = list.nodes();
     let holds = request.holder.is_known() || !request.own.is_empty();
-    let mut stuck: Vec<&Node<K>> = Vec::new();
-    list.nodes().take_while(move |node| !ptr::eq(*node, until)).filter(move |node| {
-        let wanted = node.request();
-        let is_stuck = holds
-            && (stuck.iter().any(|earlier| earlier.request().excludes(&wanted))
-                || table.waits_for(&wanted, &request));
-        if is_stuck {
-            stuck.push(node);
-        }
-        !is_stuck && wanted.excludes(&request)
+    everybody.clone().take_while(move |node| !ptr::eq(*node, until)).filter(move |node| {
+        node.request().excludes(&request)
+            && !(holds && Walk::new(table, everybody.clone(), Some(&request)).leads_on(node))
     })
+}
+
+/// Those who hold something that `node` waits for, in the end.
+pub(super) fn waited_for<K: Key, const SHARDS: usize, const SLOTS: usize>(
+    table: &Table<K, SHARDS, SLOTS>,
+    list: &List<K>,
+    node: &Node<K>,
+) -> Vec<Holder> {
+    let mut walk = Walk::new(table, list.nodes(), None);
+    walk.leads_on(node);
+    walk.holders
+}
+
+/// A walk along who waits for whom.
+struct Walk<'w, 'r, 'n, K, const SHARDS: usize, const SLOTS: usize> {
+    table: &'w Table<K, SHARDS, SLOTS>,
+    /// Everybody in the room, from the first on.
+    everybody: Nodes<'n, K>,
+    /// Who is looked for.
+    goal: Option<&'w Request<'r, K>>,
+    seen: Vec<*const Node<K>>,
+    holders: Vec<Holder>,
+}
+
+impl<'w, 'r, 'n, K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'w, 'r, 'n, K, SHARDS, SLOTS> {
+    fn new(
+        table: &'w Table<K, SHARDS, SLOTS>,
+        everybody: Nodes<'n, K>,
+        goal: Option<&'w Request<'r, K>>,
+    ) -> Self {
+        Walk { table, everybody, goal, seen: Vec::new(), holders: Vec::new() }
+    }
+
+    /// Whether `node` waits for the goal in the end.
+    fn leads_on(&mut self, node: &Node<K>) -> bool {
+        if self.seen.iter().any(|seen| ptr::eq(*seen, node)) {
+            return false;
+        }
+        self.seen.push(node);
+        let wanted = node.request();
+        let known = self.holders.len();
+        let (goal, holders) = (self.goal, &mut self.holders);
+        let arrived = self.table.blockers(&wanted, |slot, state| {
+            let holder = slot::holder(state);
+            let is_goal = goal.is_some_and(|goal| {
+                // SAFETY: the words of what is in the way are held, and the goal holds what it calls its own.
+                goal.holder.is_known() && holder == goal.holder || unsafe { goal.owns(slot) }
+            });
+            if is_goal {
+                return ControlFlow::Break(());
+            }
+            if holder.is_known() && !holders.contains(&holder) {
+                holders.push(holder);
+            }
+            ControlFlow::Continue(())
+        });
+        if arrived.is_break() {
+            return true;
+        }
+        // Those of these who wait themselves, and those who came before this one and exclude it.
+        let found: Vec<Holder> = self.holders[known..].to_vec();
+        let mut earlier = true;
+        let next = self.everybody.clone().filter(move |other| {
+            earlier &= !ptr::eq(*other, node);
+            earlier && other.request().excludes(&wanted) || found.contains(&other.request().holder)
+        });
+        let next: Vec<&Node<K>> = next.collect();
+        next.into_iter().any(|other| self.leads_on(other))
+    }
 }

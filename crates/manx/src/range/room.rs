@@ -29,6 +29,7 @@ use crate::lock::RawMutex;
 use platform::atomic::{AtomicU32, Ordering};
 use platform::cell::UnsafeCell;
 use platform::futex;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 use std::task::Waker;
@@ -251,19 +252,34 @@ impl<K> List<K> {
         }
     }
 
-    /// The waiters in order. A waiter may be unlinked once the next one was asked for.
-    pub(super) fn nodes<'n>(&self) -> impl Iterator<Item = &'n Node<K>> + use<'n, K>
-    where
-        K: 'n,
-    {
-        let mut next = self.first;
-        std::iter::from_fn(move || {
-            // SAFETY: Invariant 1: the caller holds the mutex as long as it uses the list, and with that the nodes.
-            let node = unsafe { next.as_ref() }?;
-            // SAFETY: as above.
-            next = unsafe { node.guarded() }.next;
-            Some(node)
-        })
+    /// The waiters in order, for as long as the caller holds the mutex. A waiter may be unlinked once the next one was asked for.
+    pub(super) fn nodes<'n>(&self) -> Nodes<'n, K> {
+        Nodes { next: self.first, held: PhantomData }
+    }
+}
+
+/// Waiters in order.
+#[derive(Debug)]
+pub(super) struct Nodes<'n, K> {
+    next: *const Node<K>,
+    held: PhantomData<&'n Node<K>>,
+}
+
+impl<K> Clone for Nodes<'_, K> {
+    fn clone(&self) -> Self {
+        Nodes { next: self.next, held: PhantomData }
+    }
+}
+
+impl<'n, K> Iterator for Nodes<'n, K> {
+    type Item = &'n Node<K>;
+
+    fn next(&mut self) -> Option<&'n Node<K>> {
+        // SAFETY: Invariant 1: the caller holds the mutex as long as it uses the list, and with that the nodes.
+        let node = unsafe { self.next.as_ref() }?;
+        // SAFETY: as above.
+        self.next = unsafe { node.guarded() }.next;
+        Some(node)
     }
 }
 

@@ -197,6 +197,11 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         // SAFETY: the node is new, and every way out of the waits below unlinks it first.
         unsafe { room.link(node) };
         room.counters.waits += 1;
+        let now_ns = clock::now_ns();
+        // SAFETY: the mutex is held.
+        if now_ns >= unsafe { node.guarded() }.window_end_ns {
+            self.make_overdue(&mut room, node);
+        }
         let refused = match self.admit(&room, node) {
             Ok(Some(held)) => {
                 self.leave(&mut room, node);
@@ -210,7 +215,37 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             return Err(error);
         }
         prepare(node);
+        self.let_pass(room, node, now_ns);
         Ok(None)
+    }
+
+    /// Those that the newcomer waits for may be behind somebody who waits for them only now, by way of the newcomer.
+    fn let_pass<'s>(&'s self, mut room: Inside<'s, K>, node: &Node<K>, now_ns: u64) {
+        // The newcomer, one that waits for it, and one behind that.
+        if room.count < 3 || !node.request().holder.is_known() {
+            return;
+        }
+        let holders = precedence::waited_for(&self.table, &room, node);
+        let mut wakes = Wakes::new();
+        loop {
+            for other in room.nodes() {
+                if wakes.is_full() {
+                    break;
+                }
+                // Relaxed: words change under the mutex.
+                let waits = other.word.load(Ordering::Relaxed) == WAITING && !ptr::eq(other, node);
+                if waits && holders.contains(&other.request().holder) && !self.is_behind(&room, other) {
+                    self.serve(&mut room, other, now_ns, &mut wakes);
+                }
+            }
+            let again = wakes.is_full();
+            drop(room);
+            wakes.wake();
+            if !again {
+                return;
+            }
+            room = self.room.lock();
+        }
     }
 
     /// Takes a waiter's ranges if nobody is before it and nothing in the way (Invariants 1 and 2).
