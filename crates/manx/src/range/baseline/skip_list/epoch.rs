@@ -72,7 +72,7 @@ const NAP_NS: u64 = 50_000;
 
 platform::os_only! {
     /// After so many retired nodes a slot tries to advance the epoch.
-    const ADVANCE_EVERY: u32 = 8;
+    const ADVANCE_EVERY: u32 = 16;
     /// So many nodes may be left linked by who released them.
     const LEFT: u32 = 32;
     /// A slot keeps so many nodes to itself.
