@@ -215,6 +215,29 @@ fn an_owner_does_not_queue_behind_who_waits_for_it() {
     assert_free(&lock);
 }
 
+/// Everybody locks in the order of keys, and one wants two ranges at once. The second owner queues behind that one, which waits for
+/// the first; when the first comes to wait for the second, the second has to be let pass.
+#[test]
+fn a_circle_by_way_of_who_waits_for_several_is_opened() {
+    let lock = Lock::with(STRICT);
+    let mut first = lock.owner();
+    first.lock(0..1).unwrap();
+    let mut second = lock.owner();
+    second.lock(10..11).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let set = SpanSet::disjoint([Span::point(0), Span::point(20)]).unwrap();
+            drop(lock.lock_many(set).unwrap());
+        });
+        until_waiting(&lock, 1, true);
+        scope.spawn(move || second.lock(20..21).unwrap());
+        until_waiting(&lock, 2, true);
+        first.lock(10..11).unwrap();
+        drop(first);
+    });
+    assert_free(&lock);
+}
+
 /// Who gives up leaves nothing closed, and lets those go on that it kept waiting.
 #[test]
 fn who_gives_up_leaves_nothing_behind() {
@@ -323,6 +346,14 @@ fn a_change_that_fails_changes_nothing() {
     assert_eq!(lock.try_lock(0..1).err(), Some(full));
     drop(held);
     assert!(lock.try_lock(..).is_ok());
+}
+
+#[test]
+fn nothing_is_split_off_before_the_lowest_key() {
+    let lock = Lock::with(SMALL);
+    let unchanged = lock.lock(..5).unwrap().split_at(0).unwrap_err();
+    assert_eq!(unchanged.error, LockError::BadRange(BadRange::Empty));
+    assert_eq!(unchanged.guard.span().to_string(), "..5");
 }
 
 #[test]
