@@ -112,11 +112,32 @@ impl Report {
         Ok(report)
     }
 
+    /// The cases, in the order in which they were measured first.
+    pub fn cases(&self) -> Vec<String> {
+        in_order(self.runs.iter().map(|run| &run.case))
+    }
+
+    /// A case's variants, in the order in which they were measured first.
+    pub fn variants(&self, case: &str) -> Vec<String> {
+        in_order(self.runs.iter().filter(|run| run.case == case).map(|run| &run.variant))
+    }
+
     /// The values of one figure of one variant, in the order of the rounds.
     pub fn values(&self, case: &str, variant: &str, value: &str) -> Vec<f64> {
         let of = |run: &&Run| run.case == case && run.variant == variant;
         self.runs.iter().filter(of).filter_map(|run| run.values.get(value).copied()).collect()
     }
+}
+
+/// Each name once, where it comes first.
+fn in_order<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut once: Vec<String> = Vec::new();
+    for name in names {
+        if !once.contains(name) {
+            once.push(name.clone());
+        }
+    }
+    once
 }
 
 impl fmt::Display for Report {

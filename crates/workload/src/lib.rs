@@ -16,6 +16,7 @@
 //! `README.md` beside this crate says how to read the results.
 
 pub mod asl;
+mod cell;
 pub mod child;
 pub mod engine;
 pub mod engines;

@@ -111,7 +111,7 @@ pub fn conclude(report: &mut Report) {
 
 fn rows(report: &Report, wait_ns: u64, threads: usize, table: &mut Table) {
     let case = case(wait_ns, threads);
-    for (row, policy) in variants(report, &case).iter().filter(|name| !name.ends_with(AGAIN)).enumerate() {
+    for (row, policy) in report.variants(&case).iter().filter(|name| !name.ends_with(AGAIN)).enumerate() {
         let middle = |name: &str, unit: f64| three_digits(median(&report.values(&case, policy, name)) / unit);
         table.row([
             if row == 0 { duration(wait_ns) } else { String::new() },
@@ -127,22 +127,11 @@ fn rows(report: &Report, wait_ns: u64, threads: usize, table: &mut Table) {
 }
 
 fn spread(report: &mut Report, case: &str) {
-    let variants = variants(report, case);
+    let variants = report.variants(case);
     let again = variants.iter().find_map(|name| Some((name.strip_suffix(AGAIN)?, name)));
     if let Some((policy, again)) = again {
         verdict::against_itself(report, case, policy, again, "p50_ns");
     }
-}
-
-/// The variants of a case, in the order of the first round.
-fn variants(report: &Report, case: &str) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for run in report.runs.iter().filter(|run| run.case == case) {
-        if !names.contains(&run.variant) {
-            names.push(run.variant.clone());
-        }
-    }
-    names
 }
 
 #[cfg(test)]

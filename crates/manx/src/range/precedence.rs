@@ -10,6 +10,9 @@
 //!
 //! One who comes may close a circle that others are in already: they queue behind a waiter that is stuck on them only now.
 //! So whoever comes to stay has a look at those that it waits for ([`waited_for`]).
+//!
+//! The walk here may find too many to be stuck (it does not ask whether a waiter would itself pass an earlier one), which costs
+//! somebody its turn. The one in `deadlock.rs` asks, because what it finds is an error.
 
 use super::holder::Holder;
 use super::key::Key;
@@ -77,14 +80,11 @@ impl<'w, 'r, 'n, K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'w, 'r, '
         let known = self.holders.len();
         let (goal, holders) = (self.goal, &mut self.holders);
         let arrived = self.table.blockers(&wanted, |slot, state| {
-            let holder = slot::holder(state);
-            let is_goal = goal.is_some_and(|goal| {
-                // SAFETY: the words of what is in the way are held, and the goal holds what it calls its own.
-                goal.holder.is_known() && holder == goal.holder || unsafe { goal.owns(slot) }
-            });
-            if is_goal {
+            // SAFETY: the words of what is in the way are held, and the goal holds what it calls its own.
+            if goal.is_some_and(|goal| unsafe { goal.holds(slot, state) }) {
                 return ControlFlow::Break(());
             }
+            let holder = slot::holder(state);
             if holder.is_known() && !holders.contains(&holder) {
                 holders.push(holder);
             }

@@ -3,7 +3,7 @@
 use super::holder::Holder;
 use super::key::Key;
 use super::raw::Access;
-use super::slot::{Held, Slot, access};
+use super::slot::{Held, Slot, access, holder};
 use super::span::Span;
 
 /// Ranges that are wanted together. They do not overlap each other.
@@ -27,21 +27,18 @@ impl<K> Copy for Request<'_, K> {}
 impl<K: Key> Request<'_, K> {
     /// Whether the two cannot be granted at the same time.
     pub(super) fn excludes(&self, other: &Request<'_, K>) -> bool {
-        self.access.excludes(other.access) && self.overlaps(other.spans)
+        self.access.excludes(other.access)
+            && self.spans.iter().any(|own| other.spans.iter().any(|its| own.overlaps(its)))
     }
 
-    /// Whether some range of this one overlaps some of those.
-    pub(super) fn overlaps(&self, spans: &[Span<K>]) -> bool {
-        self.spans.iter().any(|own| spans.iter().any(|other| own.overlaps(other)))
-    }
-
-    /// Whether the slot is one of those that the one who asks holds.
+    /// Whether the one who asks holds the slot, which is taken in this state.
     ///
     /// # Safety
-    /// What is in `own` is held.
-    pub(super) unsafe fn owns(&self, slot: &Slot<K>) -> bool {
+    /// The caller holds the word of the slot's shard, and what is in `own` is held.
+    pub(super) unsafe fn holds(&self, slot: &Slot<K>, state: u64) -> bool {
+        let is_its = self.holder.is_known() && holder(state) == self.holder;
         // SAFETY: the caller's promise.
-        unsafe { is_among(self.own, slot) }
+        is_its || unsafe { is_among(self.own, slot) }
     }
 
     /// What is wanted of each range.
@@ -79,13 +76,7 @@ impl<'a, K: Key> Want<'a, K> {
             && self.access.excludes(access(state))
             && (K::EXACT || self.span.overlaps(&entry.span))
             // SAFETY: the caller's promise.
-            && (self.own.is_empty() || !unsafe { self.is_own(slot) })
-    }
-
-    #[cold]
-    unsafe fn is_own(&self, slot: &Slot<K>) -> bool {
-        // SAFETY: the caller's promise.
-        unsafe { is_among(self.own, slot) }
+            && !unsafe { is_among(self.own, slot) }
     }
 }
 

@@ -138,7 +138,6 @@ pub(super) struct List<K> {
     first: *const Node<K>,
     last: *const Node<K>,
     pub(super) count: u32,
-    pub(super) overdue: u32,
     pub(super) counters: Counters,
 }
 
@@ -163,7 +162,7 @@ impl<K> Room<K> {
     platform::const_fn! {
         pub(super) const fn new() -> Room<K> {
             let counters = Counters { waits: 0, waited_ns: 0, waited_ns_max: 0, handed: 0, given_up: 0 };
-            let list = List { first: ptr::null(), last: ptr::null(), count: 0, overdue: 0, counters };
+            let list = List { first: ptr::null(), last: ptr::null(), count: 0, counters };
             Room { mutex: RawMutex::new(), list: UnsafeCell::new(list) }
         }
     }

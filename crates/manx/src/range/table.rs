@@ -2,7 +2,7 @@
 //!
 //! Two cores cannot take turns with one cache line more than some ten million times a second, whatever is done with it.
 //! So the key space is cut into blocks, and each shard looks after every so many-th of them. A range that lies within one block,
-//! as nearly all do, concerns one shard. One over a few blocks ([`FEW`]) takes a slot in each of their shards. A wider
+//! as nearly all do, concerns one shard. One over a few blocks (`reach.rs`) takes a slot in each of their shards. A wider
 //! one is put into a list of its own. What makes that exact is one rule.
 //!
 //! Invariants:
@@ -64,8 +64,6 @@ pub(super) struct How {
     pub(super) waiting: bool,
     /// What is taken is awaited already.
     pub(super) awaited: bool,
-    /// Nothing is taken: is anything in the way?
-    pub(super) look: bool,
 }
 
 #[derive(Debug)]
@@ -161,7 +159,7 @@ impl<K, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         }
     }
 
-    /// Says that `chunk` more chunks are wanted; whether the limit allows for them.
+    /// Counts one more chunk, if the limit allows for it.
     fn allow_chunk(&self) -> bool {
         let max = self.common.options.spill_max / CHUNK as u32;
         self.common
@@ -351,9 +349,6 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         loop {
             let words = self.words(reach);
             self.look(&words, request, how, !makes_room)?;
-            if how.look {
-                return Ok(Held(ptr::null()));
-            }
             match self.insert(&words, request, how) {
                 Ok(held) => {
                     drop(words);
@@ -366,6 +361,13 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
                 }
             }
         }
+    }
+
+    /// Whether nothing is in the way, whoever may be overdue; every slot that is gets to know that somebody waits for it.
+    pub(super) fn is_free_or_awaited(&self, request: &Request<'_, K>) -> bool {
+        let words = self.words(self.reach(request));
+        let how = How { closed: true, waiting: true, awaited: false };
+        self.look(&words, request, how, true).is_ok()
     }
 
     /// Looks for what is in the way. `tidies`: and gives slots back to the heap that are not needed any more.
@@ -528,9 +530,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
     /// Whether something that `request` has to wait for is held by who makes the other one.
     pub(super) fn waits_for(&self, request: &Request<'_, K>, other: &Request<'_, K>) -> bool {
         self.blockers(request, |slot, state| {
-            let its = other.holder.is_known() && slot::holder(state) == other.holder;
             // SAFETY: the words of what is in the way are held, and `other` holds what it calls its own.
-            match its || unsafe { other.owns(slot) } {
+            match unsafe { other.holds(slot, state) } {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }

@@ -64,6 +64,13 @@ pub(super) struct Terms {
     pub(super) upgrades: bool,
 }
 
+/// Since when somebody waits, and for how long it may be overtaken.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    began_ns: u64,
+    window_ns: u64,
+}
+
 /// Keys that became free, or that somebody waits for no more: from the one position to the other, both included.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Stretch {
@@ -129,17 +136,12 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// Waits for ranges.
     #[cold]
     pub(super) fn lock_request(&self, request: &Request<'_, K>, terms: Terms) -> Result<Held<K>, LockError> {
-        match self.table.take(request, How::default()) {
-            Ok(held) => return Ok(held),
-            Err(Refused::Full) => return Err(self.too_many()),
-            Err(_) => {}
-        }
-        let (began_ns, window_ns) = (clock::now_ns(), self.window_ns());
-        let tried = self.yield_and_try(request, began_ns, window_ns);
-        match tried {
+        let mut began = None;
+        match self.yield_and_try(request, &mut began) {
             Err(LockError::WouldBlock) => {}
             other => return other,
         }
+        let Wait { began_ns, window_ns } = began.unwrap_or_else(|| self.begin());
         // SAFETY: the request's parts are borrowed for longer than this function runs.
         let node = pin!(unsafe { Node::new(request, began_ns, window_ns, terms.upgrades) });
         let node = &*node;
@@ -159,14 +161,13 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         self.table.options().window_ns.unwrap_or_else(in_epoch)
     }
 
+    /// A wait begins now.
+    fn begin(&self) -> Wait {
+        Wait { began_ns: clock::now_ns(), window_ns: self.window_ns() }
+    }
+
     /// Tries, and lets others run between two looks whether what is in the way is gone, as long as it may be overtaken.
-    fn yield_and_try(
-        &self,
-        request: &Request<'_, K>,
-        began_ns: u64,
-        window_ns: u64,
-    ) -> Result<Held<K>, LockError> {
-        let end_ns = began_ns + YIELD_NS.min(window_ns);
+    fn yield_and_try(&self, request: &Request<'_, K>, wait: &mut Option<Wait>) -> Result<Held<K>, LockError> {
         loop {
             let slot = match self.table.take(request, How::default()) {
                 Ok(held) => return Ok(held),
@@ -174,12 +175,13 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
                 Err(Refused::Closed) => return self.try_request(request),
                 Err(Refused::Full) => return Err(self.too_many()),
             };
+            let Wait { began_ns, window_ns } = *wait.get_or_insert_with(|| self.begin());
             let Some(slot) = self.table.lasting(slot) else { return Err(LockError::WouldBlock) };
             if platform::spin_bound(1) == 0 {
                 return Err(LockError::WouldBlock);
             }
             while !is_free(slot) {
-                if clock::now_ns() >= end_ns {
+                if clock::now_ns() >= began_ns + YIELD_NS.min(window_ns) {
                     return Err(LockError::WouldBlock);
                 }
                 thread::yield_now();
@@ -200,7 +202,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         let now_ns = clock::now_ns();
         // SAFETY: the mutex is held.
         if now_ns >= unsafe { node.guarded() }.window_end_ns {
-            self.make_overdue(&mut room, node);
+            self.make_overdue(&room, node);
         }
         let refused = match self.admit(&room, node) {
             Ok(Some(held)) => {
@@ -215,37 +217,18 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             return Err(error);
         }
         prepare(node);
-        self.let_pass(room, node, now_ns);
+        self.let_pass(room, node);
         Ok(None)
     }
 
     /// Those that the newcomer waits for may be behind somebody who waits for them only now, by way of the newcomer.
-    fn let_pass<'s>(&'s self, mut room: Inside<'s, K>, node: &Node<K>, now_ns: u64) {
+    fn let_pass<'s>(&'s self, room: Inside<'s, K>, node: &Node<K>) {
         // The newcomer, one that waits for it, and one behind that.
         if room.count < 3 || !node.request().holder.is_known() {
             return;
         }
         let holders = precedence::waited_for(&self.table, &room, node);
-        let mut wakes = Wakes::new();
-        loop {
-            for other in room.nodes() {
-                if wakes.is_full() {
-                    break;
-                }
-                // Relaxed: words change under the mutex.
-                let waits = other.word.load(Ordering::Relaxed) == WAITING && !ptr::eq(other, node);
-                if waits && holders.contains(&other.request().holder) && !self.is_behind(&room, other) {
-                    self.serve(&mut room, other, now_ns, &mut wakes);
-                }
-            }
-            let again = wakes.is_full();
-            drop(room);
-            wakes.wake();
-            if !again {
-                return;
-            }
-            room = self.room.lock();
-        }
+        self.tell(room, |other| !ptr::eq(other, node) && holders.contains(&other.request().holder));
     }
 
     /// Takes a waiter's ranges if nobody is before it and nothing in the way (Invariants 1 and 2).
@@ -253,7 +236,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         if self.is_behind(room, node) {
             return Ok(None);
         }
-        let how = How { closed: true, waiting: true, awaited: room.is_awaited(node), look: false };
+        let how = How { closed: true, waiting: true, awaited: room.is_awaited(node) };
         match self.table.take(&node.request(), how) {
             Ok(held) => Ok(Some(held)),
             Err(Refused::Full) => Err(self.too_many()),
@@ -272,7 +255,6 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         let guarded = unsafe { node.guarded() };
         if guarded.overdue {
             guarded.overdue = false;
-            room.overdue -= 1;
             self.table.open(&node.request());
         }
         let waited_ns = clock::now_ns().saturating_sub(guarded.began_ns);
@@ -292,12 +274,11 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     }
 
     /// Nobody may overtake the waiter from now on (Invariant 4).
-    fn make_overdue(&self, room: &mut Inside<'_, K>, node: &Node<K>) {
+    fn make_overdue(&self, _room: &Inside<'_, K>, node: &Node<K>) {
         // SAFETY: the room's mutex is held.
         let guarded = unsafe { node.guarded() };
         if !guarded.overdue {
             guarded.overdue = true;
-            room.overdue += 1;
             self.table.close(&node.request());
         }
     }
@@ -358,7 +339,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         // SAFETY: the mutex is held.
         let is_over = now_ns >= unsafe { node.guarded() }.window_end_ns;
         if is_over {
-            self.make_overdue(&mut room, node);
+            self.make_overdue(&room, node);
         }
         if gives_up || word == LOOK || is_over {
             match self.admit(&room, node) {
@@ -436,7 +417,12 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     }
 
     /// Some ranges became free, or nobody waits for them any more: tells those who may go on (Invariant 3).
-    fn settle<'s>(&'s self, mut room: Inside<'s, K>, freed: &[Stretch]) {
+    fn settle<'s>(&'s self, room: Inside<'s, K>, freed: &[Stretch]) {
+        self.tell(room, |node| freed.iter().any(|stretch| stretch.meets(&node.request())));
+    }
+
+    /// Tells those of these who may go on: who was told nothing yet, and is behind nobody.
+    fn tell<'s>(&'s self, mut room: Inside<'s, K>, whom: impl Fn(&Node<K>) -> bool) {
         let mut wakes = Wakes::new();
         let mut now_ns = 0;
         loop {
@@ -445,10 +431,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
                     break;
                 }
                 // Relaxed: words change under the mutex.
-                if node.word.load(Ordering::Relaxed) != WAITING
-                    || !freed.iter().any(|stretch| stretch.meets(&node.request()))
-                    || self.is_behind(&room, node)
-                {
+                let waits = node.word.load(Ordering::Relaxed) == WAITING;
+                if !waits || !whom(node) || self.is_behind(&room, node) {
                     continue;
                 }
                 if now_ns == 0 {
@@ -471,8 +455,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     fn serve(&self, room: &mut Inside<'_, K>, node: &Node<K>, now_ns: u64, wakes: &mut Wakes<K>) {
         // SAFETY: the mutex is held, here and below.
         if now_ns < unsafe { node.guarded() }.window_end_ns {
-            let how = How { closed: true, waiting: true, look: true, awaited: false };
-            if self.table.take(&node.request(), how).is_ok() {
+            if self.table.is_free_or_awaited(&node.request()) {
                 // SAFETY: as above; there is room for a call.
                 unsafe { wakes.tell(node, LOOK) };
             }

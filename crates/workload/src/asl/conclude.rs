@@ -2,6 +2,7 @@
 
 use super::judge::{self, ceiling, enough};
 use super::lengths::COURSE;
+use crate::cell::{number, time};
 use crate::verdict::{against_itself, middle};
 use report::figure::{duration, rate, three_digits};
 use report::plot::{Series, plot};
@@ -45,7 +46,7 @@ pub fn conclude(report: &mut Report) {
         let text = format!("an epoch's start and end cost {} ns, nobody else running", three_digits(pair_ns));
         report.notes.push(text);
     }
-    for case in cases(report).iter().filter(|case| *case != EPOCHS) {
+    for case in report.cases().iter().filter(|case| *case != EPOCHS) {
         let table = if case == BENCH_2 { by_part(report) } else { table(report, case) };
         report.tables.push(table);
         few(report, case);
@@ -68,32 +69,10 @@ pub fn conclude(report: &mut Report) {
     judge::judge(report, fifo, many);
 }
 
-/// The cases, in the order in which they were measured.
-pub(super) fn cases(report: &Report) -> Vec<String> {
-    let mut cases: Vec<String> = Vec::new();
-    for run in &report.runs {
-        if !cases.contains(&run.case) {
-            cases.push(run.case.clone());
-        }
-    }
-    cases
-}
-
-/// A case's versions, in the order in which they were measured first.
-pub(super) fn variants(report: &Report, case: &str) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for run in report.runs.iter().filter(|run| run.case == case) {
-        if !names.contains(&run.variant) {
-            names.push(run.variant.clone());
-        }
-    }
-    names
-}
-
 /// Says which versions had too few little epochs.
 fn few(report: &mut Report, case: &str) {
     let names: Vec<String> =
-        variants(report, case).into_iter().filter(|name| !enough(report, case, name)).collect();
+        report.variants(case).into_iter().filter(|name| !enough(report, case, name)).collect();
     if let Some(first) = names.first() {
         let wanted = middle(report, case, first, "little_epochs_wanted");
         report.notes.push(format!(
@@ -101,14 +80,6 @@ fn few(report: &mut Report, case: &str) {
             names.join(", ")
         ));
     }
-}
-
-fn number(value: f64) -> String {
-    if value.is_finite() { three_digits(value) } else { "-".into() }
-}
-
-fn time(value: f64) -> String {
-    if value.is_finite() { duration(value as u64) } else { "-".into() }
 }
 
 /// The fewest of a version's runs.
@@ -133,7 +104,7 @@ fn table(report: &Report, case: &str) -> Table {
         "max",
     ];
     let mut table = Table::new(case, &headers);
-    for name in variants(report, case) {
+    for name in report.variants(case) {
         let value = |figure: &str| middle(report, case, &name, figure);
         for who in ["little", "big", "all"] {
             let first = |text: String| if who == "little" { text } else { String::new() };
@@ -172,7 +143,7 @@ fn by_part(report: &Report) -> Table {
         "window",
     ];
     let mut table = Table::new(BENCH_2, &headers);
-    for name in variants(report, BENCH_2) {
+    for name in report.variants(BENCH_2) {
         for (at, part) in COURSE.iter().enumerate() {
             let value = |figure: &str| middle(report, BENCH_2, &name, &format!("{}: {figure}", part.name));
             let first = |text: String| if at == 0 { text } else { String::new() };
@@ -196,11 +167,8 @@ fn by_part(report: &Report) -> Table {
 /// The sweep: `(slo_ns, name)`, in ascending order.
 pub(super) fn sweep(report: &Report) -> Vec<(f64, String)> {
     let of = |name: String| Some((middle(report, BENCH_1, &name, "slo_ns"), name));
-    let mut sweep: Vec<(f64, String)> = variants(report, BENCH_1)
-        .into_iter()
-        .filter(|name| name.starts_with("slo "))
-        .filter_map(of)
-        .collect();
+    let mut sweep: Vec<(f64, String)> =
+        report.variants(BENCH_1).into_iter().filter(|name| name.starts_with("slo ")).filter_map(of).collect();
     sweep.sort_by(|one, other| one.0.total_cmp(&other.0));
     sweep
 }

@@ -2,7 +2,7 @@
 
 use super::conclude::{
     AGAINST_OPT, ALONE, BENCH_1, BENCH_2, BENCH_2_SLO, BENCH_4, BENCH_6, FIGURE_1, FIGURE_4, FIGURE_5, OPT,
-    bench_3, bench_5, cases, scaled, sweep, variants,
+    bench_3, bench_5, scaled, sweep,
 };
 use super::lengths::LONG_PERCENT;
 use super::sample::Output;
@@ -162,7 +162,7 @@ fn over_time(rounds: &[Output], figure: impl Fn(&Slice) -> Option<f64>) -> Vec<(
 fn timeline(report: &Report) -> Option<Chart> {
     let slo_ns = middle(report, BENCH_2, BENCH_2_SLO, "slo_ns");
     let (mut panels, mut rates, mut windows) = (Vec::new(), Vec::new(), Vec::new());
-    for (at, name) in variants(report, BENCH_2).iter().enumerate() {
+    for (at, name) in report.variants(BENCH_2).iter().enumerate() {
         let rounds = outputs(report, BENCH_2, name);
         let some = |count: u64, value: u64| (count > 0).then_some(value as f64);
         let little = over_time(&rounds, |slice| some(slice.little.count, slice.little.p99_ns));
@@ -210,7 +210,7 @@ fn mixed(report: &Report) -> Option<Chart> {
         dots("best static windows", 1, tail("little_p99_ns", OPT)),
         dots("mcs", 2, tail("little_p99_ns", "mcs")),
     ];
-    LONG_PERCENT.iter().any(|long| cases(report).contains(&bench_3(*long))).then(|| Chart {
+    LONG_PERCENT.iter().any(|long| report.cases().contains(&bench_3(*long))).then(|| Chart {
         title: "bench-3: short epochs and such of 100 times their length".into(),
         name: "long epochs".into(),
         logarithmic: false,
@@ -224,10 +224,10 @@ fn mixed(report: &Report) -> Option<Chart> {
 
 /// Figures 1, 4, 8e and 8f: throughput and latency over the number of threads.
 fn scaling(report: &Report, case: &str, title: &str) -> Option<Chart> {
-    let measured = cases(report);
+    let measured = report.cases();
     let counts: Vec<usize> =
         (1..=measured.len()).filter(|&threads| measured.contains(&scaled(case, threads))).collect();
-    let names = variants(report, &scaled(case, *counts.first()?));
+    let names = report.variants(&scaled(case, *counts.first()?));
     let over = |figure: &str| -> Vec<Series> {
         let of = |name: &str| {
             let of =
@@ -247,7 +247,7 @@ fn scaling(report: &Report, case: &str, title: &str) -> Option<Chart> {
 
 /// Figure 8g: what the longest window makes of throughput, over the time between epochs.
 fn contention(report: &Report) -> Option<Chart> {
-    let names = variants(report, &bench_5(THINKS_NS[0]));
+    let names = report.variants(&bench_5(THINKS_NS[0]));
     let over = |name: &str| -> Vec<(f64, f64)> {
         let of = |&ns: &u64| (ns as f64, ratio(report, &bench_5(ns), "asl max", name, "epochs_per_s"));
         THINKS_NS.iter().map(of).collect()
@@ -270,7 +270,7 @@ fn contention(report: &Report) -> Option<Chart> {
 /// Figures 8h and 8i: throughput over latency.
 fn many(report: &Report) -> Option<Chart> {
     let value = |name: &str, figure: &str| middle(report, BENCH_6, name, figure);
-    let names = variants(report, BENCH_6);
+    let names = report.variants(BENCH_6);
     let place = |name: &str| (value(name, "little_p999_ns"), value(name, "epochs_per_s"));
     (!names.is_empty()).then(|| Chart {
         title: BENCH_6.into(),
@@ -288,7 +288,7 @@ fn proportions(report: &Report) -> Option<Chart> {
     let over = |figure: &str| -> Vec<(f64, f64)> {
         let turns = |name: &str| name.strip_prefix("shfl-")?.parse::<f64>().ok();
         let of = |name: &String| Some((turns(name)?, middle(report, FIGURE_5, name, figure)));
-        variants(report, FIGURE_5).iter().filter_map(of).collect()
+        report.variants(FIGURE_5).iter().filter_map(of).collect()
     };
     let rates = over("epochs_per_s");
     (!rates.is_empty()).then(|| Chart {

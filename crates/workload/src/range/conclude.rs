@@ -5,8 +5,8 @@ use super::counters::{self, cases::COUNTERS};
 use super::file::{self, cases::FILE};
 use super::judge;
 use super::{AGAIN, REFERENCE};
+use crate::cell::{number, size, throughput, time};
 use crate::verdict::{against_itself, middle};
-use report::figure::{duration, rate, three_digits};
 use report::{Report, Table};
 
 pub(super) const SINGLE: &str = "single, lock and unlock";
@@ -49,7 +49,7 @@ pub fn conclude(report: &mut Report) {
         judge::checked(report);
         return;
     }
-    for case in cases(report) {
+    for case in report.cases() {
         let table = match case.as_str() {
             MEMORY => memory(report),
             WIDTHS => widths(report),
@@ -72,49 +72,6 @@ pub fn conclude(report: &mut Report) {
     judge::judge(report);
 }
 
-/// The cases, in the order in which they were measured.
-pub(super) fn cases(report: &Report) -> Vec<String> {
-    let mut cases: Vec<String> = Vec::new();
-    for run in &report.runs {
-        if !cases.contains(&run.case) {
-            cases.push(run.case.clone());
-        }
-    }
-    cases
-}
-
-/// A case's versions, in the order in which they were measured first.
-pub(super) fn variants(report: &Report, case: &str) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for run in report.runs.iter().filter(|run| run.case == case) {
-        if !names.contains(&run.variant) {
-            names.push(run.variant.clone());
-        }
-    }
-    names
-}
-
-pub(super) fn number(value: f64) -> String {
-    if value.is_finite() { three_digits(value) } else { "-".into() }
-}
-
-pub(super) fn time(value: f64) -> String {
-    if value.is_finite() { duration(value as u64) } else { "-".into() }
-}
-
-pub(super) fn throughput(value: f64) -> String {
-    if value.is_finite() { rate(value) } else { "-".into() }
-}
-
-pub(super) fn size(bytes: f64) -> String {
-    match bytes {
-        v if !v.is_finite() => "-".into(),
-        v if v < 1024.0 => format!("{v:.0} B"),
-        v if v < 1024.0 * 1024.0 => format!("{} KiB", three_digits(v / 1024.0)),
-        v => format!("{} MiB", three_digits(v / 1024.0 / 1024.0)),
-    }
-}
-
 /// The largest of a version's runs; `NaN` without one.
 pub(super) fn worst(report: &Report, case: &str, name: &str, figure: &str) -> f64 {
     report.values(case, name, figure).into_iter().fold(f64::NAN, f64::max)
@@ -127,7 +84,7 @@ fn table(report: &Report, case: &str) -> Table {
         headers.extend(["acquired p50", "p99", "p99.9", "max", "worst max"]);
     }
     let mut table = Table::new(case, &headers);
-    for name in variants(report, case) {
+    for name in report.variants(case) {
         let value = |figure: &str| middle(report, case, &name, figure);
         let mut row = vec![
             name.clone(),
@@ -163,7 +120,7 @@ fn widths(report: &Report) -> Table {
         "over allowed [x]",
     ];
     let mut table = Table::new(WIDTHS, &headers);
-    for name in variants(report, WIDTHS) {
+    for name in report.variants(WIDTHS) {
         let value = |figure: &str| middle(report, WIDTHS, &name, figure);
         table.row([
             name.clone(),
@@ -187,7 +144,7 @@ fn widths(report: &Report) -> Table {
 fn memory(report: &Report) -> Table {
     let mut table =
         Table::new(MEMORY, &["lock", "runs []", "at rest []", "growth for a million pairs []", "worst []"]);
-    for name in variants(report, MEMORY) {
+    for name in report.variants(MEMORY) {
         let grown = "grown_bytes_per_pair";
         // What the rest of the process gave back meanwhile is nobody's merit.
         let million = |bytes: f64| size((bytes * 1e6).max(0.0));
@@ -205,8 +162,8 @@ fn memory(report: &Report) -> Table {
 /// Who was caught.
 fn checked(report: &Report) -> Table {
     let mut table = Table::new("Checked", &["case", "lock", "runs []", "pairs []", "violations []"]);
-    for case in cases(report) {
-        for name in variants(report, &case) {
+    for case in report.cases() {
+        for name in report.variants(&case) {
             let total = |figure: &str| report.values(&case, &name, figure).iter().sum::<f64>();
             table.row([
                 case.clone(),
@@ -236,13 +193,5 @@ mod tests {
         assert_eq!(report.tables.len(), 1);
         assert_eq!(report.tables[0].rows, [["w1", "x", "2", "20", "2"]]);
         assert!(!report.targets.is_empty() && report.targets.iter().all(|target| target.measured.is_none()));
-    }
-
-    #[test]
-    fn sizes_have_their_unit() {
-        assert_eq!(
-            (size(40.0), size(2048.0), size(3.5e6)),
-            ("40 B".into(), "2.00 KiB".into(), "3.34 MiB".into())
-        );
     }
 }

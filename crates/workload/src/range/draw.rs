@@ -2,9 +2,7 @@
 
 use super::AGAIN;
 use super::blob::cases::thesis as blob;
-use super::conclude::{
-    CONTENDED, SHARD, SHARED, W1, W2, WIDTHS, cases, heights, overlap, scaled, shared, variants,
-};
+use super::conclude::{CONTENDED, SHARD, SHARED, W1, W2, WIDTHS, heights, overlap, scaled, shared};
 use super::file::{Regions, cases::case as file};
 use super::overlapping::{OVERLAPS, READERS};
 use super::sample::Output;
@@ -60,9 +58,9 @@ fn over(
     name: &str,
     label: fn(f64) -> String,
 ) -> Option<Chart> {
-    let measured = cases(report);
+    let measured = report.cases();
     let places: Vec<_> = places.iter().filter(|(_, case)| measured.contains(case)).collect();
-    let names = variants(report, &places.first()?.1);
+    let names = report.variants(&places.first()?.1);
     let series = |figure: &str| -> Vec<Series> {
         let finite = |name: &str| {
             let of = places.iter().map(|(x, case)| (*x, middle(report, case, name, figure)));
@@ -113,12 +111,12 @@ fn levels(report: &Report) -> Option<Chart> {
     let mut panels = Vec::new();
     for (at, workload) in [W1, W2].into_iter().enumerate() {
         let start = heights(workload);
-        for case in cases(report).iter().filter(|case| case.starts_with(&start)) {
+        for case in report.cases().iter().filter(|case| case.starts_with(&start)) {
             let place = |name: &String| {
                 let height = name.strip_prefix("height ")?.parse::<f64>().ok()?;
                 Some((height, middle(report, case, name, "pairs_per_s")))
             };
-            let points = variants(report, case).iter().filter_map(place).collect();
+            let points = report.variants(case).iter().filter_map(place).collect();
             panels.push(Panel {
                 name: "pairs per second".into(),
                 logarithmic: false,
@@ -155,7 +153,7 @@ fn readers(report: &Report) -> Option<Chart> {
 /// Share of acquisitions over latency, of each lock.
 fn cumulative(report: &Report, case: &str, of: impl Fn(Output) -> Histogram) -> Option<Chart> {
     let mut series = Vec::new();
-    for (at, name) in variants(report, case).iter().enumerate().filter(|(_, name)| *name != AGAIN) {
+    for (at, name) in report.variants(case).iter().enumerate().filter(|(_, name)| *name != AGAIN) {
         let mut all = Histogram::new();
         for run in report.runs.iter().filter(|run| run.case == case && run.variant == **name) {
             let output = run.output.as_ref().and_then(|output| serde_json::from_str(output.get()).ok());

@@ -4,7 +4,7 @@
 
 use super::blob::cases::thesis as blob;
 use super::competitor::Competitor;
-use super::conclude::{CONTENDED, MEMORY, SHARD, SINGLE, SMALLEST, W1, W2, WIDTHS, scaled, variants};
+use super::conclude::{CONTENDED, MEMORY, SHARD, SINGLE, SMALLEST, W1, W2, WIDTHS, scaled};
 use super::{AGAIN, REFERENCE};
 use crate::verdict::{self, middle};
 use report::Report;
@@ -52,7 +52,7 @@ fn has_blocks(name: &str) -> bool {
 fn best(report: &Report, case: &str, figure: &str, largest: bool, blocks: bool) -> Option<(f64, String)> {
     let of = |name: String| (middle(report, case, &name, figure), name);
     let takes_part = |name: &String| peer(name) && (blocks || !has_blocks(name));
-    let peers = variants(report, case).into_iter().filter(takes_part).map(of);
+    let peers = report.variants(case).into_iter().filter(takes_part).map(of);
     let better = |one: &(f64, String), other: &(f64, String)| one.0.total_cmp(&other.0);
     let peers = peers.filter(|(value, _)| value.is_finite());
     if largest { peers.max_by(better) } else { peers.min_by(better) }

@@ -1,6 +1,7 @@
 //! From runs to tables and verdicts: each version beside the C library's locks, and each class of threads by itself.
 
 use super::{AGAIN, FIRST, GLIBC};
+use crate::cell::number;
 use crate::engines::Subject;
 use crate::verdict::{self, middle, ratio};
 use report::figure::three_digits;
@@ -87,12 +88,8 @@ fn best_kept<'a>(measured: &[Marked<'a>]) -> Vec<(&'a str, f64)> {
 
 /// The versions of a program that were measured, in their order.
 pub(super) fn versions(report: &Report, case: &str) -> Vec<String> {
-    let mut versions: Vec<String> = Vec::new();
-    for run in report.runs.iter().filter(|run| run.case == case && run.variant != FIRST) {
-        if !versions.contains(&run.variant) {
-            versions.push(run.variant.clone());
-        }
-    }
+    let mut versions = report.variants(case);
+    versions.retain(|version| version != FIRST);
     versions
 }
 
@@ -125,7 +122,6 @@ fn throughputs(report: &Report, subjects: &[&'static Subject]) -> Table {
             "slowest thread [of mean]",
         ],
     );
-    let or_none = |figure: f64| if figure.is_finite() { three_digits(figure) } else { "-".into() };
     for case in subjects.iter().map(|subject| subject.name) {
         for (row, version) in versions(report, case).iter().enumerate() {
             let median = |value: &str| middle(report, case, version, value);
@@ -135,11 +131,11 @@ fn throughputs(report: &Report, subjects: &[&'static Subject]) -> Table {
                 version.clone(),
                 report.values(case, version, "throughput_per_s").len().to_string(),
                 format!("{:.0}", median("throughput_per_s")),
-                or_none(ratio(report, case, version, GLIBC, "throughput_per_s")),
-                or_none(slo_ns / 1e3),
-                or_none(median("little_p99_ns") / slo_ns),
-                or_none(median("big_p99_ns") / slo_ns),
-                or_none(missed_percent(report, case, version).unwrap_or(f64::NAN)),
+                number(ratio(report, case, version, GLIBC, "throughput_per_s")),
+                number(slo_ns / 1e3),
+                number(median("little_p99_ns") / slo_ns),
+                number(median("big_p99_ns") / slo_ns),
+                number(missed_percent(report, case, version).unwrap_or(f64::NAN)),
                 format!("{:.0}", report.values(case, version, "little_count").iter().sum::<f64>()),
                 three_digits(median("slowest_of_mean")),
             ]);

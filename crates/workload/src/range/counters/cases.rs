@@ -2,9 +2,10 @@
 
 use super::super::apart::run_apart;
 use super::super::competitor::Competitor;
-use super::super::conclude::{number, scaled, variants};
+use super::super::conclude::scaled;
 use super::super::{Plan, REFERENCE};
 use super::Source;
+use crate::cell::number;
 use crate::error::{Error, reason};
 use crate::harness::{Bench, Sample};
 use crate::verdict::middle;
@@ -56,7 +57,7 @@ impl Plan {
 pub(in crate::range) fn table(report: &Report, case: &str) -> Table {
     let headers = ["lock", "runs []", "cycles []", "instructions []", "L1d misses []"];
     let mut table = Table::new(case, &headers);
-    for name in variants(report, case) {
+    for name in report.variants(case) {
         let runs = report.runs.iter().filter(|run| run.case == case && run.variant == name).count();
         let value = |figure: &str| number(middle(report, case, &name, figure));
         table.row([

@@ -4,9 +4,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::super::apart::run_apart;
-use super::super::conclude::{number, scaled, size, throughput, time, variants, worst};
+use super::super::conclude::{scaled, worst};
 use super::super::{AGAIN, Plan, REFERENCE, Variant};
 use super::{Kernel, Measurement, Regions, Run, Whole, place};
+use crate::cell::{number, size, throughput, time};
 use crate::error::Error;
 use crate::harness::{Bench, Sample};
 use crate::verdict::middle;
@@ -125,7 +126,7 @@ pub(in crate::range) fn table(report: &Report, case: &str) -> Table {
         "worst max",
     ];
     let mut table = Table::new(case, &headers);
-    for name in variants(report, case) {
+    for name in report.variants(case) {
         let value = |figure: &str| middle(report, case, &name, figure);
         table.row([
             name.clone(),
