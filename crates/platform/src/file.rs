@@ -2,6 +2,7 @@
 
 use crate::syscall::{check, syscall1, syscall2, syscall3, syscall4};
 use core::ffi::CStr;
+use core::mem::ManuallyDrop;
 
 /// An open file; closed when dropped.
 #[derive(Debug)]
@@ -69,6 +70,16 @@ impl File {
         self.descriptor
     }
 
+    /// The file with this descriptor, which somebody else keeps open and closes, if anybody does.
+    pub const fn borrowed(descriptor: i32) -> ManuallyDrop<File> {
+        ManuallyDrop::new(File { descriptor })
+    }
+
+    /// Leaves the file open; returns its descriptor's number.
+    pub fn leave_open(self) -> i32 {
+        ManuallyDrop::new(self).descriptor
+    }
+
     /// Reads at `offset` until `into` is full or the file ends; returns how many bytes were read.
     ///
     /// # Errors
@@ -95,6 +106,32 @@ impl File {
             }
         }
         Ok(done)
+    }
+
+    /// Reads at `offset` with one call, which may return less than there is; returns how many bytes were read.
+    ///
+    /// For the small files that the kernel makes up while they are read: it hands out all of such a file at once, and
+    /// [`File::read_at`] would have it made up a second time to learn that it ends.
+    ///
+    /// # Errors
+    /// The error number of `pread64`.
+    pub fn read_once_at(&self, into: &mut [u8], offset: u64) -> Result<usize, i32> {
+        loop {
+            // SAFETY: the kernel writes at most `into.len()` bytes to `into`.
+            let result = unsafe {
+                syscall4(
+                    libc::SYS_pread64,
+                    self.descriptor as usize,
+                    into.as_mut_ptr().addr(),
+                    into.len(),
+                    offset as usize,
+                )
+            };
+            match check(result) {
+                Err(libc::EINTR) => {}
+                other => return other,
+            }
+        }
     }
 
     /// Writes all of `bytes` at `offset`.
@@ -247,9 +284,14 @@ mod tests {
         let mut bytes = [1; 32];
         assert_eq!(file.read_at(&mut bytes, 0), Ok(16));
         assert_eq!(&bytes[..16], b"\0\0\0\0manx\0\0\0\0\0\0\0\0");
+        let descriptor = file.leave_open();
+        let file = File::borrowed(descriptor);
+        assert_eq!((file.read_once_at(&mut bytes[..4], 4), &bytes[..4]), (Ok(4), &b"manx"[..]));
         let (owner, mode) = file.owner_and_mode().expect("status");
         // SAFETY: geteuid only reads.
         assert_eq!((owner, mode & 0o777), (unsafe { libc::geteuid() }, 0o600));
+        drop(ManuallyDrop::into_inner(file));
+        assert_eq!(File::borrowed(descriptor).owner_and_mode(), Err(libc::EBADF));
         assert_eq!(remove(&path), Ok(()));
         assert_eq!(File::open(&path).map(drop), Err(libc::ENOENT));
     }

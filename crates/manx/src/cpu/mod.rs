@@ -19,6 +19,9 @@
 //! | `measured.rs` | from how long the same work took on each CPU to classes |
 //! | `calibrate.rs` | a fixed piece of work, timed on each CPU |
 //! | `numa.rs` | which NUMA node a thread runs on |
+//! | `runnable.rs` | how many threads of the machine run or wish to, at this moment |
+//! | `thread_pressure.rs` | for how long a thread has run, and has waited for a CPU |
+//! | `text.rs` | numbers in the kernel's small files |
 //!
 //! There are two classes, as in the paper that this is for (Liu and others, "Asymmetry-aware scalable locking",
 //! 2022). Of three or more kinds of cores the fast ones are big: the line is drawn at the widest step (`split.rs`).
@@ -32,10 +35,15 @@ mod told;
 platform::os_only! {
     mod calibrate;
     mod detect;
+    mod runnable;
     mod table;
+    mod text;
+    mod thread_pressure;
 
     pub use numa::NumaNodes;
+    pub use runnable::{Runnable, runnable};
     pub use table::{class_of_this_cpu, set_classes};
+    pub use thread_pressure::{ThreadPressure, ThreadTimes};
 }
 
 pub use classes::{Classes, Source, Step};

@@ -1,0 +1,184 @@
+//! How many threads run or wish to, on the whole machine, at this moment.
+//!
+//! The fourth field of `/proc/loadavg`, before the slash. The three before it are averages of minutes; this one is none: while the
+//! file is read, the kernel adds up the lengths of all its run queues. So a program learns in about a microsecond, of a file that it keeps
+//! open, whether there are more threads that wish to run than CPUs.
+//!
+//! What the number is, found by trying on Linux 6.18 (`tests/cpu_pressure.rs` does it again):
+//!
+//! 1. It is of the moment: five threads that begin or cease to spin are there, or gone, at the next read.
+//! 2. The caller is in it, because it runs.
+//! 3. It is the machine's: threads of other groups and of other PID namespaces are in it, and a container reads the same as its host,
+//!    unless somebody has put a file of their own in the place of this one (lxcfs does).
+//! 4. Threads that may not run are not in it: those that sleep, wait for a disk, or are stopped, and those that their
+//!    group's quota throttles.
+//! 5. All threads count alike, whatever their priority: one of nice 19 beside us takes hardly any CPU from us and is one more
+//!    all the same. So the number alone does not say that anybody waits; [`ThreadPressure`](super::ThreadPressure) does.
+
+use super::text::{number, words};
+use platform::atomic::{AtomicI32, Ordering};
+use platform::file::File;
+use std::ffi::{CStr, CString};
+use std::path::Path;
+
+const PATH: &CStr = c"/proc/loadavg";
+/// The longest such file: three averages, two counts and a process.
+const BYTES_MAX: usize = 96;
+
+/// A reader of the number of runnable threads, which keeps its file open. Reading costs about 1 µs.
+///
+/// ```
+/// use manx::cpu::Runnable;
+///
+/// if let Some(runnable) = Runnable::open() {
+///     let threads = runnable.threads().expect("the kernel's own file");
+///     assert!(threads >= 1, "the caller runs");
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Runnable {
+    file: File,
+}
+
+impl Runnable {
+    /// Opens the machine's file; `None` where `/proc` is missing or masked. Allocates nothing.
+    pub fn open() -> Option<Runnable> {
+        Some(Runnable { file: File::open(PATH).ok()? })
+    }
+
+    /// The same below a folder that looks like `/`.
+    pub fn open_below(root: &Path) -> Option<Runnable> {
+        let path = CString::new(root.join("proc/loadavg").into_os_string().into_encoded_bytes()).ok()?;
+        Some(Runnable { file: File::open(&path).ok()? })
+    }
+
+    /// How many threads of the machine run or wish to, the caller included; `None` if the file says something else. One system call, nothing
+    /// is allocated.
+    pub fn threads(&self) -> Option<u32> {
+        threads_in(&self.file)
+    }
+}
+
+fn threads_in(file: &File) -> Option<u32> {
+    let mut text = [0; BYTES_MAX];
+    let length = file.read_once_at(&mut text, 0).ok()?;
+    parse(&text[..length])
+}
+
+fn parse(text: &[u8]) -> Option<u32> {
+    let (running, all) = {
+        let word = words(text).nth(3)?;
+        let slash = word.iter().position(|&byte| byte == b'/')?;
+        (number(&word[..slash])?, number(&word[slash + 1..])?)
+    };
+    // Less than all threads: anything else is not this file.
+    u32::try_from(running).ok().filter(|_| running <= all)
+}
+
+/// No file has been opened yet.
+const NOT_OPEN: i32 = -1;
+/// There is none.
+const NOWHERE: i32 = -2;
+
+/// The process's descriptor of the file. It stays open until the process ends; a child of a fork reads the same file by it.
+static DESCRIPTOR: AtomicI32 = AtomicI32::new(NOT_OPEN);
+
+/// How many threads run or wish to on the whole machine at this moment, the caller included: `None` where `/proc` does not tell. Costs
+/// about 1 µs, and a little more the first time, when it opens the file, which stays open. Allocates nothing.
+///
+/// ```
+/// let cpus = platform::cpu::count();
+/// if manx::cpu::runnable().is_some_and(|threads| threads as usize > cpus) {
+///     println!("somebody waits for a CPU");
+/// }
+/// # assert_ne!(manx::cpu::runnable(), Some(0), "the caller runs");
+/// ```
+pub fn runnable() -> Option<u32> {
+    // Relaxed: the number is all there is to see, and what it names is the kernel's, not memory.
+    match DESCRIPTOR.load(Ordering::Relaxed) {
+        NOWHERE => None,
+        NOT_OPEN => open(NOT_OPEN),
+        // If that fails, somebody has closed all descriptors that it did not know, and the number may be another file's by
+        // now, which is not ours to close.
+        known => threads_in(&File::borrowed(known)).or_else(|| open(known)),
+    }
+}
+
+/// Opens the file in place of the descriptor `before`, and reads it.
+#[cold]
+fn open(before: i32) -> Option<u32> {
+    let opened = File::open(PATH).ok().and_then(|file| threads_in(&file).map(|threads| (file, threads)));
+    let Some((file, threads)) = opened else {
+        // A file that cannot be read the first time never can.
+        let _ = DESCRIPTOR.compare_exchange(before, NOWHERE, Ordering::Relaxed, Ordering::Relaxed);
+        return None;
+    };
+    // One of those who open it at the same time is first; the others close theirs.
+    let ours = file.descriptor();
+    if DESCRIPTOR.compare_exchange(before, ours, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        file.leave_open();
+    }
+    Some(threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_fourth_field_is_read_and_nothing_is_guessed() {
+        assert_eq!(parse(b"0.38 0.90 1.85 4/110 24809\n"), Some(4));
+        assert_eq!(parse(b"0.00 0.00 0.00 0/1 1"), Some(0));
+        for text in [
+            "",
+            "0.38 0.90 1.85",
+            "1 2 3 4",
+            "1 2 3 4/",
+            "1 2 3 /4",
+            "1 2 3 5/4 9",
+            "1 2 3 -1/4",
+            "a b c d/e f",
+        ] {
+            assert_eq!(parse(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn another_folder_is_read_and_one_without_the_file_is_none() {
+        let root = tempfile::tempdir().expect("a folder");
+        assert!(Runnable::open_below(root.path()).is_none());
+        std::fs::create_dir(root.path().join("proc")).expect("made");
+        std::fs::write(root.path().join("proc/loadavg"), "1.0 2.0 3.0 17/200 5\n").expect("written");
+        let reader = Runnable::open_below(root.path()).expect("it is there");
+        assert_eq!(reader.threads(), Some(17));
+        std::fs::write(root.path().join("proc/loadavg"), "nothing of the kind\n").expect("written");
+        assert_eq!(reader.threads(), None);
+    }
+
+    #[test]
+    fn a_descriptor_that_was_closed_is_opened_anew() {
+        assert!(runnable().is_some_and(|threads| threads >= 1));
+        // A descriptor that is open, and another file's: what it would be if all had been closed.
+        let root = tempfile::tempfile().expect("a file");
+        let other = std::os::fd::AsRawFd::as_raw_fd(&root);
+        let before = DESCRIPTOR.swap(other, Ordering::Relaxed);
+        assert!(runnable().is_some_and(|threads| threads >= 1));
+        assert!(![other, NOWHERE, NOT_OPEN].contains(&DESCRIPTOR.load(Ordering::Relaxed)));
+        DESCRIPTOR.store(before, Ordering::Relaxed);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(running in 0..100_000_u32, others in 0..100_000_u32, load in 0.0..1000.0) {
+            let all = running + others;
+            let text = format!("{load:.2} {load:.2} {load:.2} {running}/{all} 99\n");
+            prop_assert_eq!(parse(text.as_bytes()), Some(running));
+        }
+
+        #[test]
+        fn any_bytes_are_survived(text: Vec<u8>) {
+            parse(&text);
+        }
+    }
+}

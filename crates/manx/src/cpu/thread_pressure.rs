@@ -1,0 +1,177 @@
+//! For how long a thread has run, and for how long it wished to run and could not.
+//!
+//! `/proc/self/task/T/schedstat` has three numbers: nanoseconds on a CPU, nanoseconds in a run queue, and how often the
+//! thread was given a CPU. The second one is what all else in this room guesses at: it grows only while the thread is kept from
+//! running. What each number is worth, found by trying on Linux 6.18:
+//!
+//! | number | grows |
+//! | --- | --- |
+//! | `wait_ns` | by each wait when it is over, so a thread that reads its own number misses nothing. A thread that waits now shows nothing of that to others until it runs. Where its group was throttled, that is in it |
+//! | `run_ns` | at each tick of the scheduler (1 to 10 ms) and when the thread gives its CPU away. `platform::clock::thread_cpu_ns` is exact |
+//! | `slices` | by one each time that the thread gets a CPU |
+//!
+//! A reading costs about 0.75 µs. A kernel without scheduler statistics has no such file, and some sandboxes hide it.
+
+use super::text::{number, words};
+use platform::file::File;
+use std::ffi::CString;
+use std::path::Path;
+
+/// The longest such file: three numbers of 64 bits.
+const BYTES_MAX: usize = 64;
+
+/// What the scheduler has done for a thread since it began.
+///
+/// ```
+/// use manx::cpu::ThreadTimes;
+///
+/// let before = ThreadTimes { run_ns: 1_000, wait_ns: 500, slices: 2 };
+/// let now = ThreadTimes { run_ns: 4_000, wait_ns: 1_500, slices: 3 };
+/// let passed = now.since(&before);
+/// assert_eq!((passed.run_ns, passed.wait_ns, passed.slices), (3_000, 1_000, 1));
+/// assert_eq!(passed.waiting(), 0.25);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadTimes {
+    /// How long it ran, in nanoseconds.
+    pub run_ns: u64,
+    /// How long it waited for a CPU, in nanoseconds.
+    pub wait_ns: u64,
+    /// How often it was given a CPU.
+    pub slices: u64,
+}
+
+impl ThreadTimes {
+    /// What has been added since an earlier reading.
+    #[must_use]
+    pub const fn since(&self, earlier: &ThreadTimes) -> ThreadTimes {
+        ThreadTimes {
+            run_ns: self.run_ns.saturating_sub(earlier.run_ns),
+            wait_ns: self.wait_ns.saturating_sub(earlier.wait_ns),
+            slices: self.slices.saturating_sub(earlier.slices),
+        }
+    }
+
+    /// Which part of the time in which it wished to run it spent waiting, from 0 to 1; 0 if it never wished to.
+    pub fn waiting(&self) -> f64 {
+        let wished_ns = self.run_ns.saturating_add(self.wait_ns);
+        if wished_ns == 0 { 0.0 } else { self.wait_ns as f64 / wished_ns as f64 }
+    }
+}
+
+/// A reader of a thread's times, which keeps its file open.
+///
+/// The file is that thread's, whoever reads it: a reader may be sent to another thread, and one that a fork's child
+/// inherits still tells of the parent's thread. The times of a thread that has ended are not to be had (`None`).
+///
+/// ```
+/// use manx::cpu::ThreadPressure;
+///
+/// if let Some(own) = ThreadPressure::of_this_thread() {
+///     let before = own.times().expect("the thread is there");
+///     # std::thread::yield_now();
+///     let waited_ns = own.times().expect("the thread is there").since(&before).wait_ns;
+///     println!("waited for a CPU for {waited_ns} ns");
+/// }
+/// ```
+#[derive(Debug)]
+pub struct ThreadPressure {
+    file: File,
+}
+
+impl ThreadPressure {
+    /// Opens the calling thread's file; `None` where there is none. Allocates nothing.
+    pub fn of_this_thread() -> Option<ThreadPressure> {
+        Some(ThreadPressure { file: File::open(c"/proc/thread-self/schedstat").ok()? })
+    }
+
+    /// Opens the file of the thread of this process that the kernel knows by this number.
+    ///
+    /// ```
+    /// use manx::cpu::ThreadPressure;
+    ///
+    /// let own = ThreadPressure::of(platform::thread::id());
+    /// assert_eq!(own.is_some(), ThreadPressure::of_this_thread().is_some());
+    /// assert!(ThreadPressure::of(u32::MAX).is_none(), "no such thread");
+    /// ```
+    pub fn of(thread: u32) -> Option<ThreadPressure> {
+        ThreadPressure::of_below(Path::new("/"), thread)
+    }
+
+    /// The same below a folder that looks like `/`.
+    pub fn of_below(root: &Path, thread: u32) -> Option<ThreadPressure> {
+        let path = root.join(format!("proc/self/task/{thread}/schedstat"));
+        let path = CString::new(path.into_os_string().into_encoded_bytes()).ok()?;
+        Some(ThreadPressure { file: File::open(&path).ok()? })
+    }
+
+    /// The thread's times up to now; `None` if it has ended. One system call, nothing is allocated.
+    pub fn times(&self) -> Option<ThreadTimes> {
+        let mut text = [0; BYTES_MAX];
+        let length = self.file.read_once_at(&mut text, 0).ok()?;
+        parse(&text[..length])
+    }
+}
+
+fn parse(text: &[u8]) -> Option<ThreadTimes> {
+    let mut numbers = words(text).map(number);
+    let mut next = || numbers.next().flatten();
+    let times = ThreadTimes { run_ns: next()?, wait_ns: next()?, slices: next()? };
+    numbers.next().is_none().then_some(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn three_numbers_are_read_and_nothing_is_guessed() {
+        let times = ThreadTimes { run_ns: 172_137, wait_ns: 3_796_180, slices: 2 };
+        assert_eq!(parse(b"172137 3796180 2\n"), Some(times));
+        for text in ["", "1 2", "1 2 3 4", "1 2 x", "-1 2 3", "1.0 2 3"] {
+            assert_eq!(parse(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_counter_that_went_back_is_no_time() {
+        let (low, high) = (ThreadTimes::default(), ThreadTimes { run_ns: 5, wait_ns: 5, slices: 5 });
+        assert_eq!(low.since(&high), low);
+        assert_eq!(low.waiting(), 0.0);
+        assert_eq!(ThreadTimes { run_ns: u64::MAX, wait_ns: u64::MAX, slices: 1 }.waiting(), 1.0);
+    }
+
+    #[test]
+    fn another_folder_is_read() {
+        let root = tempfile::tempdir().expect("a folder");
+        assert!(ThreadPressure::of_below(root.path(), 7).is_none());
+        let folder = root.path().join("proc/self/task/7");
+        std::fs::create_dir_all(&folder).expect("made");
+        std::fs::write(folder.join("schedstat"), "10 20 30\n").expect("written");
+        let reader = ThreadPressure::of_below(root.path(), 7).expect("it is there");
+        assert_eq!(reader.times(), Some(ThreadTimes { run_ns: 10, wait_ns: 20, slices: 30 }));
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_has_no_times() {
+        let ended = std::thread::spawn(|| ThreadPressure::of(platform::thread::id())).join().expect("runs");
+        // A thread is joined a moment before the kernel has forgotten it.
+        while ended.as_ref().is_some_and(|reader| reader.times().is_some()) {
+            platform::thread::yield_now();
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(run_ns: u64, wait_ns: u64, slices: u64) {
+            let text = format!("{run_ns} {wait_ns} {slices}\n");
+            prop_assert_eq!(parse(text.as_bytes()), Some(ThreadTimes { run_ns, wait_ns, slices }));
+        }
+
+        #[test]
+        fn any_bytes_are_survived(text: Vec<u8>) {
+            parse(&text);
+        }
+    }
+}
