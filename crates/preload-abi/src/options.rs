@@ -9,6 +9,7 @@
 //! it cannot read and says in [`Options::rejected`] where it stopped understanding; the launcher, which
 //! may print, refuses bad options before they get here.
 
+use crate::cpus::{Cpus, Places};
 use crate::slo::Slos;
 
 /// How the guard against busy waiting works.
@@ -125,6 +126,10 @@ pub struct Options<'a> {
     pub dilation: u32,
     /// `slo=…`: latency targets (see [`crate::slo`]).
     pub slos: Slos<'a>,
+    /// `cpus=auto|keep|N`: how many CPUs the program is told of.
+    pub cpus: Cpus,
+    /// `cpus_also=PLACE+…`: where it is told of them, beyond the counts that it asks for.
+    pub cpus_also: Places,
     /// `stats=stderr` or `stats=FILE`
     pub stats: Stats<'a>,
     /// `pid=N`: the process that the launcher became. It alone uses the names given in `stats`; other
@@ -153,6 +158,8 @@ impl Default for Options<'_> {
             lock: Lock::Manx,
             dilation: 1000,
             slos: Slos::default(),
+            cpus: Cpus::Auto,
+            cpus_also: Places::NONE,
             stats: Stats::Off,
             pid: 0,
             verbose: false,
@@ -193,6 +200,8 @@ impl<'a> Options<'a> {
             b"lock" => self.lock = Lock::from_word(value)?,
             b"dilate" => self.dilation = number(value).filter(|dilation| DILATIONS.contains(dilation))?,
             b"slo" => self.slos = Slos::parse(value)?,
+            b"cpus" => self.cpus = Cpus::from_word(value)?,
+            b"cpus_also" => self.cpus_also = Places::parse(value)?,
             b"stats" if value == b"stderr" => self.stats = Stats::Stderr,
             b"stats" if value == b"off" => self.stats = Stats::Off,
             b"stats" if !value.is_empty() => self.stats = Stats::File(value),
@@ -217,7 +226,7 @@ fn switch(value: &[u8]) -> Option<bool> {
     }
 }
 
-fn number(value: &[u8]) -> Option<u32> {
+pub(crate) fn number(value: &[u8]) -> Option<u32> {
     if value.is_empty() {
         return None;
     }
@@ -266,6 +275,12 @@ impl core::fmt::Display for Options<'_> {
         if !self.slos.is_empty() {
             write!(f, ",slo={}", self.slos)?;
         }
+        if self.cpus != default.cpus {
+            write!(f, ",cpus={}", self.cpus)?;
+        }
+        if !self.cpus_also.is_empty() {
+            write!(f, ",cpus_also={}", self.cpus_also)?;
+        }
         match self.stats {
             Stats::Off => {}
             Stats::Stderr => f.write_str(",stats=stderr")?,
@@ -307,6 +322,8 @@ mod tests {
             lock: Lock::Fifo,
             dilation: 3750,
             slos: Slos::parse(b"5:9900+7:6:9990").unwrap(),
+            cpus: Cpus::Count(3),
+            cpus_also: Places::parse(b"affinity+java").unwrap(),
             stats: Stats::File(b"/tmp/a%2Cb"),
             pid: 7,
             verbose: true,
@@ -329,6 +346,9 @@ mod tests {
             "dilate=1000001",
             "dilate=3.75",
             "slo=2ms",
+            "cpus=0",
+            "cpus=some",
+            "cpus_also=all",
             "spins=4294967296",
             "spins=",
             "nonsense",
