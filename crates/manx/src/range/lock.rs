@@ -135,6 +135,17 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         access: Access,
         deadline: Option<Deadline>,
     ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        self.lock_within(span, access, || deadline)
+    }
+
+    /// The same; when to give up is asked for only if there is something to wait for.
+    #[inline(always)]
+    pub(super) fn lock_within(
+        &self,
+        span: Span<K>,
+        access: Access,
+        deadline: impl FnOnce() -> Option<Deadline>,
+    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
         let held = self.acquire(span, access, Holder::this_thread(), deadline)?;
         // SAFETY: just acquired, for this guard alone.
         Ok(unsafe { RangeGuard::new(self, held) })
@@ -161,11 +172,11 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         span: Span<K>,
         access: Access,
         holder: Holder,
-        deadline: Option<Deadline>,
+        deadline: impl FnOnce() -> Option<Deadline>,
     ) -> Result<Held<K>, LockError> {
         match self.table.take_narrow(span, access, holder) {
             Ok(held) => Ok(held),
-            Err(span) => self.acquire_slow(&span, access, holder, deadline),
+            Err(span) => self.acquire_slow(&span, access, holder, deadline()),
         }
     }
 
@@ -227,7 +238,7 @@ unsafe impl<const SHARDS: usize, const SLOTS: usize> RawRangeLock for RangeLock<
 
     #[inline]
     fn lock(&self, span: &Span<u64>, access: Access) -> RawHeld {
-        match self.acquire(span.clone(), access, Holder::this_thread(), None) {
+        match self.acquire(span.clone(), access, Holder::this_thread(), || None) {
             Ok(held) => RawHeld(held),
             // Without a deadline and without looking for deadlocks, the limit alone can be in the way.
             Err(error) => panic!("{error}"),

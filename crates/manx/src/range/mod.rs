@@ -21,6 +21,7 @@
 //! | to hold | take |
 //! | --- | --- |
 //! | a range, in a scope | [`RangeLock::lock`], `lock_shared`, `try_…`; a [`RangeGuard`] can be cut in two, made smaller, shared, had alone, and sent |
+//! | … or give up in time | [`RangeLock::lock_timeout`], [`RangeLock::lock_until`], `lock_shared_…`; likewise for sets, owners and upgrades |
 //! | several ranges, all or none | [`RangeLock::lock_many`] |
 //! | ranges one after the other, until a transaction ends | [`RangeLock::owner`] |
 //! | a range, in a task | [`RangeLock::lock_async`] |
@@ -55,6 +56,7 @@ mod span;
 mod table;
 mod waiting;
 mod word;
+mod yielding;
 
 pub use deadlock::{Deadlock, Link};
 pub use dump::{Dump, HeldRange, Statistics, Waiter};
@@ -67,12 +69,14 @@ pub use lock::{RangeLock, RawHeld};
 pub use many::{ManyGuard, SpanSet};
 pub use options::{BLOCK_LOG2, Options, SPILL_MAX};
 pub use owner::Owner;
+pub use platform::futex::Deadline;
 pub use raw::{Access, RawRangeLock};
 pub use span::{Span, Successor};
 pub use waiting::WINDOW_NS;
 
 platform::os_only! {
     mod mutex;
+    mod timed;
 
     pub use mutex::{RangeMutex, SharedSliceGuard, SliceGuard};
 }

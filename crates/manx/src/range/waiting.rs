@@ -1,7 +1,7 @@
 //! Waiting for ranges: who goes first, for how long, and who is told when.
 //!
 //! A range that is free is anybody's who comes; nobody asks who waits elsewhere. Whoever finds something in its way may be overtaken,
-//! for its *window*. As long as that lasts it lets others run, and looks again: most likely the holder is kept from running, and
+//! for its *window*. As long as that lasts it lets others run, and looks again (`yielding.rs`): most likely the holder is kept from running, and
 //! a sleeper that is woken takes the CPU away from the next holder. Then it waits in the room (`room.rs`), having told each slot in its way
 //! that it is awaited. When the window is over it is *overdue*. It closes the shards of its ranges, so that newcomers come to
 //! the room as well and queue behind it if they want any of the same; and the release that frees its ranges hands them
@@ -39,21 +39,19 @@ use super::precedence;
 use super::request::Request;
 use super::room::{HANDED, Inside, LOOK, Node, WAITING, Wakes};
 use super::slot::Held;
-use super::table::{How, Refused, is_free};
+use super::table::{How, Refused};
+use super::yielding::Wait;
 use crate::lock::bounded::EPOCH_WINDOW_NS_MIN;
 use crate::slo;
 use platform::atomic::Ordering;
+use platform::clock;
 use platform::futex::{self, Clock, Deadline};
-use platform::{clock, thread};
 use std::pin::pin;
 use std::ptr;
 
 /// How long a waiter may be overtaken unless its lock or its epoch says otherwise. Shorter than a mutex's: of those who come
 /// later only some are in the way, so that less is lost by waiting for the one.
 pub const WINDOW_NS: u64 = 30_000;
-
-/// How long a waiter that may be overtaken lets others run and looks again, at most, before it goes to the room.
-const YIELD_NS: u64 = 1_000_000;
 
 /// What somebody may do who asks for ranges.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,13 +60,6 @@ pub(super) struct Terms {
     pub(super) deadline: Option<Deadline>,
     /// It has a part of its ranges already, as one who shares.
     pub(super) upgrades: bool,
-}
-
-/// Since when somebody waits, and for how long it may be overtaken.
-#[derive(Clone, Copy, Debug)]
-struct Wait {
-    began_ns: u64,
-    window_ns: u64,
 }
 
 /// Keys that became free, or that somebody waits for no more: from the one position to the other, both included.
@@ -137,11 +128,11 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     #[cold]
     pub(super) fn lock_request(&self, request: &Request<'_, K>, terms: Terms) -> Result<Held<K>, LockError> {
         let mut began = None;
-        match self.yield_and_try(request, &mut began) {
+        match self.yield_and_try(request, terms.deadline, &mut began) {
             Err(LockError::WouldBlock) => {}
             other => return other,
         }
-        let Wait { began_ns, window_ns } = began.unwrap_or_else(|| self.begin());
+        let Wait { began_ns, window_ns, .. } = began.unwrap_or_else(|| self.begin(terms.deadline));
         // SAFETY: the request's parts are borrowed for longer than this function runs.
         let node = pin!(unsafe { Node::new(request, began_ns, window_ns, terms.upgrades) });
         let node = &*node;
@@ -159,34 +150,6 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     pub(super) fn window_ns(&self) -> u64 {
         let in_epoch = || slo::window_ns().map_or(WINDOW_NS, |window_ns| window_ns.max(EPOCH_WINDOW_NS_MIN));
         self.table.options().window_ns.unwrap_or_else(in_epoch)
-    }
-
-    /// A wait begins now.
-    fn begin(&self) -> Wait {
-        Wait { began_ns: clock::now_ns(), window_ns: self.window_ns() }
-    }
-
-    /// Tries, and lets others run between two looks whether what is in the way is gone, as long as it may be overtaken.
-    fn yield_and_try(&self, request: &Request<'_, K>, wait: &mut Option<Wait>) -> Result<Held<K>, LockError> {
-        loop {
-            let slot = match self.table.take(request, How::default()) {
-                Ok(held) => return Ok(held),
-                Err(Refused::Blocked(slot)) => slot,
-                Err(Refused::Closed) => return self.try_request(request),
-                Err(Refused::Full) => return Err(self.too_many()),
-            };
-            let Wait { began_ns, window_ns } = *wait.get_or_insert_with(|| self.begin());
-            let Some(slot) = self.table.lasting(slot) else { return Err(LockError::WouldBlock) };
-            if platform::spin_bound(1) == 0 {
-                return Err(LockError::WouldBlock);
-            }
-            while !is_free(slot) {
-                if clock::now_ns() >= began_ns + YIELD_NS.min(window_ns) {
-                    return Err(LockError::WouldBlock);
-                }
-                thread::yield_now();
-            }
-        }
     }
 
     /// Comes to the room, unless nothing is in the way any more. `prepare` is called when it has come, under the mutex.
