@@ -10,6 +10,28 @@ pub struct File {
     descriptor: i32,
 }
 
+/// What the kernel says of an open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The user who owns it.
+    pub owner: u32,
+    /// Its permission and type bits.
+    pub mode: u32,
+    /// Its device and number there: two files with the same are one.
+    pub identity: (u64, u64),
+    /// How many names it has; 0 once it is removed.
+    pub names: u64,
+    /// Its length.
+    pub bytes: u64,
+}
+
+impl Status {
+    /// Whether it is an ordinary file: no folder, pipe or device.
+    pub const fn is_ordinary(&self) -> bool {
+        self.mode & libc::S_IFMT == libc::S_IFREG
+    }
+}
+
 impl File {
     /// Opens a file for reading.
     ///
@@ -34,6 +56,16 @@ impl File {
     /// The error number of `openat`.
     pub fn create(path: &CStr) -> Result<File, i32> {
         File::open_with(path, libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_NOFOLLOW, 0o600)
+    }
+
+    /// Opens a file to be shared by the processes of its owner, and makes it if it is not there, for its owner alone. A link in
+    /// its place is not followed. Whose it is, and what, is the caller's to ask: see [`File::status`].
+    ///
+    /// # Errors
+    /// The error number of `openat`; `ELOOP` for a link.
+    pub fn open_or_create(path: &CStr) -> Result<File, i32> {
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        File::open_with(path, flags, 0o600)
     }
 
     /// Makes a new, empty file at a path that the user named: links are followed, and what others may do
@@ -209,6 +241,14 @@ impl File {
     /// # Errors
     /// The error number of `fstat`.
     pub fn owner_and_mode(&self) -> Result<(u32, u32), i32> {
+        self.status().map(|status| (status.owner, status.mode))
+    }
+
+    /// What the kernel says of the file.
+    ///
+    /// # Errors
+    /// The error number of `fstat`.
+    pub fn status(&self) -> Result<Status, i32> {
         let mut status = core::mem::MaybeUninit::<libc::stat>::zeroed();
         let place = status.as_mut_ptr().addr();
         // SAFETY: the kernel's `struct stat` is the C library's on these machines; zeroes are valid.
@@ -216,7 +256,13 @@ impl File {
             check(syscall2(libc::SYS_fstat, self.descriptor as usize, place))?;
             status.assume_init()
         };
-        Ok((status.st_uid, status.st_mode))
+        Ok(Status {
+            owner: status.st_uid,
+            mode: status.st_mode,
+            identity: (status.st_dev, status.st_ino),
+            names: status.st_nlink,
+            bytes: status.st_size as u64,
+        })
     }
 }
 

@@ -33,11 +33,24 @@ impl File {
         self.range(libc::F_OFD_SETLK, libc::F_UNLCK, offset, bytes)
     }
 
+    /// Whether a part of the range is locked by another open file description, of whatever process.
+    ///
+    /// # Errors
+    /// As [`lock_range`](File::lock_range).
+    pub fn is_range_locked(&self, offset: u64, bytes: u64) -> Result<bool, i32> {
+        self.ask(libc::F_OFD_GETLK, libc::F_WRLCK, offset, bytes)
+            .map(|lock| i32::from(lock.l_type) != libc::F_UNLCK)
+    }
+
     fn range(&self, command: i32, kind: i32, offset: u64, bytes: u64) -> Result<(), i32> {
+        self.ask(command, kind, offset, bytes).map(drop)
+    }
+
+    fn ask(&self, command: i32, kind: i32, offset: u64, bytes: u64) -> Result<libc::flock, i32> {
         let (Ok(start), Ok(length)) = (i64::try_from(offset), i64::try_from(bytes)) else {
             return Err(libc::EINVAL);
         };
-        let lock = libc::flock {
+        let mut lock = libc::flock {
             l_type: kind as libc::c_short,
             l_whence: libc::SEEK_SET as libc::c_short,
             l_start: start,
@@ -46,13 +59,14 @@ impl File {
             l_pid: 0,
         };
         loop {
-            let place = (&raw const lock).addr();
-            // SAFETY: the kernel reads one `struct flock`; on these machines it is the C library's.
+            // The kernel may write there, and the compiler has to know.
+            let place = (&raw mut lock).expose_provenance();
+            // SAFETY: the kernel reads, or answers by writing, one `struct flock`; on these machines it is the C library's.
             let result =
                 unsafe { syscall3(libc::SYS_fcntl, self.descriptor() as usize, command as usize, place) };
             match check(result) {
                 Err(libc::EINTR) => {}
-                other => return other.map(drop),
+                other => return other.map(|_| lock),
             }
         }
     }
@@ -73,6 +87,8 @@ mod tests {
         assert_eq!(other.try_lock_range(19, 1), Err(libc::EAGAIN));
         assert_eq!(other.try_lock_range(20, 5), Ok(()));
         assert_eq!(one.try_lock_range(0, 20), Ok(()), "its own ranges are in nobody's way");
+        assert_eq!((one.is_range_locked(10, 10), one.is_range_locked(0, 0)), (Ok(false), Ok(true)));
+        assert_eq!((other.is_range_locked(19, 1), other.is_range_locked(20, 9)), (Ok(true), Ok(false)));
         assert_eq!(one.try_lock_range(0, 0), Err(libc::EAGAIN), "to the end, so across the other's");
         one.unlock_range(0, 0).expect("unlocked");
         assert_eq!(other.lock_range(0, 0), Ok(()));
