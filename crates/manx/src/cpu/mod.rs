@@ -19,6 +19,7 @@
 //! | `measured.rs` | from how long the same work took on each CPU to classes |
 //! | `calibrate.rs` | a fixed piece of work, timed on each CPU |
 //! | `numa.rs` | which NUMA node a thread runs on |
+//! | `budget.rs` | how many CPUs the process can really use, and why not more |
 //! | `runnable.rs` | how many threads of the machine run or wish to, at this moment |
 //! | `thread_pressure.rs` | for how long a thread has run, and has waited for a CPU |
 //! | `text.rs` | numbers in the kernel's small files |
@@ -33,6 +34,7 @@ mod set;
 mod split;
 mod told;
 platform::os_only! {
+    mod budget;
     mod calibrate;
     mod detect;
     mod runnable;
@@ -40,6 +42,9 @@ platform::os_only! {
     mod text;
     mod thread_pressure;
 
+    pub use budget::{
+        BadRounding, BudgetWatch, CpuBudget, Group, Limit, LimitKind, Quota, Rounding, Throttled, Weight,
+    };
     pub use numa::NumaNodes;
     pub use runnable::{Runnable, runnable};
     pub use table::{class_of_this_cpu, set_classes};

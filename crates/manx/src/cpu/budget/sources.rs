@@ -1,0 +1,117 @@
+//! The limits themselves, each from the files that say it.
+//!
+//! A file that is not there says nothing: its controller is not at work in that group. One that is there and cannot be
+//! read, or is not what it should be, is a doubt.
+
+use super::Weight;
+use super::files::{Files, is_missing, words};
+use super::groups::{Group, Place};
+use super::layout::Layout;
+use super::limit::LimitKind;
+use super::quota::{self, Nonsense, Quota};
+use crate::cpu::CpuSet;
+
+/// Lists of the CPUs that are online, the one that says it best first.
+const ONLINE: [&str; 3] = ["online", "present", "possible"];
+
+/// The CPUs that are online, those of the group, and the thread's: those that are known.
+pub(super) fn sets(
+    files: &Files,
+    layout: &Layout,
+    affinity: Option<&CpuSet>,
+    doubts: &mut Vec<String>,
+) -> Vec<LimitKind> {
+    let mut found = Vec::with_capacity(4);
+    let path = |name| format!("/sys/devices/system/cpu/{name}").into_bytes();
+    let online = ONLINE.into_iter().find_map(|name| list(&files.read(&path(name)).ok()?));
+    match online {
+        Some(cpus) => found.push(LimitKind::Online { cpus: Box::new(cpus) }),
+        None => doubts.push("/sys/devices/system/cpu/online says nothing".into()),
+    }
+    for places in &layout.cpuset {
+        let names = if places.first().is_some_and(|it| it.group.unified) {
+            ["cpuset.cpus.effective", "cpuset.cpus"]
+        } else {
+            ["cpuset.effective_cpus", "cpuset.cpus"]
+        };
+        // A group whose controller is not at work, or that says nothing of its own, has its parent's CPUs.
+        let said = |place: &Place| names.iter().find_map(|name| list(&files.read(&place.file(name)).ok()?));
+        if let Some((cpus, group)) = places.iter().find_map(|it| Some((said(it)?, it.group.clone()))) {
+            found.push(LimitKind::Cpuset { cpus: Box::new(cpus), group });
+        }
+    }
+    match affinity.filter(|it| !it.is_empty()) {
+        Some(cpus) => found.push(LimitKind::Affinity { cpus: Box::new(cpus.clone()) }),
+        None => doubts.push("the kernel does not tell the affinity".into()),
+    }
+    found
+}
+
+/// A list of CPUs that has some.
+fn list(text: &[u8]) -> Option<CpuSet> {
+    let cpus: CpuSet = std::str::from_utf8(text).ok()?.trim().parse().ok()?;
+    (!cpus.is_empty()).then_some(cpus)
+}
+
+/// The quotas of the process' groups and of all above them.
+pub(super) fn quotas(files: &Files, layout: &Layout, doubts: &mut Vec<String>) -> Vec<(Quota, Group)> {
+    let mut found = Vec::new();
+    for place in layout.with_quotas() {
+        match quota(files, place) {
+            Ok(Some(quota)) => found.push((quota, place.group.clone())),
+            Ok(None) => {}
+            Err(doubt) => doubts.push(doubt),
+        }
+    }
+    found
+}
+
+fn quota(files: &Files, place: &Place) -> Result<Option<Quota>, String> {
+    let number = |text: &[u8]| quota::number(text).map(Some);
+    let (found, burst) = if place.group.unified {
+        (value(files, place, "cpu.max", quota::cpu_max)?, "cpu.max.burst")
+    } else {
+        let quota_us = value(files, place, "cpu.cfs_quota_us", quota::cfs_quota)?;
+        let Some(quota_us) = quota_us else { return Ok(None) };
+        let period_us = value(files, place, "cpu.cfs_period_us", number)?.unwrap_or(0);
+        let quota = quota::in_period(quota_us, period_us);
+        (Some(quota.map_err(|_| nonsense(place, "cpu.cfs_period_us"))?), "cpu.cfs_burst_us")
+    };
+    let burst = |quota: Quota| {
+        let burst_us = files.read(&place.file(burst)).ok().and_then(|text| quota::number(&text).ok());
+        Quota { burst_us: burst_us.unwrap_or(0), ..quota }
+    };
+    Ok(found.map(burst))
+}
+
+/// What a file of a group says: nothing if it is not there.
+fn value<T>(
+    files: &Files,
+    place: &Place,
+    name: &str,
+    parse: impl Fn(&[u8]) -> Result<Option<T>, Nonsense>,
+) -> Result<Option<T>, String> {
+    match files.read(&place.file(name)) {
+        Ok(text) => parse(&text).map_err(|_| nonsense(place, name)),
+        Err(error) if is_missing(error) => Ok(None),
+        Err(error) => Err(format!("{name} of {} {}", place.group, words(error))),
+    }
+}
+
+fn nonsense(place: &Place, name: &str) -> String {
+    format!("{name} of {} is not what it should be", place.group)
+}
+
+/// The weight of the process' own group, of the hierarchy that has the controller.
+pub(super) fn weight(files: &Files, layout: &Layout) -> Option<Weight> {
+    let own = layout.cpu.iter().filter_map(|places| places.first());
+    own.filter(|place| place.group.levels_up == 0).find_map(|place| {
+        let number = |name: &str| quota::number(&files.read(&place.file(name)).ok()?).ok();
+        let weight = if place.group.unified {
+            number("cpu.weight").map(Weight::Weight)
+        } else {
+            number("cpu.shares").map(Weight::Shares)
+        };
+        weight.map(|weight| if number("cpu.idle") == Some(1) { Weight::Idle } else { weight })
+    })
+}
