@@ -3,10 +3,11 @@
 //! Order of what happens, and of what is complained about first: the settings are put together
 //! ([`settings`]), the program is found and followed to what really runs ([`program`]), what would keep the
 //! library out is looked for ([`obstacle`]), the library is found ([`library`]), the environment is
-//! composed ([`environment`]), and the process executes the program ([`exec`]). Nothing is forked and
+//! composed ([`environment`], [`cpus`]), and the process executes the program ([`exec`]). Nothing is forked and
 //! nothing stays behind, so signals, exit status, terminal and standard streams are the program's own.
 
 pub mod config;
+pub mod cpus;
 pub mod dry;
 pub mod duration;
 pub mod elf;
@@ -68,19 +69,35 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     if args.dry_run {
         return print(&dry::describe(&plan, &settings, &program));
     }
-    if let Plan::Unchanged(Why::Obstacle(obstacle)) = &plan
-        && !settings.quiet
-    {
-        // If nobody hears the warning, the program runs all the same.
-        let image = program.image().display();
-        let _ = writeln!(io::stderr(), "manx: warning: {image} {obstacle}: it runs unchanged");
+    if !settings.quiet {
+        warn(&plan, &program);
     }
     let changes = match &plan {
         Plan::Unchanged(_) => &[][..],
-        Plan::Preload { changes, .. } => changes,
+        Plan::Environment { changes, .. } | Plan::Preload { changes, .. } => changes,
     };
     inherited.restore();
     Err(exec::exec(program.file(), &args.command, changes))
+}
+
+/// Says what will not be as the user may think. If nobody hears it, the program runs all the same.
+fn warn(plan: &Plan, program: &program::Program) {
+    let say = |what: String| {
+        let _ = writeln!(io::stderr(), "manx: warning: {what}");
+    };
+    let image = program.image().display();
+    match plan {
+        Plan::Unchanged(Why::SwitchedOff) => {}
+        Plan::Unchanged(Why::Obstacle(obstacle)) => say(format!("{image} {obstacle}: it runs unchanged")),
+        Plan::Environment { obstacle, changes, .. } => {
+            let names: Vec<_> = changes.iter().map(|(name, _)| *name).collect();
+            say(format!("{image} {obstacle}: it runs unchanged, and is told of its CPUs by {}", names.join(", ")));
+        }
+        Plan::Preload { .. } => {}
+    }
+    if let Some(warning) = plan.told().and_then(cpus::Told::warning) {
+        say(warning);
+    }
 }
 
 /// Writes what was asked for to standard output.
@@ -100,8 +117,10 @@ fn print(text: &str) -> Result<u8, Failure> {
 enum Plan {
     /// Nothing.
     Unchanged(Why),
+    /// Nothing can be preloaded, but it is told of its CPUs by its environment.
+    Environment { obstacle: obstacle::Obstacle, told: cpus::Told, changes: Vec<(&'static str, OsString)> },
     /// The library is preloaded by these changes to the environment.
-    Preload { library: PathBuf, changes: Vec<(&'static str, OsString)> },
+    Preload { library: PathBuf, told: Option<cpus::Told>, changes: Vec<(&'static str, OsString)> },
 }
 
 /// Why nothing is done to a program.
@@ -118,12 +137,27 @@ impl Plan {
         if std::env::var_os(SWITCH_VARIABLE).as_deref() == Some(OsStr::new("off")) {
             return Ok(Plan::Unchanged(Why::SwitchedOff));
         }
+        let told = cpus::Told::by(settings);
+        let counts = told.as_ref().map(|told| told.environment(settings)).unwrap_or_default();
         if let Some(obstacle) = obstacle::find(program) {
-            return Ok(Plan::Unchanged(Why::Obstacle(obstacle)));
+            return Ok(match told {
+                Some(told) if !counts.is_empty() => Plan::Environment { obstacle, told, changes: counts },
+                _ => Plan::Unchanged(Why::Obstacle(obstacle)),
+            });
         }
         let library = library::find()?;
-        let changes = environment::compose(settings, program, &library)?;
-        Ok(Plan::Preload { library, changes })
+        let mut changes = environment::compose(settings, program, &library)?;
+        changes.extend(counts);
+        Ok(Plan::Preload { library, told, changes })
+    }
+
+    /// How many CPUs the program is told of, if it is.
+    fn told(&self) -> Option<&cpus::Told> {
+        match self {
+            Plan::Unchanged(_) => None,
+            Plan::Environment { told, .. } => Some(told),
+            Plan::Preload { told, .. } => told.as_ref(),
+        }
     }
 }
 

@@ -34,10 +34,13 @@ impl Cpus {
         match word {
             b"auto" => Some(Cpus::Auto),
             b"keep" => Some(Cpus::Keep),
-            digits => crate::options::number(digits)
-                .filter(|count| (1..=Cpus::MAX).contains(count))
-                .map(Cpus::Count),
+            digits => crate::options::number(digits).and_then(Cpus::of),
         }
+    }
+
+    /// This many, if it can be.
+    pub fn of(count: u32) -> Option<Cpus> {
+        (1..=Cpus::MAX).contains(&count).then_some(Cpus::Count(count))
     }
 }
 

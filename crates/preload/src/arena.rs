@@ -4,9 +4,18 @@
 //! busy-wait loops was started under, or not yet able to work when the first constructor runs. So what
 //! the library allocates (while it searches, never on a hot path) comes from an allocator of its own
 //! over pages of its own, and goes back to the system when it is freed.
+//!
+//! The arena has a latch, and some calls may come while the calling thread itself holds it, further up its stack, or while somebody
+//! does who is gone since a fork. What these need they allocate [`apart`]: in a mapping of their own, which is given back
+//! as a whole when they are done.
+//!
+//! Invariant 1: an [`Apart`] is used by the thread only whose block points to it, and that points to it only while
+//! [`apart`] runs, which outlives all that is allocated there.
 
 use crate::latch::Latch;
+use crate::thread;
 use core::alloc::{GlobalAlloc, Layout};
+use core::cell::Cell;
 use dlmalloc::{Allocator, Dlmalloc};
 use platform::memory::{READ, WRITE, map_zeroes, page_bytes, unmap};
 
@@ -49,6 +58,57 @@ unsafe impl Allocator for Pages {
     }
 }
 
+/// Memory for one call: its start, and how much of it is used.
+pub struct Apart {
+    start: *mut u8,
+    used: Cell<usize>,
+}
+
+impl Apart {
+    /// How much of it there is. Pages that are not used are never made.
+    const BYTES: usize = 64 << 20;
+
+    fn alloc(&self, layout: Layout) -> *mut u8 {
+        let from = self.start.addr() + self.used.get();
+        let Some(skip) = from.checked_next_multiple_of(layout.align()).map(|at| at - self.start.addr()) else {
+            return core::ptr::null_mut();
+        };
+        match skip.checked_add(layout.size()) {
+            Some(used) if used <= Self::BYTES => {
+                self.used.set(used);
+                self.start.wrapping_add(skip)
+            }
+            _ => core::ptr::null_mut(),
+        }
+    }
+
+    fn has(&self, at: *mut u8) -> bool {
+        (self.start.addr()..self.start.addr() + Self::BYTES).contains(&at.addr())
+    }
+
+    /// The one of the calling thread, if it has one.
+    fn of_this_thread<'a>() -> Option<&'a Apart> {
+        // SAFETY: by Invariant 1 it is there while the thread points to it.
+        unsafe { thread::current().apart.get().as_ref() }
+    }
+}
+
+/// Calls `work`, whose allocations wait for nobody and are gone when it returns; nothing that it allocated may be left by then,
+/// and it needs no more than a few MiB. `None` if there is no memory for it, or if the calling thread does so already.
+pub fn apart<R: Copy>(work: impl FnOnce() -> R) -> Option<R> {
+    let thread = thread::current();
+    if !thread.apart.get().is_null() {
+        return None;
+    }
+    let memory = Apart { start: map_zeroes(Apart::BYTES, READ | WRITE).ok()?, used: Cell::new(0) };
+    thread.apart.set(&raw const memory);
+    let result = work();
+    thread.apart.set(core::ptr::null());
+    // SAFETY: by the caller's promise nothing that was allocated there is left. If the kernel refuses, it stays mapped.
+    let _ = unsafe { unmap(memory.start, Apart::BYTES) };
+    Some(result)
+}
+
 /// The allocator behind every `Box` and `Vec` of the library.
 pub struct Arena {
     heap: Latch<Dlmalloc<Pages>>,
@@ -75,21 +135,41 @@ impl Arena {
 // SAFETY: dlmalloc meets GlobalAlloc's contract, and the latch lets one thread at a time into it.
 unsafe impl GlobalAlloc for Arena {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if let Some(apart) = Apart::of_this_thread() {
+            return apart.alloc(layout);
+        }
         // SAFETY: the caller's promises are dlmalloc's.
         unsafe { self.heap.lock().malloc(layout.size(), layout.align()) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if let Some(apart) = Apart::of_this_thread() {
+            // The mapping was zeroes, and no part of it is given out twice.
+            return apart.alloc(layout);
+        }
         // SAFETY: the caller's promises are dlmalloc's.
         unsafe { self.heap.lock().calloc(layout.size(), layout.align()) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        if Apart::of_this_thread().is_some_and(|apart| apart.has(at)) {
+            // It goes with all the rest.
+            return;
+        }
         // SAFETY: the caller's promises are dlmalloc's.
         unsafe { self.heap.lock().free(at, layout.size(), layout.align()) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if let Some(apart) = Apart::of_this_thread().filter(|apart| apart.has(at)) {
+            // SAFETY: the size is not 0 and fits, as the caller promises; the alignment is one already.
+            let new = apart.alloc(unsafe { Layout::from_size_align_unchecked(size, layout.align()) });
+            if !new.is_null() {
+                // SAFETY: both blocks are at least that long, and no part of the mapping is given out twice.
+                unsafe { new.copy_from_nonoverlapping(at, layout.size().min(size)) };
+            }
+            return new;
+        }
         // SAFETY: the caller's promises are dlmalloc's.
         unsafe { self.heap.lock().realloc(at, layout.size(), layout.align(), size) }
     }
@@ -113,6 +193,35 @@ mod tests {
                 assert_eq!(grown.read(), round);
                 arena.dealloc(grown, Layout::from_size_align(2 << 20, 64).expect("a layout"));
             }
+        }
+    }
+
+    #[test]
+    fn what_is_allocated_apart_waits_for_nobody_and_is_gone() {
+        let arena = Arena::new();
+        arena.hold();
+        let layout = Layout::from_size_align(100, 64).expect("a layout");
+        let seen = apart(|| {
+            // SAFETY: every pointer is used within its layout and freed at most once.
+            unsafe {
+                let first = arena.alloc_zeroed(layout);
+                let second = arena.alloc(layout);
+                assert!(first.addr().is_multiple_of(64) && second.addr() >= first.addr() + 100);
+                first.write(7);
+                let grown = arena.realloc(first, layout, 1 << 20);
+                assert_eq!((grown.read(), grown.add(99).read()), (7, 0));
+                arena.dealloc(grown, Layout::from_size_align(1 << 20, 64).expect("a layout"));
+                assert!(arena.alloc(Layout::from_size_align(65 << 20, 1).expect("a layout")).is_null());
+            }
+            apart(|| ()).is_none()
+        });
+        assert_eq!(seen, Some(true));
+        arena.release();
+        // SAFETY: used within its layout and freed once.
+        unsafe {
+            let usual = arena.alloc(layout);
+            assert!(!usual.is_null());
+            arena.dealloc(usual, layout);
         }
     }
 }

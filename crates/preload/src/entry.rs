@@ -6,7 +6,7 @@
 #[cfg(target_arch = "x86_64")]
 use crate::lock;
 use crate::settings::{self, SETTINGS};
-use crate::{ARENA, guard, process, sample, slo, statistics, thread, trap};
+use crate::{ARENA, cpus, guard, process, sample, slo, statistics, thread, trap};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use platform::clock;
 use platform::signal::{Change, change_mask};
@@ -127,6 +127,7 @@ extern "C" fn constructor() {
     trap::calls::look_up();
     #[cfg(target_arch = "x86_64")]
     lock::real::look_up();
+    cpus::calls::look_up();
     if start() && settings::guard() == Guard::Always {
         guard::wake();
     }

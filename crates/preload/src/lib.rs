@@ -19,6 +19,7 @@
 //! | [`guard`] | finding and repairing busy-wait loops |
 //! | [`trap`] | breakpoints, where no jump fits, and the program's own SIGTRAP |
 //! | [`lock`] | the program's mutexes and condition variables |
+//! | [`cpus`] | how many CPUs the program is told of |
 //! | [`slo`] | the program's latency targets |
 //! | [`sample`] | waiting for threads that spin, without a change to any text |
 //! | [`statistics`] | the live file and the report |
@@ -30,6 +31,8 @@ extern crate alloc;
 pub mod arena;
 #[cfg(not(test))]
 pub mod compat;
+#[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
+pub mod cpus;
 pub mod elf;
 #[cfg(not(test))]
 pub mod entry;

@@ -56,6 +56,8 @@ pub struct Thread {
     pub answer_ticks: Cell<u64>,
     /// What the thread did since its last call, if it is dilated.
     pub past: crate::lock::dilate::Past,
+    /// Where the thread allocates, if apart from all others: see [`crate::arena::apart`].
+    pub apart: Cell<*const crate::arena::Apart>,
     /// The program's epochs.
     pub epochs: manx::slo::Thread,
 }

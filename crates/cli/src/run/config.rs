@@ -4,9 +4,10 @@
 //! column, what is allowed there, and for a misspelt key the nearest one.
 
 use super::duration::parse_us;
-use super::settings::{Destination, Layer, parse_cores, parse_dilation};
+use super::settings::{Destination, Layer, parse_cores, parse_cpus, parse_dilation};
 use super::slo::parse_slo;
 use crate::failure::{Failure, USAGE, reason};
+use preload_abi::cpus::{Cpus, Place, Places};
 use preload_abi::options::{Guard, Lock};
 use preload_abi::slo::Slo;
 use std::fs::File;
@@ -25,6 +26,8 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
     slo = ["2ms@p99"]      # as --slo, any number of them
     cores = "big:0"
     dilate = 1.0           # as --dilate
+    cpus = "auto"          # "auto", "keep", or a number
+    cpus-also = []         # any of "affinity", "configured" and "java"
     stats = "counts.json"  # a file, "stderr", or "off"
     trap = true            # false: as --no-trap
     verbose = false
@@ -43,8 +46,20 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
 /// The longest file that is read; what `/dev/zero` holds does not end.
 const BYTES_MAX: u64 = 1 << 20;
 
-const KEYS: [&str; 10] =
-    ["guard", "lock", "slo", "cores", "dilate", "stats", "trap", "verbose", "quiet", "wait"];
+const KEYS: [&str; 12] = [
+    "guard",
+    "lock",
+    "slo",
+    "cores",
+    "dilate",
+    "cpus",
+    "cpus-also",
+    "stats",
+    "trap",
+    "verbose",
+    "quiet",
+    "wait",
+];
 const WAIT_KEYS: [&str; 4] = ["spins", "yields", "sleep-step", "sleep-max"];
 
 /// Reads the settings in `file`.
@@ -94,6 +109,8 @@ impl Document<'_> {
                 "slo" => layer.slos = Some(self.slos(value.get_ref(), span)?),
                 "cores" => layer.cores = Some(self.cores(value.get_ref(), span)?),
                 "dilate" => layer.dilation = Some(self.dilation(value.get_ref(), span)?),
+                "cpus" => layer.cpus = Some(self.cpus(value.get_ref(), span)?),
+                "cpus-also" => layer.cpus_also = Some(self.cpus_also(value.get_ref(), span)?),
                 "stats" => layer.stats = Some(self.stats(value.get_ref(), span)?),
                 "trap" => layer.trap = Some(self.switch(value.get_ref(), span)?),
                 "verbose" => layer.verbose = Some(self.switch(value.get_ref(), span)?),
@@ -177,6 +194,32 @@ impl Document<'_> {
         })
     }
 
+    fn cpus(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Cpus, Failure> {
+        let said = match value {
+            DeValue::String(word) => parse_cpus(word).ok(),
+            DeValue::Integer(n) => u32::from_str_radix(n.as_str(), n.radix()).ok().and_then(Cpus::of),
+            _ => None,
+        };
+        said.ok_or_else(|| {
+            let help = format!(r#"allowed are "auto", "keep", and whole numbers from 1 to {}"#, Cpus::MAX);
+            self.fault(span, "not a count of CPUs", help)
+        })
+    }
+
+    fn cpus_also(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Places, Failure> {
+        let help = r#"allowed are "affinity", "configured" and "java", in brackets, as ["java"]"#;
+        let DeValue::Array(values) = value else {
+            return Err(self.fault(span, "not a list of places", help));
+        };
+        values.iter().try_fold(Places::NONE, |places, value| {
+            let word = value.get_ref().as_str();
+            let place = Place::ALL.into_iter().find(|place| Some(place.word()) == word);
+            place
+                .map(|place| places.with(place))
+                .ok_or_else(|| self.fault(value.span(), "not such a place", help))
+        })
+    }
+
     fn stats(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Destination, Failure> {
         match value.as_str() {
             Some(word) if !word.is_empty() => Ok(Destination::from_word(word.as_ref())),
@@ -254,6 +297,8 @@ mod tests {
                 slos: Some(vec![parse_slo("2ms@p99").expect("a target")]),
                 cores: Some("big:0".to_owned()),
                 dilation: Some(1000),
+                cpus: Some(default.cpus),
+                cpus_also: Some(default.cpus_also),
                 stats: Some(Destination::File(here.join("counts.json"))),
                 spins: Some(default.spins),
                 yields: Some(default.yields),
@@ -266,6 +311,16 @@ mod tests {
         );
         assert!(KEYS.iter().chain(&WAIT_KEYS).all(|key| example.contains(key)));
         assert_eq!(parse("").expect("an empty file"), Layer::default());
+    }
+
+    #[test]
+    fn counts_of_cpus_are_numbers_or_words() {
+        let said = |text: &str| parse(text).expect(text);
+        assert_eq!(said("cpus = 0x10").cpus, Some(Cpus::Count(16)));
+        assert_eq!(said("cpus = \"3\"").cpus, Some(Cpus::Count(3)));
+        assert_eq!(said("cpus = \"keep\"").cpus, Some(Cpus::Keep));
+        let both = said("cpus-also = [\"java\", \"affinity\"]").cpus_also;
+        assert_eq!(both, Some(Places::NONE.with(Place::Java).with(Place::Affinity)));
     }
 
     #[test]
@@ -292,6 +347,11 @@ mod tests {
             ("dilate = \"2\"", "1:10", "not a ratio", "3.75"),
             ("cores = 2", "1:9", "not classes", "big:0-3"),
             ("cores = \"big:x\"", "1:9", "not classes", "big:0-3"),
+            ("cpus = 0", "1:8", "not a count of CPUs", "\"keep\""),
+            ("cpus = true", "1:8", "not a count of CPUs", "\"keep\""),
+            ("cpus = \"many\"", "1:8", "not a count of CPUs", "\"keep\""),
+            ("cpus-also = \"java\"", "1:13", "not a list", "[\"java\"]"),
+            ("cpus-also = [\"java\", 2]", "1:22", "not such a place", "\"affinity\""),
             ("stats = \"\"", "1:9", "not a destination", "\"stderr\""),
             ("trap = 1", "1:8", "neither true nor false", "true and false"),
             ("wait = 3", "1:8", "not a table", "[wait]"),

@@ -30,7 +30,11 @@ fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) 
         Plan::Unchanged(Why::Obstacle(obstacle)) => {
             return writeln!(out, "runs unchanged: it {obstacle}");
         }
-        Plan::Preload { library, changes } => {
+        Plan::Environment { obstacle, changes, .. } => {
+            writeln!(out, "runs unchanged: it {obstacle}")?;
+            changes
+        }
+        Plan::Preload { library, changes, .. } => {
             writeln!(out, "library      {}", library.display())?;
             changes
         }
@@ -38,6 +42,13 @@ fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) 
     for (index, (name, value)) in changes.iter().enumerate() {
         let head = if index == 0 { "environment" } else { "" };
         writeln!(out, "{head:11}  {name}={}", value.display())?;
+    }
+    match plan.told() {
+        Some(told) => writeln!(out, "CPUs         {}", told.why())?,
+        None => writeln!(out, "CPUs         as without Manx")?,
+    }
+    if matches!(plan, Plan::Environment { .. }) {
+        return Ok(());
     }
     writeln!(out, "locks        {}", settings.lock().word())?;
     if let Some(elf) = &program.elf {

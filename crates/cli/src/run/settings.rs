@@ -8,6 +8,7 @@ use super::duration::parse_us;
 use super::slo::parse_slo;
 use crate::failure::{Failure, USAGE};
 use manx::cpu::{Classes, MEASURED};
+use preload_abi::cpus::{Cpus, Place, Places};
 use preload_abi::options::{self, DILATIONS, Guard, Lock, Options, Stats};
 use preload_abi::slo::{SLOS_MAX, Slo, Slos};
 use preload_abi::{CORES_VARIABLE, OPTIONS_VARIABLE};
@@ -44,6 +45,20 @@ pub struct Flags {
     /// time since the last one; with every --lock, glibc too. Pin threads to CPUs for it to make sense.
     #[arg(long, value_name = "RATIO", value_parser = parse_dilation)]
     dilate: Option<u32>,
+
+    /// How many CPUs the program is told that it has: auto, a number, or keep [default: auto]
+    ///
+    /// auto is what it really gets, by its affinity, its cpuset and the quotas of its control groups, rounded down; a number is that
+    /// many; keep leaves it what it would be told. It is told where it asks the C library, and by variables such as GOMAXPROCS
+    /// that are not set yet, and never of more CPUs than the machine has. See `manx cpus`.
+    #[arg(long, value_name = "COUNT", value_parser = parse_cpus)]
+    cpus: Option<Cpus>,
+
+    /// Tell it that in these places too, where a program may need to know the machine
+    ///
+    /// Separated by commas.
+    #[arg(long, value_name = "WHERE", value_delimiter = ',')]
+    cpus_also: Vec<PlaceWord>,
 
     /// Count where threads wait, in loops and for locks: a table on standard error when the program exits, or JSON
     /// in FILE
@@ -114,6 +129,15 @@ pub fn parse_dilation(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "write a number from 1 to 1000, as 3.75".to_owned())
 }
 
+/// Reads how many CPUs the program is told of.
+///
+/// # Errors
+/// What to write.
+pub fn parse_cpus(text: &str) -> Result<Cpus, String> {
+    Cpus::from_word(text.as_bytes())
+        .ok_or_else(|| format!("write `auto`, `keep`, or a number from 1 to {}", Cpus::MAX))
+}
+
 /// Reads a count.
 fn parse_count(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("write a whole number from 0 to {}", u32::MAX))
@@ -170,6 +194,27 @@ impl From<LockWord> for Lock {
     }
 }
 
+/// A place where CPU counts are told only if asked for, as the command line spells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum PlaceWord {
+    /// Affinity masks, whoever asks: for programs that count the CPUs in them, and bind no thread
+    Affinity,
+    /// The number of configured CPUs: for programs that have no table for each CPU's number
+    Configured,
+    /// JAVA_TOOL_OPTIONS: Java then says on standard error that it is set
+    Java,
+}
+
+impl From<PlaceWord> for Place {
+    fn from(word: PlaceWord) -> Place {
+        match word {
+            PlaceWord::Affinity => Place::Affinity,
+            PlaceWord::Configured => Place::Configured,
+            PlaceWord::Java => Place::Java,
+        }
+    }
+}
+
 /// Where statistics go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
@@ -210,6 +255,10 @@ pub struct Layer {
     pub cores: Option<String>,
     /// `--dilate`, in thousandths
     pub dilation: Option<u32>,
+    /// `--cpus`
+    pub cpus: Option<Cpus>,
+    /// `--cpus-also`
+    pub cpus_also: Option<Places>,
     /// `--stats`
     pub stats: Option<Destination>,
     /// `--spins`
@@ -236,6 +285,10 @@ impl From<&Flags> for Layer {
             slos: (!flags.slo.is_empty()).then(|| flags.slo.clone()),
             cores: flags.cores.clone(),
             dilation: flags.dilate,
+            cpus: flags.cpus,
+            cpus_also: (!flags.cpus_also.is_empty()).then(|| {
+                flags.cpus_also.iter().fold(Places::NONE, |places, word| places.with(Place::from(*word)))
+            }),
             stats: flags.stats.as_deref().map(Destination::from_word),
             spins: flags.spins,
             yields: flags.yields,
@@ -317,23 +370,12 @@ impl Settings {
                 Destination::File(absolute(OsString::from_vec(path.to_vec()).into()))
             }
         };
-        let Options { guard, lock, dilation, pid, verbose, trap, spins, yields, step_us, ceiling_us, .. } =
-            read;
-        let stated = Options {
-            guard,
-            lock,
-            dilation,
-            pid,
-            verbose,
-            trap,
-            spins,
-            yields,
-            step_us,
-            ceiling_us,
-            ..Options::default()
-        };
-        let outer = if matches!(stats, Destination::File(_)) { pid } else { 0 };
+        let outer = if matches!(stats, Destination::File(_)) { read.pid } else { 0 };
         let slos = read.slos.iter().collect();
+        let Options { guard, lock, dilation, cpus, cpus_also, pid, verbose, trap, .. } = read;
+        let Options { spins, yields, step_us, ceiling_us, .. } = read;
+        let counts = Options { spins, yields, step_us, ceiling_us, ..Options::default() };
+        let stated = Options { guard, lock, dilation, cpus, cpus_also, pid, verbose, trap, ..counts };
         Ok(Settings { options: stated, slos, cores: None, stats, outer, quiet: false })
     }
 
@@ -347,6 +389,8 @@ impl Settings {
         put(&mut self.options.lock, layer.lock);
         put(&mut self.options.dilation, layer.dilation);
         put(&mut self.slos, layer.slos);
+        put(&mut self.options.cpus, layer.cpus);
+        put(&mut self.options.cpus_also, layer.cpus_also);
         self.cores = layer.cores.or(self.cores.take());
         if let Some(stats) = layer.stats {
             (self.stats, self.outer) = (stats, 0);
@@ -388,6 +432,16 @@ impl Settings {
         self.options.lock
     }
 
+    /// How many CPUs the program is told of.
+    pub fn cpus(&self) -> Cpus {
+        self.options.cpus
+    }
+
+    /// Where it is told of them, beyond the counts that it asks for.
+    pub fn cpus_also(&self) -> Places {
+        self.options.cpus_also
+    }
+
     /// Whether breakpoints may be used.
     pub fn trap(&self) -> bool {
         self.options.trap
@@ -416,72 +470,4 @@ fn check_destination(path: &Path) -> Result<(), Failure> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn from(text: &str) -> Settings {
-        Settings::from_environment(text.as_bytes()).expect(text)
-    }
-
-    #[test]
-    fn a_layer_changes_only_what_it_says() {
-        let mut settings = from("guard=always,spins=3,yields=4,stats=stderr");
-        settings.overlay(Layer { spins: Some(7), sleep_max_us: Some(2000), ..Layer::default() });
-        assert_eq!(
-            settings.to_options(9),
-            "guard=always,stats=stderr,pid=9,spins=7,yields=4,ceiling_us=2000"
-        );
-        settings.overlay(Layer { stats: Some(Destination::Nowhere), trap: Some(false), ..Layer::default() });
-        assert_eq!(settings.to_options(0), "guard=always,trap=off,spins=7,yields=4,ceiling_us=2000");
-    }
-
-    #[test]
-    fn what_was_said_twice_is_the_same() {
-        for text in [
-            "guard=on",
-            "guard=sample,stats=/tmp/a%2Cb%20c,verbose=1",
-            "guard=off,step_us=5",
-            "guard=on,lock=fifo",
-            "guard=on,lock=glibc,dilate=3750",
-            "guard=on,lock=asl,slo=2000000:9900+7:500000:9990",
-        ] {
-            assert_eq!(from(text).to_options(0), text);
-        }
-    }
-
-    #[test]
-    fn an_outer_process_number_stays_with_its_file_only() {
-        assert_eq!(from("pid=77").to_options(5), "guard=on,pid=5");
-        // Unless its file for statistics does, which two processes must not both write.
-        let mut nested = from("stats=/tmp/a,pid=77");
-        assert_eq!(nested.to_options(5), "guard=on,stats=/tmp/a,pid=77");
-        nested.overlay(Layer { stats: Some(Destination::File("/tmp/b".into())), ..Layer::default() });
-        assert_eq!(nested.to_options(5), "guard=on,stats=/tmp/b,pid=5");
-    }
-
-    #[test]
-    fn bad_options_in_the_environment_are_refused() {
-        for bad in ["gaurd=on", "lock=fair", "spins=many", "stats=/tmp/%zz"] {
-            let failure = Settings::from_environment(bad.as_bytes()).expect_err(bad);
-            assert_eq!(failure.code, USAGE);
-            assert!(failure.what.starts_with("MANX_OPTIONS: `"), "{failure}");
-        }
-    }
-
-    #[test]
-    fn ratios_are_read_to_a_thousandth() {
-        assert_eq!(parse_dilation("3.75"), Ok(3750));
-        assert_eq!(parse_dilation("1"), Ok(1000));
-        for bad in ["0.9", "1001", "x", "", "NaN", "inf", "-2"] {
-            assert!(parse_dilation(bad).is_err_and(|help| help.contains("1 to 1000")), "{bad}");
-        }
-    }
-
-    #[test]
-    fn words_and_files_are_told_apart() {
-        assert_eq!(Destination::from_word("off".as_ref()), Destination::Nowhere);
-        assert_eq!(Destination::from_word("stderr".as_ref()), Destination::Stderr);
-        let here = std::env::current_dir().expect("a current folder");
-        assert_eq!(Destination::from_word("./off".as_ref()), Destination::File(here.join("off")));
-    }
-}
+mod tests;

@@ -8,6 +8,7 @@
 
 use super::modules::{Module, each};
 use core::ffi::CStr;
+use core::ops::Range;
 use libc::Elf64_Sym as Symbol;
 
 /// In a symbol's `st_info`: a function.
@@ -103,6 +104,17 @@ impl Table {
 
     /// The address of the function `name`, in the version that a new program would be given.
     pub fn function(&self, name: &CStr) -> Option<usize> {
+        self.find(name).and_then(|symbol| self.address(symbol))
+    }
+
+    /// The machine code of the function `name`.
+    pub fn extent(&self, name: &CStr) -> Option<Range<usize>> {
+        let symbol = self.find(name).filter(|symbol| symbol.st_info & 0xf == STT_FUNC)?;
+        let start = self.bias.wrapping_add(symbol.st_value as usize);
+        Some(start..start.saturating_add(symbol.st_size as usize))
+    }
+
+    fn find(&self, name: &CStr) -> Option<&Symbol> {
         let hash =
             name.to_bytes().iter().fold(5381u32, |h, &b| h.wrapping_mul(33).wrapping_add(u32::from(b)));
         let (_, buckets, _, _) = self.layout();
@@ -113,8 +125,9 @@ impl Table {
         self.walk_bucket(hash % buckets, &mut |index, other| {
             let symbol = self.symbol(index);
             let same = (hash ^ other) < 2 && symbol.st_shndx != 0 && self.name(symbol) == name;
-            if same && self.is_default(index) {
-                found = self.address(symbol);
+            let is_function = matches!(symbol.st_info & 0xf, STT_FUNC | STT_GNU_IFUNC);
+            if same && is_function && self.is_default(index) {
+                found = Some(symbol);
             }
             found.is_some()
         });
@@ -195,5 +208,20 @@ mod tests {
             found.is_none()
         });
         assert_eq!(found, Some((c"qsort".to_owned(), qsort)));
+    }
+
+    #[test]
+    fn a_functions_code_has_an_end() {
+        // SAFETY: looks a name up.
+        let abs = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"abs".as_ptr()) } as usize;
+        let mut found = None;
+        each(&mut |module| {
+            if module.holds(abs) {
+                found = Table::of(&module).expect("a table").extent(c"abs");
+            }
+            found.is_none()
+        });
+        let extent = found.expect("the C library names it");
+        assert!(extent.start == abs && extent.contains(&abs) && extent.len() < 100, "{extent:?}");
     }
 }

@@ -1,0 +1,83 @@
+//! The settings, put together from texts.
+
+use super::*;
+
+fn from(text: &str) -> Settings {
+    Settings::from_environment(text.as_bytes()).expect(text)
+}
+
+#[test]
+fn a_layer_changes_only_what_it_says() {
+    let mut settings = from("guard=always,spins=3,yields=4,stats=stderr");
+    settings.overlay(Layer { spins: Some(7), sleep_max_us: Some(2000), ..Layer::default() });
+    assert_eq!(
+        settings.to_options(9),
+        "guard=always,stats=stderr,pid=9,spins=7,yields=4,ceiling_us=2000"
+    );
+    settings.overlay(Layer { stats: Some(Destination::Nowhere), trap: Some(false), ..Layer::default() });
+    assert_eq!(settings.to_options(0), "guard=always,trap=off,spins=7,yields=4,ceiling_us=2000");
+}
+
+#[test]
+fn what_was_said_twice_is_the_same() {
+    for text in [
+        "guard=on",
+        "guard=sample,stats=/tmp/a%2Cb%20c,verbose=1",
+        "guard=off,step_us=5",
+        "guard=on,lock=fifo",
+        "guard=on,lock=glibc,dilate=3750",
+        "guard=on,lock=asl,slo=2000000:9900+7:500000:9990",
+        "guard=on,cpus=3,cpus_also=affinity+java",
+        "guard=on,cpus=keep",
+    ] {
+        assert_eq!(from(text).to_options(0), text);
+    }
+}
+
+#[test]
+fn an_outer_process_number_stays_with_its_file_only() {
+    assert_eq!(from("pid=77").to_options(5), "guard=on,pid=5");
+    // Unless its file for statistics does, which two processes must not both write.
+    let mut nested = from("stats=/tmp/a,pid=77");
+    assert_eq!(nested.to_options(5), "guard=on,stats=/tmp/a,pid=77");
+    nested.overlay(Layer { stats: Some(Destination::File("/tmp/b".into())), ..Layer::default() });
+    assert_eq!(nested.to_options(5), "guard=on,stats=/tmp/b,pid=5");
+}
+
+#[test]
+fn bad_options_in_the_environment_are_refused() {
+    for bad in ["gaurd=on", "cpus=0", "cpus_also=all", "lock=fair", "spins=many", "stats=/tmp/%zz"] {
+        let failure = Settings::from_environment(bad.as_bytes()).expect_err(bad);
+        assert_eq!(failure.code, USAGE);
+        assert!(failure.what.starts_with("MANX_OPTIONS: `"), "{failure}");
+    }
+}
+
+#[test]
+fn ratios_are_read_to_a_thousandth() {
+    assert_eq!(parse_dilation("3.75"), Ok(3750));
+    assert_eq!(parse_dilation("1"), Ok(1000));
+    for bad in ["0.9", "1001", "x", "", "NaN", "inf", "-2"] {
+        assert!(parse_dilation(bad).is_err_and(|help| help.contains("1 to 1000")), "{bad}");
+    }
+}
+
+#[test]
+fn words_and_files_are_told_apart() {
+    assert_eq!(Destination::from_word("off".as_ref()), Destination::Nowhere);
+    assert_eq!(Destination::from_word("stderr".as_ref()), Destination::Stderr);
+    let here = std::env::current_dir().expect("a current folder");
+    assert_eq!(Destination::from_word("./off".as_ref()), Destination::File(here.join("off")));
+}
+
+#[test]
+fn counts_of_cpus_come_from_the_nearest_place() {
+    let mut settings = from("cpus=3,cpus_also=java");
+    assert_eq!((settings.cpus(), settings.cpus_also().has(Place::Java)), (Cpus::Count(3), true));
+    settings.overlay(Layer { cpus: Some(Cpus::Auto), ..Layer::default() });
+    assert_eq!(settings.to_options(0), "guard=on,cpus_also=java");
+    assert_eq!(parse_cpus("2"), Ok(Cpus::Count(2)));
+    for bad in ["0", "two", "", "-1", "1.5", "8193"] {
+        assert!(parse_cpus(bad).is_err_and(|help| help.contains("`keep`")), "{bad}");
+    }
+}

@@ -1,0 +1,174 @@
+//! The C library's functions that tell how many CPUs there are.
+//!
+//! Each calls the C library's own, and makes a count smaller that is more than the program is to be told. The two that give
+//! an affinity mask are told where the program's call returns to, by an instruction before the function proper, which is jumped
+//! to.
+
+use super::{callers, mask, told};
+use crate::exports::Real;
+use crate::process;
+use core::ffi::{c_int, c_long};
+use libc::pid_t;
+use platform::syscall::{check, syscall3};
+
+static SYSCONF: Real = Real::new(c"sysconf");
+static GET_NPROCS: Real = Real::new(c"get_nprocs");
+static GET_NPROCS_CONF: Real = Real::new(c"get_nprocs_conf");
+static SCHED_GETAFFINITY: Real = Real::new(c"sched_getaffinity");
+static PTHREAD_GETAFFINITY_NP: Real = Real::new(c"pthread_getaffinity_np");
+
+/// Reads the options, and finds the C library's functions: later calls may come while the loader is busy.
+pub fn look_up() {
+    told::wanted();
+    for real in [&SYSCONF, &GET_NPROCS, &GET_NPROCS_CONF, &SCHED_GETAFFINITY, &PTHREAD_GETAFFINITY_NP] {
+        real.get();
+    }
+}
+
+/// The count that the program is told where the C library says `real`.
+fn online(real: c_long) -> c_long {
+    if real <= 1 {
+        // An error, or as few as there can be.
+        return real;
+    }
+    told::count().map_or(real, |told| real.min(told as c_long))
+}
+
+/// The same for configured CPUs.
+fn configured(real: c_long) -> c_long {
+    if told::also_configured() { online(real) } else { real }
+}
+
+fn set_errno(number: c_int) {
+    // SAFETY: the calling thread's own.
+    unsafe { *libc::__errno_location() = number };
+}
+
+/// As the C library's, but the CPUs online are those that the program really gets.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sysconf(name: c_int) -> c_long {
+    let Some(real) = SYSCONF.get() else {
+        set_errno(libc::EINVAL);
+        return -1;
+    };
+    // SAFETY: the C library's function of this name has this type.
+    let result = unsafe { core::mem::transmute::<usize, extern "C" fn(c_int) -> c_long>(real)(name) };
+    match name {
+        libc::_SC_NPROCESSORS_ONLN => online(result),
+        libc::_SC_NPROCESSORS_CONF => configured(result),
+        _ => result,
+    }
+}
+
+/// The same, by the name that libraries of the system use.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __sysconf(name: c_int) -> c_long {
+    // SAFETY: the caller's promises are the same.
+    unsafe { sysconf(name) }
+}
+
+/// A function of the C library without arguments that counts CPUs; 1 where it is missing.
+fn counted(real: &'static Real) -> c_long {
+    // SAFETY: both functions that are passed here have this type.
+    real.get().map_or(1, |real| unsafe {
+        c_long::from(core::mem::transmute::<usize, extern "C" fn() -> c_int>(real)())
+    })
+}
+
+/// The CPUs that the program really gets.
+#[unsafe(no_mangle)]
+pub extern "C" fn get_nprocs() -> c_int {
+    online(counted(&GET_NPROCS)) as c_int
+}
+
+/// The CPUs that are configured.
+#[unsafe(no_mangle)]
+pub extern "C" fn get_nprocs_conf() -> c_int {
+    configured(counted(&GET_NPROCS_CONF)) as c_int
+}
+
+/// Takes CPUs out of a mask that the C library has filled, if its caller only counts them.
+///
+/// # Safety
+/// `mask` has `bytes` bytes, which are the caller's to be written to.
+unsafe fn narrow(bytes: usize, mask: *mut u8, caller: usize) {
+    // SAFETY: as promised.
+    let mask = unsafe { core::slice::from_raw_parts_mut(mask, bytes) };
+    let there = mask::count(mask);
+    if there > 1
+        && let Some(told) = told::count()
+        && there > told
+        && (told::also_affinity() || callers::only_count(caller))
+    {
+        mask::narrow(mask, told);
+    }
+}
+
+/// Whether `id` is a thread of this process, as `sched_getaffinity` names it.
+fn is_ours(id: pid_t) -> bool {
+    // SAFETY: takes no pointer; signal 0 is none.
+    id == 0 || check(unsafe { syscall3(libc::SYS_tgkill, process::id() as usize, id as usize, 0) }).is_ok()
+}
+
+unsafe extern "C" fn sched_affinity(id: pid_t, bytes: usize, mask: *mut u8, caller: usize) -> c_int {
+    type Function = unsafe extern "C" fn(pid_t, usize, *mut u8) -> c_int;
+    let Some(real) = SCHED_GETAFFINITY.get() else {
+        set_errno(libc::ENOSYS);
+        return -1;
+    };
+    // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
+    let result = unsafe { core::mem::transmute::<usize, Function>(real)(id, bytes, mask) };
+    if result == 0 && is_ours(id) {
+        // SAFETY: the C library has filled all of these bytes.
+        unsafe { narrow(bytes, mask, caller) };
+    }
+    result
+}
+
+unsafe extern "C" fn pthread_affinity(
+    thread: libc::pthread_t,
+    bytes: usize,
+    mask: *mut u8,
+    caller: usize,
+) -> c_int {
+    type Function = unsafe extern "C" fn(libc::pthread_t, usize, *mut u8) -> c_int;
+    let Some(real) = PTHREAD_GETAFFINITY_NP.get() else { return libc::ENOSYS };
+    // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
+    let result = unsafe { core::mem::transmute::<usize, Function>(real)(thread, bytes, mask) };
+    if result == 0 {
+        // SAFETY: the C library has filled all of these bytes.
+        unsafe { narrow(bytes, mask, caller) };
+    }
+    result
+}
+
+/// Exported functions of three arguments that pass the address they return to as the fourth.
+macro_rules! told_the_caller {
+    ($($(#[$doc:meta])* $name:ident = $inner:path;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!("endbr64", "mov rcx, [rsp]", "jmp {inner}", inner = sym $inner);
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!("mov x3, x30", "b {inner}", inner = sym $inner);
+        }
+    )*};
+}
+
+told_the_caller! {
+    /// As the C library's, with no more CPUs than the program really gets for callers that only count them.
+    sched_getaffinity = sched_affinity;
+    /// The same for a thread of the program's.
+    pthread_getaffinity_np = pthread_affinity;
+}

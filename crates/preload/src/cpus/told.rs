@@ -1,0 +1,163 @@
+//! How many CPUs the program is told of, now.
+//!
+//! The options are read once. If they leave the count to us it is looked up when it is first asked for, since most programs never
+//! ask, and again when it is asked for after [`FRESH_NS`]: quotas change while programs run, and some runtimes ask each second.
+//! A look-up reads a dozen small files, in about 100 µs; in between an answer costs a look at the clock.
+//!
+//! The affinity that counts is the one that the program was started with. What it has done to its threads since, such as binding the one
+//! that asks to a single CPU, says nothing about how many threads it may start.
+//!
+//! No descriptor is kept open for it, though that would be cheaper: programs close descriptors that they do not know, count them,
+//! and hand them on.
+//!
+//! Invariants:
+//! 1. What a look-up allocates lies in memory of its own ([`crate::arena::apart`]), so it waits for nobody: not for a thread that
+//!    is in our arena, which a signal handler's own thread may be, nor for one that a fork has left behind.
+//! 2. While a thread looks up, its signals are blocked, so no handler meets it there.
+//! 3. Who finds the count too old and moves `LOOKED_UP_NS` on looks up; others take the old count meanwhile. If the one
+//!    who moved it is gone, the count is looked up by another after [`FRESH_NS`].
+
+use crate::{arena, process};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use manx::cpu::{CpuBudget, CpuSet, Rounding};
+use platform::{clock, cpu};
+use platform::signal::{Change, change_mask};
+use preload_abi::cpus::{Cpus, Place, Places};
+use preload_abi::options::Options;
+use preload_abi::{OPTIONS_VARIABLE, SWITCH_VARIABLE};
+
+/// For so long a count is not looked up again.
+pub const FRESH_NS: u64 = clock::SECOND_NS / 10;
+
+/// What the options say: [`UNREAD`], [`KEEP`], [`AUTO`], or a count.
+static WANTED: AtomicU32 = AtomicU32::new(UNREAD);
+const UNREAD: u32 = 0;
+const KEEP: u32 = u32::MAX;
+const AUTO: u32 = u32::MAX - 1;
+const _: () = assert!(Cpus::MAX < AUTO);
+
+/// Whether the options say so of affinity masks and of configured CPUs. Written before `WANTED`.
+static MASKS: AtomicU32 = AtomicU32::new(0);
+static CONFIGURED: AtomicU32 = AtomicU32::new(0);
+
+/// The affinity that the program was started with, a bit for each CPU. Written before `WANTED`.
+static AFFINITY_AT_START: [AtomicU64; cpu::COUNT_MAX / 64] = [const { AtomicU64::new(0) }; cpu::COUNT_MAX / 64];
+
+/// What was last looked up; 0: nothing yet.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+/// When that began.
+static LOOKED_UP_NS: AtomicU64 = AtomicU64::new(0);
+
+/// How many CPUs the program is told of, at least 1; `None` if it is to be told what it would be told without us.
+pub fn count() -> Option<usize> {
+    match wanted() {
+        KEEP => None,
+        AUTO => current().map(|count| count as usize),
+        said => Some(said as usize),
+    }
+}
+
+/// Whether it is also told where it asks for configured CPUs.
+pub fn also_configured() -> bool {
+    // Relaxed: `wanted` has acquired what was written before the options counted as read.
+    wanted() != KEEP && CONFIGURED.load(Ordering::Relaxed) != 0
+}
+
+/// Whether it is also told wherever it asks for an affinity mask.
+pub fn also_affinity() -> bool {
+    // Relaxed: as above.
+    wanted() != KEEP && MASKS.load(Ordering::Relaxed) != 0
+}
+
+/// What the options say. The first call reads them; if two do so at once, both read the same.
+pub fn wanted() -> u32 {
+    // Acquire: pairs with the release in `read`, so the places are known with it.
+    match WANTED.load(Ordering::Acquire) {
+        UNREAD => read(),
+        known => known,
+    }
+}
+
+#[cold]
+fn read() -> u32 {
+    let off = process::variable(SWITCH_VARIABLE.as_bytes()) == Some(b"off");
+    let options = Options::parse(process::variable(OPTIONS_VARIABLE.as_bytes()).unwrap_or(b""));
+    let (wanted, also) = if off { (KEEP, Places::NONE) } else { (encode(options.cpus), options.cpus_also) };
+    for (word, allowed) in AFFINITY_AT_START.iter().zip(cpu::allowed()) {
+        word.store(allowed, Ordering::Relaxed);
+    }
+    MASKS.store(u32::from(also.has(Place::Affinity)), Ordering::Relaxed);
+    CONFIGURED.store(u32::from(also.has(Place::Configured)), Ordering::Relaxed);
+    WANTED.store(wanted, Ordering::Release);
+    wanted
+}
+
+fn encode(cpus: Cpus) -> u32 {
+    match cpus {
+        Cpus::Keep => KEEP,
+        Cpus::Auto => AUTO,
+        Cpus::Count(count) => count.clamp(1, Cpus::MAX),
+    }
+}
+
+/// The count, looked up now or a moment ago; `None` if that cannot be done.
+fn current() -> Option<u32> {
+    let now_ns = clock::now_ns();
+    // Relaxed, here and below: a count is a number by itself, and of two that are close in time either will do.
+    let (known, before_ns) = (COUNT.load(Ordering::Relaxed), LOOKED_UP_NS.load(Ordering::Relaxed));
+    if known != 0 {
+        if now_ns.saturating_sub(before_ns) < FRESH_NS {
+            return Some(known);
+        }
+        // Invariant 3.
+        let moved =
+            LOOKED_UP_NS.compare_exchange(before_ns, now_ns, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if !moved {
+            return Some(known);
+        }
+    }
+    let Some(found) = look_up() else { return (known != 0).then_some(known) };
+    COUNT.store(found, Ordering::Relaxed);
+    if known == 0 {
+        LOOKED_UP_NS.store(now_ns, Ordering::Relaxed);
+    }
+    Some(found)
+}
+
+/// Looks the count up; `None` if there is no memory to do it in.
+#[cold]
+fn look_up() -> Option<u32> {
+    let mask = change_mask(Change::Block, u64::MAX);
+    // Nothing that was allocated outlives the closure.
+    let found = arena::apart(|| {
+        let words = AFFINITY_AT_START.each_ref().map(|word| word.load(Ordering::Relaxed));
+        let affinity = CpuSet::from_words(words);
+        let known = Some(&affinity).filter(|affinity| !affinity.is_empty());
+        CpuBudget::detect("/".as_ref(), known).count(Rounding::Floor)
+    });
+    change_mask(Change::Set, mask);
+    found.map(|count| u32::try_from(count).unwrap_or(Cpus::MAX).clamp(1, Cpus::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_the_options_are_told_apart() {
+        assert_eq!(encode(Cpus::Count(3)), 3);
+        let all = [encode(Cpus::Keep), encode(Cpus::Auto), encode(Cpus::Count(Cpus::MAX)), UNREAD];
+        for (index, one) in all.iter().enumerate() {
+            assert!(!all[..index].contains(one));
+        }
+    }
+
+    #[test]
+    fn what_is_looked_up_is_the_budget() {
+        wanted();
+        let budget = CpuBudget::now().count(Rounding::Floor) as u32;
+        assert_eq!(look_up(), Some(budget));
+        assert_eq!(current(), Some(budget));
+        assert_eq!(current(), Some(budget), "and once more, from memory");
+    }
+}
