@@ -69,7 +69,7 @@ pub use lock::{RangeLock, RawHeld};
 pub use many::{ManyGuard, SpanSet};
 pub use options::{BLOCK_LOG2, Options, SPILL_MAX};
 pub use owner::Owner;
-pub use platform::futex::Deadline;
+pub use platform::futex::{Clock, Deadline};
 pub use raw::{Access, RawRangeLock};
 pub use span::{Span, Successor};
 pub use waiting::WINDOW_NS;
