@@ -23,6 +23,7 @@ pub mod clock;
 pub mod cpu;
 pub mod file;
 mod file_lock;
+pub mod folder;
 pub mod fork;
 pub mod futex;
 mod kind;

@@ -11,10 +11,13 @@
 //! | `mounts.rs` | where hierarchies of groups are mounted |
 //! | `membership.rs` | to which groups the process belongs |
 //! | `groups.rs` | the folders of a group and its ancestors |
-//! | `layout.rs` | the three together, whatever is masked |
+//! | `search.rs` | the names of groups that nobody tells |
+//! | `layout.rs` | the four together, whatever is masked |
 //! | `quota.rs` | what the files of a group say |
+//! | `sources.rs` | which file says which limit |
 //! | `limit.rs` | what limits, in words |
 //! | `rounding.rs` | from a fraction to a count |
+//! | `open.rs` | a file that stays open |
 //! | `watch.rs` | the same again and again, from open files |
 //!
 //! 1. A limit that cannot be read is left out, and [`CpuBudget::doubts`] says so. Nothing fails: there is always an answer, more than 0.
@@ -28,8 +31,10 @@ mod layout;
 mod limit;
 mod membership;
 mod mounts;
+mod open;
 mod quota;
 mod rounding;
+mod search;
 mod sources;
 mod watch;
 
@@ -76,7 +81,8 @@ impl CpuBudget {
         CpuBudget::detect("/".as_ref(), affinity.as_ref())
     }
 
-    /// That of a process whose `/proc` and `/sys` are below `root` and whose affinity is this, if it is known.
+    /// That of a process whose `/proc` and `/sys` are below `root`, which has the calling process' number, and whose affinity is this if it
+    /// is known.
     ///
     /// ```
     /// use manx::cpu::{CpuBudget, CpuSet, LimitKind};
@@ -89,7 +95,7 @@ impl CpuBudget {
     /// ```
     pub fn detect(root: &Path, affinity: Option<&CpuSet>) -> CpuBudget {
         let files = Files::new(root);
-        let layout = Layout::find(&files, &files.read(MEMBERSHIPS));
+        let layout = Layout::find(&files, &files.read(MEMBERSHIPS), std::process::id());
         CpuBudget::read(&files, &layout, affinity)
     }
 

@@ -3,6 +3,7 @@
 //! They are read without the C library, so that a program that has replaced `open` or `read` sees nothing of it.
 
 use platform::file::File;
+use platform::folder;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -45,6 +46,14 @@ impl Files {
     /// Whether there is such a file, readable or not.
     pub(super) fn exists(&self, path: &[u8]) -> bool {
         !matches!(self.open(path), Err(NOT_THERE | NO_FOLDER))
+    }
+
+    /// Calls `each` with the name of every folder in a folder, until it says that it has seen enough.
+    ///
+    /// # Errors
+    /// The kernel's error number.
+    pub(super) fn each_folder(&self, path: &[u8], each: impl FnMut(&[u8]) -> bool) -> Result<(), i32> {
+        folder::each_folder(&self.path(path)?, each)
     }
 
     fn path(&self, path: &[u8]) -> Result<CString, i32> {

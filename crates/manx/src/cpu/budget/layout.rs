@@ -12,6 +12,7 @@ use super::files::{Files, words};
 use super::groups::{self, Below, Place};
 use super::membership::{self, Membership};
 use super::mounts::{self, Hierarchy, Mount};
+use super::search;
 
 /// The groups of the calling process.
 pub(super) const MEMBERSHIPS: &[u8] = b"/proc/self/cgroup";
@@ -38,13 +39,15 @@ pub(super) struct Layout {
     pub(super) cpuset: Vec<Vec<Place>>,
     /// Groups of `cpuacct` of version 1.
     pub(super) cpuacct: Vec<Place>,
+    /// Whether names of groups had to be searched for: that takes long.
+    pub(super) searched: bool,
     /// What could not be found, in words.
     pub(super) doubts: Vec<String>,
 }
 
 impl Layout {
-    /// Looks for them. `memberships` is what [`MEMBERSHIPS`] says.
-    pub(super) fn find(files: &Files, memberships: &Result<Vec<u8>, i32>) -> Layout {
+    /// Looks for them. `memberships` is what [`MEMBERSHIPS`] says, and `process` the number of the process in its namespace.
+    pub(super) fn find(files: &Files, memberships: &Result<Vec<u8>, i32>, process: u32) -> Layout {
         let mut layout = Layout::default();
         let found = match memberships {
             Ok(text) => membership::parse(text),
@@ -64,24 +67,18 @@ impl Layout {
                 usual(files)
             }
         };
-        let search = Search { files, mounts: &mounts, memberships: &found };
-        let unified = search.places(|mount| mount == &Hierarchy::V2, Membership::is_unified);
-        let mut of = |controller: &str| {
-            let places = search
-                .places(|mount| mount.controls(controller), |membership| membership.controls(controller));
-            places.unwrap_or_else(|doubt| {
-                layout.doubts.push(doubt);
-                Vec::new()
-            })
+        layout.searched = mounts.iter().any(|mount| mount.root.starts_with(b"/.."));
+        let search = Search { files, process, mounts: &mounts, memberships: &found };
+        let mut of = |(places, doubt): (Vec<Place>, Option<String>)| {
+            layout.doubts.extend(doubt);
+            places
         };
-        (layout.cpu, layout.cpuset, layout.cpuacct) = (vec![of("cpu")], vec![of("cpuset")], of("cpuacct"));
-        match unified {
-            Ok(places) => {
-                layout.cpu.push(places.clone());
-                layout.cpuset.push(places);
-            }
-            Err(doubt) => layout.doubt(doubt),
-        }
+        let mut controlled = |name: &str| of(search.places(|it| it.controls(name), |it| it.controls(name)));
+        let [cpu, cpuset, cpuacct] = ["cpu", "cpuset", "cpuacct"].map(&mut controlled);
+        let unified = of(search.places(|it| it == &Hierarchy::V2, Membership::is_unified));
+        layout.cpu = vec![cpu, unified.clone()];
+        layout.cpuset = vec![cpuset, unified];
+        layout.cpuacct = cpuacct;
         layout
     }
 
@@ -106,56 +103,69 @@ fn usual(files: &Files) -> Vec<Mount> {
         .collect()
 }
 
+/// A hierarchy that is mounted, and the way to the process' group.
+struct Way<'a> {
+    mount: &'a Mount,
+    own: &'a [u8],
+    below: Below<'a>,
+}
+
 struct Search<'a> {
     files: &'a Files,
+    process: u32,
     mounts: &'a [Mount],
     memberships: &'a [Membership],
 }
 
-impl Search<'_> {
-    /// The folders of a hierarchy: empty if it is not mounted or the process is in none of its groups.
-    ///
-    /// # Errors
-    /// It is mounted, but the process' group is not below any of its mounts.
+impl<'a> Search<'a> {
+    /// The folders of a hierarchy, none if it is not mounted or the process is in none of its groups; and what is not known.
     fn places(
         &self,
         is_it: impl Fn(&Hierarchy) -> bool,
         is_of_it: impl Fn(&Membership) -> bool,
-    ) -> Result<Vec<Place>, String> {
+    ) -> (Vec<Place>, Option<String>) {
         let own = self.memberships.iter().find(|&it| is_of_it(it)).map(|it| &it.path[..]);
         if own.is_none() && !self.memberships.is_empty() {
-            return Ok(Vec::new());
+            return (Vec::new(), None);
         }
-        let mounts: Vec<&Mount> = self.mounts.iter().filter(|it| is_it(&it.hierarchy)).collect();
-        let with_way = |&mount: &&'_ Mount| {
-            let own = own.unwrap_or(&mount.root).to_vec();
-            groups::below(&own, &mount.root)?;
-            Some((mount.clone(), own))
-        };
-        let mut candidates: Vec<(Mount, Vec<u8>)> = mounts.iter().filter_map(with_way).collect();
-        candidates.sort_by_key(|(mount, own)| {
-            let depth = groups::below(own, &mount.root).map_or(0, |below| below.depth());
-            std::cmp::Reverse(depth)
-        });
-        let all: Vec<Vec<Place>> = candidates.iter().map(|(mount, own)| self.chain(mount, own)).collect();
-        let alive = all.iter().position(|places| places.iter().any(|it| self.files.exists(&it.file(MARK))));
-        match all.into_iter().nth(alive.unwrap_or(0)) {
-            Some(places) => Ok(places),
-            None => match mounts.first() {
-                Some(mount) => Err(format!(
-                    "the group {} is not below {}, which is what is mounted at {}",
-                    String::from_utf8_lossy(own.unwrap_or_default()),
-                    String::from_utf8_lossy(&mount.root),
-                    String::from_utf8_lossy(&mount.point),
-                )),
-                None => Ok(Vec::new()),
-            },
+        let mounts = || self.mounts.iter().filter(|it| is_it(&it.hierarchy));
+        let mut ways: Vec<Way<'a>> = mounts()
+            .filter_map(|mount| {
+                let own = own.unwrap_or(&mount.root);
+                Some(Way { mount, own, below: groups::below(own, &mount.root)? })
+            })
+            .collect();
+        ways.sort_by_key(|way| std::cmp::Reverse(way.below.depth()));
+        let is_there = |places: &Vec<Place>| places.iter().any(|it| self.files.exists(&it.file(MARK)));
+        let mut first = None;
+        for way in &ways {
+            let found = self.chain(way);
+            if is_there(&found.0) {
+                return found;
+            }
+            first = first.or(Some(found));
         }
+        first.unwrap_or_else(|| {
+            let doubt = mounts().next().map(|mount| {
+                let text = String::from_utf8_lossy;
+                let (own, root, point) =
+                    (text(own.unwrap_or_default()), text(&mount.root), text(&mount.point));
+                format!("the group {own} is not below {root}, which is what is mounted at {point}")
+            });
+            (Vec::new(), doubt)
+        })
     }
 
-    fn chain(&self, mount: &Mount, own: &[u8]) -> Vec<Place> {
-        let nowhere = Below { unknown: 0, names: Vec::new() };
-        let below = groups::below(own, &mount.root).unwrap_or(nowhere);
-        groups::places(mount, own, &below, None)
+    fn chain(&self, way: &Way<'_>) -> (Vec<Place>, Option<String>) {
+        let unknown = way.below.unknown;
+        let found = match unknown {
+            0 => None,
+            _ => search::names(self.files, &way.mount.point, &way.below, self.process),
+        };
+        let doubt = (unknown > 0 && found.is_none()).then(|| {
+            let point = String::from_utf8_lossy(&way.mount.point);
+            format!("which groups below {point} the process is in is not known, and so their quotas are not")
+        });
+        (groups::places(way.mount, way.own, &way.below, found.as_deref()), doubt)
     }
 }

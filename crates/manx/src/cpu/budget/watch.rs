@@ -16,18 +16,20 @@
 
 use super::files::{Files, read_all};
 use super::layout::{Layout, MEMBERSHIPS};
+use super::open::{Gone, Open};
 use super::quota::{self, Nonsense};
 use super::{CpuBudget, Place, Quota, Throttled};
 use crate::cpu::CpuSet;
 use crate::cpu::text::value_of;
 use platform::clock::now_ns;
-use platform::file::File;
 use std::path::Path;
 
 /// How long a move to another group may stay unseen while somebody reads: to look costs more than all else.
 pub const MOVES_NS: u64 = 100_000_000;
 /// How long it may stay unseen that a group has got the controller.
 pub const GROUPS_NS: u64 = 1_000_000_000;
+/// The same where the names of groups have to be searched for.
+const SEARCH_NS: u64 = 60 * GROUPS_NS;
 /// The files of a group are short; `cpu.stat` is the longest.
 const SHORT: usize = 1024;
 
@@ -60,7 +62,7 @@ struct Look {
     moves_seen_ns: u64,
     groups_seen_ns: u64,
     memberships: Result<Vec<u8>, i32>,
-    memberships_file: Option<File>,
+    memberships_file: Option<Open>,
     layout: Layout,
     quotas: Vec<Kept>,
     /// The CPUs that all the sets have in common, while the affinity is this.
@@ -73,9 +75,9 @@ struct Look {
 #[derive(Debug)]
 struct Kept {
     place: Place,
-    quota: File,
+    quota: Open,
     /// cgroup v1 only.
-    period: Option<File>,
+    period: Option<Open>,
     now: Option<Quota>,
 }
 
@@ -83,13 +85,10 @@ struct Kept {
 #[derive(Debug)]
 struct Meter {
     folder: Vec<u8>,
-    stat: Option<File>,
+    stat: Option<Open>,
     /// cgroup v1 only.
-    usage: Option<File>,
+    usage: Option<Open>,
 }
-
-/// A file that was there is no more, or holds something else.
-struct Gone;
 
 impl From<Nonsense> for Gone {
     fn from(_: Nonsense) -> Gone {
@@ -165,9 +164,9 @@ impl BudgetWatch {
         let meter = self.look.meter(&self.files)?;
         let mut buffer = [0; SHORT];
         match &meter.usage {
-            Some(usage) => quota::number(short(usage, &mut buffer).ok()?).ok(),
+            Some(usage) => quota::number(usage.read(&mut buffer).ok()?).ok(),
             None => Some(
-                value_of(short(meter.stat.as_ref()?, &mut buffer).ok()?, "usage_usec")?.saturating_mul(1000),
+                value_of(meter.stat.as_ref()?.read(&mut buffer).ok()?, "usage_usec")?.saturating_mul(1000),
             ),
         }
     }
@@ -176,19 +175,22 @@ impl BudgetWatch {
     pub fn throttled(&mut self) -> Option<Throttled> {
         let meter = self.look.meter(&self.files)?;
         let mut buffer = [0; SHORT];
-        quota::throttled(short(meter.stat.as_ref()?, &mut buffer).ok()?)
+        quota::throttled(meter.stat.as_ref()?.read(&mut buffer).ok()?)
     }
 
     fn read(&mut self) -> f64 {
         let now_ns = now_ns();
         let affinity = (self.asked)();
         let stale = self.look.process != std::process::id()
-            || now_ns.saturating_sub(self.look.groups_seen_ns) >= GROUPS_NS
+            || self.look.is_old(now_ns)
             || self.look.has_moved(now_ns)
-            || self.look.read_quotas().is_err()
-            || affinity != self.look.affinity;
+            || self.look.read_quotas().is_err();
         if stale {
             self.look = Look::now(&self.files, affinity);
+        } else if affinity != self.look.affinity {
+            self.look.in_sets =
+                CpuBudget::sets(&self.files, &self.look.layout, Some(&affinity), &mut Vec::new()).0;
+            self.look.affinity = affinity;
         }
         self.look.least()
     }
@@ -196,13 +198,14 @@ impl BudgetWatch {
 
 impl Look {
     fn now(files: &Files, affinity: CpuSet) -> Look {
-        let memberships_file = files.open(MEMBERSHIPS);
-        let memberships = memberships_file.as_ref().map_err(|&error| error).and_then(read_all);
-        let layout = Layout::find(files, &memberships);
+        let process = std::process::id();
+        let memberships_file = Open::new(files, MEMBERSHIPS);
+        let memberships = memberships_file.as_ref().map_err(|&error| error);
+        let memberships = memberships.and_then(|open| open.file().map_or(Ok(Vec::new()), read_all));
+        let layout = Layout::find(files, &memberships, process);
         let now_ns = now_ns();
         let in_sets = CpuBudget::sets(files, &layout, Some(&affinity), &mut Vec::new()).0;
         let quotas = layout.with_quotas().filter_map(|place| Kept::open(files, place)).collect();
-        let process = std::process::id();
         let (moves_seen_ns, groups_seen_ns) = (now_ns, now_ns);
         let memberships_file = memberships_file.ok();
         let mut look = Look {
@@ -217,22 +220,30 @@ impl Look {
             in_sets,
             meter: None,
         };
-        // A group that is gone already is no group of this process any more, and the next reading finds that out.
-        let _ = look.read_quotas();
+        // A file that makes no sense now is not asked again and again; so is one that is gone already.
+        look.quotas.retain_mut(|kept| kept.read().is_ok());
         look
     }
 
-    /// Whether the process is in other groups than it was, if it is time to look for that.
+    fn is_old(&self, now_ns: u64) -> bool {
+        let most_ns = if self.layout.searched { SEARCH_NS } else { GROUPS_NS };
+        now_ns.saturating_sub(self.groups_seen_ns) >= most_ns
+    }
+
+    /// Whether the process is in other groups than it was, or files are not what they were, if it is time to look for that.
     fn has_moved(&mut self, now_ns: u64) -> bool {
         if now_ns.saturating_sub(self.moves_seen_ns) < MOVES_NS {
             return false;
         }
         self.moves_seen_ns = now_ns;
-        match (&self.memberships_file, &self.memberships) {
-            (Some(file), Ok(memberships)) => read_all(file).as_ref() != Ok(memberships),
+        let moved = match (&self.memberships_file, &self.memberships) {
+            (Some(open), Ok(memberships)) => {
+                open.file().map(read_all).as_ref() != Some(&Ok(memberships.clone()))
+            }
             // Masked: there is nothing to see.
             _ => false,
-        }
+        };
+        moved || !self.quotas.iter().all(Kept::is_ours)
     }
 
     fn read_quotas(&mut self) -> Result<(), Gone> {
@@ -258,8 +269,8 @@ impl Look {
             let usage = usage.filter(|_| !place.group.unified);
             self.meter = Some(Meter {
                 folder: place.folder.clone(),
-                stat: files.open(&place.file("cpu.stat")).ok(),
-                usage: usage.and_then(|it| files.open(&it.file("cpuacct.usage")).ok()),
+                stat: Open::new(files, &place.file("cpu.stat")).ok(),
+                usage: usage.and_then(|it| Open::new(files, &it.file("cpuacct.usage")).ok()),
             });
         }
         self.meter.as_ref()
@@ -269,7 +280,7 @@ impl Look {
 impl Kept {
     /// The files of a group, if it has them.
     fn open(files: &Files, place: &Place) -> Option<Kept> {
-        let open = |name| files.open(&place.file(name)).ok();
+        let open = |name| Open::new(files, &place.file(name)).ok();
         let (quota, period) = if place.group.unified {
             (open("cpu.max")?, None)
         } else {
@@ -278,26 +289,31 @@ impl Kept {
         Some(Kept { place: place.clone(), quota, period, now: None })
     }
 
+    /// Reads the quota. A new one is believed only if it is from the files that were opened.
     fn read(&mut self) -> Result<(), Gone> {
         let mut buffer = [0; SHORT];
-        let text = short(&self.quota, &mut buffer)?;
-        let Some(period) = &self.period else {
-            self.now = quota::cpu_max(text)?;
-            return Ok(());
+        let text = self.quota.read(&mut buffer)?;
+        let now = match &self.period {
+            None => quota::cpu_max(text)?,
+            Some(period) => match quota::cfs_quota(text)? {
+                Some(quota_us) => {
+                    Some(quota::in_period(quota_us, quota::number(period.read(&mut buffer)?)?)?)
+                }
+                None => None,
+            },
         };
-        self.now = None;
-        if let Some(quota_us) = quota::cfs_quota(text)? {
-            self.now = Some(quota::in_period(quota_us, quota::number(short(period, &mut buffer)?)?)?);
+        if now != self.now && !self.is_ours() {
+            return Err(Gone);
         }
+        self.now = now;
         Ok(())
+    }
+
+    fn is_ours(&self) -> bool {
+        self.quota.is_ours() && self.period.as_ref().is_none_or(Open::is_ours)
     }
 
     fn cpus(&self) -> f64 {
         self.now.map_or(f64::INFINITY, |quota| quota.cpus())
     }
-}
-
-/// What a short file says.
-fn short<'a>(file: &File, buffer: &'a mut [u8; SHORT]) -> Result<&'a [u8], Gone> {
-    file.read_once_at(buffer, 0).map(|length| &buffer[..length]).map_err(|_| Gone)
 }
