@@ -7,6 +7,7 @@ mod asl;
 mod conduct;
 mod engines;
 mod plots;
+mod pool;
 mod progress;
 mod range;
 
@@ -44,6 +45,8 @@ enum Experiment {
     Asl(asl::AslArgs),
     /// Locks of ranges side by side: throughput, who waits for how long, memory
     Range(range::RangeArgs),
+    /// Pools of threads beside each other and beside neighbours: queue, service and total latency
+    Pool(pool::PoolArgs),
 }
 
 /// What every experiment takes.
@@ -124,6 +127,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         Some(Experiment::Wait(args)) => wait(args),
         Some(Experiment::Asl(args)) => asl::asl(args),
         Some(Experiment::Range(args)) => range::range(args),
+        Some(Experiment::Pool(args)) => pool::pool(args),
     }
 }
 
@@ -136,6 +140,7 @@ The experiments:
   wait       how late each way of waiting notices that its wait is over, and the CPU it burns until then
   asl        what locks make of a target for latency, on cores of two speeds
   range      locks of ranges side by side: throughput, who waits for how long, memory
+  pool       pools of threads beside each other and beside neighbours: queue, service and total latency
 
 `manx bench NAME --help` shows an experiment's options; `--quick` is a smoke check of each.
 ";

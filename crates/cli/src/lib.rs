@@ -4,6 +4,7 @@
 //! all come from it. [`main`] runs it.
 
 pub mod bench;
+pub mod cpus;
 pub mod failure;
 pub mod profile;
 pub mod run;
@@ -39,6 +40,8 @@ enum Action {
     Run(run::Args),
     /// Show where a program that runs or ran with statistics has waited
     Stats(stats::Args),
+    /// Show how many CPUs a program would really get here, why not more, and which runtimes know it
+    Cpus(cpus::Args),
     /// Sweep a program's latency target, draw what it costs and brings, and suggest one
     Profile(profile::Args),
     /// Run one of Manx's experiments on this machine
@@ -57,6 +60,7 @@ pub fn main() -> ! {
         Ok(cli) => match cli.action {
             Action::Run(args) => run::run(&args, inherited),
             Action::Stats(args) => stats::run(&args),
+            Action::Cpus(args) => cpus::run(&args),
             Action::Profile(args) => profile::run(&args),
             Action::Bench(args) => bench::run(&args),
         },

@@ -89,10 +89,10 @@ fn warn(plan: &Plan, program: &program::Program) {
     match plan {
         Plan::Unchanged(Why::SwitchedOff) => {}
         Plan::Unchanged(Why::Obstacle(obstacle)) => say(format!("{image} {obstacle}: it runs unchanged")),
-        Plan::Environment { obstacle, changes, .. } => {
-            let names: Vec<_> = changes.iter().map(|(name, _)| *name).collect();
-            say(format!("{image} {obstacle}: it runs unchanged, and is told of its CPUs by {}", names.join(", ")));
-        }
+        Plan::Environment { obstacle, told, .. } => say(format!(
+            "{image} {obstacle}: it runs unchanged, but for variables that tell it of {}",
+            if told.count == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", told.count) },
+        )),
         Plan::Preload { .. } => {}
     }
     if let Some(warning) = plan.told().and_then(cpus::Told::warning) {

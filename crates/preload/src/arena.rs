@@ -70,7 +70,8 @@ impl Apart {
 
     fn alloc(&self, layout: Layout) -> *mut u8 {
         let from = self.start.addr() + self.used.get();
-        let Some(skip) = from.checked_next_multiple_of(layout.align()).map(|at| at - self.start.addr()) else {
+        let Some(skip) = from.checked_next_multiple_of(layout.align()).map(|at| at - self.start.addr())
+        else {
             return core::ptr::null_mut();
         };
         match skip.checked_add(layout.size()) {

@@ -44,7 +44,12 @@ fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) 
         writeln!(out, "{head:11}  {name}={}", value.display())?;
     }
     match plan.told() {
-        Some(told) => writeln!(out, "CPUs         {}", told.why())?,
+        Some(told) => {
+            writeln!(out, "CPUs         {}", told.why())?;
+            if let Some(warning) = told.warning() {
+                writeln!(out, "             {warning}")?;
+            }
+        }
         None => writeln!(out, "CPUs         as without Manx")?,
     }
     if matches!(plan, Plan::Environment { .. }) {

@@ -19,8 +19,12 @@ use crate::elf::symbols::Table;
 use core::ffi::CStr;
 
 /// Functions that count, wherever they are.
-const FUNCTIONS: [&CStr; 4] =
-    [c"uv_available_parallelism", c"g_get_num_processors", c"av_cpu_count", c"_ZN7QThread16idealThreadCountEv"];
+const FUNCTIONS: [&CStr; 4] = [
+    c"uv_available_parallelism",
+    c"g_get_num_processors",
+    c"av_cpu_count",
+    c"_ZN7QThread16idealThreadCountEv",
+];
 /// Libraries of which every function that asks counts.
 const LIBRARIES: [&[u8]; 1] = [b"libjvm.so"];
 

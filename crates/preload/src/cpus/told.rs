@@ -20,8 +20,8 @@
 use crate::{arena, process};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use manx::cpu::{CpuBudget, CpuSet, Rounding};
-use platform::{clock, cpu};
 use platform::signal::{Change, change_mask};
+use platform::{clock, cpu};
 use preload_abi::cpus::{Cpus, Place, Places};
 use preload_abi::options::Options;
 use preload_abi::{OPTIONS_VARIABLE, SWITCH_VARIABLE};
@@ -41,7 +41,8 @@ static MASKS: AtomicU32 = AtomicU32::new(0);
 static CONFIGURED: AtomicU32 = AtomicU32::new(0);
 
 /// The affinity that the program was started with, a bit for each CPU. Written before `WANTED`.
-static AFFINITY_AT_START: [AtomicU64; cpu::COUNT_MAX / 64] = [const { AtomicU64::new(0) }; cpu::COUNT_MAX / 64];
+static AFFINITY_AT_START: [AtomicU64; cpu::COUNT_MAX / 64] =
+    [const { AtomicU64::new(0) }; cpu::COUNT_MAX / 64];
 
 /// What was last looked up; 0: nothing yet.
 static COUNT: AtomicU32 = AtomicU32::new(0);

@@ -10,10 +10,7 @@ fn from(text: &str) -> Settings {
 fn a_layer_changes_only_what_it_says() {
     let mut settings = from("guard=always,spins=3,yields=4,stats=stderr");
     settings.overlay(Layer { spins: Some(7), sleep_max_us: Some(2000), ..Layer::default() });
-    assert_eq!(
-        settings.to_options(9),
-        "guard=always,stats=stderr,pid=9,spins=7,yields=4,ceiling_us=2000"
-    );
+    assert_eq!(settings.to_options(9), "guard=always,stats=stderr,pid=9,spins=7,yields=4,ceiling_us=2000");
     settings.overlay(Layer { stats: Some(Destination::Nowhere), trap: Some(false), ..Layer::default() });
     assert_eq!(settings.to_options(0), "guard=always,trap=off,spins=7,yields=4,ceiling_us=2000");
 }

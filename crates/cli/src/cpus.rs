@@ -1,0 +1,111 @@
+//! `manx cpus`: how many CPUs a program would really get here, why not more, and who knows it.
+//!
+//! The budget is [`CpuBudget`]'s, of this process, which is that of whatever the same shell starts. What runtimes would
+//! say is found by asking them ([`probes`]): each that is installed is run, as it is and under `manx run`.
+
+mod ask;
+mod facts;
+mod json;
+mod probes;
+mod text;
+mod watch;
+
+use crate::failure::{BROKEN, Failure, reason};
+use crate::sigpipe::or_unread;
+use manx::cpu::{CpuBudget, Rounding};
+use std::io::{self, Write as _};
+
+/// The arguments of `manx cpus`.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = more_help())]
+pub struct Args {
+    /// Print one number only: how many threads to have
+    #[arg(long)]
+    count: bool,
+
+    /// From a fraction of CPUs to a count: down and at least 1, up, or not at all
+    #[arg(long, value_name = "HOW", default_value = "floor", value_parser = parse_rounding, requires = "count")]
+    rounding: Rounding,
+
+    /// Write JSON
+    #[arg(long, conflicts_with = "count")]
+    json: bool,
+
+    /// Do not run the programs that are installed, to ask them
+    #[arg(long)]
+    no_runtimes: bool,
+
+    /// Go on until interrupted, with a line for each change
+    #[arg(long)]
+    watch: bool,
+
+    /// Say what this process is told, by whatever it can ask; used by the probes
+    #[arg(long, hide = true)]
+    ask: bool,
+}
+
+fn parse_rounding(text: &str) -> Result<Rounding, String> {
+    text.parse().map_err(|error: manx::cpu::BadRounding| error.to_string())
+}
+
+fn more_help() -> String {
+    const MORE: &str = "\
+What is shown:
+  Every limit that the kernel sets: the CPUs that are online, those of the cpuset
+  and of the affinity, and the quota of the own control group and of each above
+  it, of cgroup v1 and v2. The one that decides is marked. A weight (shares) is
+  no limit: it says who goes first when CPUs are short.
+
+  Then what the runtimes that are installed take for the number of CPUs: as they
+  are, and under `manx run`. Each is started twice, and has 10 seconds.";
+    format!("{MORE}\n\n{}", crate::EXIT_CODES)
+}
+
+/// Shows the CPUs.
+///
+/// # Errors
+/// With code 125 if standard output cannot be written.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    if args.ask {
+        return print(&ask::answers());
+    }
+    if args.watch {
+        return watch::run(|budget| line(args, budget));
+    }
+    let budget = CpuBudget::now();
+    if args.count {
+        return print(&line(args, &budget));
+    }
+    let facts = facts::Facts::now();
+    let answers = if args.no_runtimes { probes::Answers::default() } else { probes::ask_all() };
+    print(&if args.json {
+        json::all(&budget, &facts, &answers)
+    } else {
+        text::all(&budget, &facts, &answers)
+    })
+}
+
+/// The budget in a line, in the form that was asked for.
+fn line(args: &Args, budget: &CpuBudget) -> String {
+    if args.count {
+        let exact = args.rounding == Rounding::Exact;
+        let number =
+            if exact { text::fraction(budget.cpus()) } else { budget.count(args.rounding).to_string() };
+        format!("{number}\n")
+    } else if args.json {
+        json::line(budget)
+    } else {
+        format!("{budget}\n")
+    }
+}
+
+/// Writes to standard output; nobody reading is no error.
+fn print(text: &str) -> Result<u8, Failure> {
+    let mut out = io::stdout().lock();
+    or_unread(out.write_all(text.as_bytes()).and_then(|()| out.flush())).map(|()| 0).map_err(unwritable)
+}
+
+fn unwritable(error: io::Error) -> Failure {
+    let what = format!("standard output cannot be written: {}", reason(&error));
+    Failure::new(BROKEN, what, "see where it goes")
+}

@@ -1,0 +1,111 @@
+//! The CPUs as tables.
+
+use super::facts::Facts;
+use super::probes::Answers;
+use manx::cpu::{CpuBudget, LimitKind, Rounding};
+use report::Table;
+use std::fmt::Write as _;
+
+/// Everything.
+pub fn all(budget: &CpuBudget, facts: &Facts, answers: &Answers) -> String {
+    let mut text = String::new();
+    write(budget, facts, answers, &mut text).expect("writing to a String");
+    text
+}
+
+fn write(budget: &CpuBudget, facts: &Facts, answers: &Answers, out: &mut String) -> std::fmt::Result {
+    writeln!(out, "{}", limits(budget))?;
+    let (floor, ceil) = (budget.count(Rounding::Floor), budget.count(Rounding::Ceil));
+    if floor == ceil {
+        writeln!(out, "threads   {floor}")?;
+    } else {
+        writeln!(
+            out,
+            "threads   {floor}, rounded down as programs are told under `manx run`; {ceil} rounded up"
+        )?;
+    }
+    if let Some(weight) = budget.weight() {
+        writeln!(out, "weight    {weight}: no limit, and no number of CPUs")?;
+    }
+    for doubt in budget.doubts() {
+        writeln!(out, "unknown   {doubt}")?;
+    }
+    writeln!(out, "cores     {}", cores(facts))?;
+    if let Some(threads) = facts.runnable {
+        writeln!(
+            out,
+            "running   {threads} {} run or wish to, on the whole machine",
+            plural(threads, "thread")
+        )?;
+    }
+    if !answers.answers.is_empty() {
+        writeln!(out, "\n{}", runtimes(answers))?;
+        if let Some(problem) = &answers.problem {
+            writeln!(out, "not asked under `manx run`: {problem}")?;
+        }
+    }
+    // Whatever came last has ended its line.
+    out.truncate(out.trim_end().len());
+    writeln!(out)
+}
+
+fn limits(budget: &CpuBudget) -> Table {
+    let mut table = Table::new(&budget.why(), &["limit", "CPUs []", "by"]);
+    for limit in budget.limits() {
+        let by = match &limit.kind {
+            LimitKind::Online { cpus } | LimitKind::Affinity { cpus } => cpus.to_string(),
+            LimitKind::Cpuset { cpus, group } => format!("{cpus}, {group}"),
+            LimitKind::Quota { quota, group } => format!("{quota} us, {group}"),
+            LimitKind::Unknown => limit.kind.to_string(),
+        };
+        let mark = if limit.binds { " *" } else { "" };
+        table.row([format!("{}{mark}", limit.kind.name()), fraction(limit.cpus), by]);
+    }
+    table
+}
+
+fn cores(facts: &Facts) -> String {
+    let (big, little) = (facts.classes.big(), facts.classes.little());
+    let classes = if little.is_empty() {
+        "all alike".to_owned()
+    } else {
+        format!("big {big}, little {little} ({})", facts.classes.why())
+    };
+    let nodes = facts.numa_nodes;
+    format!("{classes}; {nodes} NUMA {}", plural(nodes as u32, "node"))
+}
+
+fn runtimes(answers: &Answers) -> Table {
+    let title = "What they say there are";
+    let mut table = Table::new(title, &["runtime", "asked", "alone []", "under manx run []"]);
+    let cell = |count: Option<usize>| count.map_or_else(|| "-".to_owned(), |count| count.to_string());
+    for answer in &answers.answers {
+        table.row([answer.runtime.into(), answer.asks.into(), cell(answer.without), cell(answer.with)]);
+    }
+    table
+}
+
+fn plural(count: u32, noun: &str) -> String {
+    if count == 1 { noun.to_owned() } else { format!("{noun}s") }
+}
+
+/// A number of CPUs, with three digits behind the point at most.
+pub fn fraction(cpus: f64) -> String {
+    let text = format!("{cpus:.3}");
+    let short = text.trim_end_matches('0').trim_end_matches('.');
+    if short == "0" { format!("{cpus:e}") } else { short.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_are_short_and_never_0() {
+        for (cpus, text) in
+            [(1.0, "1"), (1.5, "1.5"), (0.25, "0.25"), (10.0, "10"), (1.0 / 3.0, "0.333"), (1e-5, "1e-5")]
+        {
+            assert_eq!(fraction(cpus), text);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! `--watch`: the budget now, and again whenever it has become another one.
+//!
+//! A line a change, whether somebody reads it or a program does.
+
+use super::unwritable;
+use crate::failure::Failure;
+use manx::cpu::{BudgetWatch, CpuBudget};
+use std::io::{self, ErrorKind, Write as _};
+use std::time::Duration;
+
+/// How often it is read: a change may stay unseen for that long. A reading costs some microseconds.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Writes `line` of the budget until nobody reads any more.
+pub fn run(line: impl Fn(&CpuBudget) -> String) -> Result<u8, Failure> {
+    let mut watch = BudgetWatch::new();
+    let mut shown = watch.budget();
+    let mut out = io::stdout().lock();
+    loop {
+        match out.write_all(line(&shown).as_bytes()).and_then(|()| out.flush()) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(0),
+            Err(error) => return Err(unwritable(error)),
+        }
+        shown = next(&mut watch, &shown);
+    }
+}
+
+/// Waits for another budget.
+fn next(watch: &mut BudgetWatch, shown: &CpuBudget) -> CpuBudget {
+    loop {
+        std::thread::sleep(INTERVAL);
+        if watch.cpus() != shown.cpus() {
+            // Read once more for the reasons: it may be what it was again.
+            let found = watch.budget();
+            if found.cpus() != shown.cpus() {
+                return found;
+            }
+        }
+    }
+}
