@@ -22,6 +22,7 @@
 //! | `budget.rs` | how many CPUs the process can really use, and why not more |
 //! | `runnable.rs` | how many threads of the machine run or wish to, at this moment |
 //! | `thread_pressure.rs` | for how long a thread has run, and has waited for a CPU |
+//! | `shortage.rs`, `shortage/` | whether the process is short of CPUs: one word, and who keeps it up to date |
 //! | `text.rs` | numbers in the kernel's small files |
 //!
 //! There are two classes, as in the paper that this is for (Liu and others, "Asymmetry-aware scalable locking",
@@ -31,6 +32,7 @@ mod classes;
 pub mod measured;
 mod numa;
 mod set;
+pub mod shortage;
 mod split;
 mod told;
 platform::os_only! {
@@ -43,10 +45,11 @@ platform::os_only! {
     mod thread_pressure;
 
     pub use budget::{
-        BadRounding, BudgetWatch, CpuBudget, Group, Limit, LimitKind, Quota, Rounding, Throttled, Weight,
+        BackgroundWatch, BadRounding, BudgetWatch, CpuBudget, Group, Limit, LimitKind, Quota, Rounding, Throttled, Weight,
     };
     pub use numa::NumaNodes;
     pub use runnable::{Runnable, runnable};
+    pub use shortage::{ShortageKeeper, keep_shortage};
     pub use table::{class_of_this_cpu, set_classes};
     pub use thread_pressure::{ThreadPressure, ThreadTimes};
 }
@@ -55,6 +58,7 @@ pub use classes::{Classes, Source, Step};
 pub use measured::Samples;
 pub use numa::{numa_node, numa_node_of_this_cpu, set_numa_node_of_this_thread};
 pub use set::{BadList, CpuSet};
+pub use shortage::{refresh_if_old, set_short_of_cpus, short_of_cpus};
 pub use split::STEP_PERCENT;
 pub use told::{BadClasses, MEASURED, Problem, VARIABLE};
 

@@ -77,6 +77,7 @@
 
 use super::window::window_ns;
 use super::{slice, spin, standby};
+use crate::cpu::shortage::refresh_if_old_at;
 use platform::atomic::{AtomicU32, Ordering, fence};
 use platform::clock;
 use platform::futex::{self, Clock, Deadline, Outcome};
@@ -175,8 +176,10 @@ pub fn acquire_slow(
     wait: &Wait,
 ) -> Result<Acquired, TimedOut> {
     thread.met_contention();
-    let to = if thread.is_over(clock::ticks()) { YIELDING } else { HELD };
-    if spin::until_acquired(word, side, thread, to) {
+    let now_ticks = clock::ticks();
+    refresh_if_old_at(now_ticks);
+    let to = if thread.is_over(now_ticks) { YIELDING } else { HELD };
+    if spin::until_acquired(word, side, thread, to, now_ticks) {
         return Ok(Acquired::default());
     }
     let mut waiter = Waiter {
@@ -293,7 +296,7 @@ impl Waiter<'_> {
                     if self.is_next() {
                         return Ok(self.take_or_mark(SLEEPERS).is_none());
                     }
-                    if spin::after_sleep(self.word, self.thread, SLEEPERS) {
+                    if spin::after_sleep(self.word, self.side, self.thread, SLEEPERS) {
                         standby::found_free(self.side);
                         return Ok(true);
                     }
@@ -335,7 +338,7 @@ impl Waiter<'_> {
             if was_free {
                 standby::found_free(self.side);
             }
-            if was_free || spin::after_sleep(self.word, self.thread, SLEEPERS) {
+            if was_free || spin::after_sleep(self.word, self.side, self.thread, SLEEPERS) {
                 standby::ends(self.side);
                 return Ok(true);
             }

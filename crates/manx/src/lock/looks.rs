@@ -5,7 +5,7 @@
 //! `SPIN_NS` in all, then sleeps for longer and longer, up to `SLEEP_NS_MAX`; it yields instead of spinning while the process is
 //! short of CPUs. What is left of a window when it is too short for a sleep is spun, too: the kernel ends a sleep 50 µs late.
 
-use crate::wait::short_of_cpus;
+use crate::cpu::shortage::{refresh_if_old_at, short_of_cpus};
 use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
 use platform::{cpu, thread};
 
@@ -29,6 +29,7 @@ pub(super) fn until_had<H>(
     willing: impl Fn() -> bool,
 ) -> Option<H> {
     let (began_ticks, mut apart_ns) = (ticks(), APART_NS_MIN);
+    refresh_if_old_at(began_ticks);
     let mut sleep_ns = SLEEP_NS_MIN;
     loop {
         let waited_ns = ticks_to_ns(ticks().wrapping_sub(began_ticks));

@@ -24,7 +24,8 @@
 use super::node::{self, Node};
 use super::queue::{Queue, QueueHeld};
 use super::{Fifo, RawLock};
-use crate::wait::{Adaptive, short_of_cpus};
+use crate::cpu::{refresh_if_old, short_of_cpus};
+use crate::wait::Adaptive;
 use platform::atomic::{AtomicU32, Ordering};
 use platform::{cpu, futex};
 use std::ptr::NonNull;
@@ -55,6 +56,7 @@ impl McsPark {
 /// Waits until the place with this word is told.
 #[cold]
 fn await_turn(state: &AtomicU32) {
+    refresh_if_old();
     for _ in 0..platform::spin_bound(McsPark::SPINS) {
         if state.load(Ordering::Acquire) == YOURS {
             return;

@@ -15,11 +15,17 @@
 //! missing when a waiter spun in vain, and down by an eighth when not. One in [`PROBE`] waiters spins the long limit
 //! nevertheless, so that the lock learns when that changes.
 //!
+//! Where both come together, a process that is short of CPUs and a lock whose waiters spun in vain nearly every time
+//! ([`SCORE_HOPELESS`]), they do not spin at all: they look once. That is so where the holder cannot run while the waiter does. Two
+//! threads on one CPU that signal each other are the purest case: the one that is woken takes the CPU from the one that still
+//! holds the lock. There one in [`PROBE_HOPELESS`] probes, for the short limit.
+//!
 //! Times are in ticks of [`platform::clock::ticks`]; one look at it is also what a pause is made of, so that
 //! a limit is the same on CPUs whose pause instructions differ by a factor of ten.
 
 use super::bounded::{MARKED, OFFERED};
 use super::slice::Thread;
+use crate::cpu::short_of_cpus;
 use platform::atomic::{AtomicU32, Ordering};
 use platform::clock::{ns_to_ticks, ticks};
 use platform::cpu::pause;
@@ -38,8 +44,12 @@ const LIMIT_SHORT_NS: u64 = 5_000;
 const LIMIT_WOKEN_NS: u64 = 5_000;
 /// How long a waiter spins that is overdue, before it sleeps until it is served.
 const LIMIT_OVERDUE_NS: u64 = 20_000;
+/// No spinning: one look.
+const LIMIT_NONE_NS: u64 = 0;
 /// One in so many waiters spins for the long limit whatever the lock has learnt.
 const PROBE: u64 = 16;
+/// The same where spinning is hopeless, and the limit is the short one.
+const PROBE_HOPELESS: u64 = 64;
 
 /// Where the score stands in the lock's second word.
 const SCORE_SHIFT: u32 = 16;
@@ -48,22 +58,48 @@ const SCORE_MAX: u32 = 0x1f;
 const SCORE_IN_VAIN: u32 = 24;
 /// The same in a process that is short of CPUs.
 const SCORE_IN_VAIN_SHORT_OF_CPUS: u32 = 8;
+/// From this score on, where a lock stays if less than one waiter in five succeeds, nobody spins in a process that is short
+/// of CPUs.
+const SCORE_HOPELESS: u32 = 28;
 
 /// Spins until the lock could be taken (true) by making `word` `to`, or that does not seem to pay.
-pub(super) fn until_acquired(word: &AtomicU32, side: &AtomicU32, thread: &Thread, to: u32) -> bool {
+pub(super) fn until_acquired(
+    word: &AtomicU32,
+    side: &AtomicU32,
+    thread: &Thread,
+    to: u32,
+    now_ticks: u64,
+) -> bool {
     // Relaxed: a hint.
     let score = side.load(Ordering::Relaxed) >> SCORE_SHIFT & SCORE_MAX;
-    let in_vain = if crate::wait::short_of_cpus() { SCORE_IN_VAIN_SHORT_OF_CPUS } else { SCORE_IN_VAIN };
-    let probes = (thread.contended_ticks.get() >> 8).is_multiple_of(PROBE);
-    let limit_ns = if score >= in_vain && !probes { LIMIT_SHORT_NS } else { LIMIT_NS };
+    let limit_ns = limit_ns(score, short_of_cpus(), now_ticks >> 8);
     let acquired = spin(word, thread, to, limit_ns);
     learn(side, score, acquired);
     acquired
 }
 
+/// Whether spinning is known not to pay at all.
+const fn is_hopeless(score: u32, short_of_cpus: bool) -> bool {
+    short_of_cpus && score >= SCORE_HOPELESS
+}
+
+/// How long a waiter spins for a lock with this score; `chance` is any number.
+const fn limit_ns(score: u32, short_of_cpus: bool, chance: u64) -> u64 {
+    let in_vain = if short_of_cpus { SCORE_IN_VAIN_SHORT_OF_CPUS } else { SCORE_IN_VAIN };
+    if is_hopeless(score, short_of_cpus) {
+        if chance.is_multiple_of(PROBE_HOPELESS) { LIMIT_SHORT_NS } else { LIMIT_NONE_NS }
+    } else if score >= in_vain && !chance.is_multiple_of(PROBE) {
+        LIMIT_SHORT_NS
+    } else {
+        LIMIT_NS
+    }
+}
+
 /// Spins a little after a wake-up that found the lock taken by somebody else.
-pub(super) fn after_sleep(word: &AtomicU32, thread: &Thread, to: u32) -> bool {
-    spin(word, thread, to, LIMIT_WOKEN_NS)
+pub(super) fn after_sleep(word: &AtomicU32, side: &AtomicU32, thread: &Thread, to: u32) -> bool {
+    // Relaxed: a hint.
+    let hopeless = is_hopeless(side.load(Ordering::Relaxed) >> SCORE_SHIFT & SCORE_MAX, short_of_cpus());
+    spin(word, thread, to, if hopeless { LIMIT_NONE_NS } else { LIMIT_WOKEN_NS })
 }
 
 /// Spins until there is an offer (true), or that does not seem to pay.
@@ -87,6 +123,9 @@ pub(super) fn until_offered(side: &AtomicU32) -> bool {
 fn spin(word: &AtomicU32, thread: &Thread, to: u32, limit_ns: u64) -> bool {
     if platform::spin_bound(1) == 0 {
         return false;
+    }
+    if limit_ns == LIMIT_NONE_NS {
+        return look(word, to);
     }
     let began_ticks = ticks();
     let (limit_ticks, apart_ticks_max) = (ns_to_ticks(limit_ns), ns_to_ticks(APART_NS_MAX));
@@ -118,10 +157,17 @@ fn spin(word: &AtomicU32, thread: &Thread, to: u32, limit_ns: u64) -> bool {
     }
 }
 
+/// Takes the lock if it is free.
+fn look(word: &AtomicU32, to: u32) -> bool {
+    // As in `spin`.
+    word.load(Ordering::Relaxed) == 0
+        && word.compare_exchange(0, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
+}
+
 /// Moves the score. Costs nothing while all goes well: the holder has the line anyway, and who failed is
 /// about to sleep.
 fn learn(side: &AtomicU32, score: u32, acquired: bool) {
-    if acquired && score == 0 {
+    if acquired && score == 0 || !acquired && score == SCORE_MAX {
         return;
     }
     let learnt = if acquired { score - score.div_ceil(8) } else { score + (SCORE_MAX - score).div_ceil(4) };
@@ -129,4 +175,47 @@ fn learn(side: &AtomicU32, score: u32, acquired: bool) {
     let wanted = seen & !(SCORE_MAX << SCORE_SHIFT) | learnt << SCORE_SHIFT;
     // Relaxed, and lost if somebody else was faster: a hint. The bits below are kept as they were.
     let _ = side.compare_exchange(seen, wanted, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The score of a lock after these outcomes.
+    fn score_after(side: &AtomicU32, outcomes: impl IntoIterator<Item = bool>) -> u32 {
+        for acquired in outcomes {
+            learn(side, side.load(Ordering::Relaxed) >> SCORE_SHIFT & SCORE_MAX, acquired);
+        }
+        side.load(Ordering::Relaxed) >> SCORE_SHIFT & SCORE_MAX
+    }
+
+    #[test]
+    fn nobody_spins_where_it_is_hopeless_and_cpus_are_short() {
+        for score in 0..=SCORE_MAX {
+            for chance in 0..200 {
+                let alone = limit_ns(score, false, chance);
+                assert!([LIMIT_NS, LIMIT_SHORT_NS].contains(&alone), "with CPUs for all everybody spins");
+                let spins = limit_ns(score, true, chance) != LIMIT_NONE_NS;
+                assert_eq!(spins, score < SCORE_HOPELESS || chance.is_multiple_of(PROBE_HOPELESS));
+            }
+        }
+    }
+
+    #[test]
+    fn a_lock_is_hopeless_after_many_failures_and_not_with_a_success_now_and_then() {
+        let side = AtomicU32::new(OFFERED);
+        assert_eq!(score_after(&side, [false; 10]), SCORE_MAX);
+        assert!(score_after(&side, [true]) < SCORE_HOPELESS);
+        assert!(score_after(&side, [false; 2]) >= SCORE_HOPELESS);
+        assert_eq!(score_after(&side, [true; 40]), 0);
+        assert_eq!(side.load(Ordering::Relaxed), OFFERED, "nothing else is touched");
+    }
+
+    #[test]
+    fn one_look_takes_a_free_lock_only() {
+        let word = AtomicU32::new(0);
+        assert!(look(&word, 2));
+        assert!(!look(&word, 1));
+        assert_eq!(word.load(Ordering::Relaxed), 2);
+    }
 }

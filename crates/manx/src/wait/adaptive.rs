@@ -18,6 +18,7 @@
 //! right after spinning.
 
 use super::{Action, Backoff, Policy, Waiter, short_of_cpus};
+use crate::cpu::refresh_if_old;
 use platform::thread;
 
 /// Spins, then yields, then sleeps.
@@ -140,8 +141,12 @@ impl Waiter for AdaptiveWaiter {
             self.round = self.policy.spins;
         }
         let mut action = self.policy.action(self.round);
-        if matches!(action, Action::Yield) && !self.class_known {
-            action = self.first_yield();
+        if !matches!(action, Action::Spin) {
+            if matches!(action, Action::Yield) && !self.class_known {
+                action = self.first_yield();
+            }
+            // For the next waits: this one is through with spinning.
+            refresh_if_old();
         }
         action.perform(limit_ns);
         self.round = self.round.saturating_add(1);

@@ -41,6 +41,7 @@
 //! A waiter would sleep in error if `sequence` went around all 2³² values between its look and its sleep.
 
 use super::{Action, Backoff, Policy, Waiter, short_of_cpus};
+use crate::cpu::refresh_if_old;
 use platform::atomic::{AtomicU32, Ordering, fence};
 use platform::{cpu, futex};
 
@@ -183,6 +184,8 @@ impl<'a> Parker<'a> {
     /// Registers, so that from the caller's next look on no signal is missed.
     #[cold]
     fn register(&mut self) {
+        // For those that wait from now on: this one has spun, or was told not to.
+        refresh_if_old();
         // Relaxed and a fence: see the module's text.
         self.event.parked.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);

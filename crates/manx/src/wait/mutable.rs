@@ -35,6 +35,7 @@
 
 use super::window::{WORTH_NS, Window};
 use super::{Action, Backoff, Event, Parker, Policy, Waiter, short_of_cpus};
+use crate::cpu::refresh_if_old;
 use platform::atomic::{AtomicI32, AtomicU64, Ordering, fence};
 use platform::{clock, cpu};
 
@@ -247,6 +248,7 @@ impl Waiter for MutableWaiter<'_> {
         self.may_give_up |= limit_ns != u64::MAX;
         match self.phase {
             Phase::Arrived => {
+                refresh_if_old();
                 self.began_ns = clock::now_ns();
                 self.settle(self.began_ns);
                 Action::Spin

@@ -5,7 +5,7 @@
 use super::RawRwLock;
 use super::state::{Kind, READER_GATE, READERS_LIMIT, READERS_TURN};
 use crate::lock::bounded::{Acquired, TimedOut, WINDOW_NS, Wait};
-use crate::wait::short_of_cpus;
+use crate::cpu::{refresh_if_old, short_of_cpus};
 use platform::atomic::{Ordering, fence};
 use platform::futex::{self, Clock, Deadline};
 use platform::{clock, cpu};
@@ -35,6 +35,7 @@ impl<'a> Waiter<'a> {
     }
 
     pub(super) fn enter(mut self) -> Result<Acquired, TimedOut> {
+        refresh_if_old();
         self.spin();
         loop {
             // Acquire, and before the look at `word`: Invariant 2.
