@@ -9,6 +9,7 @@
 //! | [`engines`] | databases as they are, under `manx run`, and with others' lock libraries |
 //! | [`asl`] | locks that are told how late an epoch may be, on cores of two speeds |
 //! | [`range`] | locks of ranges, side by side |
+//! | [`pool`] | pools of threads, beside each other and beside neighbours |
 //! | [`profile`] | somebody's program under a range of targets for latency |
 //! | [`guard`] | what the guard costs programs that need no repair |
 //! | [`waiting`], [`waits`] | how late each way of waiting notices, and the CPU it burns |
@@ -26,6 +27,7 @@ pub mod harness;
 pub mod interrupt;
 pub mod inversion;
 pub mod machine;
+pub mod pool;
 pub mod profile;
 pub mod range;
 mod verdict;

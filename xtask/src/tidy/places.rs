@@ -31,7 +31,7 @@ const KINDS: [(&str, &[&str]); 11] = [
     ("crates/*/proptest-regressions", &["txt"]),
     ("crates/*/benches", &["rs"]),
     ("crates/*/examples", &["rs", "c", "cpp"]),
-    ("crates/workload/engines", &["c", "cpp", "h", "md"]),
+    ("crates/workload/engines", &["c", "cpp", "go", "h", "md"]),
     ("crates/capi/include", &["h", "hpp"]),
     ("crates/capi/link", &["map", "in"]),
     ("docs", &["md", "svg", "png"]),

@@ -227,7 +227,7 @@ fn starts(program: &Path) -> Result<(), String> {
 }
 
 /// The user's cache; without a home, a folder in the place for temporary files that is the user's own.
-fn cache() -> Result<PathBuf, Error> {
+pub(crate) fn cache() -> Result<PathBuf, Error> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     if let Some(folder) = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache"))) {
         return Ok(folder);

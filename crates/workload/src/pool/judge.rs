@@ -1,0 +1,124 @@
+//! Which figure each target is about.
+//!
+//! A figure of Manx' pool stands alone (`ms`, `jobs/s`, `percent`) or over the named peer's in the same run (`ratio`). The
+//! machine's own spread is that of the peer against itself in the same case.
+
+use super::cases::{Amount, BURST, IDLE, MIXED, SUBMIT_INSIDE, SUBMIT_OUTSIDE, neighbours, pair, quota};
+use super::kind::Kind;
+use crate::verdict::{self, middle, ratio};
+use report::{Report, Spread};
+
+const OWN: &str = Kind::Manx.name();
+const IGNORANT: &str = Kind::Ignorant.name();
+const FRIENDLY: &str = Kind::FriendlyPool.name();
+const RAYON: &str = Kind::Rayon.name();
+const JOBS: &str = "jobs_per_s";
+const SERVICE: &str = "service_p99_ns";
+const TOTAL: &str = "total_p99_ns";
+const NS_IN_MS: f64 = 1e6;
+
+/// Adds the verdicts.
+pub(super) fn judge(report: &mut Report) {
+    verdict::judge(report, |target, report| {
+        let (figure, spread) = figure(report, &target.id)
+            .ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))?;
+        Ok((figure, spread))
+    });
+}
+
+type Figure = (f64, Option<Spread>);
+
+/// The figure of a target by its id; `None` if there is no such figure.
+fn figure(report: &Report, id: &str) -> Option<Figure> {
+    let spread = |case: &str, version: &str, figure: &str| {
+        let measure = format!("{figure}, {version}");
+        report.spreads.iter().find(|spread| spread.case == case && spread.measure == measure).cloned()
+    };
+    let ms = |case: &str, figure: &str| (middle(report, case, OWN, figure) / NS_IN_MS, None);
+    let plain = |case: &str, figure: &str| (middle(report, case, OWN, figure), None);
+    // A machine's spread is that of the peer, or, where that one has no second run, of the ignorant pool.
+    let over = |case: &str, peer: &str, figure: &str| {
+        let own = spread(case, peer, figure).or_else(|| spread(case, IGNORANT, figure));
+        (ratio(report, case, OWN, peer, figure), own)
+    };
+    let (room, overload) = (|n| neighbours(Amount::Room, n), |n| neighbours(Amount::Overload, n));
+    let beside = || {
+        let (case, alike) = (MIXED, pair(Kind::Ignorant, Kind::Ignorant));
+        let figure = "first_over_second";
+        (middle(report, case, &pair(Kind::Manx, Kind::Ignorant), figure), spread(case, &alike, figure))
+    };
+    // pool-PART-WHICH-FIGURE[-PEER]
+    let words: Vec<&str> = id.split('-').collect();
+    let count = |text: &str| text.parse::<usize>().ok();
+    Some(match words[..] {
+        ["pool", "room", n, "total"] => ms(&room(count(n)?), TOTAL),
+        ["pool", "room", n, "total", "ignorant"] => over(&room(count(n)?), IGNORANT, TOTAL),
+        ["pool", "room", n, "total", "friendlypool"] => over(&room(count(n)?), FRIENDLY, TOTAL),
+        ["pool", "overload", n, "service"] => ms(&overload(count(n)?), SERVICE),
+        ["pool", "overload", n, "service", "ignorant"] => over(&overload(count(n)?), IGNORANT, SERVICE),
+        ["pool", "overload", n, "throughput", "ignorant"] => over(&overload(count(n)?), IGNORANT, JOBS),
+        ["pool", "quota", cpus, "service"] => ms(&quota(cpus.parse().ok()?), SERVICE),
+        ["pool", "quota", cpus, "service", "ignorant"] => over(&quota(cpus.parse().ok()?), IGNORANT, SERVICE),
+        ["pool", "quota", cpus, "throughput"] => plain(&quota(cpus.parse().ok()?), JOBS),
+        ["pool", "quota", cpus, "throughput", "ignorant"] => over(&quota(cpus.parse().ok()?), IGNORANT, JOBS),
+        ["pool", "mixed"] => beside(),
+        ["pool", "burst"] => ms(BURST, "ramp_p99_ns"),
+        ["pool", "idle"] => plain(IDLE, "idle_cpu_percent"),
+        ["pool", "control"] => plain(&overload(1), "control_percent"),
+        ["pool", "submit", "outside", "rayon"] => over(SUBMIT_OUTSIDE, RAYON, "ns_per_job"),
+        ["pool", "submit", "inside", "rayon"] => over(SUBMIT_INSIDE, RAYON, "ns_per_job"),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases;
+    use super::*;
+    use report::{Machine, Run};
+
+    fn report(runs: &[(&str, &str, &str, f64)]) -> Report {
+        let mut report = Report::new("pool", Machine::default(), 0);
+        for (case, variant, figure, value) in runs {
+            let values = [((*figure).to_owned(), *value)].into();
+            let (case, variant) = ((*case).to_owned(), (*variant).to_owned());
+            report.runs.push(Run { case, variant, round: 0, values, output: None });
+        }
+        report
+    }
+
+    #[test]
+    fn figures_stand_alone_or_over_the_peers_of_the_same_case() {
+        let case = neighbours(Amount::Room, 2);
+        let mut report = report(&[
+            (&case, IGNORANT, TOTAL, 8e6),
+            (&case, &cases::again(IGNORANT), TOTAL, 9e6),
+            (&case, FRIENDLY, TOTAL, 5e6),
+            (&case, OWN, TOTAL, 4e6),
+            (MIXED, "manx + ignorant", "first_over_second", 0.75),
+        ]);
+        let value = |report: &Report, id: &str| figure(report, id).unwrap().0;
+        assert_eq!(value(&report, "pool-room-2-total"), 4.0);
+        assert_eq!(value(&report, "pool-room-2-total-ignorant"), 0.5);
+        assert_eq!(value(&report, "pool-room-2-total-friendlypool"), 0.8);
+        assert_eq!(value(&report, "pool-mixed"), 0.75);
+        assert!(value(&report, "pool-room-4-total").is_nan());
+        super::super::conclude(&mut report);
+        let verdict =
+            report.targets.iter().find(|verdict| verdict.id == "pool-room-2-total-ignorant").unwrap();
+        assert!((verdict.spread.unwrap() - 1.125).abs() < 1e-9, "the peer's, against itself");
+    }
+
+    #[test]
+    fn every_target_has_a_figure_and_others_have_none() {
+        let report = report(&[]);
+        let targets = report::target::of_bench("pool");
+        assert!(!targets.is_empty());
+        for target in targets {
+            assert!(figure(&report, &target.id).is_some(), "{}", target.id);
+        }
+        for id in ["pool-nothing", "pool-room-many-total", "range-w1", "pool-room-2"] {
+            assert!(figure(&report, id).is_none(), "{id}");
+        }
+    }
+}

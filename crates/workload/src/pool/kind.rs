@@ -1,0 +1,41 @@
+//! The kinds of pools that are compared.
+
+use serde::{Deserialize, Serialize};
+
+/// A kind of pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// A thread for each CPU at one channel, whoever else is there.
+    Ignorant,
+    /// The same with the CPUs divided by the number of processes: what one would choose who knew that number.
+    Optimal,
+    /// The paper's friendlypool: this process' part of the CPU time of all, looked at each tick.
+    FriendlyPool,
+    /// Manx's, as it comes.
+    Manx,
+    /// Rayon's.
+    Rayon,
+    /// Tokio's.
+    Tokio,
+    /// Go's own scheduler, in a program of its own.
+    Go,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: &[Kind] =
+        &[Kind::Ignorant, Kind::Optimal, Kind::FriendlyPool, Kind::Manx, Kind::Rayon, Kind::Tokio, Kind::Go];
+
+    /// The name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Ignorant => "ignorant",
+            Kind::Optimal => "optimal",
+            Kind::FriendlyPool => "friendlypool",
+            Kind::Manx => "manx",
+            Kind::Rayon => "rayon",
+            Kind::Tokio => "tokio",
+            Kind::Go => "go",
+        }
+    }
+}

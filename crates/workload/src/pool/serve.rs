@@ -1,0 +1,290 @@
+//! An open loop: a thread of the process hands jobs to its pool when they are due, whatever became of those before.
+//!
+//! As in the paper (section 2, figure 1): a job is stamped when it is put into the queue, when a worker begins it, and when it
+//! has ended. *Queue latency* is from the first to the second, *service latency* from the second to the third, *total latency* the whole.
+//! The paper's frontend is a thread of the same process, and so is this one; how late it is itself, against the moment at which a
+//! job was due, is kept beside them, because with more threads than CPUs it has to wait for a CPU too.
+//!
+//! Every job has a place for its stamps before anything begins, so recording is three stores and no lock.
+//!
+//! 1. A job that begins after the time (and what is left for stragglers) is over only counts as unfinished.
+//! 2. A stamp is written once, by the thread that then has the job. `left` counts the jobs that have not gone through a worker; who
+//!    reads 0 there reads all their stamps.
+
+use super::executor::{Executor, Use};
+use super::spec::{Load, Lock, Outcome};
+use super::usage::Usage;
+use super::work::Work;
+use report::Histogram;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Who waits for its jobs looks again after so long.
+const LOOK: Duration = Duration::from_millis(1);
+/// What has not gone through a worker so long after the end never will.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The stamps of a job, in nanoseconds from the start; 0 for one that it has not got.
+#[derive(Default)]
+struct Job {
+    pushed_ns: AtomicU64,
+    begun_ns: AtomicU64,
+    ended_ns: AtomicU64,
+    /// How many times it went through a worker.
+    ran: AtomicUsize,
+}
+
+struct Course {
+    jobs: Box<[Job]>,
+    start: Instant,
+    over: AtomicBool,
+    left: AtomicUsize,
+    work: Work,
+}
+
+impl Course {
+    fn now_ns(&self) -> u64 {
+        // 0 says that there is no stamp.
+        (self.start.elapsed().as_nanos() as u64).max(1)
+    }
+
+    /// What a worker does with a job. All stores are relaxed: the decrement of `left` releases them (Invariant 2).
+    fn run(&self, index: usize) {
+        let job = &self.jobs[index];
+        job.ran.fetch_add(1, Ordering::Relaxed);
+        // Relaxed: one more job or one less at the end is of no account.
+        if !self.over.load(Ordering::Relaxed) {
+            job.begun_ns.store(self.now_ns(), Ordering::Relaxed);
+            self.work.run();
+            job.ended_ns.store(self.now_ns(), Ordering::Relaxed);
+        }
+        self.left.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl Load {
+    /// When jobs are due, in nanoseconds from the start.
+    pub fn arrivals_ns(&self) -> Vec<u64> {
+        let gap_ns = 1e9 / self.rate_per_s;
+        let mut random = Random((self.phase * 1e9) as u64 + 1);
+        let (mut at_ns, mut due) = (gap_ns * self.phase, Vec::new());
+        while at_ns < self.time.as_nanos() as f64 {
+            let busy = self.pause.is_none_or(|pause| (at_ns / pause.as_nanos() as f64) as u64 % 2 == 0);
+            if busy {
+                due.push(at_ns as u64);
+            }
+            at_ns += if self.poisson { gap_ns * random.exponential() } else { gap_ns };
+        }
+        due
+    }
+}
+
+/// SplitMix64: numbers that look random and are the same each time.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Exponentially distributed, with mean 1.
+    fn exponential(&mut self) -> f64 {
+        // In (0, 1]: 53 bits, and never 0.
+        let uniform = ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        -uniform.ln()
+    }
+}
+
+/// Waits for the common signal, then serves.
+pub(super) struct Serve<'a, S: FnOnce()> {
+    pub load: &'a Load,
+    pub lock: Lock,
+    pub start: S,
+}
+
+impl<S: FnOnce()> Use for Serve<'_, S> {
+    type Output = Result<Outcome, String>;
+
+    fn with<E: Executor>(self, executor: E) -> Self::Output {
+        let due_ns = self.load.arrivals_ns();
+        let jobs: Box<[Job]> = due_ns.iter().map(|_| Job::default()).collect();
+        let work = Work::new(self.lock);
+        (self.start)();
+        let before = Usage::now();
+        let start = Instant::now();
+        let (over, left) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let course = Arc::new(Course { jobs, start, over, left, work });
+        let end = start + self.load.time;
+        for (index, &at_ns) in due_ns.iter().enumerate() {
+            sleep_until(start + Duration::from_nanos(at_ns));
+            if Instant::now() >= end {
+                break;
+            }
+            // Before the job is handed over, or it could be done before it was counted.
+            course.left.fetch_add(1, Ordering::Relaxed);
+            course.jobs[index].pushed_ns.store(course.now_ns(), Ordering::Relaxed);
+            let course = course.clone();
+            executor.execute(move || course.run(index));
+        }
+        sleep_until(end);
+        let usage = Usage::now().since(before);
+        course.settle(end + self.load.drain)?;
+        course.outcome(&due_ns, self.load.time, usage)
+    }
+}
+
+fn sleep_until(moment: Instant) {
+    loop {
+        let left = moment.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        std::thread::sleep(left);
+    }
+}
+
+impl Course {
+    /// Waits for stragglers until then, and for those that run.
+    fn settle(&self, until: Instant) -> Result<(), String> {
+        // Acquire: with the decrements of `left` all stamps are seen (Invariant 2).
+        while self.left.load(Ordering::Acquire) > 0 && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
+        self.over.store(true, Ordering::Relaxed);
+        let limit = Instant::now() + PATIENCE;
+        while self.left.load(Ordering::Acquire) > 0 {
+            if Instant::now() > limit {
+                let left = self.left.load(Ordering::Relaxed);
+                return Err(format!("{left} jobs were lost: the pool never ran them"));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    fn outcome(&self, due_ns: &[u64], time: Duration, usage: Usage) -> Result<Outcome, String> {
+        let [mut queue, mut service, mut total, mut late] = std::array::from_fn(|_| Histogram::new());
+        let (mut offered, mut done, mut unfinished) = (0, 0, 0);
+        let time_ns = time.as_nanos() as u64;
+        for (job, &due_ns) in self.jobs.iter().zip(due_ns) {
+            let [pushed_ns, begun_ns, ended_ns] =
+                [&job.pushed_ns, &job.begun_ns, &job.ended_ns].map(|stamp| stamp.load(Ordering::Relaxed));
+            match (pushed_ns, job.ran.load(Ordering::Relaxed)) {
+                (0, 0) => continue,
+                (_, 1) => {}
+                (_, times) => return Err(format!("a job ran {times} times")),
+            }
+            offered += 1;
+            late.record(pushed_ns.saturating_sub(due_ns));
+            if ended_ns == 0 {
+                unfinished += 1;
+                continue;
+            }
+            done += u64::from(ended_ns <= time_ns);
+            queue.record(begun_ns.saturating_sub(pushed_ns));
+            service.record(ended_ns.saturating_sub(begun_ns));
+            total.record(ended_ns.saturating_sub(pushed_ns));
+        }
+        let mut outcome = Outcome::default();
+        let histograms = [("queue", queue), ("service", service), ("total", total), ("late", late)];
+        outcome.histograms.extend(histograms.map(|(name, histogram)| (name.to_owned(), histogram)));
+        let counts = [("offered", offered), ("done", done), ("unfinished", unfinished)];
+        outcome.values.extend(counts.map(|(name, count)| (name.to_owned(), count as f64)));
+        outcome.values.extend(usage.values().map(|(name, value)| (name.to_owned(), value)));
+        Ok(outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::executor;
+    use crate::pool::kind::Kind;
+    use crate::pool::spec::Shape;
+
+    fn load() -> Load {
+        let (time, drain) = (Duration::from_millis(200), Duration::from_secs(600));
+        Load { rate_per_s: 50.0, poisson: false, phase: 0.5, pause: None, time, drain }
+    }
+
+    #[test]
+    fn jobs_come_at_equal_distances_or_at_random_as_often() {
+        let uniform = load().arrivals_ns();
+        let expected: Vec<u64> = (0..10).map(|at| 10_000_000 + at * 20_000_000).collect();
+        assert_eq!(uniform, expected);
+        let many = Load { rate_per_s: 1e5, poisson: true, time: Duration::from_secs(1), ..load() };
+        let random = many.arrivals_ns();
+        // Poisson's deviation of 100,000 is 316.
+        assert!((98_000..102_000).contains(&random.len()), "{}", random.len());
+        let gaps: Vec<u64> = random.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let short = gaps.iter().filter(|&&gap| gap < 5_000).count() as f64 / gaps.len() as f64;
+        assert!((0.37..0.42).contains(&short), "1 - exp(-1/2) of all gaps are under half the mean: {short}");
+    }
+
+    #[test]
+    fn half_of_the_time_none_come() {
+        let pause = Duration::from_millis(50);
+        let due = Load { pause: Some(pause), ..load() }.arrivals_ns();
+        assert_eq!(due, [10_000_000, 30_000_000, 110_000_000, 130_000_000]);
+    }
+
+    #[test]
+    fn every_job_is_measured_once_and_the_parts_add_up() {
+        let mut started = false;
+        let serve = Serve { load: &load(), lock: Lock::Std, start: || started = true };
+        let shape = Shape { threads: 2, ..Shape::default() };
+        let outcome = executor::with(Kind::Ignorant, &shape, serve).unwrap().unwrap();
+        assert!(started);
+        let (offered, unfinished) = (outcome.value("offered"), outcome.value("unfinished"));
+        assert!((1.0..=10.0).contains(&offered), "{offered}");
+        assert_eq!(unfinished, 0.0);
+        for name in ["queue", "service", "total", "late"] {
+            assert_eq!(outcome.histograms[name].count() as f64, offered, "{name}");
+        }
+        let mean = |name: &str| outcome.histograms[name].mean_ns();
+        assert!((mean("queue") + mean("service") - mean("total")).abs() <= 1.0);
+        assert!(outcome.value("cpu_ns") > 0.0, "the process' clock never goes back");
+    }
+
+    #[test]
+    fn what_waits_at_the_end_is_unfinished() {
+        let load = Load { rate_per_s: 1e5, time: Duration::from_millis(20), drain: Duration::ZERO, ..load() };
+        let serve = Serve { load: &load, lock: Lock::None, start: || () };
+        let outcome = executor::with(Kind::Ignorant, &Shape::default(), serve).unwrap().unwrap();
+        assert!(outcome.value("unfinished") > 0.0);
+        let recorded = outcome.histograms["total"].count() as f64;
+        assert_eq!(outcome.value("offered"), recorded + outcome.value("unfinished"));
+        assert!(outcome.value("done") <= recorded);
+    }
+
+    /// A pool without threads.
+    struct AtOnce;
+
+    impl Executor for AtOnce {
+        fn execute(&self, job: impl FnOnce() + Send + 'static) {
+            job();
+        }
+    }
+
+    #[test]
+    fn a_job_that_runs_twice_is_an_error() {
+        let load = load();
+        let serve = Serve { load: &load, lock: Lock::None, start: || () };
+        assert!(serve.with(AtOnce).is_ok());
+        let course = Course {
+            jobs: [Job::default()].into(),
+            start: Instant::now(),
+            over: AtomicBool::new(true),
+            left: AtomicUsize::new(2),
+            work: Work::new(Lock::None),
+        };
+        course.run(0);
+        course.run(0);
+        let error = course.outcome(&[0], load.time, Usage::default()).unwrap_err();
+        assert_eq!(error, "a job ran 2 times");
+    }
+}
