@@ -1,8 +1,11 @@
 //! Files by descriptor, without the C library: for code that runs inside somebody else's program.
 
-use crate::syscall::{check, syscall1, syscall2, syscall3, syscall4};
+use crate::syscall::{check, syscall0, syscall1, syscall2, syscall3, syscall4};
 use core::ffi::CStr;
 use core::mem::ManuallyDrop;
+
+/// The error number of what cannot be had at this moment, such as a lock that somebody else has.
+pub const NOT_NOW: i32 = libc::EAGAIN;
 
 /// An open file; closed when dropped.
 #[derive(Debug)]
@@ -29,6 +32,11 @@ impl Status {
     /// Whether it is an ordinary file: no folder, pipe or device.
     pub const fn is_ordinary(&self) -> bool {
         self.mode & libc::S_IFMT == libc::S_IFREG
+    }
+
+    /// Whether the user as whom this process acts owns it.
+    pub fn is_own(&self) -> bool {
+        self.owner == this_user()
     }
 }
 
@@ -287,6 +295,12 @@ pub fn write_all(descriptor: i32, mut bytes: &[u8]) {
             Err(_) => return,
         }
     }
+}
+
+/// The user as whom this process acts: the owner of the files that it makes.
+pub fn this_user() -> u32 {
+    // SAFETY: only reads.
+    check(unsafe { syscall0(libc::SYS_geteuid) }).map_or(0, |user| user as u32)
 }
 
 /// Makes a folder for its owner alone; one that is there already is no error.
