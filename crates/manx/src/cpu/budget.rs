@@ -19,12 +19,14 @@
 //! | `rounding.rs` | from a fraction to a count |
 //! | `open.rs` | a file that stays open |
 //! | `watch.rs` | the same again and again, from open files |
+//! | `background.rs` | a thread that does so |
 //!
 //! 1. A limit that cannot be read is left out, and [`CpuBudget::doubts`] says so. Nothing fails: there is always an answer, more than 0.
 //! 2. CPUs are intersected, and quotas of all ancestors up to the mount's root compared; the least decides. Of two that
 //!    say the same, the one named first in this sentence does: online, cpuset, affinity, quota from the own group upwards.
 //! 3. A weight is never a limit.
 
+mod background;
 mod files;
 mod groups;
 mod layout;
@@ -38,6 +40,7 @@ mod search;
 mod sources;
 mod watch;
 
+pub use background::BackgroundWatch;
 pub use groups::Group;
 pub use limit::{Limit, LimitKind};
 pub use quota::{Quota, Throttled, Weight};
@@ -95,7 +98,7 @@ impl CpuBudget {
     /// ```
     pub fn detect(root: &Path, affinity: Option<&CpuSet>) -> CpuBudget {
         let files = Files::new(root);
-        let layout = Layout::find(&files, &files.read(MEMBERSHIPS), std::process::id());
+        let layout = Layout::find(&files, &files.read_piece(MEMBERSHIPS), std::process::id());
         CpuBudget::read(&files, &layout, affinity)
     }
 

@@ -11,6 +11,9 @@ use std::path::Path;
 /// The longest file that is read, in bytes: the list of mounts of a machine with many thousand of them.
 const BYTES_MAX: usize = 8 << 20;
 
+/// So much is read by one call.
+const PIECE: usize = 1024;
+
 /// A folder that looks like `/`.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
@@ -41,6 +44,14 @@ impl Files {
     /// The kernel's error number.
     pub(super) fn read(&self, path: &[u8]) -> Result<Vec<u8>, i32> {
         read_all(&self.open(path)?)
+    }
+
+    /// The whole of a file that the kernel writes in one piece, as it does those of groups: mostly by one call.
+    ///
+    /// # Errors
+    /// The kernel's error number.
+    pub(super) fn read_piece(&self, path: &[u8]) -> Result<Vec<u8>, i32> {
+        read_piece(&self.open(path)?)
     }
 
     /// Whether there is such a file, readable or not.
@@ -81,6 +92,16 @@ pub(super) fn words(error: i32) -> String {
 /// Whether this error says that there is no such file.
 pub(super) fn is_missing(error: i32) -> bool {
     matches!(error, NOT_THERE | NO_FOLDER)
+}
+
+/// All that an open file has, if the kernel writes it in one piece.
+pub(super) fn read_piece(file: &File) -> Result<Vec<u8>, i32> {
+    let mut bytes = [0; PIECE];
+    match file.read_once_at(&mut bytes, 0)? {
+        // There may be more.
+        PIECE => read_all(file),
+        length => Ok(bytes[..length].to_vec()),
+    }
 }
 
 /// All that an open file has.

@@ -140,7 +140,7 @@ impl<'a> Search<'a> {
         let mut first = None;
         for way in &ways {
             let found = self.chain(way);
-            if is_there(&found.0) {
+            if ways.len() == 1 || is_there(&found.0) {
                 return found;
             }
             first = first.or(Some(found));

@@ -23,19 +23,19 @@ pub(super) fn sets(
 ) -> Vec<LimitKind> {
     let mut found = Vec::with_capacity(4);
     let path = |name| format!("/sys/devices/system/cpu/{name}").into_bytes();
-    let online = ONLINE.into_iter().find_map(|name| list(&files.read(&path(name)).ok()?));
+    let online = ONLINE.into_iter().find_map(|name| list(&files.read_piece(&path(name)).ok()?));
     match online {
         Some(cpus) => found.push(LimitKind::Online { cpus: Box::new(cpus) }),
         None => doubts.push("/sys/devices/system/cpu/online says nothing".into()),
     }
     for places in &layout.cpuset {
-        let names = if places.first().is_some_and(|it| it.group.unified) {
-            ["cpuset.cpus.effective", "cpuset.cpus"]
-        } else {
-            ["cpuset.effective_cpus", "cpuset.cpus"]
+        let names: &[&str] = match places.first() {
+            Some(place) if place.group.unified => &["cpuset.cpus.effective"],
+            _ => &["cpuset.effective_cpus", "cpuset.cpus"],
         };
         // A group whose controller is not at work, or that says nothing of its own, has its parent's CPUs.
-        let said = |place: &Place| names.iter().find_map(|name| list(&files.read(&place.file(name)).ok()?));
+        let said =
+            |place: &Place| names.iter().find_map(|name| list(&files.read_piece(&place.file(name)).ok()?));
         if let Some((cpus, group)) = places.iter().find_map(|it| Some((said(it)?, it.group.clone()))) {
             found.push(LimitKind::Cpuset { cpus: Box::new(cpus), group });
         }
@@ -78,7 +78,7 @@ fn quota(files: &Files, place: &Place) -> Result<Option<Quota>, String> {
         (Some(quota.map_err(|_| nonsense(place, "cpu.cfs_period_us"))?), "cpu.cfs_burst_us")
     };
     let burst = |quota: Quota| {
-        let burst_us = files.read(&place.file(burst)).ok().and_then(|text| quota::number(&text).ok());
+        let burst_us = files.read_piece(&place.file(burst)).ok().and_then(|text| quota::number(&text).ok());
         Quota { burst_us: burst_us.unwrap_or(0), ..quota }
     };
     Ok(found.map(burst))
@@ -91,7 +91,7 @@ fn value<T>(
     name: &str,
     parse: impl Fn(&[u8]) -> Result<Option<T>, Nonsense>,
 ) -> Result<Option<T>, String> {
-    match files.read(&place.file(name)) {
+    match files.read_piece(&place.file(name)) {
         Ok(text) => parse(&text).map_err(|_| nonsense(place, name)),
         Err(error) if is_missing(error) => Ok(None),
         Err(error) => Err(format!("{name} of {} {}", place.group, words(error))),
@@ -106,7 +106,7 @@ fn nonsense(place: &Place, name: &str) -> String {
 pub(super) fn weight(files: &Files, layout: &Layout) -> Option<Weight> {
     let own = layout.cpu.iter().filter_map(|places| places.first());
     own.filter(|place| place.group.levels_up == 0).find_map(|place| {
-        let number = |name: &str| quota::number(&files.read(&place.file(name)).ok()?).ok();
+        let number = |name: &str| quota::number(&files.read_piece(&place.file(name)).ok()?).ok();
         let weight = if place.group.unified {
             number("cpu.weight").map(Weight::Weight)
         } else {

@@ -6,15 +6,17 @@
 //! | what changes | when it is seen |
 //! | --- | --- |
 //! | a quota, of any group that had the file | at the next reading |
+//! | with cgroup v1 the period alone | as a move |
 //! | the affinity, the CPUs of the group as far as they change it | at the next reading |
 //! | the process forked | at the child's next reading |
 //! | a group is removed, which means that the process has moved | at the next reading |
 //! | the process is moved to another group | at the first reading that is [`MOVES_NS`] after the last look for that |
 //! | a group gets the controller that it did not have | at the first reading that is [`GROUPS_NS`] after the last look for that |
 //!
-//! Nothing is read unless somebody asks; there is no thread behind it.
+//! Nothing is read unless somebody asks; there is no thread behind it (`background.rs` has one). A reading takes one to three µs:
+//! a system call for the affinity, one for the process' number, and one for each group that may have a quota.
 
-use super::files::{Files, read_all};
+use super::files::{Files, read_piece};
 use super::layout::{Layout, MEMBERSHIPS};
 use super::open::{Gone, Open};
 use super::quota::{self, Nonsense};
@@ -51,6 +53,7 @@ pub struct BudgetWatch {
     files: Files,
     asked: fn() -> CpuSet,
     version: u64,
+    announced: f64,
     cpus: f64,
     look: Look,
 }
@@ -115,8 +118,9 @@ impl BudgetWatch {
 
     fn of(files: Files, asked: fn() -> CpuSet) -> BudgetWatch {
         let look = Look::now(&files, asked());
-        let mut watch = BudgetWatch { files, asked, version: 0, cpus: 1.0, look };
+        let mut watch = BudgetWatch { files, asked, version: 0, announced: 1.0, cpus: 1.0, look };
         watch.cpus = watch.look.least();
+        watch.announced = watch.cpus;
         watch
     }
 
@@ -133,8 +137,24 @@ impl BudgetWatch {
     /// The whole story, read now. It takes as long as [`CpuBudget::now`].
     pub fn budget(&mut self) -> CpuBudget {
         self.look_again();
-        let affinity = Some((self.asked)());
-        CpuBudget::read(&self.files, &self.look.layout, affinity.as_ref())
+        CpuBudget::read(&self.files, &self.look.layout, Some(&self.look.affinity))
+    }
+
+    /// The whole story, if it is another number of CPUs now than when this was called last, or the watch was made.
+    ///
+    /// ```
+    /// let mut watch = manx::cpu::BudgetWatch::new();
+    /// if let Some(budget) = watch.changed() {
+    ///     println!("now {budget}");
+    /// }
+    /// ```
+    pub fn changed(&mut self) -> Option<CpuBudget> {
+        if self.cpus() == self.announced {
+            return None;
+        }
+        let budget = self.budget();
+        self.announced = budget.cpus();
+        Some(budget)
     }
 
     /// A number that grows whenever the budget was found to be another one.
@@ -184,7 +204,7 @@ impl BudgetWatch {
         let stale = self.look.process != std::process::id()
             || self.look.is_old(now_ns)
             || self.look.has_moved(now_ns)
-            || self.look.read_quotas().is_err();
+            || self.look.quotas.iter_mut().any(|it| it.read().is_err());
         if stale {
             self.look = Look::now(&self.files, affinity);
         } else if affinity != self.look.affinity {
@@ -201,7 +221,7 @@ impl Look {
         let process = std::process::id();
         let memberships_file = Open::new(files, MEMBERSHIPS);
         let memberships = memberships_file.as_ref().map_err(|&error| error);
-        let memberships = memberships.and_then(|open| open.file().map_or(Ok(Vec::new()), read_all));
+        let memberships = memberships.and_then(|open| open.file().map_or(Ok(Vec::new()), read_piece));
         let layout = Layout::find(files, &memberships, process);
         let now_ns = now_ns();
         let in_sets = CpuBudget::sets(files, &layout, Some(&affinity), &mut Vec::new()).0;
@@ -221,7 +241,7 @@ impl Look {
             meter: None,
         };
         // A file that makes no sense now is not asked again and again; so is one that is gone already.
-        look.quotas.retain_mut(|kept| kept.read().is_ok());
+        look.quotas.retain_mut(|kept| kept.read_thoroughly().is_ok());
         look
     }
 
@@ -238,16 +258,14 @@ impl Look {
         self.moves_seen_ns = now_ns;
         let moved = match (&self.memberships_file, &self.memberships) {
             (Some(open), Ok(memberships)) => {
-                open.file().map(read_all).as_ref() != Some(&Ok(memberships.clone()))
+                open.file().map(read_piece).as_ref() != Some(&Ok(memberships.clone()))
             }
             // Masked: there is nothing to see.
             _ => false,
         };
-        moved || !self.quotas.iter().all(Kept::is_ours)
-    }
-
-    fn read_quotas(&mut self) -> Result<(), Gone> {
-        self.quotas.iter_mut().try_for_each(Kept::read)
+        moved
+            || self.quotas.iter_mut().any(|it| it.read_thoroughly().is_err())
+            || self.meter.as_ref().is_some_and(|it| !it.is_ours())
     }
 
     fn least_quota(&self) -> Option<&Kept> {
@@ -277,6 +295,12 @@ impl Look {
     }
 }
 
+impl Meter {
+    fn is_ours(&self) -> bool {
+        [&self.stat, &self.usage].into_iter().flatten().all(Open::is_ours)
+    }
+}
+
 impl Kept {
     /// The files of a group, if it has them.
     fn open(files: &Files, place: &Place) -> Option<Kept> {
@@ -289,8 +313,19 @@ impl Kept {
         Some(Kept { place: place.clone(), quota, period, now: None })
     }
 
-    /// Reads the quota. A new one is believed only if it is from the files that were opened.
+    /// Reads the quota, and the period if the quota is another one.
     fn read(&mut self) -> Result<(), Gone> {
+        let mut buffer = [0; SHORT];
+        let text = self.quota.read(&mut buffer)?;
+        if self.period.is_none() {
+            return if quota::cpu_max(text)? == self.now { Ok(()) } else { self.read_thoroughly() };
+        }
+        let same = quota::cfs_quota(text)? == self.now.map(|now| now.quota_us);
+        if same { Ok(()) } else { self.read_thoroughly() }
+    }
+
+    /// Reads quota and period, and believes them if they are from the files that were opened.
+    fn read_thoroughly(&mut self) -> Result<(), Gone> {
         let mut buffer = [0; SHORT];
         let text = self.quota.read(&mut buffer)?;
         let now = match &self.period {
@@ -302,7 +337,7 @@ impl Kept {
                 None => None,
             },
         };
-        if now != self.now && !self.is_ours() {
+        if !self.is_ours() {
             return Err(Gone);
         }
         self.now = now;

@@ -1,0 +1,253 @@
+//! Budgets under the kernel's own groups (cgroup v1), of processes that are moved in.
+//!
+//! Each test starts this program again as a child, which does what it is told to on its standard input and answers on its
+//! standard output. Where this process may not make groups, a test says so and is over.
+
+#[path = "common/groups.rs"]
+mod groups;
+
+use groups::Group;
+use manx::cpu::{BudgetWatch, CpuBudget, CpuSet};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const ROLE: &str = "MANX_BUDGET_CHILD";
+const ANSWER: &str = "answer: ";
+
+/// What a child does: nothing unless it was started as one.
+#[test]
+fn child() {
+    if std::env::var_os(ROLE).is_none() {
+        return;
+    }
+    let mut watch = BudgetWatch::new();
+    for line in std::io::stdin().lines() {
+        let answer = match line.expect("a line").as_str() {
+            "now" => CpuBudget::now().why(),
+            "watch" => watch.cpus().to_string(),
+            "why" => watch.budget().why(),
+            "usage" => format!("{:?}", watch.group_usage_ns()),
+            "throttled" => format!("{:?}", watch.throttled()),
+            "one CPU" => platform::cpu::restrict(1).to_string(),
+            "burn" => {
+                let until_ns = platform::clock::process_cpu_ns() + 50_000_000;
+                while platform::clock::process_cpu_ns() < until_ns {}
+                String::new()
+            }
+            "namespace" => {
+                // SAFETY: only the calling thread's namespace is another one.
+                let result = unsafe { libc::unshare(libc::CLONE_NEWCGROUP) };
+                watch = BudgetWatch::new();
+                result.to_string()
+            }
+            other => panic!("unknown: {other}"),
+        };
+        println!("\n{ANSWER}{answer}");
+    }
+}
+
+/// A child, which ends with its parent's interest in it.
+struct Asked {
+    child: Child,
+    questions: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Asked {
+    fn new() -> Asked {
+        let mut child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+            .env(ROLE, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("started");
+        let questions = child.stdin.take().expect("a pipe");
+        let answers = BufReader::new(child.stdout.take().expect("a pipe"));
+        Asked { child, questions, answers }
+    }
+
+    fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn ask(&mut self, question: &str) -> String {
+        writeln!(self.questions, "{question}").expect("asked");
+        let mut line = String::new();
+        while !line.starts_with(ANSWER) {
+            line.clear();
+            assert_ne!(self.answers.read_line(&mut line).expect("a line"), 0, "the child has ended");
+        }
+        line[ANSWER.len()..].trim_end().into()
+    }
+
+    /// Asks the watch until it says so, for as long as a test may take.
+    fn until(&mut self, cpus: &str) {
+        let began = Instant::now();
+        loop {
+            let found = self.ask("watch");
+            if found == cpus {
+                return;
+            }
+            assert!(began.elapsed() < Duration::from_secs(20), "it stays at {found}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A group with the controller, or the reason why not is printed.
+fn group(controller: &str) -> Option<Group> {
+    Group::new(controller).inspect_err(|why| println!("skipped: {why}")).ok()
+}
+
+fn cpus() -> usize {
+    CpuSet::from_words(platform::cpu::allowed()).len()
+}
+
+#[test]
+fn a_groups_quota_is_the_budget() {
+    let Some(group) = group("cpu") else { return };
+    let mut child = Asked::new();
+    child.ask("now");
+    group.take(child.process());
+    for (quota_us, text) in [(50_000, "0.5 CPUs"), (100_000, "1 CPU"), (150_000, "1.5 CPUs")] {
+        if cpus() < 2 {
+            println!("skipped: {text} on one CPU");
+            continue;
+        }
+        group.write("cpu.cfs_quota_us", &quota_us.to_string());
+        let expected = format!("{text}: quota {quota_us}/100000 of the group {}", group.path());
+        assert_eq!(child.ask("now"), expected);
+    }
+    group.write("cpu.cfs_quota_us", "-1");
+    assert!(!child.ask("now").contains("quota"));
+    drop(child);
+}
+
+#[test]
+fn a_parents_quota_is_the_budget_of_a_group_without_one() {
+    let Some(parent) = group("cpu") else { return };
+    let inner = parent.child("inner");
+    parent.write("cpu.cfs_quota_us", "100000");
+    let mut child = Asked::new();
+    child.ask("now");
+    inner.take(child.process());
+    if cpus() > 1 {
+        let expected =
+            format!("1 CPU: quota 100000/100000 of the parent group {} of {}", parent.path(), inner.path());
+        assert_eq!(child.ask("now"), expected);
+    }
+    parent.write("cpu.cfs_quota_us", "25000");
+    assert!(child.ask("now").starts_with("0.25 CPUs: quota 25000/100000 of the parent group"));
+    drop(child);
+    inner.remove();
+}
+
+#[test]
+fn a_watch_sees_quotas_moves_and_groups_that_are_removed() {
+    let Some(parent) = group("cpu") else { return };
+    let inner = parent.child("inner");
+    let other = parent.child("other");
+    let mut child = Asked::new();
+    let unlimited = child.ask("watch");
+    inner.take(child.process());
+    parent.write("cpu.cfs_quota_us", "80000");
+    child.until("0.8");
+    // Quotas of groups that it knows are seen at the next reading.
+    inner.write("cpu.cfs_quota_us", "50000");
+    assert_eq!(child.ask("watch"), "0.5");
+    parent.write("cpu.cfs_quota_us", "60000");
+    inner.write("cpu.cfs_quota_us", "-1");
+    assert_eq!(child.ask("watch"), "0.6");
+    // A group that was removed is no file's any more.
+    other.write("cpu.cfs_quota_us", "30000");
+    other.take(child.process());
+    inner.remove();
+    assert_eq!(child.ask("watch"), "0.3");
+    // Moved, and nothing was removed.
+    other.expel(child.process());
+    child.until(&unlimited);
+    drop(child);
+    other.remove();
+}
+
+#[test]
+fn what_the_group_used_is_measured_where_both_hierarchies_agree() {
+    let Some(group) = group("cpu") else { return };
+    let mut child = Asked::new();
+    child.ask("now");
+    group.write("cpu.cfs_quota_us", "10000");
+    group.take(child.process());
+    child.until("0.1");
+    let began = Instant::now();
+    loop {
+        let throttled = child.ask("throttled");
+        assert!(throttled.starts_with("Some(Throttled { periods: "), "{throttled}");
+        if !throttled.contains(" throttled: 0,") {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "it burns, and has a tenth of a CPU: {throttled}");
+        child.ask("burn");
+    }
+    // In `cpuacct` it is in another group, unless the two are mounted together.
+    let usage = child.ask("usage");
+    assert!(usage == "None" || usage.starts_with("Some("), "{usage}");
+    drop(child);
+}
+
+#[test]
+fn above_a_namespace_the_parents_quota_is_found() {
+    let Some(parent) = group("cpu") else { return };
+    let inner = parent.child("inner");
+    let _beside = parent.child("beside");
+    parent.write("cpu.cfs_quota_us", "70000");
+    let mut child = Asked::new();
+    child.ask("now");
+    inner.take(child.process());
+    if child.ask("namespace") != "0" {
+        println!("skipped: no cgroup namespace for this process");
+        return;
+    }
+    assert_eq!(child.ask("why"), "0.7 CPUs: quota 70000/100000 of the parent group /.. of /");
+    drop(child);
+    inner.remove();
+}
+
+#[test]
+fn a_cpuset_is_named_where_it_decides() {
+    let Some(group) = group("cpuset") else { return };
+    if cpus() < 2 {
+        println!("skipped: one CPU");
+        return;
+    }
+    let first = CpuSet::from_words(platform::cpu::allowed()).iter().next().expect("a CPU");
+    group.inherit("cpuset.mems");
+    group.write("cpuset.cpus", &first.to_string());
+    let mut child = Asked::new();
+    child.until(&cpus().to_string());
+    group.take(child.process());
+    let expected = format!("1 CPU: cpuset {first} of the group {}", group.path());
+    assert_eq!(child.ask("now"), expected);
+    assert_eq!(child.ask("watch"), "1");
+    drop(child);
+}
+
+#[test]
+fn an_affinity_is_seen_at_once() {
+    let mut child = Asked::new();
+    assert_eq!(child.ask("watch"), CpuBudget::now().cpus().to_string());
+    assert_eq!(child.ask("one CPU"), "1");
+    assert!(child.ask("watch").parse::<f64>().expect("a number") <= 1.0);
+    if cpus() > 1 {
+        assert!(child.ask("now").starts_with("1 CPU: affinity ") || CpuBudget::now().cpus() < 1.0);
+    }
+}
