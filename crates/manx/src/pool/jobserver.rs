@@ -1,0 +1,222 @@
+//! The tokens of GNU make: how many jobs may run, of all that one `make -j` has begun.
+//!
+//! `make -j8` allows eight jobs in the whole tree of processes below it. It writes seven bytes, the *tokens*, into a pipe that its children
+//! inherit. Each child has one job that it need not ask for; for another it reads a byte, and writes the same byte back when
+//! that job is done (GNU make's manual, "Sharing job slots with GNU make"). A pool that is built with it has one active worker, and one for each
+//! token that it could get.
+//!
+//! The protocol itself is the crate `jobserver`'s, which cargo and rustc use. It knows `--jobserver-auth=R,W`, `--jobserver-auth=fifo:PATH`
+//! and the older `--jobserver-fds=R,W`; the last in `MAKEFLAGS` counts. Here is what it lacks:
+//!
+//! - **What is wrong, and what to do about it.** The usual case: make runs a rule that does not begin with `+` without the pipe, and yet
+//!   tells of it in `MAKEFLAGS`. Worse: the numbers may be of something else by then. If the two are not one pipe, nothing is read.
+//! - **Waiting for a limited time.** A blocking read of a pipe has no limit; and making the descriptor non-blocking would do so in make
+//!   and all its children, because they share the open file description. (GNU make 4.3 and older then dies of `EAGAIN`.) So the crate
+//!   opens the pipe again by `/dev/fd`, which makes a description of our own, and asks without blocking. Between two looks a waiter sleeps, as
+//!   it does everywhere in this library ([`Adaptive`]).
+//! - **Forks.** A fork's child holds none of its parent's tokens: it gives none back, or they would be given back twice.
+//!
+//! Invariants:
+//! 1. A token is given back once, as the byte that it was, when it is dropped: also by a panic that unwinds.
+//! 2. Nothing is written that was not read.
+//!
+//! A process that is killed, or ends without dropping its tokens, takes them along: make says so and goes on with fewer.
+
+use crate::wait::{Adaptive, Policy};
+use jobserver::{Acquired, Client, FromEnvErrorKind};
+use platform::fork;
+use std::fmt;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+/// A jobserver, as one of its clients sees it. Clones are of the same.
+///
+/// ```
+/// use manx::pool::jobserver::Tokens;
+///
+/// match Tokens::from_env() {
+///     Ok(Some(tokens)) => println!("make allows one job, and {} more at the moment", tokens.available()),
+///     Ok(None) => println!("not run by make -j"),
+///     Err(error) => eprintln!("{error}"),
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    client: Client,
+}
+
+/// Why make's jobserver cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadJobserver {
+    /// make's pipe is not open in this process.
+    NotPassedOn {
+        /// The variable that tells of it.
+        variable: &'static str,
+        /// What it says.
+        value: String,
+    },
+    /// The descriptors or the path are something else.
+    NoPipe {
+        /// The variable.
+        variable: &'static str,
+        /// What it says.
+        value: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl fmt::Display for BadJobserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadJobserver::NotPassedOn { variable, value } => {
+                write!(f, "make's jobserver was not passed on to this process ({variable}={value}): ")?;
+                f.write_str("begin the rule's command with `+`, so that make knows that it runs jobs itself")
+            }
+            BadJobserver::NoPipe { variable, value, why } => {
+                write!(f, "{variable}={value} names no jobserver: {why}: ")?;
+                f.write_str("begin the rule's command with `+`, or unset the variable")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BadJobserver {}
+
+impl Tokens {
+    /// The jobserver that this process's environment tells of, in `CARGO_MAKEFLAGS`, `MAKEFLAGS` or `MFLAGS`. `None`: it tells of
+    /// none; no make runs this process, or make runs one job at a time, or as many as there are (`-j` without a number).
+    ///
+    /// # Errors
+    /// It tells of one that cannot be used. There is none for this process, then: it may run one job.
+    pub fn from_env() -> Result<Option<Tokens>, BadJobserver> {
+        // SAFETY: this version opens the pipe anew, by `/dev/fd` or its path, or duplicates its descriptors: it takes none that
+        // may be somebody else's.
+        let found = unsafe { Client::from_env_ext(true) };
+        let (variable, value) = found.var.unwrap_or_default();
+        let value = value.to_string_lossy().into_owned();
+        match found.client {
+            Ok(client) => match two_ends(&value) {
+                Some(why) => Err(BadJobserver::NoPipe { variable, value, why }),
+                None => {
+                    fork::watch();
+                    Ok(Some(Tokens { client }))
+                }
+            },
+            Err(error) => match error.kind() {
+                FromEnvErrorKind::NoEnvVar | FromEnvErrorKind::NoJobserver => Ok(None),
+                // A number that make itself made useless, or that is open no more.
+                FromEnvErrorKind::NegativeFd | FromEnvErrorKind::CannotOpenFd => {
+                    Err(BadJobserver::NotPassedOn { variable, value })
+                }
+                _ => Err(BadJobserver::NoPipe { variable, value, why: error.to_string() }),
+            },
+        }
+    }
+
+    /// A token, if one can be had now. `None` too if make is gone, and the pipe with it.
+    pub fn try_take(&self) -> Option<Token> {
+        let acquired = self.client.try_acquire().ok().flatten()?;
+        Some(Token { acquired: Some(acquired), generation: fork::generation() })
+    }
+
+    /// A token, if one can be had within `timeout`. Looks at once, and each millisecond in the long run.
+    pub fn take_timeout(&self, timeout: Duration) -> Option<Token> {
+        let mut token = None;
+        let limit_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        Adaptive::DEFAULT.until_for(limit_ns, || {
+            token = self.try_take();
+            token.is_some()
+        });
+        token
+    }
+
+    /// How many tokens could be had at this moment.
+    pub fn available(&self) -> usize {
+        self.client.available().unwrap_or(0)
+    }
+}
+
+/// What is wrong with the two ends of a pipe, if the variable names descriptors: both must be of one pipe.
+fn two_ends(value: &str) -> Option<String> {
+    let named = ["--jobserver-auth=", "--jobserver-fds="].iter().find_map(|&name| value.rsplit_once(name))?;
+    let (read, write) = named.1.split_whitespace().next()?.split_once(',')?;
+    let identity = |descriptor: &str| {
+        let status = std::fs::metadata(format!("/dev/fd/{descriptor}")).ok()?;
+        Some((status.dev(), status.ino()))
+    };
+    // What cannot be asked was opened by the crate nevertheless: a system without /dev/fd.
+    let (own, other) = (identity(read)?, identity(write)?);
+    (own != other).then(|| format!("the descriptors {read} and {write} are not the two ends of one pipe"))
+}
+
+/// The right to run one more job. Dropped, it goes back to make.
+#[must_use = "a token that is dropped is given back"]
+pub struct Token {
+    acquired: Option<Acquired>,
+    generation: u32,
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        let Some(acquired) = self.acquired.take() else { return };
+        if self.generation == fork::generation() {
+            drop(acquired);
+        } else {
+            acquired.drop_without_releasing();
+        }
+    }
+}
+
+/// As many active workers as make allows: one, and one for each token that is held.
+///
+/// For whoever steers a pool: each tick it says how many workers it would like, and is told how many there may be.
+///
+/// ```
+/// use manx::pool::jobserver::{Allowance, Tokens};
+///
+/// if let Ok(Some(tokens)) = Tokens::from_env() {
+///     let mut allowance = Allowance::new(tokens);
+///     let active = allowance.fit(4);
+///     assert!((1..=4).contains(&active));
+///     allowance.fit(1); // the others' tokens go back
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Allowance {
+    tokens: Tokens,
+    held: Vec<Token>,
+}
+
+impl Allowance {
+    /// Holds nothing yet.
+    pub fn new(tokens: Tokens) -> Allowance {
+        Allowance { tokens, held: Vec::new() }
+    }
+
+    /// Takes tokens for `wanted` workers, as far as there are any, and gives back what is more than that. Returns how many workers
+    /// there may be: from 1 to `wanted`. Makes a system call for each token that comes or goes, and one more if there are fewer than
+    /// wanted; none if nothing changes.
+    pub fn fit(&mut self, wanted: usize) -> usize {
+        let wanted = wanted.saturating_sub(1);
+        self.held.truncate(wanted);
+        while self.held.len() < wanted {
+            match self.tokens.try_take() {
+                Some(token) => self.held.push(token),
+                None => break,
+            }
+        }
+        self.active()
+    }
+
+    /// How many workers there may be now.
+    pub fn active(&self) -> usize {
+        1 + self.held.len()
+    }
+}
