@@ -4,7 +4,7 @@
 //! compiles on a twin of this package (`platform-loom`, a model checker; `platform-shuttle`, a sampler of
 //! schedules). A twin has the modules
 //! [`atomic`], [`cell`], [`futex`], [`clock`], [`cpu`], [`thread`] and the macros; [`mod@file`], [`memory`],
-//! [`perf`], [`signal`] and [`syscall`] are for code that only makes sense on the real machine.
+//! [`perf`], [`signal`], [`syscall`] and [`usage`] are for code that only makes sense on the real machine.
 //!
 //! What differs between the machines, and how source is written that suits both:
 //!
@@ -34,6 +34,7 @@ pub mod perf;
 pub mod signal;
 pub mod syscall;
 pub mod thread;
+pub mod usage;
 
 /// How often a loop may spin that would like to spin `wanted` times: as often as it likes. On a twin it
 /// is 0 or hardly more, because there a spin proves nothing and hides what happens after it.

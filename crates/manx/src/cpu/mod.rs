@@ -22,6 +22,8 @@
 //! | `budget.rs` | how many CPUs the process can really use, and why not more |
 //! | `runnable.rs` | how many threads of the machine run or wish to, at this moment |
 //! | `thread_pressure.rs` | for how long a thread has run, and has waited for a CPU |
+//! | `pressure.rs`, `pressure/` | all that keeps the process from its CPUs, as counters and rates |
+//! | `siblings.rs` | which CPUs are threads of one core |
 //! | `shortage.rs`, `shortage/` | whether the process is short of CPUs: one word, and who keeps it up to date |
 //! | `text.rs` | numbers in the kernel's small files |
 //!
@@ -39,7 +41,9 @@ platform::os_only! {
     mod budget;
     mod calibrate;
     mod detect;
+    mod pressure;
     mod runnable;
+    mod siblings;
     mod table;
     mod text;
     mod thread_pressure;
@@ -48,8 +52,10 @@ platform::os_only! {
         BackgroundWatch, BadRounding, BudgetWatch, CpuBudget, Group, Limit, LimitKind, Quota, Rounding, Throttled, Weight,
     };
     pub use numa::NumaNodes;
+    pub use pressure::{Between, MachineTicks, Pressure, PressureWatch, ThreadsTimes};
     pub use runnable::{Runnable, runnable};
     pub use shortage::{ShortageKeeper, keep_shortage};
+    pub use siblings::Cores;
     pub use table::{class_of_this_cpu, set_classes};
     pub use thread_pressure::{ThreadPressure, ThreadTimes};
 }

@@ -49,6 +49,35 @@ impl NumaNodes {
         self.nodes.len().max(1)
     }
 
+    /// The nodes that these CPUs are of, from the lowest number to the highest.
+    ///
+    /// ```
+    /// use manx::cpu::{CpuSet, NumaNodes};
+    ///
+    /// let own = CpuSet::from_words(platform::cpu::allowed());
+    /// let nodes = NumaNodes::detect("/sys".as_ref()).of_set(&own);
+    /// assert!(!nodes.is_empty());
+    /// ```
+    pub fn of_set(&self, cpus: &CpuSet) -> Vec<u32> {
+        let mut nodes: Vec<u32> = cpus.iter().map(|cpu| self.of(cpu)).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// The CPUs of this node; none if there is no such node.
+    ///
+    /// ```
+    /// use manx::cpu::NumaNodes;
+    ///
+    /// let nodes = NumaNodes::detect("/nonexistent".as_ref());
+    /// assert!(nodes.cpus(0).is_empty(), "nobody says");
+    /// ```
+    pub fn cpus(&self, node: u32) -> CpuSet {
+        let its = self.nodes.iter().find(|it| u32::from(it.0) == node);
+        its.map_or(CpuSet::EMPTY, |(_, cpus)| cpus.clone())
+    }
+
     /// The node of this CPU; 0 if nobody says.
     pub fn of(&self, cpu: usize) -> u32 {
         self.nodes.iter().find(|(_, cpus)| cpus.contains(cpu)).map_or(0, |&(node, _)| u32::from(node))
@@ -115,6 +144,12 @@ mod tests {
         assert_eq!(nodes.len(), 2);
         let found: Vec<u32> = [0, 3, 4, 7, 8, 11, 12, 100].map(|cpu| nodes.of(cpu)).into();
         assert_eq!(found, [0, 0, 2, 2, 0, 0, 0, 0]);
+        let of_set = |cpus: &str| nodes.of_set(&cpus.parse().expect(cpus));
+        assert_eq!(
+            [of_set(""), of_set("1-2"), of_set("5,6"), of_set("3-4,9")],
+            [vec![], vec![0], vec![2], vec![0, 2]]
+        );
+        assert_eq!((nodes.cpus(2).to_string(), nodes.cpus(1)), ("4-7".into(), CpuSet::EMPTY));
     }
 
     #[test]

@@ -61,7 +61,7 @@ static SAMPLED_TICKS: AtomicU64 = AtomicU64::new(0);
 
 /// How many threads have a baseline; a power of two.
 const PLACES: usize = 64;
-static BASELINES: [Baseline; PLACES] = [const { Baseline::NONE }; PLACES];
+static BASELINES: [Baseline; PLACES] = [const { Baseline::none() }; PLACES];
 
 /// What a thread read the last time that it refreshed the word.
 #[derive(Debug)]
@@ -72,8 +72,10 @@ struct Baseline {
 }
 
 impl Baseline {
-    const NONE: Baseline =
-        Baseline { thread: AtomicU32::new(0), wait_ns: AtomicU64::new(0), read_ticks: AtomicU64::new(0) };
+    /// No thread has the number 0.
+    const fn none() -> Baseline {
+        Baseline { thread: AtomicU32::new(0), wait_ns: AtomicU64::new(0), read_ticks: AtomicU64::new(0) }
+    }
 }
 
 /// Whoever has one keeps the word up to date: see [`keep_shortage`].

@@ -1,0 +1,156 @@
+//! Pressure on the real machine: threads that compete for one CPU are seen, by whoever asks, in each way there is.
+
+use manx::cpu::{Pressure, PressureWatch, Runnable, ThreadPressure, runnable};
+use std::fs;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long is enough on any machine that does anything.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Runs `look` while so many threads spin, each bound to the same CPU.
+fn beside_spinners<T>(count: usize, look: impl FnOnce() -> T) -> T {
+    let (begun, stop) = (Barrier::new(count + 1), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for _ in 0..count {
+            scope.spawn(|| {
+                platform::cpu::restrict(1);
+                begun.wait();
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        // Also if `look` panics.
+        struct Stop<'a>(&'a AtomicBool);
+        impl Drop for Stop<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let _stop = Stop(&stop);
+        begun.wait();
+        look()
+    })
+}
+
+#[test]
+fn threads_that_spin_on_one_cpu_are_runnable_and_wait() {
+    let between = beside_spinners(3, || {
+        let mut watch = PressureWatch::new();
+        let before = watch.read();
+        thread::sleep(Duration::from_millis(100));
+        // A wait is counted when it is over, a group may be throttled at a moment, and a busy machine takes its time.
+        let (mut most, began) = (before.runnable, Instant::now());
+        loop {
+            let now = watch.read();
+            let between = now.since(&before);
+            most = most.max(now.runnable);
+            // The three, and the one that reads.
+            let crowded = most.is_none_or(|threads| threads >= 4);
+            let waits = before.threads.is_none() || between.waiting.is_some_and(|threads| threads > 0.1);
+            if crowded && waits && between.preempted_per_s > 0.0 {
+                return between;
+            }
+            assert!(began.elapsed() < LONG, "{between}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    });
+    println!("{between}");
+    for (name, value) in between.parts() {
+        assert!(value.is_none_or(|value| value.is_finite() && value >= 0.0), "{name}: {value:?}");
+    }
+}
+
+#[test]
+fn the_number_of_runnable_threads_is_of_the_moment_and_includes_the_caller() {
+    let Some(reader) = Runnable::open() else {
+        assert_eq!(runnable(), None);
+        println!("not checked: /proc/loadavg is not to be had");
+        return;
+    };
+    assert!(reader.threads().is_some_and(|threads| threads >= 1), "this one runs");
+    beside_spinners(40, || {
+        // The first reading has them all, unless their group is throttled at that moment. An average would have them in minutes.
+        let began = Instant::now();
+        while reader.threads().expect("a number") < 41 || runnable().expect("a number") < 41 {
+            assert!(began.elapsed() < LONG, "forty spin, and this one runs");
+            thread::yield_now();
+        }
+    });
+    // All have ended, so they are gone, whoever else there is.
+    let began = Instant::now();
+    while reader.threads().expect("a number") >= 41 {
+        assert!(began.elapsed() < LONG, "forty others spin");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_thread_knows_how_long_it_waited() {
+    let Some(own) = ThreadPressure::of_this_thread() else {
+        println!("not checked: the kernel does not tell");
+        return;
+    };
+    let waiter = beside_spinners(2, || {
+        let waiter = thread::spawn(|| {
+            platform::cpu::restrict(1);
+            let own = ThreadPressure::of_this_thread().expect("as in the other thread");
+            let (before, began) = (own.times().expect("alive"), Instant::now());
+            loop {
+                let passed = own.times().expect("alive").since(&before);
+                if passed.wait_ns >= 10_000_000 || began.elapsed() > LONG {
+                    return passed;
+                }
+            }
+        });
+        waiter.join().expect("runs")
+    });
+    assert!(waiter.wait_ns >= 10_000_000 && waiter.slices > 0 && waiter.waiting() > 0.0, "{waiter:?}");
+    assert!(own.times().expect("alive").slices > 0);
+}
+
+#[test]
+fn a_made_up_machine_is_read_and_a_masked_one_has_nothing() {
+    let root = tempfile::tempdir().expect("a folder");
+    let put = |path: &str, text: &str| {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, text).expect("written");
+    };
+    let masked = PressureWatch::detect(root.path()).read();
+    let nothing = Pressure {
+        read_ns: masked.read_ns,
+        preempted: masked.preempted,
+        tick_ns: masked.tick_ns,
+        ..Pressure::default()
+    };
+    assert_eq!(masked, nothing);
+
+    put("proc/loadavg", "0.00 0.00 0.00 3/200 9\n");
+    put("proc/stat", "cpu  100 0 50 800 10 0 5 20 0 0\ncpu0 1 2 3 4\n");
+    put("proc/pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00 total=5000\n");
+    put("proc/self/cgroup", "0::/app/worker\n");
+    put("proc/self/schedstat", "1 1 1\n");
+    put("proc/self/task/1/schedstat", "1000 2000 3\n");
+    put("sys/devices/system/cpu/online", "0-3,6\n");
+    put("sys/fs/cgroup/app/worker/cpu.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=7000\n");
+    put("sys/fs/cgroup/app/other/cpu.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=9000\n");
+    let mut watch = PressureWatch::detect(root.path());
+    let before = watch.read();
+    assert_eq!((before.runnable, before.online, before.idle_cpus()), (Some(3), Some(5), Some(2)));
+    assert_eq!((before.stalled_us, before.group_stalled_us), (Some(5000), Some(7000)));
+    let machine = before.machine.expect("there");
+    assert_eq!((machine.busy, machine.idle, machine.steal), (155, 810, 20));
+    assert_eq!(before.threads.as_ref().expect("there").sum().wait_ns, 2000);
+
+    // Files stay open, and are read again; a move to another group is noticed.
+    fs::write(root.path().join("proc/loadavg"), "0.00 0.00 0.00 9/200 9\n").expect("written");
+    put("proc/self/cgroup", "0::/app/other\n");
+    put("proc/self/task/1/schedstat", "1000 5000 3\n");
+    let now = watch.read();
+    assert_eq!((now.idle_cpus(), now.group_stalled_us), (Some(0), Some(9000)));
+    assert_eq!(now.threads.expect("there").since(before.threads.as_ref().expect("there")).wait_ns, 3000);
+}
