@@ -211,3 +211,92 @@ fn a_folder_for_pictures_that_cannot_be_is_refused_before_anything_is_measured()
     assert!(stderr.contains("--plots") && stderr.contains("name a folder"), "{stderr}");
     assert!(ended.stdout.is_empty());
 }
+
+/// The processes whose parent this is, once there are so many.
+fn children(parent: u32, count: usize) -> Vec<u32> {
+    loop {
+        let found = engines_of(parent);
+        if found.len() == count {
+            return found;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// True of a process that is gone, or is only waited for.
+fn gone(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_else(|_| ") Z".into());
+    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['Z', 'X']))
+}
+
+#[test]
+fn ctrl_c_ends_all_processes_of_a_crowd_and_removes_their_groups() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["pool", "--part", "mixed", "--kind", "ignorant", "--time", "600", "--sessions", "each"];
+    let mut manx = bench(folder.path(), &arguments).spawn().unwrap();
+    let _stderr = wait_for(&mut manx, "ignorant + ignorant");
+    let leader = children(manx.id(), 1)[0];
+    let processes = children(leader, 2);
+    // SAFETY: kill has no memory effects; the process is our child and has not been waited for.
+    assert_eq!(unsafe { libc::kill(manx.id() as i32, libc::SIGINT) }, 0);
+    assert_eq!(manx.wait().unwrap().code(), Some(130));
+    // They die with their leader, each when the kernel comes to it: if they lived on, this would not end.
+    while !processes.iter().all(|process| gone(*process)) {
+        std::thread::yield_now();
+    }
+    let own = format!("manx-bench-pool-{}-", manx.id());
+    for root in ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup"] {
+        for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
+            let name = entry.file_name().into_string().unwrap_or_default();
+            assert!(!name.starts_with(&own), "{name} is left in {root}");
+        }
+    }
+    assert!(report(folder.path()).interrupted);
+}
+
+#[test]
+fn pools_leave_tables_json_and_pictures() {
+    let folder = tempfile::tempdir().unwrap();
+    let plots = folder.path().join("plots");
+    let arguments =
+        ["pool", "--quick", "--part", "burst,idle,neighbours", "--kind", "ignorant,rayon,manx", "--poisson"];
+    let ended = bench(folder.path(), &arguments).arg("--plots").arg(&plots).output().unwrap();
+    let (stdout, stderr) =
+        (String::from_utf8(ended.stdout).unwrap(), String::from_utf8(ended.stderr).unwrap());
+    assert_eq!(ended.status.code(), Some(0), "{stderr}");
+    assert!(
+        stdout.contains("at random (Poisson)") && stdout.contains("idle: a pool that has nothing to do"),
+        "{stdout}"
+    );
+    let mut names: Vec<String> =
+        plots.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert!(names.contains(&"overload.svg".into()) && names.contains(&"burst.png".into()), "{names:?}");
+    let report = report(folder.path());
+    let variants = report.variants("burst");
+    assert_eq!(variants, ["ignorant", "manx", "rayon", "ignorant, again"]);
+    for run in report.runs.iter().filter(|run| run.case.ends_with("processes")) {
+        for latency in ["queue", "service", "total", "late"] {
+            assert!(run.values.contains_key(&format!("{latency}_max_ns")), "{}: {}", run.case, run.variant);
+        }
+        assert!(run.output.as_ref().unwrap().get().contains("\"histograms\""));
+    }
+    assert!(report.runs.iter().any(|run| run.case == "overload, 2 processes"));
+    assert!(report.targets.iter().any(|target| target.id == "pool-burst" && target.measured.is_some()));
+}
+
+#[test]
+fn what_is_missed_is_an_error_only_if_it_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    // Whether a figure is reached is the machine's business; the code must agree with it.
+    let arguments = ["pool", "--quick", "--part", "burst,submit", "--kind", "manx,rayon", "--check"];
+    let ended = bench(folder.path(), &arguments).output().unwrap();
+    let stderr = String::from_utf8(ended.stderr).unwrap();
+    let missed = report(folder.path())
+        .targets
+        .iter()
+        .filter(|target| target.verdict == report::target::Outcome::FallsShort)
+        .count();
+    assert_eq!(ended.status.code(), Some(if missed > 0 { 125 } else { 0 }), "{stderr}");
+    assert_eq!(stderr.contains("missed"), missed > 0, "{stderr}");
+}

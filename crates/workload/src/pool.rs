@@ -58,6 +58,8 @@ const OVERLOAD_PER_S: f64 = 1200.0;
 const OVERLOAD: f64 = 1.1;
 /// A load that leaves room: so much of what the machine does.
 const ROOM: f64 = 0.6;
+/// What the machine does is measured for no longer than this.
+const CAPACITY: Duration = Duration::from_secs(1);
 /// Neighbours' first jobs lie apart by the golden section, so that no two processes get theirs at the same moment.
 const GOLDEN: f64 = 0.618_033_988_75;
 
@@ -95,7 +97,7 @@ struct Plan {
 /// [`Error::Interrupted`], or a process that failed.
 pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     let cpus = crate::machine::cpus().len();
-    let capacity = work::capacity(cpus, setup.time / 5);
+    let capacity = work::capacity(cpus, (setup.time / 5).min(CAPACITY));
     let hierarchy = Hierarchy::find();
     let stage = Stage { manx: setup.manx.clone(), hierarchy, sessions: setup.sessions, cpus };
     let plan = Plan { setup, stage, capacity };

@@ -1,7 +1,7 @@
 //! `manx bench pool`: its options, and what they ask of the experiment.
 
 use super::{Common, conduct, plots};
-use crate::failure::{BROKEN, Failure, USAGE};
+use crate::failure::{BROKEN, Failure};
 use clap::builder::PossibleValuesParser;
 use report::Report;
 use report::target::Outcome;
@@ -75,7 +75,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn pool(args: &PoolArgs) -> Result<u8, Failure> {
-    let failed = |what: String| Failure::new(USAGE, what, "`manx bench pool` starts such processes itself");
+    let failed = |error| conduct::failure("pool", &error);
     if let Some(crowd) = &args.crowd {
         return leader::lead(crowd).map(|()| 0).map_err(failed);
     }

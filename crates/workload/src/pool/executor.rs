@@ -75,7 +75,10 @@ mod tests {
             while ran.load(Ordering::Relaxed) < 2 * JOBS {
                 std::thread::yield_now();
             }
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            // No job is left that could still run, and none that could drop the pool on one of its own threads.
+            while Arc::strong_count(&executor) > 1 {
+                std::thread::yield_now();
+            }
             ran.load(Ordering::Relaxed)
         }
     }

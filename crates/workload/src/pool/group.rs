@@ -236,4 +236,24 @@ mod tests {
         drop(group);
         assert!(!own.exists());
     }
+
+    #[test]
+    fn a_real_group_has_its_process_and_its_limits_or_there_is_a_reason() {
+        let hierarchy = match Hierarchy::find() {
+            Ok(hierarchy) => hierarchy,
+            Err(why) => return assert!(!why.is_empty()),
+        };
+        let group = hierarchy.make("test", Limits { quota_cpus: Some(0.5), weight: None }).unwrap();
+        let folders = group.folders();
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        for folder in &folders {
+            fs::write(folder.join("cgroup.procs"), child.id().to_string()).unwrap();
+            let inside = fs::read_to_string(folder.join("cgroup.procs")).unwrap();
+            assert_eq!(inside.trim(), child.id().to_string());
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        drop(group);
+        assert!(folders.iter().all(|folder| !folder.exists()));
+    }
 }

@@ -8,12 +8,12 @@
 //! 2. Nobody begins before all are ready: each says so, and then the one pipe that is everybody's standard input is closed.
 //! 3. A process does not outlive its leader.
 
-use super::process::READY;
+use super::process::{READY, say, told};
 use super::spec::{Crowd, Outcome, Process, Task};
 use crate::child;
 use crate::error::Error;
 use std::ffi::CString;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -58,13 +58,13 @@ impl Task {
 /// What the leader does: starts the crowd of the JSON, and writes all outcomes as JSON.
 ///
 /// # Errors
-/// In words: which process failed, and how.
-pub fn lead(json: &str) -> Result<(), String> {
-    let crowd: Crowd = serde_json::from_str(json).map_err(|error| format!("not a crowd: {error}"))?;
-    let manx = std::env::current_exe().map_err(|error| format!("/proc/self/exe: {error}"))?;
-    let outcomes = gather(&crowd, |process| command(&manx, process))?;
-    let text = serde_json::to_string(&outcomes).map_err(|error| error.to_string())?;
-    writeln!(std::io::stdout().lock(), "{text}").map_err(|error| format!("standard output: {error}"))
+/// Which process failed, and how; or what is no crowd.
+pub fn lead(json: &str) -> Result<(), Error> {
+    let crowd: Crowd = told(json, "a crowd")?;
+    let failed = |what| Error::Failed { what, stderr: String::new() };
+    let manx = std::env::current_exe().map_err(|error| failed(format!("/proc/self/exe: {error}")))?;
+    let outcomes = gather(&crowd, |process| command(&manx, process)).map_err(failed)?;
+    say(&outcomes).map_err(failed)
 }
 
 /// What does what a process is told: this command, or another program that is told in words.

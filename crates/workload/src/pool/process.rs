@@ -7,6 +7,9 @@ use super::executor;
 use super::rest::{Bursts, Idle, Submissions};
 use super::serve::Serve;
 use super::spec::{Outcome, Process, Task};
+use crate::error::Error;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
 
 /// What a process says when it is ready.
@@ -15,12 +18,24 @@ pub const READY: &str = "ready";
 /// Does what the JSON says, and writes the outcome as JSON.
 ///
 /// # Errors
-/// In words.
-pub fn run(json: &str) -> Result<(), String> {
-    let process: Process =
-        serde_json::from_str(json).map_err(|error| format!("not what a process is told: {error}"))?;
-    let outcome = perform(&process, signal)?;
-    let text = serde_json::to_string(&outcome).map_err(|error| error.to_string())?;
+/// What went wrong with the pool; or what is nothing that a process is told.
+pub fn run(json: &str) -> Result<(), Error> {
+    let process: Process = told(json, "what a process is told")?;
+    let failed = |what| Error::Failed { what, stderr: String::new() };
+    let outcome = perform(&process, signal).map_err(failed)?;
+    say(&outcome).map_err(failed)
+}
+
+/// What is in the JSON of one of the hidden options.
+pub(super) fn told<T: DeserializeOwned>(json: &str, what: &str) -> Result<T, Error> {
+    serde_json::from_str(json).map_err(|error| {
+        Error::request(format!("not {what}: {error}"), "`manx bench pool` starts such processes itself")
+    })
+}
+
+/// Writes it as a line of JSON.
+pub(super) fn say(what: &impl Serialize) -> Result<(), String> {
+    let text = serde_json::to_string(what).map_err(|error| error.to_string())?;
     writeln!(io::stdout().lock(), "{text}").map_err(|error| format!("standard output: {error}"))
 }
 
@@ -83,6 +98,6 @@ mod tests {
 
     #[test]
     fn what_is_not_a_task_is_refused() {
-        assert!(run("{}").unwrap_err().starts_with("not what a process is told"));
+        assert!(run("{}").unwrap_err().to_string().starts_with("not what a process is told"));
     }
 }
