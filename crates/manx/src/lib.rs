@@ -5,6 +5,7 @@
 //!
 //! - [`cpu`]: which cores are fast and which are slow.
 //! - [`lock`]: who gets a lock when those whose turn it would be cannot run.
+//! - [`pool`]: threads that follow the CPUs they really have.
 //! - [`range`]: locks of a part of what there is.
 //! - [`slo`]: how late a piece of work may be, and what follows for its locks.
 //! - [`wait`]: how a loop waits for something that another thread does.
@@ -14,6 +15,7 @@
 
 pub mod cpu;
 pub mod lock;
+pub mod pool;
 pub mod range;
 pub mod slo;
 pub mod wait;

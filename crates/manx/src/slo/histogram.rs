@@ -84,6 +84,35 @@ impl Histogram {
         }
     }
 
+    /// As [`Histogram::record`] of one that was in time, if no other thread records: without an atomic addition.
+    #[inline]
+    pub fn record_alone(&self, ns: u64) {
+        let count = &self.counts[bucket(ns)];
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        if ns > self.max_ns.load(Ordering::Relaxed) {
+            self.max_ns.store(ns, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds what another one holds.
+    ///
+    /// ```
+    /// use manx::slo::histogram::Histogram;
+    ///
+    /// let (all, part) = (Histogram::new(), Histogram::new());
+    /// all.record(10, false);
+    /// part.record_alone(20);
+    /// all.add(&part);
+    /// assert_eq!((all.summary().count, all.summary().max_ns), (2, 20));
+    /// ```
+    pub fn add(&self, other: &Histogram) {
+        for (count, more) in self.counts.iter().zip(&other.counts) {
+            count.fetch_add(more.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.missed.fetch_add(other.missed.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.max_ns.fetch_max(other.max_ns.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     /// What there is so far.
     ///
     /// ```

@@ -1,0 +1,70 @@
+//! Whether a CPU is idle, at this moment.
+//!
+//! The kernel says how many threads run or wish to on the whole machine ([`Runnable`]). If they are fewer than the CPUs that are online, a CPU
+//! is idle, and a worker more takes nothing from anybody: neither from neighbours nor from the pool's own. That costs a microsecond, so it is asked
+//! at most each [`FRESH_NS`], and only by who could do something with the answer.
+//!
+//! It is of no use to a process that may use some of the CPUs only, since nobody knows where the others' threads run: then there is no [`Idle`], and
+//! the pool grows by trying (`pressure.rs`).
+
+use crate::cpu::{CpuBudget, LimitKind, Runnable};
+use platform::atomic::{AtomicBool, AtomicU64, Ordering};
+use platform::clock::{ns_to_ticks, ticks};
+
+/// For so long an answer is believed.
+const FRESH_NS: u64 = 200_000;
+
+pub(super) struct Idle {
+    runnable: Runnable,
+    cpus: u32,
+    asked_ticks: AtomicU64,
+    answer: AtomicBool,
+}
+
+impl Idle {
+    /// For a process of this budget; `None` if it cannot be known.
+    pub(super) fn of(budget: &CpuBudget) -> Option<Idle> {
+        let online = budget.limits().iter().find_map(|limit| match &limit.kind {
+            LimitKind::Online { cpus } => Some(cpus.len()),
+            _ => None,
+        })?;
+        let sets = budget.limits().iter().filter_map(|limit| limit.kind.cpus());
+        if sets.into_iter().any(|set| set.len() < online) {
+            return None;
+        }
+        let (asked_ticks, answer) = (AtomicU64::new(0), AtomicBool::new(false));
+        Some(Idle { runnable: Runnable::open()?, cpus: online as u32, asked_ticks, answer })
+    }
+
+    /// Asked by a thread that runs, about another that would run with it, or about itself. One that has just queued a job is about to wait most
+    /// likely; so the caller counts as nobody's rival.
+    #[inline]
+    pub(super) fn is_idle(&self, now_ticks: u64) -> bool {
+        // Relaxed: a hint, here and below.
+        let asked_ticks = self.asked_ticks.load(Ordering::Relaxed);
+        if now_ticks.saturating_sub(asked_ticks) < ns_to_ticks(FRESH_NS) {
+            return self.answer.load(Ordering::Relaxed);
+        }
+        if self
+            .asked_ticks
+            .compare_exchange(asked_ticks, now_ticks, Ordering::Relaxed, Ordering::Relaxed)
+            .is_err()
+        {
+            return self.answer.load(Ordering::Relaxed);
+        }
+        let idle = self.runnable.threads().is_some_and(|threads| threads <= self.cpus);
+        self.answer.store(idle, Ordering::Relaxed);
+        idle
+    }
+
+    /// Somebody was called because of the answer.
+    pub(super) fn taken(&self) {
+        self.answer.store(false, Ordering::Relaxed);
+        self.asked_ticks.store(ticks(), Ordering::Relaxed);
+    }
+
+    /// The same, asked by a thread that would not be there if it did not ask.
+    pub(super) fn is_idle_for_observer(&self) -> bool {
+        self.runnable.threads().is_some_and(|threads| threads <= self.cpus)
+    }
+}

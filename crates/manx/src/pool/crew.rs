@@ -1,0 +1,332 @@
+//! Who of a pool's workers runs, and who is parked: the one place where workers go to sleep and are called.
+//!
+//! The paper's pool (Jeffery and others, "Reducing tail latencies through environment- and neighbour-aware thread management", section 5.2)
+//! keeps one thread for each CPU and a number of them that are to be active; a worker above that number parks itself. Here
+//! it is a count too, but no worker is tied to a place in it: whoever finishes a job while too many are active parks, and
+//! whoever offers a job while too few are active calls one. So a worker in a long job, or one that blocks, never stands for
+//! a place that others could use, and a pool without work has no active worker at all.
+//!
+//! | word | meaning |
+//! | --- | --- |
+//! | `state`, low half | *active* workers: those that run a job or look for one |
+//! | `state`, high half | *searching* workers: those of the active that look for a job |
+//! | `target` | so many are to be active |
+//! | `parked` | a bit for each seat whose worker can be called, parked or not yet born |
+//! | `seats[n]` | what the worker of seat `n` is told: a futex |
+//!
+//! ```text
+//!            call: active, searching += 1; takes the bit; seat = CALLED
+//!   UNBORN ───────────────────────────────► CALLED ◄──────────────────────┐ call
+//!                                             │ rest, retire               │
+//!                                             ▼                            │
+//!                                           PARKED (its bit set) ──────────┘
+//!                                             │ close
+//!                                             ▼
+//!                                           DISMISSED: the worker ends
+//! ```
+//!
+//! Invariants:
+//! 1. `active` counts the workers that have been called and have neither rested, retired, blocked nor ended since; and the calls under way.
+//! 2. Whoever takes a seat's bit, and nobody else, writes the seat until its worker has seen what was written. A worker
+//!    that has set its bit goes on only when it is told to, or after it took the bit back itself.
+//! 3. A worker that parks says so (its bit, then the counts) before it looks for jobs a last time; who offers a job has queued it before
+//!    it looks at the counts. So one of the two sees the other: no job stays behind while a worker could be called.
+//! 4. While somebody is searching no other is called: a searcher looks again after it has stopped being one, and if it
+//!    found a job and there are more, it calls the next.
+//! 5. Seats are born in order: bits are taken from the lowest, so a seat that is not born is taken only if all below are in use.
+//!
+//! # Memory orderings
+//! Invariant 3 is Dekker's pattern: both sides have a sequentially consistent fence between what they write and what they
+//! read. A bit is set with release and taken with acquire, so the taker's write to the seat follows the worker's. Who is told
+//! to go on learns of jobs by the queue, not from here.
+
+use platform::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use platform::futex;
+
+/// The worker of this seat has no thread yet.
+const UNBORN: u32 = 0;
+/// It sleeps, or is about to.
+const PARKED: u32 = 1;
+/// It is to look for a job.
+const CALLED: u32 = 2;
+/// It is to end.
+const DISMISSED: u32 = 3;
+
+const ACTIVE: u64 = 1;
+const SEARCHING: u64 = 1 << 32;
+
+fn active_of(state: u64) -> u32 {
+    state as u32
+}
+
+fn searching_of(state: u64) -> u32 {
+    (state >> 32) as u32
+}
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a seat that is not born needs a thread"]
+pub enum Call {
+    /// Somebody is searching, and will find the job.
+    Needless,
+    /// As many are active as may be, or nobody is left to be called.
+    Enough,
+    /// A worker was woken.
+    Woken,
+    /// This seat's worker needs a thread, which the caller starts; if it cannot, it says so by [`Crew::stillborn`].
+    Unborn(usize),
+}
+
+/// What a parked worker was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Look for a job: it is active, and searching.
+    Search,
+    /// End.
+    End,
+}
+
+/// The seats of a pool's workers.
+#[derive(Debug)]
+pub struct Crew {
+    state: AtomicU64,
+    target: AtomicU32,
+    closed: AtomicBool,
+    parked: Box<[AtomicU64]>,
+    seats: Box<[AtomicU32]>,
+}
+
+impl Crew {
+    /// Seats for so many workers, of which none is born; `target` of them are to be active at most.
+    pub fn new(seats: usize, target: u32) -> Crew {
+        let word = |at: usize| match seats - at * 64 {
+            left @ 0..64 => (1 << left) - 1,
+            _ => u64::MAX,
+        };
+        Crew {
+            state: AtomicU64::new(0),
+            target: AtomicU32::new(target),
+            closed: AtomicBool::new(false),
+            parked: (0..seats.div_ceil(64)).map(|at| AtomicU64::new(word(at))).collect(),
+            seats: (0..seats).map(|_| AtomicU32::new(UNBORN)).collect(),
+        }
+    }
+
+    /// How many are active.
+    #[inline]
+    pub fn active(&self) -> u32 {
+        // Relaxed, here and where no reason stands: a hint, or a count that the fences of Invariant 3 order.
+        active_of(self.state.load(Ordering::Relaxed))
+    }
+
+    /// How many are to be active at most.
+    #[inline]
+    pub fn target(&self) -> u32 {
+        self.target.load(Ordering::Relaxed)
+    }
+
+    /// Changes how many are to be active. Who raises it then offers what is queued.
+    pub fn set_target(&self, target: u32) {
+        self.target.store(target, Ordering::Relaxed);
+    }
+
+    /// A job has been queued: calls a worker if fewer than `bound` are active and nobody is searching.
+    #[inline]
+    pub fn offer(&self, bound: u32) -> Call {
+        // Pairs with the fence of `park` (Invariant 3).
+        fence(Ordering::SeqCst);
+        let state = self.state.load(Ordering::Relaxed);
+        if searching_of(state) > 0 {
+            Call::Needless
+        } else if active_of(state) >= bound {
+            Call::Enough
+        } else {
+            self.call(state, bound)
+        }
+    }
+
+    #[cold]
+    fn call(&self, mut state: u64, bound: u32) -> Call {
+        loop {
+            if searching_of(state) > 0 {
+                return Call::Needless;
+            }
+            if active_of(state) >= bound {
+                return Call::Enough;
+            }
+            let called = state + ACTIVE + SEARCHING;
+            // Relaxed: what the worker must see it sees by its seat and by the queue.
+            match self.state.compare_exchange_weak(state, called, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => state = now,
+            }
+        }
+        match self.take_any() {
+            Some(seat) => self.tell(seat, CALLED),
+            None => {
+                // All others block. They look for jobs themselves when they come back.
+                self.state.fetch_sub(ACTIVE + SEARCHING, Ordering::Relaxed);
+                Call::Enough
+            }
+        }
+    }
+
+    /// Takes the lowest bit that is set, if there is one.
+    fn take_any(&self) -> Option<usize> {
+        for (at, word) in self.parked.iter().enumerate() {
+            let mut bits = word.load(Ordering::Relaxed);
+            while bits != 0 {
+                let lowest = bits & bits.wrapping_neg();
+                // Acquire: pairs with the release in `set_bit`, so that our write to the seat follows the worker's.
+                let before = word.fetch_and(!lowest, Ordering::Acquire);
+                if before & lowest != 0 {
+                    return Some(at * 64 + lowest.trailing_zeros() as usize);
+                }
+                bits = before & !lowest;
+            }
+        }
+        None
+    }
+
+    /// Takes this seat's bit, if it is set.
+    fn take(&self, seat: usize) -> bool {
+        let bit = 1 << (seat % 64);
+        // Acquire: as in `take_any`.
+        self.parked[seat / 64].fetch_and(!bit, Ordering::Acquire) & bit != 0
+    }
+
+    fn set_bit(&self, seat: usize) {
+        // Release: pairs with the acquire of whoever takes the bit.
+        self.parked[seat / 64].fetch_or(1 << (seat % 64), Ordering::Release);
+    }
+
+    /// Writes to a seat whose bit the caller has taken (Invariant 2), and wakes its worker.
+    fn tell(&self, seat: usize, what: u32) -> Call {
+        // Nobody else writes the seat, so this reads what its worker, or `new`, wrote.
+        let before = self.seats[seat].load(Ordering::Relaxed);
+        // Release: pairs with the acquire of the worker that reads it.
+        self.seats[seat].store(what, Ordering::Release);
+        if before == UNBORN {
+            return Call::Unborn(seat);
+        }
+        futex::wake(&self.seats[seat], 1);
+        Call::Woken
+    }
+
+    /// The thread for a seat could not be started: it is as if it had not been called.
+    pub fn stillborn(&self, seat: usize) {
+        self.seats[seat].store(UNBORN, Ordering::Relaxed);
+        self.set_bit(seat);
+        self.state.fetch_sub(ACTIVE + SEARCHING, Ordering::Relaxed);
+    }
+
+    /// The calling worker, which was searching, has found a job. If it was the only searcher it must offer what else is queued
+    /// (Invariant 4): then this returns true.
+    #[inline]
+    pub fn found(&self) -> bool {
+        searching_of(self.state.fetch_sub(SEARCHING, Ordering::Relaxed)) == 1
+    }
+
+    /// The calling worker, which is active, begins to search.
+    #[inline]
+    pub fn search(&self) {
+        self.state.fetch_add(SEARCHING, Ordering::Relaxed);
+    }
+
+    /// The calling worker, which is searching, found nothing. From here on it can be called; it must look for jobs once more, and offer
+    /// what it finds, before it calls [`wait`](Crew::wait).
+    pub fn rest(&self, seat: usize) {
+        self.seats[seat].store(PARKED, Ordering::Relaxed);
+        self.set_bit(seat);
+        self.state.fetch_sub(ACTIVE + SEARCHING, Ordering::Relaxed);
+        // Pairs with the fence of `offer` (Invariant 3), and with that of `close`.
+        fence(Ordering::SeqCst);
+    }
+
+    /// If more than `bound` are active, the calling worker, which is not searching, stops being one of them: as after
+    /// [`rest`](Crew::rest), and this returns true.
+    #[inline]
+    pub fn retire(&self, seat: usize, bound: u32) -> bool {
+        self.active() > bound && self.retire_slow(seat, bound)
+    }
+
+    #[cold]
+    fn retire_slow(&self, seat: usize, bound: u32) -> bool {
+        self.seats[seat].store(PARKED, Ordering::Relaxed);
+        self.set_bit(seat);
+        let mut state = self.state.load(Ordering::Relaxed);
+        // Several may find that there is one too many: only one leaves.
+        while active_of(state) > bound {
+            let left = state - ACTIVE;
+            match self.state.compare_exchange_weak(state, left, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    // As in `rest`.
+                    fence(Ordering::SeqCst);
+                    return true;
+                }
+                Err(now) => state = now,
+            }
+        }
+        if self.take(seat) {
+            // Nobody had called it: it stays as it was.
+            self.seats[seat].store(CALLED, Ordering::Relaxed);
+            return false;
+        }
+        // It was called, and counted once more, or dismissed: either way it is not what it was.
+        self.state.fetch_sub(ACTIVE, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        true
+    }
+
+    /// Parks until the worker is told something.
+    pub fn wait(&self, seat: usize) -> Told {
+        // Pairs with the fence of `close`: it sees the bit, or this sees that it is closed.
+        if self.closed.load(Ordering::Relaxed) && self.take(seat) {
+            return Told::End;
+        }
+        loop {
+            // Acquire: pairs with the release in `tell`.
+            match self.seats[seat].load(Ordering::Acquire) {
+                PARKED => futex::wait(&self.seats[seat], PARKED),
+                DISMISSED => return Told::End,
+                _ => return Told::Search,
+            };
+        }
+    }
+
+    /// The calling worker was told to end, but there is a job: it goes on, active and searching, unless `bound` others are active.
+    pub fn stay(&self, bound: u32) -> bool {
+        let more = |state| (active_of(state) < bound).then_some(state + ACTIVE + SEARCHING);
+        self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// The calling worker is about to block: another may be active in its place. What is queued must be offered afterwards.
+    pub fn block(&self) {
+        self.state.fetch_sub(ACTIVE, Ordering::Relaxed);
+    }
+
+    /// The calling worker has blocked and goes on; it is one too many perhaps, until its job ends.
+    pub fn unblock(&self) {
+        self.state.fetch_add(ACTIVE, Ordering::Relaxed);
+    }
+
+    /// Whether a worker could be called if there was a reason: somebody is parked or not yet born.
+    pub fn has_spare(&self) -> bool {
+        self.parked.iter().any(|word| word.load(Ordering::Relaxed) != 0)
+    }
+
+    /// Dismisses all who are parked; whoever parks from now on ends, unless there is a job that it is called for. Jobs that are queued are
+    /// done by as many workers as ever.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        // Pairs with the fences of `rest` and `retire`.
+        fence(Ordering::SeqCst);
+        for seat in 0..self.seats.len() {
+            // Who has no thread yet may still be called for what is queued, and ends afterwards. Such a seat changes only by
+            // being called; one that is born stays so.
+            if self.seats[seat].load(Ordering::Relaxed) != UNBORN && self.take(seat) {
+                let _ = self.tell(seat, DISMISSED);
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What can go wrong with a pool.
+
+use std::any::Any;
+use std::fmt;
+
+/// Why a job was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The queue is full. Try again later, or tell your own caller that you are overloaded.
+    Full,
+    /// The pool has been shut down.
+    Closed,
+    /// The process has been forked, and this is the child: the pool's workers stayed with its parent. Make a new pool.
+    Forked,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refused::Full => "the pool's queue is full: try again later, or raise its bound (queue_bound)",
+            Refused::Closed => "the pool has been shut down",
+            Refused::Forked => {
+                "the pool's workers stayed with the process that was forked: make a new pool in its child"
+            }
+        })
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// A job that was not taken, and why.
+pub struct Rejected<F> {
+    /// The job, as it was.
+    pub job: F,
+    /// Why.
+    pub why: Refused,
+}
+
+impl<F> fmt::Debug for Rejected<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejected").field("why", &self.why).finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Display for Rejected<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.why.fmt(f)
+    }
+}
+
+impl<F> std::error::Error for Rejected<F> {}
+
+/// Why a job has no result.
+pub enum NoResult {
+    /// It panicked, with this.
+    Panicked(Box<dyn Any + Send>),
+    /// Its deadline passed before a worker came to it.
+    Late,
+    /// The pool was shut down without it.
+    Discarded,
+    /// The process has been forked, and this is the child: the job stayed with its parent.
+    Forked,
+}
+
+impl NoResult {
+    /// The panic's words, if it was a panic and has any.
+    pub fn panic_text(&self) -> Option<&str> {
+        match self {
+            NoResult::Panicked(payload) => Some(panic_text(&**payload)),
+            _ => None,
+        }
+    }
+}
+
+/// A panic's words.
+pub(super) fn panic_text(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&'static str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without a text")
+}
+
+impl fmt::Debug for NoResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NoResult({self})")
+    }
+}
+
+impl fmt::Display for NoResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoResult::Panicked(payload) => write!(f, "the job panicked: {}", panic_text(&**payload)),
+            NoResult::Late => f.write_str("the job's deadline passed before it was begun"),
+            NoResult::Discarded => f.write_str("the pool was shut down before the job was begun"),
+            NoResult::Forked => f.write_str("the job stayed with the process that was forked"),
+        }
+    }
+}
+
+impl std::error::Error for NoResult {}
+
+/// Why a pool cannot be made.
+#[derive(Debug)]
+pub enum BadPool {
+    /// So many workers were asked for; 1 to [`super::WORKERS_MAX`] are possible.
+    Workers(usize),
+    /// A queue that holds nothing.
+    EmptyQueue,
+    /// A factor of overcommitment that is no positive number.
+    Overcommit(f64),
+    /// A control thread that would look more often than each 0.1 ms.
+    Tick(std::time::Duration),
+    /// The system has no thread for the first worker.
+    Thread(std::io::Error),
+}
+
+impl fmt::Display for BadPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadPool::Workers(asked) => {
+                write!(f, "a pool of {asked} workers cannot be: ask for 1 to {}", super::WORKERS_MAX)
+            }
+            BadPool::EmptyQueue => {
+                f.write_str("a queue with room for no job takes none: queue_bound is at least 1")
+            }
+            BadPool::Overcommit(asked) => {
+                write!(
+                    f,
+                    "an overcommitment of {asked} cannot be: it is a positive number, 1 for as many workers as CPUs"
+                )
+            }
+            BadPool::Tick(asked) => write!(f, "a tick of {asked:?} cannot be: it is 100 µs at least"),
+            BadPool::Thread(error) => write!(f, "the system gives no thread for the first worker: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BadPool {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BadPool::Thread(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Jobs that had not ended when a shutdown's time was up. Nobody waits for them any more; they end when they end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StillRunning {
+    /// So many workers have not ended.
+    pub workers: u32,
+}
+
+impl fmt::Display for StillRunning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of the pool's workers still run a job", self.workers)
+    }
+}
+
+impl std::error::Error for StillRunning {}

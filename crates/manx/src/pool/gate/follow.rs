@@ -1,0 +1,88 @@
+//! A thread that tells a gate how many workers may be active: as many as the CPU budget has whole CPUs, looked up again and again.
+
+use crate::cpu::{BudgetWatch, Rounding};
+use platform::atomic::{AtomicU32, Ordering};
+use platform::futex;
+use platform::thread::{JoinHandle, spawn_named};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the budget is looked up, in milliseconds: as often as the kernel gives out quotas.
+pub const FOLLOW_MS: u64 = 100;
+
+/// What keeps a gate at the budget. Dropped, it ends, and the gate stays as it is.
+#[derive(Debug)]
+pub struct Follower {
+    ended: Arc<AtomicU32>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Follower {
+    /// Asks `count` each `every` how many workers may be active, and passes it on: to
+    /// one gate or several. The first time is before this returns.
+    ///
+    /// ```
+    /// use manx::pool::gate::{Follower, Gate};
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
+    /// let gate = Arc::new(Gate::new(4));
+    /// let follower = Follower::start(Duration::from_millis(10), || 2, {
+    ///     let gate = Arc::clone(&gate);
+    ///     move |active| { gate.set_active(active); }
+    /// })?;
+    /// assert_eq!(gate.active(), 2);
+    /// # drop(follower);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The system has no thread for it.
+    pub fn start(
+        every: Duration,
+        mut count: impl FnMut() -> usize + Send + 'static,
+        mut pass_on: impl FnMut(usize) + Send + 'static,
+    ) -> std::io::Result<Follower> {
+        let ended = Arc::new(AtomicU32::new(0));
+        let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1_000_000);
+        let mut last = count();
+        pass_on(last);
+        let thread = spawn_named("manx-gate", 128 << 10, {
+            let ended = Arc::clone(&ended);
+            move || {
+                // Relaxed: nothing was written before the end that is read here.
+                while ended.load(Ordering::Relaxed) == 0 {
+                    futex::wait_for(&ended, 0, every_ns);
+                    let now = count();
+                    if now != last {
+                        last = now;
+                        pass_on(now);
+                    }
+                }
+            }
+        })?;
+        Ok(Follower { ended, thread: Some(thread) })
+    }
+
+    /// Passes on how many whole CPUs this process may use, each [`FOLLOW_MS`] milliseconds: at least 1.
+    ///
+    /// # Errors
+    /// As [`Follower::start`].
+    pub fn of_budget(pass_on: impl FnMut(usize) + Send + 'static) -> std::io::Result<Follower> {
+        let mut watch = BudgetWatch::new();
+        let count = move || Rounding::Floor.count(watch.cpus());
+        Follower::start(Duration::from_millis(FOLLOW_MS), count, pass_on)
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        // Relaxed: as above.
+        self.ended.store(1, Ordering::Relaxed);
+        futex::wake_all(&self.ended);
+        if let Some(thread) = self.thread.take() {
+            // It panics only if `count` or `pass_on` did, and then it has said so.
+            let _ = thread.join();
+        }
+    }
+}

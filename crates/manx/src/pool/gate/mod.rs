@@ -1,0 +1,273 @@
+//! Gates: workers of pools that are not ours follow the CPU budget too.
+//!
+//! rayon and tokio start a thread for each CPU that they believe in, and keep it. A gate beside such a pool holds back those workers that are
+//! too many at the moment, and lets them go on when there is room again. The tasks know nothing of it. A worker can be held
+//! back only where it takes the next task, so a gate gives the pool tasks of its own: *checks*. A worker that comes to one while too many
+//! are active parks in it. How a check gets to a worker, and what a worker must not hold when it parks, differ: `gate/rayon.rs`,
+//! `gate/tokio.rs`. Here is what they have in common, the count.
+//!
+//! | word | meaning |
+//! | --- | --- |
+//! | `state`, low half | *allowed*: so many workers may be active |
+//! | `state`, high half | *parked*: so many are held back |
+//! | `calls` | counts calls: a futex, on which the parked sleep |
+//!
+//! Invariants:
+//! 1. At most `workers - allowed` workers are parked by their own decision: parking is one step of the whole word, and so is leaving.
+//!    So `allowed` workers are left to the pool, and there is at least one: no task waits for a parked worker alone.
+//! 2. Who raises `allowed` then adds to `calls` and wakes as many as may go on now; who sleeps has read `calls` before it looked
+//!    whether it may go on. So nobody sleeps through its call.
+//! 3. A closed gate parks nobody and lets everybody go; it is never opened again.
+//!
+//! # Memory orderings
+//! All changes of `state` are sequentially consistent read-modify-writes: a check that finds nothing to do and a number that was lowered at the
+//! same time must not miss each other (Dekker's pattern, with the count of checks that are under way on the other side). `calls` is raised
+//! with release and read with acquire, so who saw the call sees what it was about. Nothing else hangs on them: what tasks
+//! hand to each other, they hand over by their pools.
+
+use platform::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use platform::futex::{self, Deadline};
+
+platform::os_only! {
+    mod follow;
+    #[cfg(feature = "rayon")]
+    pub mod rayon;
+    #[cfg(feature = "tokio")]
+    pub mod tokio;
+
+    pub use follow::{FOLLOW_MS, Follower};
+}
+
+const PARKED: u64 = 1 << 32;
+
+fn allowed_of(state: u64) -> u32 {
+    state as u32
+}
+
+fn parked_of(state: u64) -> u32 {
+    (state >> 32) as u32
+}
+
+/// Who is called first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rank {
+    /// Its pool may wait for what it has begun.
+    Urgent,
+    /// Nobody waits for it.
+    Free,
+}
+
+impl Rank {
+    /// Its futex set.
+    const fn set(self) -> u32 {
+        match self {
+            Rank::Urgent => 1,
+            Rank::Free => 2,
+        }
+    }
+}
+
+/// How a stay at the gate has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "who was not called is still parked"]
+pub enum Stay {
+    /// The worker may go on, and is counted so.
+    Called,
+    /// It may not; it is counted as parked still.
+    TimeUp,
+}
+
+/// The gate of one pool.
+///
+/// What parks its workers is made by [`rayon`] and [`tokio`]; a pool of another kind does the same with
+/// [`try_park`](Gate::try_park) and [`stay`](Gate::stay).
+///
+/// ```
+/// use manx::pool::gate::{Gate, Rank, Stay};
+///
+/// let gate = Gate::new(4);
+/// assert_eq!(gate.set_active(3), 1); // one worker should park
+/// assert!(gate.try_park());
+/// assert!(!gate.try_park());
+/// gate.set_active(4);
+/// assert_eq!(gate.stay(Rank::Free, None), Stay::Called);
+/// ```
+#[derive(Debug)]
+pub struct Gate {
+    state: AtomicU64,
+    calls: AtomicU32,
+    closed: AtomicU32,
+    workers: u32,
+}
+
+impl Gate {
+    /// A gate for so many workers, all of which may be active.
+    pub fn new(workers: usize) -> Gate {
+        let workers = u32::try_from(workers).unwrap_or(u32::MAX).max(1);
+        Gate {
+            state: AtomicU64::new(u64::from(workers)),
+            calls: AtomicU32::new(0),
+            closed: AtomicU32::new(0),
+            workers,
+        }
+    }
+
+    /// How many workers the pool has.
+    pub fn workers(&self) -> usize {
+        self.workers as usize
+    }
+
+    /// How many may be active.
+    pub fn active(&self) -> usize {
+        // Relaxed, here and below: a number to show.
+        allowed_of(self.state.load(Ordering::Relaxed)) as usize
+    }
+
+    /// How many are parked now.
+    pub fn parked(&self) -> usize {
+        parked_of(self.state.load(Ordering::Relaxed)) as usize
+    }
+
+    /// Allows so many workers to be active, at least 1. Calls those who may go on; returns how many should park now who do not yet.
+    pub fn set_active(&self, workers: usize) -> usize {
+        let wanted = u32::try_from(workers).unwrap_or(u32::MAX).clamp(1, self.workers);
+        // Relaxed: the exchange checks it.
+        let mut state = self.state.load(Ordering::Relaxed);
+        loop {
+            let wanted = if self.is_closed() { self.workers } else { wanted };
+            let next = state & !u64::from(u32::MAX) | u64::from(wanted);
+            // SeqCst: see the header.
+            match self.state.compare_exchange(state, next, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => {
+                    let before = allowed_of(state);
+                    if wanted > before {
+                        self.call(wanted - before);
+                    }
+                    return (self.workers - wanted).saturating_sub(parked_of(next)) as usize;
+                }
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// Wakes `count` of the parked, those first whom somebody may wait for.
+    fn call(&self, count: u32) {
+        // Release: by Invariant 2.
+        self.calls.fetch_add(1, Ordering::Release);
+        let woken = futex::wake_set(&self.calls, count, Rank::Urgent.set()) as u32;
+        if woken < count {
+            futex::wake_set(&self.calls, count - woken, Rank::Free.set());
+        }
+    }
+
+    /// Lets everybody go, for ever.
+    pub fn close(&self) {
+        self.closed.store(1, Ordering::SeqCst);
+        // A `set_active` that did not see it yet is overwritten, or sees it now. Who raced with both is told by the call.
+        fence(Ordering::SeqCst);
+        self.set_active(self.workers as usize);
+        self.nudge();
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst) != 0
+    }
+
+    /// Parks the calling worker, if too many are active; it has to [`stay`](Gate::stay) then, or to [`step_out`](Gate::step_out).
+    pub fn try_park(&self) -> bool {
+        let wants = |state: u64| {
+            let fewer = parked_of(state) < self.workers - allowed_of(state).min(self.workers);
+            (fewer && !self.is_closed()).then(|| state + PARKED)
+        };
+        // SeqCst: a number that was lowered before this check is seen by it.
+        self.state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, wants).is_ok()
+    }
+
+    /// Lets a parked worker go on, if there is room for it.
+    fn try_leave(&self) -> bool {
+        let may = |state: u64| {
+            let more = parked_of(state) > self.workers - allowed_of(state).min(self.workers);
+            (more || self.is_closed()).then(|| state - PARKED)
+        };
+        self.state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, may).is_ok()
+    }
+
+    /// Keeps a worker that has parked, until it is called or the deadline has passed.
+    pub fn stay(&self, rank: Rank, until: Option<Deadline>) -> Stay {
+        self.stay_unless(rank, until, || false)
+    }
+
+    /// The same, or until `gives_up` says so: it is asked at first and after each call and [`nudge`](Gate::nudge).
+    pub fn stay_unless(&self, rank: Rank, until: Option<Deadline>, gives_up: impl Fn() -> bool) -> Stay {
+        loop {
+            // Acquire, and before the look: Invariant 2.
+            let calls = self.calls.load(Ordering::Acquire);
+            if self.try_leave() {
+                return Stay::Called;
+            }
+            if gives_up() || until.is_some_and(|until| until.left_ns() == 0) {
+                return Stay::TimeUp;
+            }
+            futex::wait_set(&self.calls, calls, rank.set(), until);
+        }
+    }
+
+    /// Has all who are parked look again.
+    pub fn nudge(&self) {
+        self.call(u32::MAX);
+    }
+
+    /// A worker that has parked goes on although it was not called. Somebody else should park in its place.
+    pub fn step_out(&self) {
+        self.state.fetch_sub(PARKED, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn as_many_park_as_are_too_many_and_one_never_does() {
+        let gate = Gate::new(4);
+        assert!(!gate.try_park());
+        assert_eq!(gate.set_active(0), 3);
+        assert_eq!((0..9).filter(|_| gate.try_park()).count(), 3);
+        assert_eq!((gate.active(), gate.parked()), (1, 3));
+        assert_eq!(gate.stay(Rank::Free, Some(Deadline::after(Duration::ZERO))), Stay::TimeUp);
+        assert_eq!(gate.set_active(2), 0);
+        assert_eq!(gate.stay(Rank::Free, None), Stay::Called);
+        assert_eq!(gate.stay(Rank::Urgent, Some(Deadline::after(Duration::ZERO))), Stay::TimeUp);
+        gate.step_out();
+        assert!(gate.try_park(), "in the place of who stepped out");
+        gate.close();
+        assert_eq!([gate.stay(Rank::Free, None), gate.stay(Rank::Free, None)], [Stay::Called; 2]);
+        assert_eq!((gate.set_active(1), gate.try_park(), gate.parked()), (0, false, 0));
+    }
+
+    #[test]
+    fn threads_park_and_come_back() {
+        let gate = Gate::new(3);
+        gate.set_active(1);
+        std::thread::scope(|scope| {
+            let parked: Vec<_> = (0..2)
+                .map(|_| {
+                    scope.spawn(|| {
+                        assert!(gate.try_park());
+                        gate.stay(Rank::Free, None)
+                    })
+                })
+                .collect();
+            while gate.parked() < 2 {
+                std::thread::yield_now();
+            }
+            gate.set_active(3);
+            for thread in parked {
+                assert_eq!(thread.join().expect("called"), Stay::Called);
+            }
+        });
+        assert_eq!(gate.parked(), 0);
+    }
+}

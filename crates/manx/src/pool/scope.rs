@@ -1,0 +1,111 @@
+//! Tasks that borrow from the stack of who waits for them.
+//!
+//! Invariants:
+//! 1. `pending` is the number of tasks that were spawned and have not ended, and one for the closure that spawns them. [`Scope::run`] returns, or goes on to panic, after
+//!    it has reached 0; so no task outlives `'env`.
+//! 2. A task of a scope is never dropped without being done: the pool keeps it when it discards others, and where it takes none, the
+//!    spawning thread does it.
+
+use super::pool::FriendlyPool;
+use super::worker;
+use crate::lock::Mutex;
+use crate::wait::{Event, Policy as _};
+use platform::atomic::{AtomicUsize, Ordering};
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+/// Where tasks are spawned that end before [`FriendlyPool::scope`] does.
+pub struct Scope<'scope, 'env: 'scope> {
+    pool: &'env FriendlyPool,
+    tasks: Arc<Tasks>,
+    /// Neither lifetime may shrink or grow, as in the standard library's scoped threads.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// What the tasks tell whoever waits for them. It is theirs too, because the last one tells when the scope may be gone.
+struct Tasks {
+    pending: AtomicUsize,
+    ended: Event,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    pub(super) fn run<R>(
+        pool: &'env FriendlyPool,
+        spawn: impl for<'s> FnOnce(&'s Scope<'s, 'env>) -> R,
+    ) -> R {
+        let tasks =
+            Arc::new(Tasks { pending: AtomicUsize::new(1), ended: Event::new(), panic: Mutex::new(None) });
+        let scope = Scope { pool, tasks, scope: PhantomData, env: PhantomData };
+        let result = catch_unwind(AssertUnwindSafe(|| spawn(&scope)));
+        let tasks = &scope.tasks;
+        tasks.pending.fetch_sub(1, Ordering::Relaxed);
+        // Acquire: pairs with the release in `end`, so that what the tasks did is done.
+        let is_done = || tasks.pending.load(Ordering::Acquire) == 0;
+        worker::wait_until(is_done, || {
+            tasks.ended.until(is_done);
+        });
+        match (result, tasks.panic.lock().take()) {
+            (Err(own), _) => resume_unwind(own),
+            (Ok(_), Some(panic)) => resume_unwind(panic),
+            (Ok(result), None) => result,
+        }
+    }
+
+    /// Does this in a worker, before the scope ends. A task may spawn more of them.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let pool = manx::pool::FriendlyPool::builder().build()?;
+    /// let done = AtomicU32::new(0);
+    /// pool.scope(|scope| {
+    ///     scope.spawn(|| {
+    ///         scope.spawn(|| {
+    ///             done.fetch_add(1, Ordering::Relaxed);
+    ///         });
+    ///         done.fetch_add(1, Ordering::Relaxed);
+    ///     });
+    /// });
+    /// assert_eq!(done.into_inner(), 2);
+    /// # Ok::<(), manx::pool::BadPool>(())
+    /// ```
+    pub fn spawn(&'scope self, task: impl FnOnce() + Send + 'scope) {
+        // Relaxed: who spawns is counted itself, so this is not 0.
+        self.tasks.pending.fetch_add(1, Ordering::Relaxed);
+        let tasks = self.tasks.clone();
+        let run: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || {
+            let result = catch_unwind(AssertUnwindSafe(task));
+            tasks.end(result.err());
+        });
+        // SAFETY: the task is done, and so consumed, before the scope ends, hence within 'scope, by both invariants. The types
+        // differ in that lifetime only.
+        let run: Box<dyn FnOnce() + Send + 'static> = unsafe { std::mem::transmute(run) };
+        if let Err(run) = self.pool.lend(run) {
+            run();
+        }
+    }
+}
+
+impl Tasks {
+    fn end(&self, panic: Option<Box<dyn Any + Send>>) {
+        if let Some(panic) = panic {
+            self.panic.lock().get_or_insert(panic);
+        }
+        // Release: what the task did happens before the scope's end.
+        if self.pending.fetch_sub(1, Ordering::Release) == 1 {
+            self.ended.signal_all();
+        }
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pending = self.tasks.pending.load(Ordering::Relaxed);
+        f.debug_struct("Scope").field("pending", &pending).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,323 @@
+//! What the workers, the control and the handles of a pool share, and how it ends.
+//!
+//! Invariants:
+//! 1. `alive` counts the threads that have been started and have not ended, the control's included. Who ends last does what is still queued.
+//! 2. A job that was queued is begun, or dropped by who shuts the pool down, also if the two race: who queues looks at `stage` afterwards, and
+//!    who ends looks at the queue after it has left `alive`. Each has a sequentially consistent fence in between, so one of them
+//!    sees the other.
+//! 3. `stage` only goes up.
+
+use super::control::Steering;
+use super::crew::{Call, Crew};
+use super::error::Refused;
+use super::job::{Job, Priority};
+use super::pace::Pace;
+use super::queue::Queue;
+use super::stats::{self, Record, Stats};
+use super::worker;
+use crate::cpu::ThreadPressure;
+use crate::lock::Mutex;
+use platform::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use platform::clock::ticks;
+use platform::futex::{self, Deadline};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+/// Takes jobs.
+const OPEN: u8 = 0;
+/// Takes none, but does those that are queued.
+const DRAINING: u8 = 1;
+/// Takes none, and drops those that are queued.
+const DISCARDING: u8 = 2;
+
+/// How a pool is shut down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// What is queued is done first.
+    Drain,
+    /// What is queued is dropped; who waits for it is told ([`NoResult::Discarded`](super::NoResult::Discarded)). The tasks of a
+    /// [`scope`](super::FriendlyPool::scope) are done all the same, since somebody's stack is lent to them.
+    Discard,
+}
+
+/// Called with a panic's words.
+pub(super) type Report = Box<dyn Fn(&str) + Send + Sync>;
+
+/// By seat: what its worker is known by, once it is born.
+#[derive(Default)]
+pub(super) struct Seat {
+    record: OnceLock<Box<Record>>,
+    pressure: OnceLock<Option<ThreadPressure>>,
+}
+
+pub(super) struct Shared {
+    pub(super) name: String,
+    pub(super) crew: Crew,
+    pub(super) queue: Queue,
+    pub(super) pace: Pace,
+    pub(super) steering: Steering,
+    pub(super) stack_bytes: usize,
+    pub(super) blocked: AtomicU32,
+    pub(super) generation: u32,
+    pub(super) report: Option<Report>,
+    seats: Box<[Seat]>,
+    stage: AtomicU8,
+    alive: AtomicU32,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads_refused: AtomicU64,
+}
+
+/// What a pool is made of.
+pub(super) struct Parts {
+    pub(super) name: String,
+    pub(super) seats: usize,
+    pub(super) queue_bound: usize,
+    pub(super) stack_bytes: usize,
+    pub(super) steering: Steering,
+    pub(super) report: Option<Report>,
+}
+
+impl Shared {
+    pub(super) fn new(parts: Parts) -> Arc<Shared> {
+        platform::clock::init();
+        platform::fork::watch();
+        let Parts { name, seats, queue_bound, stack_bytes, steering, report } = parts;
+        Arc::new(Shared {
+            name,
+            crew: Crew::new(seats, steering.limit()),
+            queue: Queue::new(seats, queue_bound),
+            pace: Pace::default(),
+            steering,
+            stack_bytes,
+            blocked: AtomicU32::new(0),
+            generation: platform::fork::generation(),
+            report,
+            seats: (0..seats).map(|_| Seat::default()).collect(),
+            stage: AtomicU8::new(OPEN),
+            alive: AtomicU32::new(0),
+            threads: Mutex::new(Vec::new()),
+            threads_refused: AtomicU64::new(0),
+        })
+    }
+
+    /// Starts the first worker, so that a pool without any is known at once.
+    pub(super) fn first_worker(self: &Arc<Shared>) -> std::io::Result<()> {
+        self.answer(self.crew.offer(1))
+    }
+
+    pub(super) fn is_forked(&self) -> bool {
+        self.generation != platform::fork::generation()
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.stage.load(Ordering::Relaxed) == OPEN
+    }
+
+    /// Whether a job may be queued; one of the pool's own may until everything is done.
+    pub(super) fn admits(&self, from_inside: bool) -> Result<(), Refused> {
+        match self.stage.load(Ordering::Relaxed) {
+            _ if self.is_forked() => Err(Refused::Forked),
+            OPEN => Ok(()),
+            DRAINING if from_inside => Ok(()),
+            _ => Err(Refused::Closed),
+        }
+    }
+
+    /// Queues a job from outside, for which room was reserved, and sees that somebody comes to it.
+    pub(super) fn push(self: &Arc<Shared>, job: Job, priority: Priority) {
+        self.queue.push(job, priority);
+        self.offer();
+        // After the fence in `offer`: Invariant 2.
+        if !self.is_open() && self.alive.load(Ordering::Relaxed) == 0 {
+            self.finish_queue();
+        }
+    }
+
+    /// A job has been queued: calls somebody, if somebody may be called.
+    #[inline]
+    pub(super) fn offer(self: &Arc<Shared>) {
+        let call = self.crew.offer(self.crew.target());
+        match call {
+            Call::Needless => {}
+            Call::Enough => self.offer_more(),
+            Call::Woken | Call::Unborn(_) => drop(self.answer(call)),
+        }
+    }
+
+    /// All who are to be active are: another one is called if a CPU is idle, and the control learns that there is more to do than is
+    /// being done.
+    fn offer_more(self: &Arc<Shared>) {
+        if self.crew.active() < self.steering.limit() && self.steering.is_cpu_idle(ticks()) {
+            self.steering.idle_cpu_taken();
+            let _ = self.answer(self.crew.offer(self.steering.limit()));
+        }
+        self.steering.wake(self);
+    }
+
+    /// Jobs are queued: calls workers until as many are active as are to be.
+    pub(super) fn offer_if_few(self: &Arc<Shared>) {
+        for _ in 0..self.steering.limit() {
+            let call = self.crew.offer(self.crew.target());
+            if matches!(call, Call::Needless | Call::Enough) || self.answer(call).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// How many may be active now: the target, or more while CPUs are idle.
+    #[inline]
+    pub(super) fn bound(&self) -> u32 {
+        let target = self.crew.target();
+        if self.crew.active() <= target || !self.steering.is_cpu_idle(ticks()) {
+            target
+        } else {
+            self.steering.limit()
+        }
+    }
+
+    fn answer(self: &Arc<Shared>, call: Call) -> std::io::Result<()> {
+        let Call::Unborn(seat) = call else { return Ok(()) };
+        let started = self.start(&format!("{}-{seat}", self.name), self.stack_bytes, move |shared| {
+            worker::run(shared, seat);
+        });
+        if started.is_err() {
+            self.threads_refused.fetch_add(1, Ordering::Relaxed);
+            self.crew.stillborn(seat);
+        }
+        started
+    }
+
+    /// Starts a thread of the pool's.
+    pub(super) fn start(
+        self: &Arc<Shared>,
+        name: &str,
+        stack_bytes: usize,
+        run: impl FnOnce(Arc<Shared>) + Send + 'static,
+    ) -> std::io::Result<()> {
+        let shared = self.clone();
+        self.alive.fetch_add(1, Ordering::Relaxed);
+        let thread = platform::thread::spawn_named(name, stack_bytes, move || {
+            run(shared.clone());
+            shared.end();
+        });
+        match thread {
+            Ok(thread) => {
+                self.threads.lock().push(thread);
+                Ok(())
+            }
+            Err(error) => {
+                self.end();
+                Err(error)
+            }
+        }
+    }
+
+    /// A thread has ended, or was not to be had.
+    fn end(self: &Arc<Shared>) {
+        // Release: whoever waits for the end, with acquire, sees what the thread did.
+        if self.alive.fetch_sub(1, Ordering::Release) > 1 {
+            return;
+        }
+        // Pairs with the fence of `offer`: Invariant 2.
+        fence(Ordering::SeqCst);
+        if !self.is_open() {
+            self.finish_queue();
+            futex::wake_all(&self.alive);
+        }
+    }
+
+    /// Does what is queued, or drops it, in the calling thread: there is no worker left.
+    fn finish_queue(&self) {
+        while let Some(job) = self.queue.take_any() {
+            if self.stage.load(Ordering::Relaxed) == DRAINING || job.is_lent {
+                let _ = catch_unwind(AssertUnwindSafe(job.run));
+            } else {
+                worker::discard(job);
+            }
+        }
+    }
+
+    /// Takes no more jobs, and lets the workers end.
+    pub(super) fn close(self: &Arc<Shared>, how: Shutdown) {
+        let stage = if how == Shutdown::Drain { DRAINING } else { DISCARDING };
+        self.stage.fetch_max(stage, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if how == Shutdown::Discard {
+            let mut lent = Vec::new();
+            while let Some(job) = self.queue.take_any() {
+                if job.is_lent { lent.push(job) } else { worker::discard(job) }
+            }
+            for job in lent {
+                self.queue.count_more();
+                self.queue.push(job, Priority::Normal);
+                self.offer();
+            }
+        }
+        self.crew.close();
+        self.queue.wake_submitters();
+        self.steering.stop();
+        if self.alive.load(Ordering::Relaxed) == 0 {
+            self.finish_queue();
+        }
+    }
+
+    /// Waits until all threads have ended, until `deadline` at most; returns how many have not.
+    pub(super) fn wait_for_end(&self, deadline: Option<Deadline>) -> u32 {
+        loop {
+            // Acquire: pairs with the release in `end`.
+            let alive = self.alive.load(Ordering::Acquire);
+            if alive == 0 {
+                break;
+            }
+            match deadline.map(Deadline::left_ns) {
+                Some(0) => return alive,
+                Some(left_ns) => futex::wait_for(&self.alive, alive, left_ns.min(END_NS)),
+                None => futex::wait_for(&self.alive, alive, END_NS),
+            };
+        }
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            // It has nothing more to do. A pool may be dropped by one of its own jobs.
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+        0
+    }
+
+    /// The record of the worker of this seat.
+    pub(super) fn record(&self, seat: usize) -> &Record {
+        self.seats[seat].record.get_or_init(Box::default)
+    }
+
+    /// The calling thread is the worker of this seat: from now on others can see how long it waits for a CPU.
+    pub(super) fn show_pressure(&self, seat: usize) {
+        self.seats[seat].pressure.get_or_init(ThreadPressure::of_this_thread);
+    }
+
+    /// By seat, what the scheduler did for the workers that are born.
+    pub(super) fn pressures(&self) -> impl Iterator<Item = (usize, &ThreadPressure)> {
+        // Seats are born in order (Invariant 5 of the crew).
+        let born = self.seats.iter().take_while(|it| it.record.get().is_some()).enumerate();
+        born.filter_map(|(seat, it)| Some((seat, it.pressure.get()?.as_ref()?)))
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        let records: Vec<&Record> =
+            self.seats.iter().filter_map(|seat| Some(&**seat.record.get()?)).collect();
+        let (active, blocked) = (self.crew.active(), self.blocked.load(Ordering::Relaxed));
+        let mut stats = stats::sum(records.iter().copied());
+        stats.queued = self.queue.len();
+        (stats.active, stats.blocked) = (active, blocked);
+        stats.parked = (records.len() as u32).saturating_sub(active + blocked);
+        (stats.target, stats.limit) = (self.crew.target(), self.steering.limit());
+        stats.paced = self.pace.sleeps();
+        stats.threads_refused = self.threads_refused.load(Ordering::Relaxed);
+        self.steering.tell(&mut stats);
+        stats
+    }
+}
+
+/// Who waits for the end looks again after so long: the last thread wakes it, unless it was the only one.
+const END_NS: u64 = 10_000_000;

@@ -1,0 +1,93 @@
+//! What a pool tells of itself: latencies, counts, and why it last grew or shrank.
+//!
+//! Each worker writes a record of its own, with plain loads and stores: nobody else writes it, so counting costs no more than a few
+//! instructions, and who reads may be one job late. *Queue latency* is from the moment when a job was queued to the moment when a worker began it, *service
+//! latency* from there to its end, and *total latency* is both: what who asked for it has waited. Service latency alone
+//! misleads: a pool can shorten it by beginning late.
+
+use super::control::Decision;
+use crate::slo::histogram::{Histogram, Summary};
+use platform::atomic::{AtomicU64, Ordering};
+
+/// A worker's record.
+#[derive(Debug, Default)]
+pub(super) struct Record {
+    queue: Histogram,
+    service: Histogram,
+    total: Histogram,
+    panicked: AtomicU64,
+    late: AtomicU64,
+}
+
+impl Record {
+    /// A job was queued, begun and ended.
+    #[inline]
+    pub(super) fn record(&self, queue_ns: u64, service_ns: u64) {
+        self.queue.record_alone(queue_ns);
+        self.service.record_alone(service_ns);
+        self.total.record_alone(queue_ns + service_ns);
+    }
+
+    pub(super) fn panicked(&self) {
+        self.panicked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn late(&self) {
+        self.late.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What a pool did and does. See [`FriendlyPool::stats`](super::FriendlyPool::stats).
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// From a job's coming to its beginning, all jobs that have ended.
+    pub queue: Summary,
+    /// From its beginning to its end.
+    pub service: Summary,
+    /// Both.
+    pub total: Summary,
+    /// Jobs that ended, in whatever way.
+    pub completed: u64,
+    /// Of these, so many panicked.
+    pub panicked: u64,
+    /// Jobs that were dropped because their deadline had passed.
+    pub late: u64,
+    /// Jobs that are queued, about.
+    pub queued: usize,
+    /// Workers that run a job or look for one.
+    pub active: u32,
+    /// Workers in [`block_in_place`](super::block_in_place), or waiting for other jobs.
+    pub blocked: u32,
+    /// Workers that have a thread and are parked.
+    pub parked: u32,
+    /// So many workers are to be active at most, while CPUs are scarce.
+    pub target: u32,
+    /// So many workers may be active at most, by the CPU budget and the builder.
+    pub limit: u32,
+    /// How often a worker slept because the quota was used up.
+    pub paced: u64,
+    /// How often the system had no thread for a worker.
+    pub threads_refused: u64,
+    /// The CPUs that the process may use, as last read.
+    pub budget_cpus: f64,
+    /// How often the number of active workers was changed by the control.
+    pub decisions: u64,
+    /// The last change, and why.
+    pub last: Option<Decision>,
+}
+
+/// The sum of the workers' records, in the fields that come of them.
+pub(super) fn sum<'a>(records: impl Iterator<Item = &'a Record>) -> Stats {
+    let (queue, service, total) = (Histogram::new(), Histogram::new(), Histogram::new());
+    let mut stats = Stats::default();
+    for record in records {
+        queue.add(&record.queue);
+        service.add(&record.service);
+        total.add(&record.total);
+        stats.panicked += record.panicked.load(Ordering::Relaxed);
+        stats.late += record.late.load(Ordering::Relaxed);
+    }
+    (stats.queue, stats.service, stats.total) = (queue.summary(), service.summary(), total.summary());
+    stats.completed = stats.total.count;
+    stats
+}

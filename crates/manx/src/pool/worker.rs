@@ -1,0 +1,259 @@
+//! A worker: looks for a job, does it, and looks again; and what its jobs may ask of it.
+//!
+//! Between two jobs a worker asks, in this order: are too many active ([`Crew::retire`])? does the quota pay for another job
+//! ([`Pace`](super::pace::Pace))? what is to be done ([`Queue::take`](super::queue::Queue::take))? Who finds nothing looks on for a few rounds, in which the
+//! next job needs nobody to be woken, and parks.
+//!
+//! A job may wait: for other jobs of the pool ([`JoinHandle::join`](super::JoinHandle::join), [`scope`](super::FriendlyPool::scope)) or for anything else
+//! ([`block_in_place`]). Then its worker is not active, as the *waiters* of the paper (section 2) are not, and another
+//! one may be, which is born for it if need be. While its worker has spare seats none of these waits can
+//! keep the pool from going on; when they are used up, who waits for other jobs does jobs meanwhile.
+
+use super::crew::Told;
+use super::error::panic_text;
+use super::job::{Job, Priority};
+use super::queue::Local;
+use super::shared::Shared;
+use super::stats::Record;
+use platform::atomic::Ordering;
+use platform::clock::{ticks, ticks_to_ns};
+use platform::{cpu, spin_bound, thread};
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Rounds in which a worker that found nothing looks again before it parks: first it pauses …
+const PAUSES: u32 = 8;
+/// … and then it yields.
+const YIELDS: u32 = 24;
+
+/// What a worker's jobs find of it.
+pub(super) struct Here {
+    pub(super) shared: Arc<Shared>,
+    local: RefCell<Local>,
+    pub(super) seat: usize,
+}
+
+std::thread_local! {
+    static HERE: Cell<*const Here> = const { Cell::new(std::ptr::null()) };
+    static SHEDDING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls `look` with the worker that the calling thread is, if it is one.
+pub(super) fn with_here<R>(look: impl FnOnce(Option<&Here>) -> R) -> R {
+    let here = HERE.try_with(Cell::get).unwrap_or(std::ptr::null());
+    // SAFETY: not null only while `run` has the value on this thread's stack, which waits for `look`.
+    look(unsafe { here.as_ref() })
+}
+
+/// Whether a job is being dropped by the calling thread because its deadline has passed.
+pub(super) fn is_shedding() -> bool {
+    SHEDDING.try_with(Cell::get).unwrap_or(false)
+}
+
+impl Here {
+    /// Queues a job that a job of this worker made.
+    pub(super) fn push(&self, job: Job, priority: Priority) {
+        if priority == Priority::Normal {
+            self.local.borrow().push(job);
+        } else {
+            self.shared.queue.count_more();
+            self.shared.queue.push(job, priority);
+        }
+        self.shared.offer();
+    }
+
+    fn record(&self) -> &Record {
+        self.shared.record(self.seat)
+    }
+
+    fn take(&self) -> Option<Job> {
+        self.shared.queue.take(&mut self.local.borrow_mut())
+    }
+
+    /// Does a job, or drops it if it is too late.
+    fn run(&self, job: Job) {
+        let began_ticks = ticks();
+        if job.is_late(began_ticks) {
+            self.record().late();
+            shed(job);
+            return;
+        }
+        let Job { run, queued_ticks, .. } = job;
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
+            self.record().panicked();
+            if let Some(report) = &self.shared.report {
+                // A report that panics itself is not reported.
+                let _ = catch_unwind(AssertUnwindSafe(|| report(panic_text(&*payload))));
+            }
+            // Dropping what a panic carries may panic too, and is nobody's business here.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+        }
+        let ended_ticks = ticks();
+        let queue_ns = ticks_to_ns(began_ticks.saturating_sub(queued_ticks));
+        self.record().record(queue_ns, ticks_to_ns(ended_ticks.saturating_sub(began_ticks)));
+    }
+}
+
+/// Drops a job whose deadline has passed.
+fn shed(job: Job) {
+    SHEDDING.with(|shedding| shedding.set(true));
+    discard(job);
+    SHEDDING.with(|shedding| shedding.set(false));
+}
+
+/// Drops a job without doing it.
+pub(super) fn discard(job: Job) {
+    // What a closure holds may panic when it is dropped.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(job)));
+}
+
+/// A worker's life. It has been called: it is active, and searching.
+pub(super) fn run(shared: Arc<Shared>, seat: usize) {
+    let here = Here { local: RefCell::new(shared.queue.local(seat)), shared, seat };
+    HERE.set(&raw const here);
+    let shared = &here.shared;
+    shared.record(seat);
+    shared.show_pressure(seat);
+    loop {
+        let Some(job) = search(&here) else {
+            match park(&here) {
+                Told::Search => continue,
+                Told::End => break,
+            }
+        };
+        if shared.crew.found() && !shared.queue.is_empty() {
+            shared.offer();
+        }
+        let mut next = Some(job);
+        let mut told = None;
+        while let Some(job) = next {
+            here.run(job);
+            if shared.crew.retire(seat, shared.bound()) {
+                told = Some(park_now(&here));
+                break;
+            }
+            shared.pace.wait_for_turn();
+            next = here.take();
+        }
+        match told {
+            None => shared.crew.search(),
+            Some(Told::Search) => {}
+            Some(Told::End) => break,
+        }
+    }
+    HERE.set(std::ptr::null());
+}
+
+/// Looks for a job for a while.
+fn search(here: &Here) -> Option<Job> {
+    for round in 0..=spin_bound(PAUSES + YIELDS) {
+        if !here.shared.queue.is_empty() {
+            here.shared.pace.wait_for_turn();
+            if let Some(job) = here.take() {
+                return Some(job);
+            }
+        }
+        if crate::cpu::short_of_cpus() {
+            return None;
+        }
+        if round < PAUSES {
+            cpu::pause();
+        } else {
+            thread::yield_now();
+        }
+    }
+    None
+}
+
+/// Found nothing: parks.
+fn park(here: &Here) -> Told {
+    here.shared.crew.rest(here.seat);
+    park_now(here)
+}
+
+/// The last look of Invariant 3 of the crew, and then sleep.
+fn park_now(here: &Here) -> Told {
+    let shared = &here.shared;
+    if !shared.queue.is_empty() {
+        shared.offer();
+    }
+    match shared.crew.wait(here.seat) {
+        // Somebody queued a job while the pool was being closed, and everybody else may have left.
+        Told::End if !shared.queue.is_empty() && shared.crew.stay(shared.bound()) => Told::Search,
+        told => told,
+    }
+}
+
+/// Runs `block`, which may wait for something that is no job of this pool: a lock, a file, a socket, a timer. Meanwhile
+/// the worker is not active, and another one may be. In a thread that is no worker this just runs it.
+///
+/// ```
+/// use manx::pool::{FriendlyPool, block_in_place};
+/// use std::sync::mpsc;
+///
+/// // One worker; yet a job can wait for another one.
+/// let pool = FriendlyPool::builder().workers_max(1).build()?;
+/// let (tell, hear) = mpsc::channel();
+/// let first = pool.submit(move || block_in_place(|| hear.recv()))?;
+/// pool.execute(move || tell.send("hello").unwrap())?;
+/// assert_eq!(first.join()?, Ok("hello"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
+    with_here(|here| match here {
+        None => block(),
+        Some(here) => {
+            let _blocked = Blocked::new(here);
+            block()
+        }
+    })
+}
+
+/// A worker that is not active, because its job waits.
+struct Blocked<'a>(&'a Arc<Shared>);
+
+impl<'a> Blocked<'a> {
+    fn new(here: &'a Here) -> Blocked<'a> {
+        let shared = &here.shared;
+        shared.blocked.fetch_add(1, Ordering::Relaxed);
+        shared.crew.block();
+        if !shared.queue.is_empty() {
+            shared.offer();
+        }
+        Blocked(shared)
+    }
+}
+
+impl Drop for Blocked<'_> {
+    fn drop(&mut self) {
+        self.0.crew.unblock();
+        self.0.blocked.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Waits for other jobs: `is_done` says whether they are, and `block` waits until they are. A worker does meanwhile
+/// what it has queued itself, which is what its job waits for most likely; then it blocks, or if nobody could be
+/// active in its place, it does any job.
+pub(super) fn wait_until(mut is_done: impl FnMut() -> bool, block: impl FnOnce()) {
+    with_here(|here| {
+        let Some(here) = here else { return block() };
+        while !is_done() {
+            let own = here.local.borrow().pop();
+            match own {
+                Some(job) => here.run(job),
+                None if here.shared.crew.has_spare() => {
+                    let _blocked = Blocked::new(here);
+                    return block();
+                }
+                None => match here.take() {
+                    Some(job) => here.run(job),
+                    None => thread::sleep_ns(WAIT_NS),
+                },
+            }
+        }
+    });
+}
+
+/// How long a worker that waits for jobs which others run, and has no spare worker, sleeps between two looks.
+const WAIT_NS: u64 = 200_000;

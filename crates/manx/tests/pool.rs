@@ -1,0 +1,451 @@
+//! The pool: everything that is queued is done, whatever happens meanwhile.
+
+use manx::pool::{
+    BadPool, Control, FriendlyPool, NoResult, Priority, Refused, Shutdown, Task, block_in_place,
+};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn pool(workers: usize) -> FriendlyPool {
+    FriendlyPool::builder().name("test").workers_max(workers).control(Control::Fixed).build().expect("a pool")
+}
+
+/// Waits for something that must come.
+fn until(what: &str, mut ready: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !ready() {
+        assert!(began.elapsed() < LONG, "never: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The threads of this process whose names begin with this.
+fn threads_named(name: &str) -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("proc");
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|its| its.starts_with(name)).count()
+}
+
+#[test]
+fn every_job_is_done_once_whoever_queues_it() {
+    for control in [Control::Pressure, Control::SHARE, Control::Fixed] {
+        let pool = FriendlyPool::builder().workers_max(4).control(control).build().expect("a pool");
+        let done = Arc::new(AtomicU32::new(0));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2_000 {
+                        let done = done.clone();
+                        pool.execute(move || {
+                            done.fetch_add(1, Ordering::Relaxed);
+                        })
+                        .expect("open");
+                    }
+                });
+            }
+        });
+        pool.shutdown(Shutdown::Drain, LONG).expect("ends");
+        assert_eq!(done.load(Ordering::Relaxed), 8_000, "{control:?}");
+        assert_eq!(pool.stats().completed, 8_000);
+        assert_eq!((pool.stats().queued, pool.stats().active), (0, 0));
+    }
+}
+
+#[test]
+fn jobs_of_jobs_are_done_before_a_drained_pool_ends() {
+    let pool = Arc::new(pool(2));
+    let done = Arc::new(AtomicU32::new(0));
+    fn more(pool: &Arc<FriendlyPool>, done: &Arc<AtomicU32>, depth: u32) {
+        done.fetch_add(1, Ordering::Relaxed);
+        for _ in 0..if depth == 0 { 0 } else { 2 } {
+            let (theirs, done) = (pool.clone(), done.clone());
+            pool.execute(move || more(&theirs, &done, depth - 1)).expect("from inside it is open");
+        }
+    }
+    let (theirs, their_done) = (pool.clone(), done.clone());
+    pool.execute(move || more(&theirs, &their_done, 9)).expect("open");
+    until("jobs", || pool.shutdown(Shutdown::Drain, LONG).is_ok());
+    assert_eq!(done.load(Ordering::Relaxed), (1 << 10) - 1);
+    assert_eq!(pool.execute(|| ()), Err(Refused::Closed));
+}
+
+#[test]
+fn a_burst_wakes_all_workers_at_once() {
+    let pool = pool(4);
+    let all = Arc::new(Barrier::new(4));
+    for _ in 0..50 {
+        // None of the four ends before all have begun.
+        let handles: Vec<_> =
+            (0..4).map(|_| all.clone()).map(|all| pool.submit(move || drop(all.wait()))).collect();
+        handles.into_iter().for_each(|handle| handle.expect("open").join().expect("no panic"));
+    }
+    assert_eq!(pool.stats().target, 4);
+}
+
+#[test]
+fn no_more_workers_are_active_than_the_builder_says() {
+    let pool = pool(2);
+    let (inside, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    for _ in 0..300 {
+        let (inside, most) = (inside.clone(), most.clone());
+        pool.execute(move || {
+            most.fetch_max(inside.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            thread::sleep(Duration::from_micros(200));
+            inside.fetch_sub(1, Ordering::Relaxed);
+        })
+        .expect("open");
+    }
+    pool.shutdown(Shutdown::Drain, LONG).expect("ends");
+    assert_eq!(most.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn a_panic_is_contained_and_told() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let their = heard.clone();
+    let pool = FriendlyPool::builder()
+        .workers_max(2)
+        .on_panic(move |text| {
+            their.lock().expect("no poison").push(text.to_owned());
+            panic!("a report that panics itself");
+        })
+        .build()
+        .expect("a pool");
+    let handles: Vec<_> =
+        (0..100).map(|n| pool.submit(move || if n % 2 == 0 { panic!("job {n}") } else { n })).collect();
+    for (n, handle) in handles.into_iter().enumerate() {
+        match handle.expect("open").join() {
+            Ok(value) => assert_eq!(value, n),
+            Err(error) => assert_eq!(error.panic_text(), Some(&*format!("job {n}"))),
+        }
+    }
+    pool.execute(|| std::panic::panic_any(7)).expect("open");
+    pool.shutdown(Shutdown::Drain, LONG).expect("ends");
+    let stats = pool.stats();
+    assert_eq!((stats.completed, stats.panicked, heard.lock().expect("no poison").len()), (101, 51, 51));
+}
+
+#[test]
+fn a_panic_that_panics_when_it_is_dropped_kills_nobody() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("when dropped");
+        }
+    }
+    let pool = pool(1);
+    pool.execute(|| std::panic::panic_any(Bomb)).expect("open");
+    assert_eq!(pool.submit(|| 1).expect("open").join().expect("done"), 1);
+}
+
+#[test]
+fn a_full_queue_says_so_and_gives_the_job_back() {
+    let pool = FriendlyPool::builder().workers_max(1).queue_bound(2).build().expect("a pool");
+    let (go, gone) = channel::<()>();
+    let (begin, begun) = channel();
+    pool.execute(move || {
+        begin.send(()).expect("somebody hears");
+        let _ = gone.recv();
+    })
+    .expect("open");
+    begun.recv().expect("it begins");
+    pool.execute(|| ()).expect("room");
+    pool.try_execute(|| ()).expect("room");
+    let value = String::from("mine");
+    let rejected = pool.try_execute(move || drop(value)).expect_err("no room");
+    assert_eq!(rejected.why, Refused::Full);
+    let rejected = pool.execute_timeout(rejected.job, Duration::from_millis(5)).expect_err("no room");
+    assert_eq!(rejected.why, Refused::Full);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| pool.execute(rejected.job));
+        drop(go);
+        waiting.join().expect("no panic").expect("room at last");
+    });
+    pool.shutdown(Shutdown::Drain, LONG).expect("ends");
+    assert_eq!(pool.stats().completed, 4);
+}
+
+#[test]
+fn who_waits_for_room_is_told_that_the_pool_has_been_shut_down() {
+    let pool = FriendlyPool::builder().workers_max(1).queue_bound(1).build().expect("a pool");
+    let (go, gone) = channel::<()>();
+    let (begin, begun) = channel();
+    pool.execute(move || {
+        begin.send(()).expect("somebody hears");
+        let _ = gone.recv();
+    })
+    .expect("open");
+    begun.recv().expect("it begins");
+    pool.execute(|| ()).expect("room");
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| pool.execute(|| ()));
+        thread::sleep(Duration::from_millis(5));
+        assert!(pool.shutdown(Shutdown::Drain, Duration::ZERO).is_err_and(|left| left.workers >= 1));
+        assert_eq!(waiting.join().expect("no panic"), Err(Refused::Closed));
+        drop(go);
+    });
+    pool.shutdown(Shutdown::Drain, LONG).expect("ends");
+    assert_eq!(pool.stats().completed, 2);
+}
+
+#[test]
+fn what_is_discarded_is_told_and_what_is_late_too() {
+    let pool = pool(1);
+    let (go, gone) = channel::<()>();
+    let (begin, begun) = channel();
+    let first = pool
+        .submit(move || {
+            begin.send(()).expect("somebody hears");
+            let _ = gone.recv();
+        })
+        .expect("open");
+    begun.recv().expect("it begins");
+    let late = pool.submit_task(Task::new(|| ()).within(Duration::ZERO)).expect("open");
+    let in_time = pool.submit_task(Task::new(|| 1).within(LONG).priority(Priority::High)).expect("open");
+    drop(go);
+    assert!(matches!(late.join(), Err(NoResult::Late)));
+    assert_eq!(in_time.join().expect("in time"), 1);
+    first.join().expect("ends");
+
+    let (go, gone) = channel::<()>();
+    let (begin, begun) = channel();
+    let running = pool
+        .submit(move || {
+            begin.send(()).expect("somebody hears");
+            let _ = gone.recv();
+            2
+        })
+        .expect("open");
+    begun.recv().expect("it begins");
+    let queued = pool.submit(|| ()).expect("open");
+    assert!(pool.shutdown(Shutdown::Discard, Duration::ZERO).is_err());
+    assert!(matches!(queued.join(), Err(NoResult::Discarded)));
+    drop(go);
+    assert_eq!(running.join().expect("it was begun"), 2);
+    pool.shutdown(Shutdown::Discard, LONG).expect("ends");
+    assert_eq!((pool.stats().late, pool.stats().completed), (1, 3));
+}
+
+#[test]
+fn a_blocked_worker_is_not_active() {
+    let pool = pool(1);
+    // A chain: each waits for the next one, on one active worker.
+    let (mut first, mut hear) = channel::<u32>();
+    let mut handles = Vec::new();
+    for _ in 0..20 {
+        let (tell, next) = channel();
+        let own = std::mem::replace(&mut hear, next);
+        handles.push(pool.submit(move || {
+            let value = block_in_place(|| own.recv().expect("told"));
+            tell.send(value + 1).expect("heard");
+        }));
+    }
+    until("all block", || pool.stats().blocked == 20);
+    assert_eq!(pool.submit(|| 5).expect("open").join().expect("there is room for it"), 5);
+    first.send(0).expect("heard");
+    assert_eq!(hear.recv(), Ok(20));
+    handles.into_iter().for_each(|handle| handle.expect("open").join().expect("done"));
+    first = channel().0;
+    drop(first);
+    until("nobody blocks", || pool.stats().blocked == 0 && pool.stats().active == 0);
+}
+
+#[test]
+fn jobs_that_wait_for_jobs_end_without_stand_ins_too() {
+    for stand_ins in [0, 1, 64] {
+        let pool = FriendlyPool::builder().workers_max(1).stand_ins(stand_ins).build().expect("a pool");
+        fn fib(pool: &FriendlyPool, n: u32) -> u32 {
+            if n < 2 {
+                return n;
+            }
+            let (mut one, mut two) = (0, 0);
+            pool.scope(|scope| {
+                scope.spawn(|| one = fib(pool, n - 1));
+                scope.spawn(|| two = fib(pool, n - 2));
+            });
+            one + two
+        }
+        assert_eq!(fib(&pool, 14), 377, "{stand_ins}");
+    }
+}
+
+#[test]
+fn a_scope_ends_after_its_tasks_and_panics_like_them() {
+    let pool = pool(3);
+    let mut values = vec![0; 64];
+    pool.scope(|scope| {
+        for (at, value) in values.iter_mut().enumerate() {
+            scope.spawn(move || *value = at);
+        }
+    });
+    assert!(values.iter().enumerate().all(|(at, value)| at == *value));
+    let ended = AtomicUsize::new(0);
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        pool.scope(|scope| {
+            for n in 0..10 {
+                let ended = &ended;
+                scope.spawn(move || {
+                    ended.fetch_add(1, Ordering::Relaxed);
+                    assert_ne!(n, 5, "the sixth");
+                });
+            }
+        });
+    }));
+    assert!(result.is_err());
+    assert_eq!(ended.into_inner(), 10);
+    pool.shutdown(Shutdown::Discard, LONG).expect("ends");
+    let mut done = false;
+    pool.scope(|scope| scope.spawn(|| done = true));
+    assert!(done, "by the calling thread");
+}
+
+#[test]
+fn a_handle_can_be_awaited_and_given_up() {
+    struct Unpark(thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let pool = pool(1);
+    let (go, gone) = channel::<()>();
+    let handle = pool
+        .submit(move || {
+            let _ = gone.recv();
+            9
+        })
+        .expect("open");
+    let handle = handle.join_timeout(Duration::from_millis(1)).expect_err("it waits");
+    let mut handle = std::pin::pin!(handle);
+    let waker = Arc::new(Unpark(thread::current())).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    assert!(handle.as_mut().poll(&mut context).is_pending());
+    drop(go);
+    use std::future::Future;
+    let value = loop {
+        match handle.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(value) => break value,
+            std::task::Poll::Pending => thread::park_timeout(LONG),
+        }
+    };
+    assert_eq!(value.expect("done"), 9);
+}
+
+#[test]
+fn a_thousand_pools_leave_no_thread_behind() {
+    for round in 0..1_000 {
+        let pool = FriendlyPool::builder().name("thousand").workers_max(2).build().expect("a pool");
+        if round % 2 == 0 {
+            assert_eq!(pool.submit(move || round).expect("open").join().expect("done"), round);
+        }
+    }
+    assert_eq!(threads_named("thousand"), 0);
+}
+
+#[test]
+fn a_pool_may_be_dropped_by_its_own_job() {
+    let own = Arc::new(pool(1));
+    let their = own.clone();
+    let (tell, hear) = channel();
+    own.execute(move || {
+        // The last one, once the other has been dropped.
+        while Arc::strong_count(&their) > 1 {
+            thread::yield_now();
+        }
+        drop(their);
+        tell.send(()).expect("heard");
+    })
+    .expect("open");
+    drop(own);
+    hear.recv().expect("it goes on");
+}
+
+#[test]
+fn a_forks_child_is_told_that_the_workers_are_not_here() {
+    let pool = pool(2);
+    let pending = pool.submit(|| thread::sleep(Duration::from_millis(50))).expect("open");
+    // SAFETY: the child uses what is its own, and ends without running anything else.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let refused = pool.execute(|| ()) == Err(Refused::Forked);
+        let lost = matches!(pending.join(), Err(NoResult::Forked));
+        let mut done = false;
+        pool.scope(|scope| scope.spawn(|| done = true));
+        drop(pool);
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(!(refused && lost && done))) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child of a moment ago.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    pending.join().expect("the parent's goes on");
+}
+
+#[test]
+fn numbers_that_make_no_sense_are_refused_with_a_reason() {
+    let build = FriendlyPool::builder;
+    assert!(matches!(build().workers_max(0).build(), Err(BadPool::Workers(0))));
+    assert!(matches!(build().workers_max(1 << 20).build(), Err(BadPool::Workers(_))));
+    assert!(matches!(build().queue_bound(0).build(), Err(BadPool::EmptyQueue)));
+    assert!(matches!(build().tick(Duration::ZERO).build(), Err(BadPool::Tick(_))));
+    for overcommit in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let share = Control::Share { overcommit, tick: manx::pool::TICK };
+        let error = build().control(share).build().expect_err("no number of workers");
+        assert!(error.to_string().contains("overcommitment"), "{error}");
+    }
+}
+
+#[test]
+fn an_idle_pool_does_nothing() {
+    let pool = FriendlyPool::builder().name("idling").workers_max(2).build().expect("a pool");
+    let both = Arc::new(Barrier::new(2));
+    for _ in 0..2 {
+        let both = both.clone();
+        pool.execute(move || drop(both.wait())).expect("open");
+    }
+    // More than two: the control is born.
+    for _ in 0..200 {
+        pool.execute(|| thread::sleep(Duration::from_micros(100))).expect("open");
+    }
+    until("all is done", || pool.stats().completed == 202 && pool.stats().active == 0);
+    thread::sleep(Duration::from_millis(100));
+    let switches = || {
+        let tasks = std::fs::read_dir("/proc/self/task").expect("proc");
+        let status = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("status")).ok());
+        let ours = status.filter(|text| text.starts_with("Name:\tidling"));
+        let count = |text: String| {
+            let lines = text.lines().filter(|line| line.contains("ctxt_switches"));
+            lines.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum::<u64>()
+        };
+        ours.map(count).collect::<Vec<_>>()
+    };
+    let before = switches();
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(before, switches());
+    assert!(before.len() >= 2);
+}
+
+#[test]
+fn each_worker_has_a_name_of_its_own() {
+    let pool =
+        FriendlyPool::builder().name("named").workers_max(3).control(Control::Fixed).build().expect("a pool");
+    let all = Arc::new(Barrier::new(3));
+    let name = |all: Arc<Barrier>| {
+        move || {
+            all.wait();
+            thread::current().name().map(str::to_owned)
+        }
+    };
+    let handles: Vec<_> = (0..3).map(|_| pool.submit(name(all.clone())).expect("open")).collect();
+    let names: HashSet<_> =
+        handles.into_iter().map(|handle| handle.join().expect("done").expect("a name")).collect();
+    assert_eq!(names.len(), 3);
+    assert!(names.iter().all(|name| name.starts_with("named-")), "{names:?}");
+}
