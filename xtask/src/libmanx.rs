@@ -3,7 +3,7 @@
 //! | file | where |
 //! | --- | --- |
 //! | `libmanx.a`, `libmanx.so.0`, and `libmanx.so`, a link to it | `PREFIX/lib` |
-//! | `manx.h`, `manx_range.h`, `manx_epoch.h`; for C++, `manx.hpp`, `manx_range.hpp` | `PREFIX/include` |
+//! | `manx.h`, `manx_range.h`, `manx_cpu.h`, `manx_epoch.h`; for C++, `manx.hpp`, `manx_range.hpp` | `PREFIX/include` |
 //! | `manx.pc`, `manx_preload.pc` | `PREFIX/lib/pkgconfig` |
 //!
 //! The shared library is linked from the static one, by the C compiler: `crates/capi/link/manx.map` says why.
@@ -22,7 +22,8 @@ use crate::workspace::{Workspace, root};
 /// The shared library's name: it changes when programs that were linked before would break.
 const SONAME: &str = "libmanx.so.0";
 const LIMIT: Duration = Duration::from_secs(120);
-const HEADERS: [&str; 5] = ["manx.h", "manx.hpp", "manx_epoch.h", "manx_range.h", "manx_range.hpp"];
+const HEADERS: [&str; 6] =
+    ["manx.h", "manx.hpp", "manx_cpu.h", "manx_epoch.h", "manx_range.h", "manx_range.hpp"];
 const DESCRIPTIONS: [&str; 2] = ["manx.pc", "manx_preload.pc"];
 
 fn source(path: &str) -> PathBuf {

@@ -1,4 +1,4 @@
-//! libmanx: epochs, mutexes, condition variables, readers-writer locks and range locks for C and C++.
+//! libmanx: epochs, mutexes, condition variables, readers-writer locks, range locks and the CPU budget for C and C++.
 //!
 //! The functions are thin: what they do is told in `manx`. What C adds:
 //! - Objects are eight bytes, all-zero is their initial state, and nothing has to be destroyed; but for range locks, which are made
@@ -11,13 +11,15 @@
 //!
 //! If the preload library is in the process, there is one table of epochs, which is that library's (`elsewhere.rs`).
 //!
-//! `include/manx.h` and `include/manx_range.h` are generated from these files, and a test says when they are no longer true. After a change:
+//! `include/manx.h`, `include/manx_range.h` and `include/manx_cpu.h` are generated from these files, and a test says when they are no longer true. After a change:
 //! `MANX_BLESS=1 cargo test -p capi --test header`.
 
 pub mod cond;
+pub mod cpu;
 mod elsewhere;
 pub mod epoch;
 pub mod mutex;
 pub mod range;
 pub mod rwlock;
+mod text;
 pub mod version;

@@ -1,4 +1,4 @@
-//! `include/manx.h` and `include/manx_range.h` are what cbindgen makes of the sources, and the list of exports has the same names.
+//! `include/manx.h`, `include/manx_range.h` and `include/manx_cpu.h` are what cbindgen makes of the sources, and the list of exports has the same names.
 //!
 //! After a change of an interface: `MANX_BLESS=1 cargo test -p capi --test header`.
 
@@ -19,7 +19,7 @@ struct Header {
     first: &'static str,
 }
 
-const HEADERS: [Header; 2] = [
+const HEADERS: [Header; 3] = [
     Header {
         name: "manx.h",
         guard: "MANX_H",
@@ -37,6 +37,15 @@ const HEADERS: [Header; 2] = [
         system: &["stddef.h", "stdint.h"],
         includes: &["manx.h"],
         first: RANGE_FIRST,
+    },
+    Header {
+        name: "manx_cpu.h",
+        guard: "MANX_CPU_H",
+        sources: &["cpu"],
+        before: CPU_BEFORE,
+        system: &["stddef.h"],
+        includes: &[],
+        first: "",
     },
 ];
 
@@ -92,6 +101,21 @@ const RANGE_FIRST: &str = "\
 /* What holds nothing, as memory that is all zero. */
 #define MANX_RANGE_HELD_INIT {0, 0}";
 
+const CPU_BEFORE: &str = "\
+/*
+ * Manx for C: how many CPUs the process can really use, and why not more.
+ *
+ *     long threads = manx_cpu_count();
+ *
+ * That is the least of the CPUs that are online, the calling thread's affinity, the CPUs of the process' group, and the quotas of its group
+ * and of all groups above (cgroups of either version). All of it is read at each call, which takes some 100 microseconds and
+ * allocates memory; the functions never fail.
+ *
+ * Link with `pkg-config --cflags --libs manx`.
+ *
+ * Generated from the library's sources by cbindgen: do not edit.
+ */";
+
 fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -112,7 +136,7 @@ fn generated(header: &Header) -> String {
         language: cbindgen::Language::C,
         header: Some(header.before.into()),
         include_guard: Some(header.guard.into()),
-        after_includes: Some(header.first.into()),
+        after_includes: Some(header.first.into()).filter(|text: &String| !text.is_empty()),
         no_includes: true,
         sys_includes: owned(header.system),
         includes: owned(header.includes),

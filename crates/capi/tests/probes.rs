@@ -33,6 +33,16 @@ fn ranges_are_held_and_errors_are_told_as_the_header_promises() {
 }
 
 #[test]
+fn the_budget_is_a_number_a_count_and_a_reason() {
+    for (standard, link) in [("c99", Link::Shared), ("c11", Link::Static), ("c17", Link::StaticExported)] {
+        let program = compile(Program { source: "tests/programs/cpu.c", standard, link }, &[]);
+        for preloaded in [false, true] {
+            run(&program, &[], preloaded);
+        }
+    }
+}
+
+#[test]
 fn guards_of_ranges_move_and_throw() {
     for (standard, link) in [("c++11", Link::Shared), ("c++14", Link::Static), ("c++20", Link::Shared)] {
         let ranges = Program { source: "tests/programs/ranges.cpp", standard, link };

@@ -3,6 +3,7 @@
 //! Texts are written as `snprintf` writes: as much as there is room for, and how much there would be.
 
 use super::manx_range_t;
+use crate::text::write;
 use core::ffi::{c_char, c_int};
 use core::ptr;
 use manx::range::LockError;
@@ -44,22 +45,6 @@ thread_local! {
 pub(super) fn remember(error: &LockError) {
     // A thread that is about to end has nobody left to ask.
     let _ = DEADLOCK.try_with(|text| *text.borrow_mut() = error.to_string());
-}
-
-/// Writes as much as there is room for, with a zero at the end; returns how much there is, without the zero.
-///
-/// # Safety
-/// There are `size` bytes to write to, or `buffer` is null.
-unsafe fn write(text: &str, buffer: *mut c_char, size: usize) -> usize {
-    if !buffer.is_null() && size > 0 {
-        let length = text.len().min(size - 1);
-        // SAFETY: the caller's promise; a text on this side of the border is not in there.
-        unsafe {
-            ptr::copy_nonoverlapping(text.as_ptr().cast(), buffer, length);
-            buffer.add(length).write(0);
-        }
-    }
-    text.len()
 }
 
 /// What has happened in the lock so far. Returns 0, or `EINVAL`: a pointer is NULL.
