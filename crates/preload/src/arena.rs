@@ -7,13 +7,13 @@
 //!
 //! The arena has a latch, and some calls may come while the calling thread itself holds it, further up its stack, or while somebody
 //! does who is gone since a fork. What these need they allocate [`apart`]: in a mapping of their own, which is given back
-//! as a whole when they are done.
+//! as a whole when they are done. Their stack is there, too: that of the thread may be as small as its program found enough.
 //!
 //! Invariant 1: an [`Apart`] is used by the thread only whose block points to it, and that points to it only while
 //! [`apart`] runs, which outlives all that is allocated there.
 
 use crate::latch::Latch;
-use crate::thread;
+use crate::{stack, thread};
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use dlmalloc::{Allocator, Dlmalloc};
@@ -67,6 +67,8 @@ pub struct Apart {
 impl Apart {
     /// How much of it there is. Pages that are not used are never made.
     const BYTES: usize = 64 << 20;
+    /// How much stack there is below it.
+    const STACK_BYTES: usize = 256 << 10;
 
     fn alloc(&self, layout: Layout) -> *mut u8 {
         let from = self.start.addr() + self.used.get();
@@ -94,19 +96,22 @@ impl Apart {
     }
 }
 
-/// Calls `work`, whose allocations wait for nobody and are gone when it returns; nothing that it allocated may be left by then,
-/// and it needs no more than a few MiB. `None` if there is no memory for it, or if the calling thread does so already.
+/// Calls `work`, whose allocations wait for nobody and are gone when it returns, on a stack of its own. Nothing that it allocated may be
+/// left by then, it must not unwind, and it needs no more than a few MiB. `None` if there is no memory for it, or if the calling
+/// thread does so already.
 pub fn apart<R: Copy>(work: impl FnOnce() -> R) -> Option<R> {
     let thread = thread::current();
     if !thread.apart.get().is_null() {
         return None;
     }
-    let memory = Apart { start: map_zeroes(Apart::BYTES, READ | WRITE).ok()?, used: Cell::new(0) };
+    let start = map_zeroes(Apart::STACK_BYTES + Apart::BYTES, READ | WRITE).ok()?;
+    let bottom = start.wrapping_add(Apart::STACK_BYTES);
+    let memory = Apart { start: bottom, used: Cell::new(0) };
     thread.apart.set(&raw const memory);
-    let result = work();
+    let result = stack::call_on(bottom, work);
     thread.apart.set(core::ptr::null());
     // SAFETY: by the caller's promise nothing that was allocated there is left. If the kernel refuses, it stays mapped.
-    let _ = unsafe { unmap(memory.start, Apart::BYTES) };
+    let _ = unsafe { unmap(start, Apart::STACK_BYTES + Apart::BYTES) };
     Some(result)
 }
 

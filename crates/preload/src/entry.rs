@@ -28,6 +28,10 @@ const _: () = assert!(STARTING < OFF && STARTING < ON);
 /// While another thread (or an outer call of this one) is at it, the answer is no: whoever asks then
 /// passes its call through.
 pub fn start() -> bool {
+    if STATE.load(Ordering::Relaxed) == NEW && !process::has_environment() {
+        // Too early to know what is wanted.
+        return false;
+    }
     match STATE.compare_exchange(NEW, STARTING, Ordering::Acquire, Ordering::Acquire) {
         Ok(_) => {
             // Relaxed: only the reader itself has to find its number.

@@ -24,7 +24,7 @@
 //! | [`sample`] | waiting for threads that spin, without a change to any text |
 //! | [`statistics`] | the live file and the report |
 //! | [`elf`] | modules and symbols |
-//! | [`settings`], [`process`], [`thread`], [`latch`], [`arena`], [`compat`] | what the others stand on |
+//! | [`settings`], [`process`], [`thread`], [`latch`], [`arena`], [`stack`], [`compat`] | what the others stand on |
 
 extern crate alloc;
 
@@ -47,6 +47,7 @@ pub mod process;
 pub mod sample;
 pub mod settings;
 pub mod slo;
+pub mod stack;
 pub mod statistics;
 pub mod thread;
 pub mod trap;

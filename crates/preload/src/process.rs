@@ -41,12 +41,20 @@ pub fn traced() -> bool {
     status_field(b"TracerPid").is_some_and(|pid| pid != 0)
 }
 
+unsafe extern "C" {
+    static environ: *const *const c_char;
+}
+
+/// Whether the C library knows the environment yet. It learns of it in its own constructor, which is the first; but a program may have
+/// functions that run before any constructor (`DT_PREINIT_ARRAY`).
+pub fn has_environment() -> bool {
+    // SAFETY: a pointer of the C library's, which it sets while there is one thread, before it calls others.
+    unsafe { !environ.is_null() }
+}
+
 /// The value of an environment variable.
 pub fn variable(name: &[u8]) -> Option<&'static [u8]> {
-    unsafe extern "C" {
-        static environ: *const *const c_char;
-    }
-    // SAFETY: the loader sets `environ` before any of our code runs; it ends with a null.
+    // SAFETY: `environ` is null before the C library has begun; then it is a list that ends with a null.
     unsafe {
         let mut entry = environ;
         while !entry.is_null() && !(*entry).is_null() {

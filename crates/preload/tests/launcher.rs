@@ -6,27 +6,9 @@
 
 mod common;
 
-use common::{finish, folder, library, program};
+use common::{finish, folder, manx, program};
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
-
-/// `manx`, if it was built in this profile.
-fn manx() -> Option<Command> {
-    let library = library();
-    let path: PathBuf = library.parent()?.parent()?.join("manx");
-    if !path.exists() {
-        println!("skipped: {} is not built (cargo build -p cli)", path.display());
-        return None;
-    }
-    let mut command = Command::new(path);
-    command
-        .env("MANX_PRELOAD", library)
-        .env_remove("MANX")
-        .env_remove("MANX_OPTIONS")
-        .env_remove("LD_PRELOAD");
-    Some(command)
-}
 
 #[test]
 fn a_table_on_standard_error_when_the_program_ends() {

@@ -81,6 +81,10 @@ pub fn wanted() -> u32 {
 
 #[cold]
 fn read() -> u32 {
+    if !process::has_environment() {
+        // Too early to know what is wanted: for now the C library's answers stand.
+        return KEEP;
+    }
     let off = process::variable(SWITCH_VARIABLE.as_bytes()) == Some(b"off");
     let options = Options::parse(process::variable(OPTIONS_VARIABLE.as_bytes()).unwrap_or(b""));
     let (wanted, also) = if off { (KEEP, Places::NONE) } else { (encode(options.cpus), options.cpus_also) };

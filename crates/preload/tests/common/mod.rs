@@ -31,6 +31,23 @@ pub fn folder() -> PathBuf {
     folder
 }
 
+/// `manx` with the library, if it was built in this profile.
+pub fn manx() -> Option<Command> {
+    let library = library();
+    let path: PathBuf = library.parent()?.parent()?.join("manx");
+    if !path.exists() {
+        println!("skipped: {} is not built (cargo build -p cli)", path.display());
+        return None;
+    }
+    let mut command = Command::new(path);
+    command
+        .env("MANX_PRELOAD", library)
+        .env_remove("MANX")
+        .env_remove("MANX_OPTIONS")
+        .env_remove("LD_PRELOAD");
+    Some(command)
+}
+
 /// Compiles `tests/programs/NAME.c`, or `NAME.cpp`, and returns the program's path.
 pub fn program(name: &str) -> PathBuf {
     program_with(name, &[])

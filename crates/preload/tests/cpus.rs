@@ -1,0 +1,205 @@
+//! Programs that ask how many CPUs there are get the truth, and whatever they do with it still works.
+//!
+//! Expected counts come from the machine: what the C library says, and what the affinity allows, of this test's own process. Where
+//! that is one CPU, one is what all of them say.
+
+mod common;
+#[path = "common/group.rs"]
+mod group;
+
+use common::{Outcome, finish, folder, library, program, program_with, shared_library};
+use group::Group;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// How many CPUs are online.
+fn online() -> usize {
+    // SAFETY: only reads.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).expect("a count")
+}
+
+/// How many CPUs may be used, with no other limit than those of this test.
+fn budget() -> usize {
+    std::thread::available_parallelism().expect("a count").get()
+}
+
+/// How many CPUs are in the affinity mask.
+fn allowed() -> usize {
+    // SAFETY: zeroes are an empty set; the call fills at most its size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &mut set), 0);
+        libc::CPU_COUNT(&set) as usize
+    }
+}
+
+/// A program under the library with these options.
+fn under(program: &Path, arguments: &[usize], options: &str) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments.iter().map(usize::to_string));
+    command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", options).env_remove("MANX");
+    // Those of whoever runs the test are not what is tested.
+    for name in ["OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OMP_DYNAMIC"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn run(name: &str, arguments: &[usize], options: &str) -> Outcome {
+    finish(under(&program(name), arguments, options))
+}
+
+#[test]
+fn counts_are_told_and_everything_else_is_the_c_librarys() {
+    let all = [0, 0, 0];
+    for (options, wanted) in [
+        ("cpus=keep", all),
+        ("cpus=1", [1, 0, 0]),
+        ("cpus=8192", all),
+        ("cpus=1,cpus_also=configured", [1, 1, 0]),
+        ("cpus=1,cpus_also=affinity", [1, 0, 1]),
+        ("cpus=1,cpus_also=affinity+configured+java", [1, 1, 1]),
+        ("cpus=keep,cpus_also=affinity+configured", all),
+        ("cpus=1,guard=off,lock=glibc", [1, 0, 0]),
+        ("cpus=1,guard=always", [1, 0, 0]),
+        ("cpus=auto", [budget(), 0, 0]),
+        ("", [budget(), 0, 0]),
+        ("cpus=nonsense", [budget(), 0, 0]),
+    ] {
+        let outcome = run("cpus_told", &wanted, options);
+        assert!(outcome.status.success(), "{options}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn switched_off_nothing_is_told() {
+    let mut command = under(&program("cpus_told"), &[0, 0, 0], "cpus=1,cpus_also=affinity+configured");
+    command.env("MANX", "off");
+    finish(command).succeeded();
+}
+
+#[test]
+fn threads_can_be_bound_to_what_the_mask_has() {
+    for (options, in_mask) in [
+        ("cpus=auto", allowed()),
+        ("cpus=1", allowed()),
+        ("cpus=1,cpus_also=affinity", 1),
+        ("cpus=8192,cpus_also=affinity", allowed()),
+    ] {
+        let outcome = run("cpus_pins", &[in_mask], options);
+        assert!(outcome.status.success(), "{options}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn an_affinity_that_the_program_was_started_with_counts() {
+    let mut command = Command::new("taskset");
+    command.arg("-c").arg(first_allowed().to_string()).arg(program("cpus_told")).args(["1", "0", "1"]);
+    command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", "cpus=auto").env_remove("MANX");
+    if command.spawn().and_then(|mut child| child.wait()).is_err() {
+        println!("skipped: taskset is not installed");
+        return;
+    }
+    finish(command).succeeded();
+}
+
+fn first_allowed() -> usize {
+    // SAFETY: as in `allowed`.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &mut set), 0);
+        (0..libc::CPU_SETSIZE as usize).find(|&cpu| libc::CPU_ISSET(cpu, &set)).expect("at least one")
+    }
+}
+
+#[test]
+fn those_who_only_count_are_told_by_the_mask() {
+    let program = program("cpus_counters");
+    finish(under(&program, &[1, allowed()], "cpus=1")).succeeded();
+    finish(under(&program, &[1, 1], "cpus=1,cpus_also=affinity")).succeeded();
+    finish(under(&program, &[allowed(), allowed()], "cpus=keep")).succeeded();
+    finish(under(&program, &[budget().min(allowed()), allowed()], "cpus=auto")).succeeded();
+}
+
+#[test]
+fn anybody_may_ask_at_any_time() {
+    let begin = shared_library("cpus_begin");
+    let rpath = format!("-Wl,-rpath,{}", folder().display());
+    let program = program_with("cpus_early", &[begin.to_str().expect("utf-8"), &rpath]);
+    for (options, told) in [
+        ("cpus=auto", budget()),
+        ("cpus=auto,guard=always", budget()),
+        ("cpus=auto,guard=off,lock=glibc", budget()),
+        ("cpus=1", 1),
+    ] {
+        let outcome = finish(under(&program, &[told], options));
+        assert!(outcome.status.success(), "{options}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_thousand_forks_while_others_ask() {
+    for options in ["cpus=auto", "cpus=auto,guard=off,lock=glibc"] {
+        let outcome = run("cpus_forks", &[budget()], options);
+        assert!(outcome.status.success(), "{options}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn asking_leaves_nothing_behind() {
+    run("cpus_tidy", &[budget()], "cpus=auto").succeeded();
+}
+
+#[test]
+fn cpp_and_openmp() {
+    let program = program_with("cpus_cpp", &["-fopenmp"]);
+    finish(under(&program, &[1, allowed(), allowed()], "cpus=1")).succeeded();
+    finish(under(&program, &[1, 1, 1], "cpus=1,cpus_also=affinity")).succeeded();
+    // What `manx run` adds.
+    let mut told = under(&program, &[1, allowed(), 1], "cpus=1");
+    told.env("OMP_NUM_THREADS", "1");
+    finish(told).succeeded();
+}
+
+#[test]
+fn quotas_of_any_group_above_count() {
+    let Some(group) = Group::new() else { return };
+    let child = group.child("child");
+    let machine = online() as u64 * 1000;
+    // The group's and its child's quotas, in thousandths of a CPU, and what is told of them.
+    for (parent, own, told) in [
+        (None, Some(500), 1),
+        (None, Some(1000), 1),
+        (None, Some(1500), 1),
+        (Some(500), None, 1),
+        (Some(1000), None, 1),
+        (Some(1500), None, 1),
+        (Some(1500), Some(1000), 1),
+        (None, None, budget()),
+        (Some(machine + 500), None, budget()),
+    ] {
+        // A child may have no more than its parent, at any moment.
+        child.set_quota(None);
+        group.set_quota(parent);
+        child.set_quota(own);
+        let mut command = under(&program("cpus_told"), &[told, 0, 0], "cpus=auto");
+        child.hold(&mut command);
+        let outcome = finish(command);
+        assert!(outcome.status.success(), "{parent:?}, {own:?}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_quota_that_changes_is_seen() {
+    let Some(group) = Group::new() else { return };
+    group.set_quota(Some(1000));
+    let mut command = under(&program("cpus_change"), &[1, budget()], "cpus=auto");
+    group.hold(&mut command);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("the program");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("read");
+    assert_eq!(line, "ready\n");
+    group.set_quota(None);
+    assert!(child.wait().expect("a child").success());
+}
