@@ -98,7 +98,7 @@ struct Plan {
 pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     let cpus = crate::machine::cpus().len();
     let capacity = work::capacity(cpus, (setup.time / 5).min(CAPACITY));
-    let hierarchy = Hierarchy::find();
+    let hierarchy = Hierarchy::find(quota::largest(cpus));
     let stage = Stage { manx: setup.manx.clone(), hierarchy, sessions: setup.sessions, cpus };
     let plan = Plan { setup, stage, capacity };
     plan.notes(bench);

@@ -51,4 +51,12 @@ impl Plan {
 }
 
 /// Those that differ when they are alone.
-const KINDS: &[Kind] = &[Kind::Ignorant, Kind::FriendlyPool, Kind::Manx, Kind::Rayon, Kind::Tokio];
+const KINDS: &[Kind] = &[
+    Kind::Ignorant,
+    Kind::FriendlyPool,
+    Kind::Manx,
+    Kind::Rayon,
+    Kind::Tokio,
+    Kind::RayonGate,
+    Kind::TokioGate,
+];

@@ -73,6 +73,7 @@ fn served(report: &Report, case: &str) -> Table {
         "late p99",
         "max",
         "CPU [%]",
+        "control [%]",
         "throttled [%]",
     ];
     let mut table = Table::new(case, &headers);
@@ -98,7 +99,11 @@ fn served(report: &Report, case: &str) -> Table {
         row.push(time(worst(report, case, &name, "total_max_ns")));
         row.push(percent(value("unfinished_share")));
         row.extend(["late_p99_ns", "late_max_ns"].map(|figure| time(value(figure))));
-        row.extend(["cpu_share", "throttled_share"].map(|figure| percent(value(figure))));
+        row.extend([
+            percent(value("cpu_share")),
+            number(value("control_percent")),
+            percent(value("throttled_share")),
+        ]);
         table.row(row);
     }
     table

@@ -5,6 +5,7 @@
 
 mod channel;
 mod friendly;
+mod gated;
 mod rayon;
 mod tokio;
 
@@ -36,7 +37,11 @@ pub fn with<U: Use>(kind: Kind, shape: &Shape, what: U) -> Result<U::Output, Str
         Kind::Manx => what.with(friendly::pressure(shape)?),
         Kind::Rayon => what.with(rayon::new(shape.threads)?),
         Kind::Tokio => what.with(tokio::new(shape.threads)?),
-        Kind::Go => return Err("go: its pool is in a program of its own".into()),
+        Kind::RayonGate => what.with(gated::Rayon::new(shape.threads)?),
+        Kind::TokioGate => what.with(gated::Tokio::new(shape.threads)?),
+        Kind::Go => {
+            return Err("go: its pool is in a program of its own".into());
+        }
     })
 }
 

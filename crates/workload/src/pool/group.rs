@@ -46,17 +46,17 @@ pub struct Group {
 }
 
 impl Hierarchy {
-    /// That of this process.
+    /// That of this process, if groups with a quota of so many CPUs can be made there.
     ///
     /// # Errors
-    /// In words, why no groups can be made.
-    pub fn find() -> Result<Hierarchy, String> {
+    /// In words, why they cannot.
+    pub fn find(quota_cpus: f64) -> Result<Hierarchy, String> {
         let read = |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
         let (mounts, own) = (read("/proc/mounts")?, read("/proc/self/cgroup")?);
         let found = Hierarchy::of(&mounts, &own)?;
         found.sweep();
-        // Whether it may be done shows only when it is tried.
-        found.make("trial", Limits { quota_cpus: Some(1.0), weight: Some(1.0) })?;
+        // Whether it may be done shows only when it is tried; a quota above that of a group around it is refused by some kernels.
+        found.make("trial", Limits { quota_cpus: Some(quota_cpus), weight: Some(1.0) })?;
         Ok(found)
     }
 
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_real_group_has_its_process_and_its_limits_or_there_is_a_reason() {
-        let hierarchy = match Hierarchy::find() {
+        let hierarchy = match Hierarchy::find(0.5) {
             Ok(hierarchy) => hierarchy,
             Err(why) => return assert!(!why.is_empty()),
         };

@@ -17,6 +17,10 @@ pub enum Kind {
     Rayon,
     /// Tokio's.
     Tokio,
+    /// Rayon's, whose workers follow the CPU budget.
+    RayonGate,
+    /// Tokio's, the same.
+    TokioGate,
     /// Go's own scheduler, in a program of its own.
     Go,
 }
@@ -35,6 +39,8 @@ impl Kind {
             Kind::Manx => "manx",
             Kind::Rayon => "rayon",
             Kind::Tokio => "tokio",
+            Kind::RayonGate => "rayon+gate",
+            Kind::TokioGate => "tokio+gate",
             Kind::Go => "go",
         }
     }

@@ -16,6 +16,11 @@ use std::process::{Command, Stdio};
 const QUOTAS: [f64; 3] = [0.5, 1.0, 1.5];
 const QUICK: [f64; 1] = [1.0];
 
+/// The largest quota that a process of any part gets.
+pub(super) fn largest(cpus: usize) -> f64 {
+    QUOTAS.into_iter().fold(cpus as f64 / 2.0, f64::max)
+}
+
 impl Plan {
     /// Pools under quotas.
     pub(super) fn quota(&self, bench: &mut Bench) -> Result<(), Error> {
@@ -34,6 +39,10 @@ impl Plan {
                 (cases::THREADS_AS_QUOTA, Kind::Optimal, whole),
                 (Kind::FriendlyPool.name(), Kind::FriendlyPool, self.stage.cpus),
                 (Kind::Manx.name(), Kind::Manx, self.stage.cpus),
+                (Kind::Rayon.name(), Kind::Rayon, self.stage.cpus),
+                (Kind::Tokio.name(), Kind::Tokio, self.stage.cpus),
+                (Kind::RayonGate.name(), Kind::RayonGate, self.stage.cpus),
+                (Kind::TokioGate.name(), Kind::TokioGate, self.stage.cpus),
             ] {
                 if self.wants(kind) {
                     variants.push(of(name, process(kind, threads, self.overload(0))));

@@ -70,7 +70,8 @@ impl Load {
         let mut random = Random((self.phase * 1e9) as u64 + 1);
         let (mut at_ns, mut due) = (gap_ns * self.phase, Vec::new());
         while at_ns < self.time.as_nanos() as f64 {
-            let busy = self.pause.is_none_or(|pause| (at_ns / pause.as_nanos() as f64) as u64 % 2 == 0);
+            let busy =
+                self.pause.is_none_or(|pause| ((at_ns / pause.as_nanos() as f64) as u64).is_multiple_of(2));
             if busy {
                 due.push(at_ns as u64);
             }

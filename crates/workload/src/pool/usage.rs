@@ -7,8 +7,8 @@
 use std::fs;
 use std::path::Path;
 
-/// A thread with this in its name steers a pool.
-const CONTROL: &str = "control";
+/// A thread with one of these in its name steers a pool.
+const CONTROL: [&str; 2] = ["control", "gate"];
 
 /// What was used until some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -40,7 +40,7 @@ impl Usage {
             let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
             let (cpu_ns, wait_ns) = times(&folder);
             sum.pool_ns += cpu_ns;
-            if name.contains(CONTROL) {
+            if CONTROL.iter().any(|word| name.contains(word)) {
                 sum.control_ns += cpu_ns;
             }
             sum.wait_ns += wait_ns;

@@ -4,11 +4,11 @@ use super::{Executor, no_thread};
 use ::rayon::{ThreadPool, ThreadPoolBuilder};
 
 pub(super) fn new(threads: usize) -> Result<ThreadPool, String> {
-    ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .thread_name(|index| format!("rayon-{index}"))
-        .build()
-        .map_err(no_thread)
+    builder(threads).build().map_err(no_thread)
+}
+
+pub(super) fn builder(threads: usize) -> ThreadPoolBuilder {
+    ThreadPoolBuilder::new().num_threads(threads).thread_name(|index| format!("rayon-{index}"))
 }
 
 impl Executor for ThreadPool {
