@@ -26,10 +26,12 @@
 //! | `pace.rs` | jobs begin as fast as a quota pays for them |
 //! | `control/` | how many workers are to be active |
 //! | `stats.rs` | what it tells of itself |
+//! | `gate/` | workers of rayon and tokio follow the budget too |
 //! | `jobserver.rs` | tokens of `make -j`: one for each worker but the first |
 //! | `registry.rs` | processes of one host that divide its CPUs |
 
 pub mod crew;
+pub mod gate;
 pub mod registry;
 platform::os_only! {
     mod builder;

@@ -22,6 +22,9 @@
 //! 2. A worker that parks has an empty deque.
 //! 3. Nobody waits for a worker that parks without a limit, but broadcasts, which it looks for, and the end of the pool, which closes the gate.
 //!
+//! A worker whose deque never gets empty, because each of its jobs queues the next one without end, comes to no check: rayon looks at nothing
+//! else before. Work that divides (`join`, parallel iterators) and jobs from outside are not of that kind.
+//!
 //! Programs whose tasks wait for each other in other ways (a channel, a barrier) need as many active workers as tasks that wait:
 //! that is so with rayon alone too, with a pool of that size.
 
