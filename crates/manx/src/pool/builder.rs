@@ -1,8 +1,10 @@
 //! How a pool is to be.
 
-use super::control::{Control, OVERCOMMIT_MAX, Steering, TICK};
+use super::control::{Bounds, Control, OVERCOMMIT_MAX, Steering, TICK};
 use super::error::BadPool;
+use super::jobserver::Tokens;
 use super::pool::FriendlyPool;
+use super::registry::Member;
 use super::shared::{Parts, Report, Shared, Shutdown};
 use crate::cpu::CpuBudget;
 use std::fmt;
@@ -43,6 +45,7 @@ pub struct Builder {
     tick: Duration,
     on_panic: Option<Report>,
     on_drop: (Shutdown, Duration),
+    bounds: Bounds,
 }
 
 impl Builder {
@@ -57,6 +60,7 @@ impl Builder {
             tick: TICK,
             on_panic: None,
             on_drop: (Shutdown::Drain, DROP_TIMEOUT),
+            bounds: Bounds::default(),
         }
     }
 
@@ -109,6 +113,42 @@ impl Builder {
         Builder { on_drop: (how, timeout), ..self }
     }
 
+    /// As many workers are active as make's jobserver allows: one, and one for each token that is to be had while jobs are queued.
+    ///
+    /// ```
+    /// use manx::pool::FriendlyPool;
+    /// use manx::pool::jobserver::Tokens;
+    ///
+    /// let mut builder = FriendlyPool::builder();
+    /// if let Some(tokens) = Tokens::from_env()? {
+    ///     builder = builder.jobserver(tokens);
+    /// }
+    /// let pool = builder.build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn jobserver(mut self, tokens: Tokens) -> Builder {
+        self.bounds.tokens = Some(tokens);
+        self
+    }
+
+    /// The pool takes its part of the CPUs as a member of a registry, among processes that divide them exactly. For
+    /// [`Control::Pressure`].
+    ///
+    /// ```
+    /// use manx::pool::FriendlyPool;
+    /// use manx::pool::registry::Registry;
+    ///
+    /// # let path = std::env::temp_dir().join(format!("manx-doc-builder-{}", std::process::id()));
+    /// let registry = Registry::at(&path)?;
+    /// let pool = FriendlyPool::builder().registry(registry.join(1, 2.0)?).build()?;
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn registry(mut self, member: Member) -> Builder {
+        self.bounds.member = Some(member);
+        self
+    }
+
     /// Makes the pool. Its first worker is started now, the others when there is something to do for them.
     ///
     /// # Errors
@@ -116,7 +156,7 @@ impl Builder {
     pub fn build(self) -> Result<FriendlyPool, BadPool> {
         let workers = self.check()?;
         let tick = self.tick;
-        let steering = Steering::new(self.control, tick, workers as u32);
+        let steering = Steering::new(self.control, tick, workers as u32, self.bounds);
         let shared = Shared::new(Parts {
             name: self.name,
             seats: (workers + self.stand_ins).min(WORKERS_MAX),

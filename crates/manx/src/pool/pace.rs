@@ -6,12 +6,15 @@
 //! is ahead. The same time is lost, but no job is stopped by it; and of two workers under a quota of 1.5 CPUs each sleeps
 //! a quarter of the time.
 //!
+//! The same paces a process to the share that it has by a registry ([`registry`](super::registry)): four processes with one worker each on two CPUs would
+//! stop each other in the middle of jobs too. But what nobody uses is anybody's, so a worker beyond its share goes on while a CPU is idle.
+//!
 //! What the process may use is a bucket that fills at the quota's rate and from which all CPU time of the process is taken, that of its other threads
 //! included. The bucket holds [`BURST_NS`]: after a pause that much is free, since the kernel, too, lets a group that did nothing use
 //! the rest of its period's quota at once. What is taken is real CPU time, so a job that is longer than the bucket is deep is paid for afterwards.
 
 use crate::lock::Mutex;
-use platform::atomic::{AtomicU64, Ordering};
+use platform::atomic::{AtomicBool, AtomicU64, Ordering};
 use platform::clock::{now_ns, process_cpu_ns};
 use platform::thread::sleep_ns;
 
@@ -27,6 +30,8 @@ const SLEEP_NS_MAX: u64 = 20_000_000;
 pub(super) struct Pace {
     /// Thousandths of a CPU; 0: there is no quota.
     rate: AtomicU64,
+    /// Whether an idle CPU may be used beyond it: it is a share, not a quota.
+    is_soft: AtomicBool,
     account: Mutex<Account>,
     /// Times that a worker slept, and for how long in all.
     sleeps: AtomicU64,
@@ -61,7 +66,16 @@ impl Account {
 impl Pace {
     /// The quota is so many CPUs, or there is none.
     pub(super) fn set_quota(&self, cpus: Option<f64>) {
-        let rate = cpus.map_or(0, |cpus| ((cpus * PART_THOUSANDTHS as f64) as u64).max(1));
+        self.set_rate(cpus.map_or(0, |cpus| ((cpus * PART_THOUSANDTHS as f64) as u64).max(1)), false);
+    }
+
+    /// There is no quota, but so many CPUs are the process's share, beyond which it uses only those that are idle.
+    pub(super) fn set_share(&self, cpus: f64) {
+        self.set_rate(((cpus * 1000.0) as u64).max(1), true);
+    }
+
+    fn set_rate(&self, rate: u64, is_soft: bool) {
+        self.is_soft.store(is_soft, Ordering::Relaxed);
         if self.rate.swap(rate, Ordering::Relaxed) == 0 && rate != 0 {
             *self.account.lock() = Account::default();
         }
@@ -69,21 +83,22 @@ impl Pace {
 
     /// Waits until the quota pays for another job, if there is a quota.
     #[inline]
-    pub(super) fn wait_for_turn(&self) {
+    pub(super) fn wait_for_turn(&self, is_cpu_idle: impl Fn() -> bool) {
+        // Relaxed, here and below: numbers, which order nothing.
         if self.rate.load(Ordering::Relaxed) != 0 {
-            self.wait_slow();
+            self.wait_slow(is_cpu_idle);
         }
     }
 
     #[cold]
-    fn wait_slow(&self) {
+    fn wait_slow(&self, is_cpu_idle: impl Fn() -> bool) {
         loop {
             let rate = self.rate.load(Ordering::Relaxed);
             if rate == 0 {
                 return;
             }
             let ahead_ns = self.account.lock().settle(rate, now_ns(), process_cpu_ns());
-            if ahead_ns == 0 {
+            if ahead_ns == 0 || self.is_soft.load(Ordering::Relaxed) && is_cpu_idle() {
                 return;
             }
             self.sleeps.fetch_add(1, Ordering::Relaxed);

@@ -176,6 +176,12 @@ impl Shared {
         }
     }
 
+    /// Waits until the quota, if there is one, pays for another job.
+    #[inline]
+    pub(super) fn wait_for_turn(&self) {
+        self.pace.wait_for_turn(|| self.steering.is_cpu_idle(ticks()));
+    }
+
     fn answer(self: &Arc<Shared>, call: Call) -> std::io::Result<()> {
         let Call::Unborn(seat) = call else { return Ok(()) };
         let started = self.start(&format!("{}-{seat}", self.name), self.stack_bytes, move |shared| {

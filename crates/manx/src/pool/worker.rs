@@ -133,7 +133,7 @@ pub(super) fn run(shared: Arc<Shared>, seat: usize) {
                 told = Some(park_now(&here));
                 break;
             }
-            shared.pace.wait_for_turn();
+            shared.wait_for_turn();
             next = here.take();
         }
         match told {
@@ -149,7 +149,7 @@ pub(super) fn run(shared: Arc<Shared>, seat: usize) {
 fn search(here: &Here) -> Option<Job> {
     for round in 0..=spin_bound(PAUSES + YIELDS) {
         if !here.shared.queue.is_empty() {
-            here.shared.pace.wait_for_turn();
+            here.shared.wait_for_turn();
             if let Some(job) = here.take() {
                 return Some(job);
             }

@@ -8,6 +8,9 @@
 //! job that finds all workers at work, and woken by such jobs from then on. So a pool that is idle, or has less to do than it could, costs
 //! nothing.
 //!
+//! Two more limits may be set. Under `make -j` there are as many workers as there are tokens. And in a registry the process says what it could use, and
+//! its share takes the place of what the rules would find out.
+//!
 //! Invariants:
 //! 1. `limit` is from 1 to the number of workers that the builder was told, and the target from 1 to `limit`.
 //! 2. The control thread is born once. It goes to sleep by changing `state` from [`AWAKE`] to [`ASLEEP`], and then looks at the queue once more; who has queued a job
@@ -18,6 +21,8 @@ mod idle;
 mod pressure;
 mod share;
 
+use super::jobserver::{Allowance, Tokens};
+use super::registry::Member;
 use super::shared::Shared;
 use super::stats::Stats;
 use crate::cpu::{BudgetWatch, CpuBudget, LimitKind, ThreadTimes};
@@ -98,6 +103,13 @@ pub enum Why {
         /// So many CPUs.
         cpus: f64,
     },
+    /// What the registry's members divide.
+    Registry {
+        /// The process's share, in CPUs.
+        share_cpus: f64,
+    },
+    /// So many tokens of make's are to be had.
+    Tokens,
     /// The paper's formula.
     Share {
         /// Of all busy time, so much was the process's.
@@ -121,6 +133,10 @@ impl fmt::Display for Why {
                 write!(f, "others take more: {received_cpus:.2} CPUs of {fair_cpus:.2} that would be fair")
             }
             Why::Budget { cpus } => write!(f, "the CPU budget is {cpus:.2} CPUs"),
+            Why::Registry { share_cpus } => {
+                write!(f, "the share among the registry's members is {share_cpus:.2} CPUs")
+            }
+            Why::Tokens => f.write_str("make's jobserver allows so many"),
             Why::Share { own } => write!(f, "{:.0} % of all busy time is the process's", own * 100.0),
         }
     }
@@ -157,10 +173,19 @@ pub(super) struct Steering {
     last: Mutex<Option<Decision>>,
     /// In thousandths.
     budget: AtomicU64,
+    allowance: Option<Mutex<Allowance>>,
+    member: Option<Member>,
+}
+
+/// What limits a pool besides the budget.
+#[derive(Default)]
+pub(super) struct Bounds {
+    pub(super) tokens: Option<Tokens>,
+    pub(super) member: Option<Member>,
 }
 
 impl Steering {
-    pub(super) fn new(control: Control, tick: Duration, workers_max: u32) -> Steering {
+    pub(super) fn new(control: Control, tick: Duration, workers_max: u32, bounds: Bounds) -> Steering {
         let tick = if let Control::Share { tick, .. } = control { tick } else { tick };
         let budget = CpuBudget::now();
         let steering = Steering {
@@ -174,8 +199,13 @@ impl Steering {
             decisions: AtomicU64::new(0),
             last: Mutex::new(None),
             budget: AtomicU64::new(0),
+            allowance: bounds.tokens.map(|tokens| Mutex::new(Allowance::new(tokens))),
+            member: bounds.member,
         };
         steering.note_budget(budget.cpus());
+        if steering.allowance.is_some() {
+            steering.limit.store(1, Ordering::Relaxed);
+        }
         steering
     }
 
@@ -192,11 +222,35 @@ impl Steering {
         (self.control == Control::Pressure && quota).then(|| budget.cpus())
     }
 
+    /// The budget is so many CPUs. The paper's factor makes more workers of them.
     fn note_budget(&self, cpus: f64) {
         self.budget.store((cpus * 1000.0) as u64, Ordering::Relaxed);
-        if self.control != Control::Fixed {
-            let whole = (cpus - 0.01).ceil().clamp(1.0, f64::from(self.workers_max));
-            self.limit.store(whole as u32, Ordering::Relaxed);
+        if self.allowance.is_none() {
+            self.limit.store(self.workers_for(cpus), Ordering::Relaxed);
+        }
+        if let Some(member) = &self.member {
+            let _ = member.set_cap(cpus);
+        }
+    }
+
+    /// The most workers that can be of use with so many CPUs.
+    fn workers_for(&self, cpus: f64) -> u32 {
+        let factor = match self.control {
+            Control::Fixed => return self.workers_max,
+            Control::Share { overcommit, .. } => overcommit,
+            Control::Pressure => 1.0,
+        };
+        // A hundredth more than a whole number is no reason for a worker more.
+        (cpus * factor - 0.01).ceil().clamp(1.0, f64::from(self.workers_max)) as u32
+    }
+
+    /// As many workers as there are tokens for, of make's, while there is more to do than is being done; and one otherwise.
+    fn fit_tokens(&self, is_needed: bool) {
+        if let Some(allowance) = &self.allowance {
+            let cpus = self.budget.load(Ordering::Relaxed) as f64 / 1000.0;
+            let wanted = if is_needed { self.workers_for(cpus) } else { 1 };
+            let got = allowance.lock().fit(wanted as usize) as u32;
+            self.limit.store(got.max(1), Ordering::Relaxed);
         }
     }
 
@@ -285,6 +339,8 @@ struct Controller<'a> {
     fair: fair::Fair,
     watch: BudgetWatch,
     budget_read_ns: u64,
+    /// The quota, if that is what limits.
+    quota_cpus: Option<f64>,
     seen_ns: u64,
     times: Vec<ThreadTimes>,
 }
@@ -297,8 +353,9 @@ fn run(shared: &Arc<Shared>) {
     };
     let watch = BudgetWatch::new();
     let (fair, times) = (fair::Fair::default(), Vec::new());
+    let (seen_ns, quota_cpus) = (now_ns(), steering.quota_cpus(&CpuBudget::now()));
     let mut controller =
-        Controller { shared, rules, fair, watch, budget_read_ns: 0, seen_ns: now_ns(), times };
+        Controller { shared, rules, fair, watch, budget_read_ns: 0, quota_cpus, seen_ns, times };
     let mut quiet = 0;
     loop {
         match steering.state.load(Ordering::Relaxed) {
@@ -314,6 +371,8 @@ fn run(shared: &Arc<Shared>) {
         quiet = if shared.queue.is_empty() { quiet + 1 } else { 0 };
         if quiet >= QUIET_TICKS {
             quiet = 0;
+            steering.fit_tokens(false);
+            shared.crew.set_target(shared.crew.target().min(steering.limit()));
             let _ = steering.state.compare_exchange(AWAKE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
             // Pairs with the fence of an offer: Invariant 2.
             fence(Ordering::SeqCst);
@@ -322,6 +381,20 @@ fn run(shared: &Arc<Shared>) {
             }
         }
     }
+}
+
+/// What the process gets by the registry of which it is a member, in CPUs: it wants all that it may use while jobs are queued, and a
+/// little more than it uses otherwise. `None` if it is no member, or none any more.
+fn shared_out(steering: &Steering, seen: &Seen) -> Option<f64> {
+    let member = steering.member.as_ref()?;
+    let uses_cpus = seen.run_ns as f64 / seen.elapsed_ns as f64;
+    let wants_cpus = if seen.queued { f64::from(seen.limit) } else { uses_cpus * 1.2 + 0.1 };
+    member.set_demand(wants_cpus).ok()?;
+    // Whoever has gone is swept away at the next look.
+    let _ = member.sweep();
+    let share_cpus = member.share().ok()?.cpus();
+    // Nobody is left without anything: a job that was taken has to be done some time.
+    Some(share_cpus.max(0.05))
 }
 
 impl Controller<'_> {
@@ -340,9 +413,18 @@ impl Controller<'_> {
             self.budget_read_ns = now_ns;
             self.read_budget();
         }
+        steering.fit_tokens(true);
         let seen = self.seen();
         let decided = match &mut self.rules {
+            _ if steering.allowance.is_some() => Some((seen.limit, Why::Tokens)),
             _ if seen.target > seen.limit => Some((seen.limit, Why::Budget { cpus: self.watch.cpus() })),
+            _ if let Some(share_cpus) = shared_out(steering, &seen) => {
+                match self.quota_cpus {
+                    Some(quota_cpus) => self.shared.pace.set_quota(Some(quota_cpus.min(share_cpus))),
+                    None => self.shared.pace.set_share(share_cpus),
+                }
+                Some((steering.workers_for(share_cpus), Why::Registry { share_cpus }))
+            }
             Rules::Share(share) => share.decide(&seen, self.watch.cpus()),
             Rules::Pressure(pressure) => {
                 let decided = pressure.decide(&seen);
@@ -373,7 +455,10 @@ impl Controller<'_> {
         if before != self.watch.version() || steering.budget.load(Ordering::Relaxed) != (cpus * 1000.0) as u64
         {
             steering.note_budget(cpus);
-            self.shared.pace.set_quota(steering.quota_cpus(&self.watch.budget()));
+            self.quota_cpus = steering.quota_cpus(&self.watch.budget());
+            if steering.member.is_none() {
+                self.shared.pace.set_quota(self.quota_cpus);
+            }
         }
     }
 

@@ -1,0 +1,250 @@
+//! The crew of a pool under loom: a job that is queued is done, whoever parks, is called, retires, blocks or is dismissed meanwhile.
+//!
+//! Here the queue is a number, and a worker's thread is there from the start: it waits at its seat until it is called. Loom reports a
+//! deadlock if a job stays behind, because then its worker sleeps for ever and the first thread waits for it.
+
+use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::thread;
+use manx_loom::pool::crew::{Call, Crew, Told};
+use std::sync::Arc;
+
+/// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
+fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
+    let more = usize::from(std::env::var_os("MANX_FULL").is_some());
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions + more);
+    builder.max_branches = 20_000;
+    builder.check(test);
+}
+
+/// A pool that does nothing with its jobs but count them.
+struct Pool {
+    crew: Crew,
+    queued: AtomicU32,
+    done: AtomicU32,
+    /// Workers inside a job, and the most of them that there ever were.
+    inside: AtomicU32,
+    most: AtomicU32,
+    born: AtomicU32,
+}
+
+impl Pool {
+    fn new(seats: usize, target: u32) -> Arc<Pool> {
+        Arc::new(Pool {
+            crew: Crew::new(seats, target),
+            queued: AtomicU32::new(0),
+            done: AtomicU32::new(0),
+            inside: AtomicU32::new(0),
+            most: AtomicU32::new(0),
+            born: AtomicU32::new(0),
+        })
+    }
+
+    fn take(&self) -> bool {
+        // As a real queue would: who takes a job sees what its submitter wrote.
+        let mut queued = self.queued.load(Ordering::Acquire);
+        while queued > 0 {
+            match self.queued.compare_exchange(queued, queued - 1, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return true,
+                Err(now) => queued = now,
+            }
+        }
+        false
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queued.load(Ordering::Acquire) == 0
+    }
+
+    fn push(self: &Arc<Pool>) -> Option<thread::JoinHandle<()>> {
+        self.queued.fetch_add(1, Ordering::Release);
+        self.offer()
+    }
+
+    fn offer(self: &Arc<Pool>) -> Option<thread::JoinHandle<()>> {
+        match self.crew.offer(self.crew.target()) {
+            Call::Unborn(seat) => {
+                self.born.fetch_add(1, Ordering::Relaxed);
+                let pool = self.clone();
+                Some(thread::spawn(move || pool.work(seat)))
+            }
+            _ => None,
+        }
+    }
+
+    /// A worker's life, as in `worker.rs`, without its rounds of looking. A thread that it had to start it waits for in the end.
+    fn work(self: Arc<Pool>, seat: usize) {
+        let mut started = Vec::new();
+        'life: loop {
+            if !self.take() {
+                self.crew.rest(seat);
+                if !self.is_empty() {
+                    started.extend(self.offer());
+                }
+                if self.told(seat) == Told::End {
+                    break;
+                }
+                continue;
+            }
+            if self.crew.found() && !self.is_empty() {
+                started.extend(self.offer());
+            }
+            loop {
+                self.job();
+                if self.crew.retire(seat, self.crew.target()) {
+                    if !self.is_empty() {
+                        started.extend(self.offer());
+                    }
+                    match self.told(seat) {
+                        Told::End => break 'life,
+                        Told::Search => continue 'life,
+                    }
+                }
+                if !self.take() {
+                    break;
+                }
+            }
+            self.crew.search();
+        }
+        started.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+
+    fn told(&self, seat: usize) -> Told {
+        match self.crew.wait(seat) {
+            Told::End if !self.is_empty() && self.crew.stay(self.crew.target()) => Told::Search,
+            told => told,
+        }
+    }
+
+    fn job(&self) {
+        let inside = self.inside.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most.fetch_max(inside, Ordering::Relaxed);
+        self.inside.fetch_sub(1, Ordering::Relaxed);
+        self.done.fetch_add(1, Ordering::Release);
+    }
+
+    fn until_done(&self, jobs: u32) {
+        while self.done.load(Ordering::Acquire) < jobs {
+            thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_parks_misses_no_job() {
+    check(3, || {
+        let pool = Pool::new(1, 1);
+        let worker = pool.push();
+        let none = pool.push();
+        assert!(worker.is_some() && none.is_none());
+        pool.until_done(2);
+        pool.crew.close();
+        worker.unwrap().join().unwrap();
+        assert_eq!((pool.crew.active(), pool.most.load(Ordering::Relaxed)), (0, 1));
+    });
+}
+
+#[test]
+fn two_who_queue_and_one_worker() {
+    check(2, || {
+        let pool = Pool::new(1, 1);
+        let worker = pool.push();
+        let other = thread::spawn({
+            let pool = pool.clone();
+            move || assert!(pool.push().is_none())
+        });
+        pool.until_done(2);
+        other.join().unwrap();
+        pool.crew.close();
+        worker.unwrap().join().unwrap();
+        assert_eq!(pool.crew.active(), 0);
+    });
+}
+
+#[test]
+fn no_more_are_active_than_are_to_be() {
+    check(2, || {
+        let pool = Pool::new(2, 1);
+        let mut workers: Vec<_> = pool.push().into_iter().collect();
+        workers.extend(pool.push());
+        workers.extend(pool.push());
+        pool.until_done(3);
+        pool.crew.close();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        assert_eq!((pool.crew.active(), pool.most.load(Ordering::Relaxed)), (0, 1));
+    });
+}
+
+#[test]
+fn a_pool_that_grows_and_shrinks_meanwhile_does_all_jobs() {
+    check(1, || {
+        let pool = Pool::new(2, 2);
+        let mut workers: Vec<_> = pool.push().into_iter().collect();
+        workers.extend(pool.push());
+        pool.crew.set_target(1);
+        workers.extend(pool.push());
+        pool.crew.set_target(2);
+        if !pool.is_empty() {
+            workers.extend(pool.offer());
+        }
+        pool.until_done(3);
+        pool.crew.close();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        assert_eq!(pool.crew.active(), 0);
+    });
+}
+
+#[test]
+fn a_job_that_was_queued_while_the_pool_is_closed_is_done() {
+    check(3, || {
+        let pool = Pool::new(1, 1);
+        let worker = pool.push().unwrap();
+        let other = thread::spawn({
+            let pool = pool.clone();
+            move || pool.crew.close()
+        });
+        // Nobody else would do it: it was queued before the worker could have ended, or it is still there.
+        let none = pool.push();
+        other.join().unwrap();
+        worker.join().unwrap();
+        if let Some(again) = none {
+            again.join().unwrap();
+        }
+        assert_eq!(pool.done.load(Ordering::Relaxed) + pool.queued.load(Ordering::Relaxed), 2);
+        assert_eq!(pool.crew.active(), 0);
+    });
+}
+
+#[test]
+fn while_a_worker_blocks_another_is_active() {
+    check(2, || {
+        let pool = Pool::new(2, 1);
+        // This thread stands for a worker inside a job, which is active.
+        assert_eq!(pool.crew.offer(1), Call::Unborn(0));
+        assert!(pool.crew.found());
+        let none = pool.push();
+        assert!(none.is_none(), "one is active");
+        pool.crew.block();
+        let worker = pool.offer();
+        pool.until_done(1);
+        pool.crew.unblock();
+        pool.crew.close();
+        worker.unwrap().join().unwrap();
+        assert_eq!(pool.crew.active(), 1);
+    });
+}
+
+#[test]
+fn a_seat_without_a_thread_can_be_called_again() {
+    check(2, || {
+        let pool = Pool::new(1, 1);
+        pool.queued.fetch_add(1, Ordering::Release);
+        assert_eq!(pool.crew.offer(1), Call::Unborn(0));
+        pool.crew.stillborn(0);
+        assert_eq!(pool.crew.active(), 0);
+        let worker = pool.offer().unwrap();
+        pool.until_done(1);
+        pool.crew.close();
+        worker.join().unwrap();
+    });
+}
