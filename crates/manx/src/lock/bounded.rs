@@ -296,7 +296,7 @@ impl Waiter<'_> {
                     if self.is_next() {
                         return Ok(self.take_or_mark(SLEEPERS).is_none());
                     }
-                    if spin::after_sleep(self.word, self.side, self.thread, SLEEPERS) {
+                    if spin::after_sleep(self.word, self.thread, SLEEPERS) {
                         standby::found_free(self.side);
                         return Ok(true);
                     }
@@ -338,7 +338,7 @@ impl Waiter<'_> {
             if was_free {
                 standby::found_free(self.side);
             }
-            if was_free || spin::after_sleep(self.word, self.side, self.thread, SLEEPERS) {
+            if was_free || spin::after_sleep(self.word, self.thread, SLEEPERS) {
                 standby::ends(self.side);
                 return Ok(true);
             }

@@ -73,6 +73,8 @@ pub struct Thread {
     waited_ticks: Cell<u32>,
     /// What a look at a lock's word costs, smoothed, in sixteenths of a tick.
     look: Cell<u32>,
+    /// How many of its spins in a row were in vain, whatever the locks.
+    in_vain: Cell<u32>,
 }
 
 platform::os_only! {
@@ -89,6 +91,7 @@ impl Thread {
                 slice_ticks: Cell::new(0),
                 waited_ticks: Cell::new(0),
                 look: Cell::new(0),
+                in_vain: Cell::new(0),
             }
         }
     }
@@ -122,6 +125,16 @@ impl Thread {
     /// Whether the thread has run for a slice.
     pub(super) fn is_over(&self, now_ticks: u64) -> bool {
         now_ticks.wrapping_sub(self.began_ticks.get()) >= u64::from(self.slice_ticks.get())
+    }
+
+    /// It has spun for a lock, which it acquired thereby or not.
+    pub(super) fn spun(&self, acquired: bool) {
+        self.in_vain.set(if acquired { 0 } else { self.in_vain.get().saturating_add(1) });
+    }
+
+    /// How many of its spins in a row were in vain.
+    pub(super) fn in_vain(&self) -> u32 {
+        self.in_vain.get()
     }
 
     /// What a look costs, in ticks.

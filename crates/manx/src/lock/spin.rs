@@ -15,10 +15,11 @@
 //! missing when a waiter spun in vain, and down by an eighth when not. One in [`PROBE`] waiters spins the long limit
 //! nevertheless, so that the lock learns when that changes.
 //!
-//! Where both come together, a process that is short of CPUs and a lock whose waiters spun in vain nearly every time
-//! ([`SCORE_HOPELESS`]), they do not spin at all: they look once. That is so where the holder cannot run while the waiter does. Two
-//! threads on one CPU that signal each other are the purest case: the one that is woken takes the CPU from the one that still
-//! holds the lock. There one in [`PROBE_HOPELESS`] probes, for the short limit.
+//! A thread whose last spins were all in vain, whatever the locks, does not spin at all: it looks once ([`HOPELESS`]). That is so
+//! where no holder can run while it spins. Two threads on one CPU that signal each other are the purest case: the one
+//! that is woken takes the CPU from the one that still holds the lock. One in [`PROBE`] of its waits probes for the short limit, and one
+//! success ends it. It is the thread that counts, not the lock: a holder that is preempted makes all the others fail once or twice, on a lock for which
+//! spinning pays all the time, but none of them often in a row.
 //!
 //! Times are in ticks of [`platform::clock::ticks`]; one look at it is also what a pause is made of, so that
 //! a limit is the same on CPUs whose pause instructions differ by a factor of ten.
@@ -48,8 +49,10 @@ const LIMIT_OVERDUE_NS: u64 = 20_000;
 const LIMIT_NONE_NS: u64 = 0;
 /// One in so many waiters spins for the long limit whatever the lock has learnt.
 const PROBE: u64 = 16;
-/// The same where spinning is hopeless, and the limit is the short one.
-const PROBE_HOPELESS: u64 = 64;
+/// After so many spins in vain in a row a thread does not spin …
+const HOPELESS: u32 = 256;
+/// … and after so many in a process that is short of CPUs.
+const HOPELESS_SHORT_OF_CPUS: u32 = 32;
 
 /// Where the score stands in the lock's second word.
 const SCORE_SHIFT: u32 = 16;
@@ -58,9 +61,6 @@ const SCORE_MAX: u32 = 0x1f;
 const SCORE_IN_VAIN: u32 = 24;
 /// The same in a process that is short of CPUs.
 const SCORE_IN_VAIN_SHORT_OF_CPUS: u32 = 8;
-/// From this score on, where a lock stays if less than one waiter in five succeeds, nobody spins in a process that is short
-/// of CPUs.
-const SCORE_HOPELESS: u32 = 28;
 
 /// Spins until the lock could be taken (true) by making `word` `to`, or that does not seem to pay.
 pub(super) fn until_acquired(
@@ -72,34 +72,40 @@ pub(super) fn until_acquired(
 ) -> bool {
     // Relaxed: a hint.
     let score = side.load(Ordering::Relaxed) >> SCORE_SHIFT & SCORE_MAX;
-    let limit_ns = limit_ns(score, short_of_cpus(), now_ticks >> 8);
+    let limit_ns = limit_ns(score, thread.in_vain(), short_of_cpus(), now_ticks >> 8);
+    if limit_ns == LIMIT_NONE_NS {
+        // This fails nearly always, so soon after the lock was found taken, and says nothing about spinning.
+        return look(word, to);
+    }
     let acquired = spin(word, thread, to, limit_ns);
+    thread.spun(acquired);
     learn(side, score, acquired);
     acquired
 }
 
-/// Whether spinning is known not to pay at all.
-const fn is_hopeless(score: u32, short_of_cpus: bool) -> bool {
-    short_of_cpus && score >= SCORE_HOPELESS
+/// Whether a thread that has spun in vain so often in a row has nothing to hope for.
+const fn is_hopeless(in_vain: u32, short_of_cpus: bool) -> bool {
+    in_vain >= if short_of_cpus { HOPELESS_SHORT_OF_CPUS } else { HOPELESS }
 }
 
-/// How long a waiter spins for a lock with this score; `chance` is any number.
-const fn limit_ns(score: u32, short_of_cpus: bool, chance: u64) -> u64 {
-    let in_vain = if short_of_cpus { SCORE_IN_VAIN_SHORT_OF_CPUS } else { SCORE_IN_VAIN };
-    if is_hopeless(score, short_of_cpus) {
-        if chance.is_multiple_of(PROBE_HOPELESS) { LIMIT_SHORT_NS } else { LIMIT_NONE_NS }
-    } else if score >= in_vain && !chance.is_multiple_of(PROBE) {
-        LIMIT_SHORT_NS
-    } else {
-        LIMIT_NS
+/// How long such a thread spins for a lock with this score; `chance` is any number.
+const fn limit_ns(score: u32, in_vain: u32, short_of_cpus: bool, chance: u64) -> u64 {
+    let probes = chance.is_multiple_of(PROBE);
+    let score_in_vain = if short_of_cpus { SCORE_IN_VAIN_SHORT_OF_CPUS } else { SCORE_IN_VAIN };
+    match (is_hopeless(in_vain, short_of_cpus), score >= score_in_vain) {
+        (true, _) if probes => LIMIT_SHORT_NS,
+        (true, _) => LIMIT_NONE_NS,
+        (false, true) if !probes => LIMIT_SHORT_NS,
+        (false, _) => LIMIT_NS,
     }
 }
 
 /// Spins a little after a wake-up that found the lock taken by somebody else.
-pub(super) fn after_sleep(word: &AtomicU32, side: &AtomicU32, thread: &Thread, to: u32) -> bool {
-    // Relaxed: a hint.
-    let hopeless = is_hopeless(side.load(Ordering::Relaxed) >> SCORE_SHIFT & SCORE_MAX, short_of_cpus());
-    spin(word, thread, to, if hopeless { LIMIT_NONE_NS } else { LIMIT_WOKEN_NS })
+pub(super) fn after_sleep(word: &AtomicU32, thread: &Thread, to: u32) -> bool {
+    if is_hopeless(thread.in_vain(), short_of_cpus()) {
+        return look(word, to);
+    }
+    spin(word, thread, to, LIMIT_WOKEN_NS)
 }
 
 /// Spins until there is an offer (true), or that does not seem to pay.
@@ -123,9 +129,6 @@ pub(super) fn until_offered(side: &AtomicU32) -> bool {
 fn spin(word: &AtomicU32, thread: &Thread, to: u32, limit_ns: u64) -> bool {
     if platform::spin_bound(1) == 0 {
         return false;
-    }
-    if limit_ns == LIMIT_NONE_NS {
-        return look(word, to);
     }
     let began_ticks = ticks();
     let (limit_ticks, apart_ticks_max) = (ns_to_ticks(limit_ns), ns_to_ticks(APART_NS_MAX));
@@ -190,23 +193,26 @@ mod tests {
     }
 
     #[test]
-    fn nobody_spins_where_it_is_hopeless_and_cpus_are_short() {
-        for score in 0..=SCORE_MAX {
-            for chance in 0..200 {
-                let alone = limit_ns(score, false, chance);
-                assert!([LIMIT_NS, LIMIT_SHORT_NS].contains(&alone), "with CPUs for all everybody spins");
-                let spins = limit_ns(score, true, chance) != LIMIT_NONE_NS;
-                assert_eq!(spins, score < SCORE_HOPELESS || chance.is_multiple_of(PROBE_HOPELESS));
+    fn nobody_spins_who_did_so_in_vain_for_long() {
+        let thread = Thread::new();
+        for (short, most) in [(true, HOPELESS_SHORT_OF_CPUS), (false, HOPELESS)] {
+            for failures in 0..2 * most {
+                let limits: Vec<u64> =
+                    (0..64).map(|chance| limit_ns(SCORE_MAX, thread.in_vain(), short, chance)).collect();
+                assert_eq!(limits.contains(&LIMIT_NONE_NS), failures >= most, "after {failures}");
+                assert!(limits.iter().any(|&limit_ns| limit_ns != LIMIT_NONE_NS), "some try again");
+                thread.spun(false);
             }
+            thread.spun(true);
+            assert_ne!(limit_ns(SCORE_MAX, thread.in_vain(), short, 1), LIMIT_NONE_NS);
         }
     }
 
     #[test]
-    fn a_lock_is_hopeless_after_many_failures_and_not_with_a_success_now_and_then() {
+    fn the_score_follows_what_happens_and_touches_nothing_else() {
         let side = AtomicU32::new(OFFERED);
         assert_eq!(score_after(&side, [false; 10]), SCORE_MAX);
-        assert!(score_after(&side, [true]) < SCORE_HOPELESS);
-        assert!(score_after(&side, [false; 2]) >= SCORE_HOPELESS);
+        assert!(score_after(&side, [true; 2]) < SCORE_IN_VAIN + 1);
         assert_eq!(score_after(&side, [true; 40]), 0);
         assert_eq!(side.load(Ordering::Relaxed), OFFERED, "nothing else is touched");
     }
