@@ -140,6 +140,7 @@ fn ancestor(own: &[u8], levels_up: usize) -> String {
 mod tests {
     use super::super::mounts::Hierarchy;
     use super::*;
+    use proptest::prelude::*;
 
     fn between(own: &str, root: &str) -> Option<(usize, String)> {
         let below = below(own.as_bytes(), root.as_bytes())?;
@@ -208,5 +209,25 @@ mod tests {
                 "/m: the group /.., 2 levels above /a"
             ]
         );
+    }
+
+    proptest! {
+        #[test]
+        fn every_path_has_a_way_or_none(own in "(/(\\.\\.|a|b)){0,5}", root in "(/(\\.\\.|a|b)){0,5}") {
+            if let Some(below) = below(own.as_bytes(), root.as_bytes()) {
+                let places = shown(&own, &root, None);
+                prop_assert!(!places.is_empty() && places.len() <= below.depth() + 1);
+                prop_assert!(places[places.len() - 1].starts_with("/m: "));
+            }
+        }
+
+        #[test]
+        fn a_group_is_below_its_ancestors(own in "(/[a-c]{1,2}){0,6}", up in 0..7_usize) {
+            let names = names(own.as_bytes());
+            let kept = names.len().saturating_sub(up);
+            let root = names[..kept].iter().fold(Vec::new(), |path, name| [&path[..], b"/", name].concat());
+            let below = below(own.as_bytes(), &root).expect("below an ancestor");
+            prop_assert_eq!((below.unknown, below.names.as_slice()), (0, &names[kept..]));
+        }
     }
 }

@@ -50,6 +50,7 @@ fn line(line: &[u8]) -> Option<Membership> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn each_line_is_a_hierarchy_and_its_group() {
@@ -73,5 +74,24 @@ mod tests {
     fn a_controller_is_a_whole_word() {
         let found = parse(b"3:cpuset,cpuacct:/a\n2:name=cpu:/b\n");
         assert!(found.iter().all(|it| !it.controls("cpu")));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_much(text: Vec<u8>, words in "[0-9:/,a-c\n]{0,100}") {
+            parse(&text);
+            parse(words.as_bytes());
+        }
+
+        #[test]
+        fn every_path_is_read_back(name: Vec<u8>) {
+            let name: Vec<u8> = name.into_iter().filter(|&byte| byte != b'\n').collect();
+            let path = [b"/", &name[..]].concat();
+            for controllers in [&b""[..], b"cpu,cpuacct"] {
+                let found = parse(&[b"0:", controllers, b":", &path[..], b"\n1:name=x:/y\n"].concat());
+                prop_assert_eq!(&found[0], &Membership { controllers: controllers.to_vec(), path: path.clone() });
+                prop_assert_eq!(found.len(), 2);
+            }
+        }
     }
 }

@@ -82,6 +82,7 @@ fn unescape(word: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn mount(root: &str, point: &str, hierarchy: Hierarchy) -> Mount {
         Mount { root: root.into(), point: point.into(), hierarchy }
@@ -150,6 +151,32 @@ mod tests {
             [("\\04", "\\04"), ("\\049", "\\049"), ("\\400", "\\400"), ("\\", "\\"), ("\\\\040", "\\ ")]
         {
             assert_eq!(unescape(word.as_bytes()), text.as_bytes(), "{word:?}");
+        }
+    }
+
+    /// As the kernel writes a path there.
+    fn escape(path: &[u8]) -> Vec<u8> {
+        let escaped = |&byte: &u8| match byte {
+            b' ' | b'\t' | b'\n' | b'\\' => format!("\\{byte:03o}").into_bytes(),
+            _ => vec![byte],
+        };
+        path.iter().flat_map(escaped).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_much(text: Vec<u8>, words in "[-/ ,:a-c0-9\\\\\n]{0,200}") {
+            parse(&text);
+            parse(words.as_bytes());
+            parse(&[b"1 2 0:3 / /m rw - cgroup cgroup ", &text[..]].concat());
+        }
+
+        #[test]
+        fn every_path_is_read_back(root: Vec<u8>, point: Vec<u8>, optional in 0..3_usize) {
+            let [root, point] = [root, point].map(|path| [b"/", &path[..]].concat());
+            let optional = b"shared:1 ".repeat(optional);
+            let line = [b"1 2 0:3 ", &escape(&root)[..], b" ", &escape(&point), b" rw ", &optional, b"- cgroup2 c rw\n"];
+            prop_assert_eq!(parse(&line.concat()), [Mount { root, point, hierarchy: Hierarchy::V2 }]);
         }
     }
 }

@@ -142,6 +142,7 @@ pub(super) fn throttled(text: &[u8]) -> Option<Throttled> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn quota(quota_us: u64, period_us: u64) -> Option<Quota> {
         Some(Quota { quota_us, period_us, burst_us: 0 })
@@ -192,5 +193,23 @@ mod tests {
     fn bursts_are_told_and_do_not_count() {
         let quota = Quota { quota_us: 50_000, period_us: 100_000, burst_us: 20_000 };
         assert_eq!((quota.cpus(), quota.to_string()), (0.5, "50000/100000 with bursts of 20000".into()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_much_and_every_quota_is_some_cpu(text: Vec<u8>, words in "[-+0-9 max\n]{0,30}") {
+            for text in [&text[..], words.as_bytes()] {
+                if let Ok(Some(quota)) = cpu_max(text) {
+                    prop_assert!(quota.cpus() > 0.0 && quota.cpus().is_finite());
+                }
+                let _ = (cfs_quota(text), number(text), throttled(text));
+            }
+        }
+
+        #[test]
+        fn every_quota_is_read_back(quota_us in 1_u64.., period_us in 1_u64..) {
+            let text = format!("{quota_us} {period_us}\n");
+            prop_assert_eq!(cpu_max(text.as_bytes()), Ok(quota(quota_us, period_us)));
+        }
     }
 }
