@@ -118,23 +118,28 @@ fn workers_park_while_there_is_work_for_all() {
 #[test]
 fn a_worker_whose_join_waits_parks_and_yet_its_join_ends() {
     for _ in 0..20 {
-        let pool = pool(2);
-        let stolen = AtomicBool::new(false);
-        let gate = pool.gate();
-        pool.install(|| {
-            rayon_core::join(
-                || wait_until("stolen", || stolen.load(SeqCst)),
-                || {
-                    stolen.store(true, SeqCst);
-                    // The other one waits for this, or is about to; it parks all the same.
-                    pool.set_active(1);
-                    wait_until("parked below its join", || gate.parked() == 1);
-                },
-            )
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let pool = pool(2);
+            let stolen = AtomicBool::new(false);
+            let gate = pool.gate();
+            pool.install(|| {
+                rayon_core::join(
+                    || wait_until("stolen", || stolen.load(SeqCst)),
+                    || {
+                        stolen.store(true, SeqCst);
+                        // The other one waits for this, or is about to; it parks all the same.
+                        pool.set_active(1);
+                        wait_until("parked below its join", || gate.parked() == 1);
+                    },
+                )
+            });
+            // This worker has gone on, and the other one is idle: whoever came to a check next is parked.
+            wait_until("parked", || gate.parked() == 1);
+            assert_eq!(pool.install(|| fib(10)), 55);
+            done.send(()).expect("waited for");
         });
-        // This worker has gone on, and the other one is idle: whoever came to a check next is parked.
-        wait_until("parked", || gate.parked() == 1);
-        assert_eq!(pool.install(|| fib(10)), 55);
+        is_done.recv_timeout(PATIENCE).expect("the join ends");
     }
 }
 
