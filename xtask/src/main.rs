@@ -1,4 +1,4 @@
-//! The one door for developers: `cargo xtask setup | build | test | demo | bench | tidy | man | install`.
+//! The one door for developers: `cargo xtask setup | build | test | demo | bench | guest | tidy | man | install`.
 //!
 //! One file a subcommand; what they share is [`process`] (running a command), [`workspace`] (where things
 //! are) and [`steps`] (a list of timed steps with a verdict). The tool is built before anything else, so
@@ -9,6 +9,7 @@
 mod bench;
 mod build;
 mod demo;
+mod guest;
 mod install;
 mod libmanx;
 mod man;
@@ -51,6 +52,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Boot a kernel with cgroup v2 in an emulator and see whether the CPU budget is right there; no part of CI
+    Guest(guest::Options),
     /// Check the style: headers, stray files, links, words, dependency arrows, the built library
     Tidy,
     /// Write the manual pages
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Bench { arguments } => bench::run(&arguments),
+        Command::Guest(options) => guest::run(&options),
         Command::Tidy => tidy::run(),
         Command::Man { out } => man::run(&out),
         Command::Install { prefix } => install::run(&prefix),

@@ -1,5 +1,7 @@
 //! Budgets of machines that are made up as folders that look like `/`: every layout of groups, and what hides them.
 
+#[path = "cpu_budget/guest.rs"]
+mod guest;
 #[path = "common/tree.rs"]
 mod tree;
 
