@@ -8,7 +8,7 @@ mod common;
 
 use common::{finish, folder, manx, program};
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 #[test]
 fn a_table_on_standard_error_when_the_program_ends() {

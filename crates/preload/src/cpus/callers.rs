@@ -14,8 +14,7 @@
 //!
 //! Others that only count, like `nproc` and OpenMP, take the environment's word (`OMP_NUM_THREADS`), which `manx run` gives.
 
-use crate::elf::modules::each;
-use crate::elf::symbols::Table;
+use crate::elf::holder;
 use core::ffi::CStr;
 
 /// Functions that count, wherever they are.
@@ -30,19 +29,14 @@ const LIBRARIES: [&[u8]; 1] = [b"libjvm.so"];
 
 /// Whether a call that returns to `address` came from one that only counts.
 pub fn only_count(address: usize) -> bool {
-    let mut counts = false;
-    each(&mut |module| {
-        if !module.holds(address) {
-            return true;
-        }
-        let name = module.path.to_bytes().rsplit(|&b| b == b'/').next().unwrap_or_default();
-        counts = LIBRARIES.contains(&name)
-            || Table::of(&module).is_some_and(|table| {
+    let counts = holder::with(address, |path, table| {
+        let name = path.to_bytes().rsplit(|&b| b == b'/').next().unwrap_or_default();
+        LIBRARIES.contains(&name)
+            || table.is_some_and(|table| {
                 FUNCTIONS.iter().any(|name| table.extent(name).is_some_and(|range| range.contains(&address)))
-            });
-        false
+            })
     });
-    counts
+    counts == Some(true)
 }
 
 #[cfg(test)]

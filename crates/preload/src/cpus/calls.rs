@@ -5,6 +5,7 @@
 //! to.
 
 use super::{callers, mask, told};
+use crate::elf::holder;
 use crate::exports::Real;
 use crate::process;
 use core::ffi::{c_int, c_long};
@@ -19,7 +20,8 @@ static PTHREAD_GETAFFINITY_NP: Real = Real::new(c"pthread_getaffinity_np");
 
 /// Reads the options, and finds the C library's functions: later calls may come while the loader is busy.
 pub fn look_up() {
-    told::wanted();
+    told::is_wanted();
+    holder::look_up();
     for real in [&SYSCONF, &GET_NPROCS, &GET_NPROCS_CONF, &SCHED_GETAFFINITY, &PTHREAD_GETAFFINITY_NP] {
         real.get();
     }
@@ -100,11 +102,11 @@ pub extern "C" fn get_nprocs_conf() -> c_int {
 unsafe fn narrow(bytes: usize, mask: *mut u8, caller: usize) {
     // SAFETY: as promised.
     let mask = unsafe { core::slice::from_raw_parts_mut(mask, bytes) };
-    let there = mask::count(mask);
-    if there > 1
-        && let Some(told) = told::count()
-        && there > told
+    // Whom it is not for does not cause a look-up either: a program that has locked itself in may ask for its mask and open no file.
+    if mask::count(mask) > 1
+        && told::is_wanted()
         && (told::also_affinity() || callers::only_count(caller))
+        && let Some(told) = told::count()
     {
         mask::narrow(mask, told);
     }

@@ -70,8 +70,13 @@ pub fn also_affinity() -> bool {
     wanted() != KEEP && MASKS.load(Ordering::Relaxed) != 0
 }
 
+/// Whether the program is to be told anything.
+pub fn is_wanted() -> bool {
+    wanted() != KEEP
+}
+
 /// What the options say. The first call reads them; if two do so at once, both read the same.
-pub fn wanted() -> u32 {
+fn wanted() -> u32 {
     // Acquire: pairs with the release in `read`, so the places are known with it.
     match WANTED.load(Ordering::Acquire) {
         UNREAD => read(),

@@ -1,4 +1,5 @@
 //! The program's modules and their symbols, read where the loader put them.
 
+pub mod holder;
 pub mod modules;
 pub mod symbols;

@@ -34,7 +34,16 @@ pub struct Table {
 impl Table {
     /// The table of a module, if it has one with a GNU hash.
     pub fn of(module: &Module<'_>) -> Option<Table> {
-        let mut entry = module.dynamic()? as *const [u64; 2];
+        // SAFETY: the loader mapped the module and its dynamic section.
+        unsafe { Table::at(module.bias, module.dynamic()?) }
+    }
+
+    /// The table of the module whose dynamic section this is, with what to add to an address in its file.
+    ///
+    /// # Safety
+    /// The section is the loader's, and stays mapped while the table is used.
+    pub unsafe fn at(bias: usize, dynamic: usize) -> Option<Table> {
+        let mut entry = dynamic as *const [u64; 2];
         let (mut symbols, mut strings, mut versions, mut hash) = (None, None, None, None);
         loop {
             // SAFETY: the dynamic section is mapped and ends with an entry of tag zero.
@@ -42,7 +51,7 @@ impl Table {
             // glibc has relocated the addresses in the section, but not those in a section that it may
             // not write to (the kernel's vDSO).
             let value = value as usize;
-            let address = if value < module.bias { value + module.bias } else { value };
+            let address = if value < bias { value + bias } else { value };
             match tag {
                 0 => break,
                 DT_STRTAB => strings = Some(address as *const u8),
@@ -53,7 +62,7 @@ impl Table {
             }
             entry = entry.wrapping_add(1);
         }
-        Some(Table { bias: module.bias, symbols: symbols?, strings: strings?, versions, hash: hash? })
+        Some(Table { bias, symbols: symbols?, strings: strings?, versions, hash: hash? })
     }
 
     fn symbol(&self, index: u32) -> &Symbol {

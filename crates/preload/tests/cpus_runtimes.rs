@@ -1,0 +1,275 @@
+//! Real runtimes under `manx run`, in real control groups: all of them agree with the budget.
+//!
+//! What is not installed is left out, and so is all where no group can be made; the reason is printed. Go, Java and Rust bring
+//! a compiler, which makes the smallest program that says the number.
+#![cfg(target_arch = "x86_64")]
+
+mod common;
+#[path = "common/group.rs"]
+mod group;
+
+use common::{finish, folder, manx, program_with};
+use group::Group;
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Variables that would be somebody's word before ours.
+const VARIABLES: [&str; 9] = [
+    "GOMAXPROCS",
+    "OMP_NUM_THREADS",
+    "OMP_THREAD_LIMIT",
+    "RAYON_NUM_THREADS",
+    "TOKIO_WORKER_THREADS",
+    "PYTHON_CPU_COUNT",
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "_JAVA_OPTIONS",
+];
+
+/// A runtime, and the command that writes how many CPUs it takes there to be.
+struct Runtime {
+    name: &'static str,
+    words: Vec<OsString>,
+}
+
+/// Whether a program can be started at all.
+fn installed(program: &str, argument: &str) -> bool {
+    let mut command = Command::new(program);
+    let there =
+        command.arg(argument).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if there.is_err() {
+        println!("skipped: {program} is not installed");
+    }
+    there.is_ok()
+}
+
+/// Compiles with `words`, in a folder that has `file`; `None`, with the reason printed, if that fails.
+fn compiled(file: &str, source: &str, words: &[&str], made: &str) -> Option<PathBuf> {
+    let place = folder().join(format!("runtime-{}", words[0]));
+    fs::create_dir_all(&place).expect("a folder");
+    fs::write(place.join(file), source).expect("written");
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).current_dir(&place);
+    command.env("GOCACHE", place.join("cache")).env("GOTOOLCHAIN", "local").env("GO111MODULE", "off");
+    let output = command.output().expect("it is installed");
+    if !output.status.success() {
+        println!("skipped: {}: {}", words[0], String::from_utf8_lossy(&output.stderr));
+        return None;
+    }
+    Some(place.join(made))
+}
+
+/// Those that are installed. Tests run side by side: one compiles, the others wait.
+fn runtimes() -> &'static [Runtime] {
+    static ALL: std::sync::OnceLock<Vec<Runtime>> = std::sync::OnceLock::new();
+    ALL.get_or_init(find)
+}
+
+fn find() -> Vec<Runtime> {
+    let mut all = Vec::new();
+    let mut add = |name, words: &[&str]| {
+        all.push(Runtime { name, words: words.iter().map(OsString::from).collect() });
+    };
+    for (name, words) in [
+        ("C", &["getconf", "_NPROCESSORS_ONLN"][..]),
+        ("nproc", &["nproc"]),
+        ("Python", &["python3", "-c", "import os; print(os.cpu_count())"]),
+        ("Python multiprocessing", &["python3", "-c", "import multiprocessing as m; print(m.cpu_count())"]),
+        ("Node.js", &["node", "-p", "require('os').availableParallelism()"]),
+    ] {
+        if installed(words[0], "--version") {
+            add(name, words);
+        }
+    }
+    const RUST: &str = "fn main() { println!(\"{}\", std::thread::available_parallelism().unwrap()); }";
+    if installed("rustc", "--version")
+        && let Some(made) = compiled("main.rs", RUST, &["rustc", "-o", "rust", "main.rs"], "rust")
+    {
+        add("Rust", &[made.to_str().expect("utf-8")]);
+    }
+    const GO: &str = "package main\nimport \"runtime\"\nimport \"fmt\"\nfunc main() { fmt.Println(runtime.GOMAXPROCS(0)) }\n";
+    if installed("go", "version")
+        && let Some(made) = compiled("main.go", GO, &["go", "build", "-o", "go", "main.go"], "go")
+    {
+        add("Go", &[made.to_str().expect("utf-8")]);
+    }
+    const JAVA: &str = "class Cpus { public static void main(String[] a) { System.out.println(Runtime.getRuntime().availableProcessors()); } }";
+    if installed("java", "-version")
+        && installed("javac", "-version")
+        && let Some(made) = compiled("Cpus.java", JAVA, &["javac", "Cpus.java"], "Cpus.class")
+    {
+        let folder = made.parent().expect("a folder").to_str().expect("utf-8");
+        add("Java", &["java", "-cp", folder, "Cpus"]);
+    }
+    all
+}
+
+/// A command under `manx run` with these options, in a group.
+fn under(words: &[OsString], options: &[&str], group: &Group) -> Option<Command> {
+    let mut command = manx()?;
+    command.args(["run", "--quiet"]).args(options).arg("--").args(words);
+    VARIABLES.iter().for_each(|name| {
+        command.env_remove(name);
+    });
+    group.hold(&mut command);
+    Some(command)
+}
+
+fn budget() -> usize {
+    std::thread::available_parallelism().expect("a count").get()
+}
+
+/// Quotas of a group and of one below it, in thousandths of a CPU, and the count that they leave.
+fn layouts() -> [(Option<u64>, Option<u64>, usize); 7] {
+    [
+        (None, Some(500), 1),
+        (None, Some(1000), 1),
+        (None, Some(1500), 1),
+        (Some(500), None, 1),
+        (Some(1000), None, 1),
+        (Some(1500), Some(1000), 1),
+        (None, None, budget()),
+    ]
+}
+
+#[test]
+fn every_runtime_takes_the_budget() {
+    let Some(group) = Group::new() else { return };
+    let child = group.child("child");
+    for (parent, own, told) in layouts() {
+        // A group may have no more than its parent, at any moment.
+        child.set_quota(None);
+        group.set_quota(parent);
+        child.set_quota(own);
+        for Runtime { name, words } in runtimes() {
+            let Some(command) = under(words, &[], &child) else { return };
+            let outcome = finish(command);
+            let said = outcome.succeeded().stdout.trim();
+            assert_eq!(said, told.to_string(), "{name}, {parent:?} above {own:?}: {}", outcome.stderr);
+        }
+    }
+}
+
+#[test]
+fn every_runtime_takes_a_number_that_was_said() {
+    let Some(group) = Group::new() else { return };
+    for Runtime { name, words } in runtimes() {
+        // Rust's own library counts the mask, as threads are bound by it.
+        let also = if *name == "Rust" { "--cpus-also=affinity" } else { "--cpus-also=configured" };
+        let Some(command) = under(words, &["--cpus=1", also], &group) else { return };
+        assert_eq!(finish(command).succeeded().stdout.trim(), "1", "{name}");
+        let Some(command) = under(words, &["--cpus=keep"], &group) else { return };
+        assert_eq!(finish(command).succeeded().stdout.trim(), budget().to_string(), "{name}, kept");
+    }
+}
+
+#[test]
+fn cpp_and_openmp_take_the_budget() {
+    let Some(group) = Group::new() else { return };
+    let program = program_with("cpus_cpp", &["-fopenmp"]);
+    for (parent, _, told) in layouts() {
+        group.set_quota(parent);
+        let told = if parent.is_some() { told } else { budget() };
+        // In between what a mask has that was not touched.
+        let count = |count: usize| OsString::from(count.to_string());
+        let words = [program.as_os_str().into(), count(told), count(allowed()), count(told)];
+        let Some(command) = under(&words, &[], &group) else { return };
+        finish(command).succeeded();
+    }
+}
+
+#[test]
+fn java_is_told_by_its_variable_on_request() {
+    let Some(group) = Group::new() else { return };
+    if budget() < 2 || !installed("java", "-version") {
+        return;
+    }
+    group.set_quota(Some(1500));
+    let words: Vec<OsString> = ["java", "-Xlog:gc+init", "-version"].map(OsString::from).into();
+    let Some(mut command) = under(&words, &["--cpus-also=java"], &group) else { return };
+    command.env("JAVA_TOOL_OPTIONS", "-Dmine=1");
+    let outcome = finish(command);
+    let stderr = &outcome.succeeded().stderr;
+    assert!(stderr.contains("JAVA_TOOL_OPTIONS: -Dmine=1 -XX:ActiveProcessorCount=1"), "{stderr}");
+    assert!(outcome.stdout.contains(", 1 available"), "{}", outcome.stdout);
+}
+
+#[test]
+fn the_table_shows_who_knew_and_who_did_not() {
+    let Some(group) = Group::new() else { return };
+    if budget() < 2 {
+        println!("skipped: with one CPU everybody knows");
+        return;
+    }
+    let child = group.child("child");
+    group.set_quota(Some(1000));
+    let Some(mut command) = manx() else { return };
+    command.args(["cpus", "--json"]);
+    VARIABLES.iter().for_each(|name| {
+        command.env_remove(name);
+    });
+    child.hold(&mut command);
+    let outcome = finish(command);
+    let json: serde_json::Value = serde_json::from_str(&outcome.succeeded().stdout).expect("JSON");
+    assert_eq!((json["cpus"].as_f64(), json["source"].as_str()), (Some(1.0), Some("quota")), "{json:#}");
+    let why = json["why"].as_str().expect("a reason");
+    assert!(why.contains("quota 100000/100000 of the parent group ") && why.ends_with("/child"), "{why}");
+    let row = |asked: &str| {
+        let rows = json["runtimes"].as_array().expect("a list");
+        rows.iter().find(|row| row["asked"].as_str().is_some_and(|name| name.starts_with(asked))).cloned()
+    };
+    for asked in ["sysconf", "hardware_concurrency"] {
+        let row = row(asked).expect("always there");
+        assert_eq!((row["alone"].as_u64(), row["under_manx"].as_u64()), (Some(online()), Some(1)), "{row}");
+    }
+    let rust = row("available_parallelism").expect("always there");
+    assert_eq!((rust["alone"].as_u64(), rust["under_manx"].as_u64()), (Some(1), Some(1)), "{rust}");
+    for (program, argument, asked) in [
+        ("node", "--version", "os.availableParallelism"),
+        ("java", "-version", "availableProcessors"),
+        ("go", "version", "GOMAXPROCS"),
+    ] {
+        if installed(program, argument) {
+            assert_eq!(row(asked).expect(asked)["under_manx"].as_u64(), Some(1), "{asked}: {json:#}");
+        }
+    }
+}
+
+/// How many CPUs the affinity mask of this test has.
+fn allowed() -> usize {
+    // SAFETY: zeroes are an empty set; the call fills at most its size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &mut set), 0);
+        libc::CPU_COUNT(&set) as usize
+    }
+}
+
+fn online() -> u64 {
+    // SAFETY: only reads.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).expect("a count")
+}
+
+#[test]
+fn a_watch_has_a_line_for_each_change() {
+    use std::io::{BufRead as _, BufReader};
+    let Some(group) = Group::new() else { return };
+    group.set_quota(Some(1000));
+    let Some(mut command) = manx() else { return };
+    command.args(["cpus", "--watch", "--count", "--rounding=exact"]).stdout(Stdio::piped());
+    group.hold(&mut command);
+    let mut child = command.spawn().expect("manx");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut next = || lines.next().expect("a line").expect("read");
+    assert_eq!(next(), "1");
+    for (quota, line) in [(500, "0.5"), (250, "0.25"), (750, "0.75")] {
+        group.set_quota(Some(quota));
+        assert_eq!(next(), line);
+    }
+    // It ends when nobody reads any more and there is something to say.
+    drop(lines);
+    group.set_quota(Some(300));
+    assert!(child.wait().expect("a child").success());
+}
