@@ -66,6 +66,7 @@ impl Plan {
                 });
                 variants.push(Variant::of(cases::factor(factor), all.collect()));
             }
+            add_again(&mut variants, &cases::factor(1.0));
             self.compare(bench, &cases::overcommit(processes), &variants)?;
         }
         Ok(())
