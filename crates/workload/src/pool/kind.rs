@@ -27,8 +27,17 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: &[Kind] =
-        &[Kind::Ignorant, Kind::Optimal, Kind::FriendlyPool, Kind::Manx, Kind::Rayon, Kind::Tokio, Kind::Go];
+    pub const ALL: &[Kind] = &[
+        Kind::Ignorant,
+        Kind::Optimal,
+        Kind::FriendlyPool,
+        Kind::Manx,
+        Kind::Rayon,
+        Kind::Tokio,
+        Kind::RayonGate,
+        Kind::TokioGate,
+        Kind::Go,
+    ];
 
     /// The name in tables.
     pub const fn name(self) -> &'static str {
@@ -43,5 +52,19 @@ impl Kind {
             Kind::TokioGate => "tokio+gate",
             Kind::Go => "go",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_listed_where_it_is_declared_under_a_name_of_its_own() {
+        for (at, kind) in Kind::ALL.iter().enumerate() {
+            assert_eq!(*kind as usize, at);
+            assert!(Kind::ALL[..at].iter().all(|other| other.name() != kind.name()));
+        }
+        assert_eq!(Kind::ALL.last(), Some(&Kind::Go), "the last one");
     }
 }
