@@ -6,6 +6,7 @@ mod guest;
 mod tree;
 
 use manx::cpu::{CpuBudget, CpuSet, LimitKind, Rounding, Weight};
+use std::os::unix::fs::PermissionsExt;
 use tree::Tree;
 
 /// The quota of a group, and how it is set in each version.
@@ -382,6 +383,31 @@ fn files_that_are_no_quota_are_doubts_and_the_others_count() {
     let budget = CpuBudget::detect(tree.root(), Some(&set("0-7")));
     let doubt = "cpu.max of the group /a/b cannot be read (error 21)".to_string();
     assert_eq!((budget.cpus(), budget.doubts()), (2.0, &[doubt][..]));
+}
+
+#[test]
+fn files_that_may_not_be_read_are_doubts_and_the_others_count() {
+    let tree = machine(Groups::Unified, &COLUMNS[7]).group("/sys/fs/cgroup");
+    let tree = tree.file("/sys/fs/cgroup/a/b/cpu.max", "50000 100000");
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(tree.root(), open).expect("others may look into it");
+    for hidden in ["sys/fs/cgroup/a/b/cpu.max", "proc/self/mountinfo"] {
+        let closed = std::fs::Permissions::from_mode(0);
+        std::fs::set_permissions(tree.root().join(hidden), closed).expect("nobody may read it");
+    }
+    let budget = std::thread::scope(|scope| {
+        let look = || {
+            // SAFETY: only the calling thread loses a right, and it ends here: root may read what nobody may.
+            unsafe { libc::syscall(libc::SYS_setfsuid, 65534) };
+            CpuBudget::detect(tree.root(), Some(&set("0-7")))
+        };
+        scope.spawn(look).join().expect("a budget")
+    });
+    let doubts = [
+        "/proc/self/mountinfo may not be read: groups are looked for where they usually are",
+        "cpu.max of the group /a/b may not be read",
+    ];
+    assert_eq!((budget.cpus(), budget.doubts()), (2.0, &doubts.map(String::from)[..]));
 }
 
 #[test]

@@ -18,6 +18,7 @@
 //! | `limit.rs` | what limits, in words |
 //! | `rounding.rs` | from a fraction to a count |
 //! | `open.rs` | a file that stays open |
+//! | `kept.rs` | those of a group |
 //! | `watch.rs` | the same again and again, from open files |
 //! | `background.rs` | a thread that does so |
 //!
@@ -29,6 +30,7 @@
 mod background;
 mod files;
 mod groups;
+mod kept;
 mod layout;
 mod limit;
 mod membership;
@@ -49,7 +51,6 @@ pub use watch::BudgetWatch;
 
 use super::CpuSet;
 use files::Files;
-use groups::Place;
 use layout::{Layout, MEMBERSHIPS};
 use limit::Cpus;
 use std::fmt;

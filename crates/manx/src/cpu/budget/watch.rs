@@ -17,23 +17,20 @@
 //! a system call for the affinity, one for the process' number, and one for each group that may have a quota.
 
 use super::files::{Files, read_piece};
+use super::kept::{Kept, Meter};
 use super::layout::{Layout, MEMBERSHIPS};
-use super::open::{Gone, Open};
-use super::quota::{self, Nonsense};
-use super::{CpuBudget, Place, Quota, Throttled};
+use super::open::Open;
+use super::{CpuBudget, Quota, Throttled};
 use crate::cpu::CpuSet;
-use crate::cpu::text::value_of;
 use platform::clock::now_ns;
 use std::path::Path;
 
 /// How long a move to another group may stay unseen while somebody reads: to look costs more than all else.
-pub const MOVES_NS: u64 = 100_000_000;
+const MOVES_NS: u64 = 100_000_000;
 /// How long it may stay unseen that a group has got the controller.
-pub const GROUPS_NS: u64 = 1_000_000_000;
+const GROUPS_NS: u64 = 1_000_000_000;
 /// The same where the names of groups have to be searched for.
 const SEARCH_NS: u64 = 60 * GROUPS_NS;
-/// The files of a group are short; `cpu.stat` is the longest.
-const SHORT: usize = 1024;
 
 /// A budget that is kept up to date by who asks for it.
 ///
@@ -74,32 +71,15 @@ struct Look {
     meter: Option<Meter>,
 }
 
-/// The open files of a group that may have a quota.
-#[derive(Debug)]
-struct Kept {
-    place: Place,
-    quota: Open,
-    /// cgroup v1 only.
-    period: Option<Open>,
-    now: Option<Quota>,
-}
-
-/// The open files by which a group is measured.
-#[derive(Debug)]
-struct Meter {
-    folder: Vec<u8>,
-    stat: Option<Open>,
-    /// cgroup v1 only.
-    usage: Option<Open>,
-}
-
-impl From<Nonsense> for Gone {
-    fn from(_: Nonsense) -> Gone {
-        Gone
-    }
-}
-
 impl BudgetWatch {
+    /// The first reading so long after another one sees that the process was moved to another group, in ns. All else is seen at
+    /// once, but for a group that gets the controller: that takes ten times as long.
+    ///
+    /// ```
+    /// assert!(manx::cpu::BudgetWatch::MOVES_SEEN_NS <= 100_000_000);
+    /// ```
+    pub const MOVES_SEEN_NS: u64 = MOVES_NS;
+
     /// Watches the calling process; the affinity is that of whoever asks.
     #[expect(clippy::new_without_default, reason = "it opens files")]
     pub fn new() -> BudgetWatch {
@@ -134,7 +114,7 @@ impl BudgetWatch {
         cpus
     }
 
-    /// The whole story, read now. It takes as long as [`CpuBudget::now`].
+    /// The whole story, read now. It takes about twice as long as [`CpuBudget::now`].
     pub fn budget(&mut self) -> CpuBudget {
         self.look_again();
         CpuBudget::read(&self.files, &self.look.layout, Some(&self.look.affinity))
@@ -179,23 +159,15 @@ impl BudgetWatch {
 
     /// The CPU time that the group of [`BudgetWatch::quota`] has used, in ns, read now.
     ///
-    /// With cgroup v1 it is in another hierarchy, `cpuacct`. If that is not mounted together with `cpu`, and the process' group has another name there, nobody knows.
+    /// With cgroup v1 it is in another hierarchy, `cpuacct`. If that is not mounted together with `cpu`, and the process' group has
+    /// another name there, nobody knows.
     pub fn group_usage_ns(&mut self) -> Option<u64> {
-        let meter = self.look.meter(&self.files)?;
-        let mut buffer = [0; SHORT];
-        match &meter.usage {
-            Some(usage) => quota::number(usage.read(&mut buffer).ok()?).ok(),
-            None => Some(
-                value_of(meter.stat.as_ref()?.read(&mut buffer).ok()?, "usage_usec")?.saturating_mul(1000),
-            ),
-        }
+        self.look.meter(&self.files)?.usage_ns()
     }
 
     /// How often the group of [`BudgetWatch::quota`] had used it up, read now.
     pub fn throttled(&mut self) -> Option<Throttled> {
-        let meter = self.look.meter(&self.files)?;
-        let mut buffer = [0; SHORT];
-        quota::throttled(meter.stat.as_ref()?.read(&mut buffer).ok()?)
+        self.look.meter(&self.files)?.throttled()
     }
 
     fn read(&mut self) -> f64 {
@@ -285,70 +257,8 @@ impl Look {
         if self.meter.as_ref().is_none_or(|meter| meter.folder != place.folder) {
             let usage = self.layout.cpuacct.iter().find(|it| it.group.path == place.group.path);
             let usage = usage.filter(|_| !place.group.unified);
-            self.meter = Some(Meter {
-                folder: place.folder.clone(),
-                stat: Open::new(files, &place.file("cpu.stat")).ok(),
-                usage: usage.and_then(|it| Open::new(files, &it.file("cpuacct.usage")).ok()),
-            });
+            self.meter = Some(Meter::open(files, place, usage));
         }
         self.meter.as_ref()
-    }
-}
-
-impl Meter {
-    fn is_ours(&self) -> bool {
-        [&self.stat, &self.usage].into_iter().flatten().all(Open::is_ours)
-    }
-}
-
-impl Kept {
-    /// The files of a group, if it has them.
-    fn open(files: &Files, place: &Place) -> Option<Kept> {
-        let open = |name| Open::new(files, &place.file(name)).ok();
-        let (quota, period) = if place.group.unified {
-            (open("cpu.max")?, None)
-        } else {
-            (open("cpu.cfs_quota_us")?, Some(open("cpu.cfs_period_us")?))
-        };
-        Some(Kept { place: place.clone(), quota, period, now: None })
-    }
-
-    /// Reads the quota, and the period if the quota is another one.
-    fn read(&mut self) -> Result<(), Gone> {
-        let mut buffer = [0; SHORT];
-        let text = self.quota.read(&mut buffer)?;
-        if self.period.is_none() {
-            return if quota::cpu_max(text)? == self.now { Ok(()) } else { self.read_thoroughly() };
-        }
-        let same = quota::cfs_quota(text)? == self.now.map(|now| now.quota_us);
-        if same { Ok(()) } else { self.read_thoroughly() }
-    }
-
-    /// Reads quota and period, and believes them if they are from the files that were opened.
-    fn read_thoroughly(&mut self) -> Result<(), Gone> {
-        let mut buffer = [0; SHORT];
-        let text = self.quota.read(&mut buffer)?;
-        let now = match &self.period {
-            None => quota::cpu_max(text)?,
-            Some(period) => match quota::cfs_quota(text)? {
-                Some(quota_us) => {
-                    Some(quota::in_period(quota_us, quota::number(period.read(&mut buffer)?)?)?)
-                }
-                None => None,
-            },
-        };
-        if !self.is_ours() {
-            return Err(Gone);
-        }
-        self.now = now;
-        Ok(())
-    }
-
-    fn is_ours(&self) -> bool {
-        self.quota.is_ours() && self.period.as_ref().is_none_or(Open::is_ours)
-    }
-
-    fn cpus(&self) -> f64 {
-        self.now.map_or(f64::INFINITY, |quota| quota.cpus())
     }
 }
