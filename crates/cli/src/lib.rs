@@ -40,7 +40,7 @@ enum Action {
     Run(run::Args),
     /// Show where a program that runs or ran with statistics has waited
     Stats(stats::Args),
-    /// Show how many CPUs a program would really get here, why not more, and which runtimes know it
+    /// Show how many CPUs a program really gets, why not more, and which runtimes know
     Cpus(cpus::Args),
     /// Sweep a program's latency target, draw what it costs and brings, and suggest one
     Profile(profile::Args),

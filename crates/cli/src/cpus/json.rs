@@ -22,10 +22,16 @@ pub fn all(budget: &CpuBudget, facts: &Facts, answers: &Answers) -> String {
             "big": facts.classes.big().to_string(),
             "little": facts.classes.little().to_string(),
             "classes_from": facts.classes.why(),
+            "cpus": facts.cpus,
+            "cores": facts.cores,
             "numa_nodes": facts.numa_nodes,
             "threads_runnable": facts.runnable,
         }),
     );
+    let throttled = facts
+        .throttled
+        .map(|it| json!({"periods": it.periods, "throttled": it.throttled, "throttled_ns": it.throttled_ns}));
+    object.insert("throttled".into(), json!(throttled));
     let answer = |it: &super::probes::Answer| json!({"runtime": it.runtime, "asked": it.asks, "alone": it.without, "under_manx": it.with});
     object.insert("runtimes".into(), answers.answers.iter().map(answer).collect());
     format!("{:#}\n", Value::Object(object))

@@ -38,6 +38,10 @@ fn write(budget: &CpuBudget, facts: &Facts, answers: &Answers, out: &mut String)
             plural(threads, "thread")
         )?;
     }
+    if let Some(throttled) = facts.throttled {
+        let (times, periods) = (throttled.throttled, throttled.periods);
+        writeln!(out, "throttled in {times} of {periods} periods since the group was made")?;
+    }
     if !answers.answers.is_empty() {
         writeln!(out, "\n{}", runtimes(answers))?;
         if let Some(problem) = &answers.problem {
@@ -67,12 +71,13 @@ fn limits(budget: &CpuBudget) -> Table {
 fn cores(facts: &Facts) -> String {
     let (big, little) = (facts.classes.big(), facts.classes.little());
     let classes = if little.is_empty() {
-        "all alike".to_owned()
+        "alike".to_owned()
     } else {
         format!("big {big}, little {little} ({})", facts.classes.why())
     };
-    let nodes = facts.numa_nodes;
-    format!("{classes}; {nodes} NUMA {}", plural(nodes as u32, "node"))
+    let (cpus, cores, nodes) = (facts.cpus, facts.cores, facts.numa_nodes);
+    let count = |count: usize, noun| format!("{count} {}", plural(count as u32, noun));
+    format!("{} for {}, {classes}; {}", count(cores, "core"), count(cpus, "CPU"), count(nodes, "NUMA node"))
 }
 
 fn runtimes(answers: &Answers) -> Table {

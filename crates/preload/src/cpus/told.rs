@@ -19,7 +19,7 @@
 
 use crate::{arena, process};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use manx::cpu::{CpuBudget, CpuSet, Rounding};
+use manx::cpu::{CpuBudget, CpuSet, LimitKind, Rounding};
 use platform::signal::{Change, change_mask};
 use platform::{clock, cpu};
 use preload_abi::cpus::{Cpus, Place, Places};
@@ -134,7 +134,7 @@ fn current() -> Option<u32> {
     Some(found)
 }
 
-/// Looks the count up; `None` if there is no memory to do it in.
+/// Looks the count up; `None` if there is no memory to do it in, or nothing tells.
 #[cold]
 fn look_up() -> Option<u32> {
     let mask = change_mask(Change::Block, u64::MAX);
@@ -143,10 +143,13 @@ fn look_up() -> Option<u32> {
         let words = AFFINITY_AT_START.each_ref().map(|word| word.load(Ordering::Relaxed));
         let affinity = CpuSet::from_words(words);
         let known = Some(&affinity).filter(|affinity| !affinity.is_empty());
-        CpuBudget::detect("/".as_ref(), known).count(Rounding::Floor)
+        let budget = CpuBudget::detect("/".as_ref(), known);
+        // Who knows nothing changes nothing.
+        let is_known = !matches!(budget.source(), LimitKind::Unknown);
+        is_known.then(|| budget.count(Rounding::Floor))
     });
     change_mask(Change::Set, mask);
-    found.map(|count| u32::try_from(count).unwrap_or(Cpus::MAX).clamp(1, Cpus::MAX))
+    found.flatten().map(|count| u32::try_from(count).unwrap_or(Cpus::MAX).clamp(1, Cpus::MAX))
 }
 
 #[cfg(test)]
