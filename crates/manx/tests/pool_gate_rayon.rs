@@ -178,9 +178,21 @@ fn a_broadcast_reaches_the_parked() {
     let pool = pool(WORKERS);
     pool.set_active(1);
     wait_until("parked", || pool.gate().parked() == WORKERS - 1);
-    let mut indices = pool.broadcast(|context| context.index());
-    indices.sort_unstable();
-    assert_eq!(indices, [0, 1, 2, 3]);
+    for _ in 0..20 {
+        let mut indices = pool.broadcast(|context| context.index());
+        indices.sort_unstable();
+        assert_eq!(indices, [0, 1, 2, 3]);
+    }
+    let done = Arc::new(AtomicUsize::new(0));
+    pool.spawn_broadcast({
+        let done = Arc::clone(&done);
+        move |_| {
+            done.fetch_add(1, SeqCst);
+        }
+    });
+    wait_until("a broadcast", || done.load(SeqCst) == WORKERS);
+    // By the pool's own name, of which nobody is told.
+    assert_eq!(rayon_core::ThreadPool::broadcast(&pool, |_| ()).len(), WORKERS);
     assert_eq!(pool.gate().parked(), WORKERS - 1);
 }
 

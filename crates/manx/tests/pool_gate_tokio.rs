@@ -224,7 +224,7 @@ fn tasks_that_panic_or_block_leave_the_gate_as_it_was() {
     for round in 0..40 {
         gate.set_active(1 + round % WORKERS);
         let panicking = runtime.spawn(async { panic!("a task that panics, in a test") });
-        let blocking = runtime.spawn(async { tokio::task::block_in_place(|| std::thread::yield_now()) });
+        let blocking = runtime.spawn(async { tokio::task::block_in_place(std::thread::yield_now) });
         assert!(end(&runtime, "a panic", panicking).is_err_and(|error| error.is_panic()));
         end(&runtime, "a block", blocking).expect("no panic");
     }

@@ -2,13 +2,18 @@
 
 use crate::cpu::{BudgetWatch, Rounding};
 use platform::atomic::{AtomicU32, Ordering};
-use platform::futex;
 use platform::thread::{JoinHandle, spawn_named};
+use platform::{clock, futex};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How often the budget is looked up, in milliseconds: as often as the kernel gives out quotas.
 pub const FOLLOW_MS: u64 = 100;
+
+/// How often while the process hardly runs, so that an idle program stays idle: a change is followed that much later then.
+pub const FOLLOW_IDLE_MS: u64 = 2_000;
+/// A process that uses less than one part of so many of a CPU hardly runs.
+const IDLE_PART: u64 = 100;
 
 /// What keeps a gate at the budget. Dropped, it ends, and the gate stays as it is.
 #[derive(Debug)]
@@ -18,7 +23,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Asks `count` each `every` how many workers may be active, and passes it on: to
+    /// Asks `count` each `every` (and down to each [`FOLLOW_IDLE_MS`] while the process hardly runs) how many workers may be active, and passes it on: to
     /// one gate or several. The first time is before this returns.
     ///
     /// ```
@@ -45,14 +50,21 @@ impl Follower {
     ) -> std::io::Result<Follower> {
         let ended = Arc::new(AtomicU32::new(0));
         let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1_000_000);
+        let idle_ns = every_ns.max(FOLLOW_IDLE_MS * 1_000_000);
         let mut last = count();
         pass_on(last);
         let thread = spawn_named("manx-gate", 128 << 10, {
             let ended = Arc::clone(&ended);
             move || {
+                let mut pause_ns = every_ns;
+                let mut used_ns = clock::process_cpu_ns();
                 // Relaxed: nothing was written before the end that is read here.
                 while ended.load(Ordering::Relaxed) == 0 {
-                    futex::wait_for(&ended, 0, every_ns);
+                    futex::wait_for(&ended, 0, pause_ns);
+                    let now_used_ns = clock::process_cpu_ns();
+                    let idle = now_used_ns.saturating_sub(used_ns) < pause_ns / IDLE_PART;
+                    used_ns = now_used_ns;
+                    pause_ns = if idle { (2 * pause_ns).min(idle_ns) } else { every_ns };
                     let now = count();
                     if now != last {
                         last = now;

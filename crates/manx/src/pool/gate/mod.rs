@@ -35,7 +35,7 @@ platform::os_only! {
     #[cfg(feature = "tokio")]
     pub mod tokio;
 
-    pub use follow::{FOLLOW_MS, Follower};
+    pub use follow::{FOLLOW_IDLE_MS, FOLLOW_MS, Follower};
 }
 
 const PARKED: u64 = 1 << 32;
@@ -79,7 +79,7 @@ pub enum Stay {
 
 /// The gate of one pool.
 ///
-/// What parks its workers is made by [`rayon`] and [`tokio`]; a pool of another kind does the same with
+/// What parks its workers is made by the modules `rayon` and `tokio` (features of the same names); a pool of another kind does the same with
 /// [`try_park`](Gate::try_park) and [`stay`](Gate::stay).
 ///
 /// ```

@@ -11,7 +11,8 @@
 //! it is called from the main loop, and more when there is a wait (and a job, and what that called) between the two. How many it is, is measured
 //! before anybody else has the pool.
 //!
-//! - From the main loop it parks until it is called. Each [`LOOK_MS`] it looks for broadcasts of the program's, which would wait for it.
+//! - From the main loop it parks until it is called. It looks for broadcasts of the program's, which would wait for it: when it is told
+//!   ([`Gated::broadcast`], [`Gated::spawn_broadcast`]), and else each [`LOOK_MS`].
 //! - From a wait it parks for a *slice*, 1 to 8 ms, puts a check into its own deque, and goes back to the wait. If that is over, the worker goes
 //!   on; the check stays where others steal first, and who comes for work parks instead. If not, it takes the check out again
 //!   and parks for another slice. So a wait ends at most a slice late, and nothing stands still.
@@ -32,14 +33,16 @@ use super::{Follower, Gate, Rank, Stay};
 use platform::atomic::{AtomicU32, AtomicUsize, Ordering};
 use platform::clock;
 use platform::futex::{self, Clock, Deadline};
-use rayon_core::{ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use rayon_core::{BroadcastContext, ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-/// How often a worker that is parked for long looks for broadcasts, in milliseconds.
-pub const LOOK_MS: u64 = 250;
+/// How often a worker that is parked for long looks for broadcasts that it was not told of, in milliseconds.
+pub const LOOK_MS: u64 = 1_000;
+/// How often while somebody waits for one.
+const LOOK_NS_HURRIED: u64 = 1_000_000;
 /// A worker that parks while its `join` waits does so for this long at first, …
 const SLICE_NS_MIN: u64 = 1_000_000;
 /// … and at most, if it happens again and again.
@@ -76,6 +79,10 @@ struct Shared {
     to_measure: AtomicU32,
     /// Checks that are not done yet.
     queued: AtomicUsize,
+    /// So many threads wait for a broadcast.
+    broadcasting: AtomicUsize,
+    /// Counts the broadcasts that nobody waits for.
+    broadcasts: AtomicUsize,
 }
 
 /// A pool of rayon's, and the gate in front of its workers. It is used as the pool; dropped, it opens the gate and ends the pool, as rayon
@@ -127,6 +134,37 @@ impl Gated {
     /// Allows so many workers to be active, at least 1: the others park when they have done what they are at.
     pub fn set_active(&self, workers: usize) {
         self.shared.set_active(workers);
+    }
+
+    /// The pool's own `broadcast`, of which the parked are told.
+    pub fn broadcast<OP, R>(&self, op: OP) -> Vec<R>
+    where
+        OP: Fn(BroadcastContext<'_>) -> R + Sync,
+        R: Send,
+    {
+        struct Waits<'a>(&'a Shared);
+        impl Drop for Waits<'_> {
+            fn drop(&mut self) {
+                // Relaxed: the parked look more often for a moment too long, or too little.
+                self.0.broadcasting.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        self.shared.broadcasting.fetch_add(1, Ordering::Relaxed);
+        let _waits = Waits(&self.shared);
+        self.shared.gate.nudge();
+        // Through the pool: this method's name is the same.
+        ThreadPool::broadcast(self, op)
+    }
+
+    /// The pool's own `spawn_broadcast`, of which the parked are told.
+    pub fn spawn_broadcast<OP>(&self, op: OP)
+    where
+        OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
+    {
+        ThreadPool::spawn_broadcast(self, op);
+        // Relaxed: the nudge releases it.
+        self.shared.broadcasts.fetch_add(1, Ordering::Relaxed);
+        self.shared.gate.nudge();
     }
 
     /// The count.
@@ -232,6 +270,8 @@ impl Shared {
             depths: [AtomicUsize::new(0), AtomicUsize::new(0)],
             to_measure: AtomicU32::new(0),
             queued: AtomicUsize::new(0),
+            broadcasting: AtomicUsize::new(0),
+            broadcasts: AtomicUsize::new(0),
         })
     }
 
@@ -309,7 +349,7 @@ impl Shared {
     /// A check for each worker.
     fn broadcast(self: &Arc<Self>) {
         let shared = Arc::clone(self);
-        let check = move |_: rayon_core::BroadcastContext<'_>| shared.check(Way::Broadcast);
+        let check = move |_: BroadcastContext<'_>| shared.check(Way::Broadcast);
         match &self.pool {
             Some(pool) => {
                 let Some(pool) = pool.upgrade() else { return };
@@ -369,12 +409,20 @@ impl Shared {
 
     /// Parks a worker for whom nobody waits.
     fn park(self: &Arc<Self>) -> bool {
+        // Relaxed, here and below: whoever changes these nudges the gate afterwards, and the look behind that sees it.
+        let (broadcasting, broadcasts) = (&self.broadcasting, &self.broadcasts);
         loop {
-            let look = deadline(LOOK_MS * 1_000_000);
-            match self.gate.stay(Rank::Free, Some(look)) {
-                Stay::Called => return true,
-                // The deque is empty (Invariant 2), so what there is came by a broadcast.
-                Stay::TimeUp => while rayon_core::yield_local() == Some(rayon_core::Yield::Executed) {},
+            let seen = broadcasts.load(Ordering::Relaxed);
+            let hurried = broadcasting.load(Ordering::Relaxed) > 0;
+            // The deque is empty (Invariant 2), so what there is came by a broadcast.
+            while rayon_core::yield_local() == Some(rayon_core::Yield::Executed) {}
+            let look = deadline(if hurried { LOOK_NS_HURRIED } else { LOOK_MS * 1_000_000 });
+            let told = || {
+                broadcasts.load(Ordering::Relaxed) != seen
+                    || !hurried && broadcasting.load(Ordering::Relaxed) > 0
+            };
+            if self.gate.stay_unless(Rank::Free, Some(look), told) == Stay::Called {
+                return true;
             }
         }
     }
