@@ -15,7 +15,7 @@ use super::pace::Pace;
 use super::queue::Queue;
 use super::stats::{self, Record, Stats};
 use super::worker;
-use crate::cpu::ThreadPressure;
+use crate::cpu::{ShortageKeeper, ThreadPressure, keep_shortage};
 use crate::lock::Mutex;
 use platform::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use platform::clock::ticks;
@@ -66,6 +66,8 @@ pub(super) struct Shared {
     alive: AtomicU32,
     threads: Mutex<Vec<JoinHandle<()>>>,
     threads_refused: AtomicU64,
+    /// While there is the pool, waiters know whether CPUs are short.
+    _keeper: Option<ShortageKeeper>,
 }
 
 /// What a pool is made of.
@@ -83,6 +85,7 @@ impl Shared {
         platform::clock::init();
         platform::fork::watch();
         let Parts { name, seats, queue_bound, stack_bytes, steering, report } = parts;
+        let keeper = steering.is_by_pressure().then(keep_shortage);
         Arc::new(Shared {
             name,
             crew: Crew::new(seats, steering.limit()),
@@ -98,6 +101,7 @@ impl Shared {
             alive: AtomicU32::new(0),
             threads: Mutex::new(Vec::new()),
             threads_refused: AtomicU64::new(0),
+            _keeper: keeper,
         })
     }
 

@@ -147,6 +147,7 @@ pub(super) fn run(shared: Arc<Shared>, seat: usize) {
 
 /// Looks for a job for a while.
 fn search(here: &Here) -> Option<Job> {
+    crate::cpu::refresh_if_old();
     for round in 0..=spin_bound(PAUSES + YIELDS) {
         if !here.shared.queue.is_empty() {
             here.shared.wait_for_turn();

@@ -209,6 +209,11 @@ impl Steering {
         steering
     }
 
+    /// Whether [`Control::Pressure`] decides.
+    pub(super) fn is_by_pressure(&self) -> bool {
+        self.control == Control::Pressure
+    }
+
     /// So many may be active at most.
     #[inline]
     pub(super) fn limit(&self) -> u32 {
