@@ -197,6 +197,16 @@ fn every_limit_is_listed_and_one_binds() {
 }
 
 #[test]
+fn the_groups_are_the_calling_threads() {
+    // The first thread of the process has ended.
+    let tree = machine(Groups::Together, &COLUMNS[3])
+        .lines("/proc/thread-self/cgroup", &["4:cpu,cpuacct:/a/b", "3:cpuset:/a"])
+        .file("/proc/self/cgroup", "4:cpu,cpuacct:/\n3:cpuset:/");
+    let budget = CpuBudget::detect(tree.root(), Some(&set("0-7")));
+    assert_eq!(budget.why(), "1.5 CPUs: quota 150000/100000 of the group /a/b");
+}
+
+#[test]
 fn a_quota_far_above_counts_as_much_as_the_own_one() {
     let tree = Tree::new()
         .online("0-7")
@@ -392,7 +402,7 @@ fn files_that_may_not_be_read_are_doubts_and_the_others_count() {
     let open = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(tree.root(), open).expect("others may look into it");
     for hidden in ["sys/fs/cgroup/a/b/cpu.max", "proc/self/mountinfo"] {
-        let closed = std::fs::Permissions::from_mode(0);
+        let closed = std::fs::Permissions::from_mode(0o000);
         std::fs::set_permissions(tree.root().join(hidden), closed).expect("nobody may read it");
     }
     let budget = std::thread::scope(|scope| {

@@ -51,7 +51,7 @@ pub use watch::BudgetWatch;
 
 use super::CpuSet;
 use files::Files;
-use layout::{Layout, MEMBERSHIPS};
+use layout::{Layout, memberships};
 use limit::Cpus;
 use std::fmt;
 use std::path::Path;
@@ -76,7 +76,7 @@ pub struct CpuBudget {
 }
 
 impl CpuBudget {
-    /// That of the calling process at this moment. The affinity is the calling thread's, as threads that it starts inherit it.
+    /// That of the calling process at this moment. Affinity and groups are the calling thread's, as threads that it starts inherit them.
     ///
     /// Nothing that the kernel hides or garbles makes this fail: it is left out, and [`CpuBudget::doubts`] says so. It takes some
     /// 50 µs; who asks again and again has a [`BudgetWatch`].
@@ -99,7 +99,8 @@ impl CpuBudget {
     /// ```
     pub fn detect(root: &Path, affinity: Option<&CpuSet>) -> CpuBudget {
         let files = Files::new(root);
-        let layout = Layout::find(&files, &files.read_piece(MEMBERSHIPS), std::process::id());
+        let memberships = memberships(|path| files.read_piece(path));
+        let layout = Layout::find(&files, &memberships, std::process::id());
         CpuBudget::read(&files, &layout, affinity)
     }
 

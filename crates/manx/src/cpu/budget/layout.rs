@@ -14,8 +14,9 @@ use super::membership::{self, Membership};
 use super::mounts::{self, Hierarchy, Mount};
 use super::search;
 
-/// The groups of the calling process.
-pub(super) const MEMBERSHIPS: &[u8] = b"/proc/self/cgroup";
+/// The groups of the calling thread, and where there is no such file those of the process' first thread. With cgroup v1 that
+/// one seems to be in the root group once it has ended, though the others go on.
+const MEMBERSHIPS: [&[u8]; 2] = [b"/proc/thread-self/cgroup", b"/proc/self/cgroup"];
 const MOUNTS: &[u8] = b"/proc/self/mountinfo";
 /// Every group has this file, whatever its controllers are.
 const MARK: &str = "cgroup.procs";
@@ -29,6 +30,15 @@ const USUAL: [(&str, &str); 6] = [
     ("cpuset", "/sys/fs/cgroup/cpuset"),
     ("cpuacct", "/sys/fs/cgroup/cpuacct"),
 ];
+
+/// What `look` makes of the file that says to which groups the calling thread belongs.
+///
+/// # Errors
+/// Those of `look`.
+pub(super) fn memberships<T>(look: impl Fn(&[u8]) -> Result<T, i32>) -> Result<T, i32> {
+    let [thread, process] = MEMBERSHIPS;
+    look(thread).or_else(|_| look(process))
+}
 
 /// The folders, each list from the process' own group up to the mount's root.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +56,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Looks for them. `memberships` is what [`MEMBERSHIPS`] says, and `process` the number of the process in its namespace.
+    /// Looks for them. `memberships` is what [`memberships`] reads, and `process` the number of the process in its namespace.
     pub(super) fn find(files: &Files, memberships: &Result<Vec<u8>, i32>, process: u32) -> Layout {
         let mut layout = Layout::default();
         let found = match memberships {

@@ -1,4 +1,4 @@
-//! To which groups a process belongs: the lines of `/proc/self/cgroup`.
+//! To which groups a process belongs: the lines of `/proc/thread-self/cgroup`, or `/proc/self/cgroup`.
 //!
 //! ```text
 //! 4:cpu,cpuacct:/docker/abc      version 1: number, controllers, group

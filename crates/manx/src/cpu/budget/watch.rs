@@ -18,7 +18,7 @@
 
 use super::files::{Files, read_piece};
 use super::kept::{Kept, Meter};
-use super::layout::{Layout, MEMBERSHIPS};
+use super::layout::{self, Layout};
 use super::open::Open;
 use super::{CpuBudget, Quota, Throttled};
 use crate::cpu::CpuSet;
@@ -80,7 +80,7 @@ impl BudgetWatch {
     /// ```
     pub const MOVES_SEEN_NS: u64 = MOVES_NS;
 
-    /// Watches the calling process; the affinity is that of whoever asks.
+    /// Watches the calling process. Its groups are those of the calling thread, and the affinity is that of whoever asks.
     #[expect(clippy::new_without_default, reason = "it opens files")]
     pub fn new() -> BudgetWatch {
         BudgetWatch::of(Files::new("/".as_ref()), || CpuSet::from_words(platform::cpu::allowed()))
@@ -191,7 +191,7 @@ impl BudgetWatch {
 impl Look {
     fn now(files: &Files, affinity: CpuSet) -> Look {
         let process = std::process::id();
-        let memberships_file = Open::new(files, MEMBERSHIPS);
+        let memberships_file = layout::memberships(|path| Open::new(files, path));
         let memberships = memberships_file.as_ref().map_err(|&error| error);
         let memberships = memberships.and_then(|open| open.file().map_or(Ok(Vec::new()), read_piece));
         let layout = Layout::find(files, &memberships, process);
