@@ -231,11 +231,8 @@ fn descriptors_that_the_program_closed_are_neither_believed_nor_closed() {
             drop(watch);
             for descriptor in first..last {
                 // SAFETY: only looks.
-                assert_ne!(
-                    unsafe { libc::fcntl(descriptor, libc::F_GETFD) },
-                    -1,
-                    "{descriptor} is not ours to close"
-                );
+                let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+                assert_ne!(flags, -1, "{descriptor} is not ours to close");
             }
         });
         // SAFETY: ends the child.

@@ -2,6 +2,7 @@
 //!
 //! Only who may write there has them: the others skip, and say why. All groups of a test are removed when it ends, however it ends;
 //! those of a test that was killed are removed by the next one.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

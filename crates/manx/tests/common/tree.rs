@@ -1,4 +1,5 @@
 //! A folder that looks like `/`, made up for one test.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
