@@ -108,7 +108,8 @@ pub fn apart<R: Copy>(work: impl FnOnce() -> R) -> Option<R> {
     let bottom = start.wrapping_add(Apart::STACK_BYTES);
     let memory = Apart { start: bottom, used: Cell::new(0) };
     thread.apart.set(&raw const memory);
-    let result = stack::call_on(bottom, work);
+    // SAFETY: the stack is a part of a new mapping, at a page's border; by the caller's promise work does not unwind.
+    let result = unsafe { stack::call_on(bottom, work) };
     thread.apart.set(core::ptr::null());
     // SAFETY: by the caller's promise nothing that was allocated there is left. If the kernel refuses, it stays mapped.
     let _ = unsafe { unmap(start, Apart::STACK_BYTES + Apart::BYTES) };

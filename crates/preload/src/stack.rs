@@ -9,8 +9,11 @@
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 
-/// Calls `work` on the stack that ends below `top`, which is a multiple of 16.
-pub fn call_on<R>(top: *mut u8, work: impl FnOnce() -> R) -> R {
+/// Calls `work` on the stack that ends below `top`, and returns its result.
+///
+/// # Safety
+/// `top` is a multiple of 16, and below it is as much memory as `work` needs, of which nobody else knows. `work` does not unwind.
+pub unsafe fn call_on<R>(top: *mut u8, work: impl FnOnce() -> R) -> R {
     struct Call<F, R> {
         work: Option<F>,
         result: MaybeUninit<R>,
@@ -31,7 +34,7 @@ pub fn call_on<R>(top: *mut u8, work: impl FnOnce() -> R) -> R {
     debug_assert!(top.addr().is_multiple_of(16));
     let mut call = Call { work: Some(work), result: MaybeUninit::uninit() };
     let function = entry(&call);
-    // SAFETY: the stack is the caller's to use, and the function takes this argument.
+    // SAFETY: the stack is as the caller promises, and the function takes this argument.
     unsafe { switch((&raw mut call).cast(), function, top) };
     // SAFETY: `run` was called once, with work to do, and so wrote the result.
     unsafe { call.result.assume_init() }
@@ -91,10 +94,12 @@ mod tests {
         let mut room = Box::new(Room([0; 64 << 10]));
         let range = room.0.as_mut_ptr_range();
         let name = String::from("moved there");
-        let (place, name) = call_on(range.end, move || {
+        let work = move || {
             let here = 0u8;
             ((&raw const here).addr(), name + " and back")
-        });
+        };
+        // SAFETY: the room is ours alone, aligned to 16 bytes, and larger than what so little needs.
+        let (place, name) = unsafe { call_on(range.end, work) };
         assert!((range.start.addr()..range.end.addr()).contains(&place));
         assert_eq!(name, "moved there and back");
         let here = 0u8;
