@@ -5,7 +5,6 @@
 use super::manx_range_t;
 use crate::text::write;
 use core::ffi::{c_char, c_int};
-use core::ptr;
 use manx::range::LockError;
 use std::cell::RefCell;
 
