@@ -272,3 +272,16 @@ platform::os_only! {
         set.map_or_else(platform::cpu::count, |set| set.len()) as f64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_counted_in_hundredths_whatever_the_number() {
+        for (cpus, counted) in [(1.1, 110), (0.001, 1), (0.0, 0), (2.0, 200), (-3.0, 0), (f64::NAN, 0)] {
+            assert_eq!(hundredths(cpus), counted, "{cpus}");
+        }
+        assert_eq!(hundredths(f64::INFINITY), slots::HUNDREDTHS_MAX);
+    }
+}
