@@ -112,22 +112,3 @@ pub unsafe extern "C" fn manx_range_deadlock(buffer: *mut c_char, size: usize) -
     // SAFETY: the caller's promise.
     DEADLOCK.try_with(|text| unsafe { write(&text.borrow(), buffer, size) }).unwrap_or(0)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_are_cut_to_the_room_there_is_and_end_with_a_zero() {
-        let mut buffer = [c_char::MAX; 4];
-        // SAFETY: as much room as is said, here and below.
-        assert_eq!(unsafe { write("abcdef", buffer.as_mut_ptr(), 4) }, 6);
-        assert_eq!(buffer.map(|byte| byte as u8), *b"abc\0");
-        // SAFETY: as above.
-        assert_eq!(unsafe { write("x", buffer.as_mut_ptr(), 1) }, 1);
-        assert_eq!(buffer.map(|byte| byte as u8), *b"\0bc\0");
-        // SAFETY: nothing is written.
-        assert_eq!(unsafe { (write("x", ptr::null_mut(), 4), write("x", buffer.as_mut_ptr(), 0)) }, (1, 1));
-        assert_eq!(buffer.map(|byte| byte as u8), *b"\0bc\0");
-    }
-}
