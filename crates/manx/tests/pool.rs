@@ -449,3 +449,139 @@ fn each_worker_has_a_name_of_its_own() {
     assert_eq!(names.len(), 3);
     assert!(names.iter().all(|name| name.starts_with("named-")), "{names:?}");
 }
+
+#[test]
+fn blocking_may_be_nested_and_mixed_with_waiting() {
+    let pool = Arc::new(pool(1));
+    let (tell, hear) = channel();
+    let nested =
+        pool.submit(move || block_in_place(|| block_in_place(|| hear.recv().expect("told")))).expect("open");
+    until("it blocks", || pool.stats().blocked == 1);
+    pool.execute(move || tell.send(3).expect("heard")).expect("open");
+    assert_eq!(nested.join().expect("done"), 3);
+    let own = pool.clone();
+    let joined = pool.submit(move || {
+        let inner = own.submit(|| 4).expect("from inside");
+        block_in_place(|| inner.join().expect("done"))
+    });
+    assert_eq!(joined.expect("open").join().expect("done"), 4);
+    until("nobody is active", || pool.stats().active == 0 && pool.stats().blocked == 0);
+}
+
+#[test]
+fn a_panic_whose_panic_panics_kills_nobody_and_no_scope() {
+    struct Endless;
+    impl Drop for Endless {
+        fn drop(&mut self) {
+            if !thread::panicking() {
+                std::panic::panic_any(Endless);
+            }
+        }
+    }
+    let pool = pool(1);
+    pool.execute(|| std::panic::panic_any(Endless)).expect("open");
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        pool.scope(|scope| {
+            scope.spawn(|| panic!("the first"));
+            for _ in 0..3 {
+                scope.spawn(|| std::panic::panic_any(Endless));
+            }
+        });
+    }));
+    assert!(result.is_err_and(|payload| {
+        let first = payload.is::<&str>();
+        std::mem::forget(payload);
+        first
+    }));
+    assert_eq!(pool.submit(|| 1).expect("open").join().expect("done"), 1);
+    pool.shutdown(Shutdown::Drain, LONG).expect("ends");
+}
+
+#[test]
+fn many_tasks_that_wait_for_tasks_need_no_deep_stack() {
+    let pool = FriendlyPool::builder().workers_max(1).stack_bytes(256 * 1024).build().expect("a pool");
+    let done = AtomicU32::new(0);
+    pool.scope(|outer| {
+        outer.spawn(|| {
+            pool.scope(|scope| {
+                for _ in 0..5_000 {
+                    scope.spawn(|| {
+                        pool.scope(|inner| {
+                            for _ in 0..2 {
+                                inner.spawn(|| {
+                                    done.fetch_add(1, Ordering::Relaxed);
+                                });
+                            }
+                        });
+                    });
+                }
+            });
+        });
+    });
+    assert_eq!(done.into_inner(), 10_000);
+}
+
+#[test]
+fn pools_that_wait_for_room_in_each_other_go_on() {
+    let build = || Arc::new(FriendlyPool::builder().workers_max(1).queue_bound(1).build().expect("a pool"));
+    let (one, two) = (build(), build());
+    let done = Arc::new(AtomicU32::new(0));
+    for n in 0..100 {
+        let (from, to) = if n % 2 == 0 { (&one, &two) } else { (&two, &one) };
+        let (to, done) = (to.clone(), done.clone());
+        from.execute(move || {
+            let done = done.clone();
+            to.execute(move || {
+                done.fetch_add(1, Ordering::Relaxed);
+            })
+            .expect("open");
+        })
+        .expect("open");
+    }
+    until("all", || done.load(Ordering::Relaxed) == 100);
+}
+
+#[test]
+fn jobs_of_a_draining_pool_still_stand_in_for_each_other() {
+    let pool = Arc::new(FriendlyPool::builder().workers_max(2).stand_ins(0).build().expect("a pool"));
+    let both = Arc::new(Barrier::new(2));
+    let (own, their) = (pool.clone(), both.clone());
+    // Both workers are born, and one is parked when the pool is closed.
+    let warm: Vec<_> =
+        (0..2).map(|_| both.clone()).map(|both| pool.submit(move || drop(both.wait()))).collect();
+    warm.into_iter().for_each(|handle| handle.expect("open").join().expect("done"));
+    let (begin, begun) = channel();
+    let (go, gone) = channel::<()>();
+    pool.execute(move || {
+        begin.send(()).expect("heard");
+        let _ = gone.recv();
+        own.execute(move || drop(their.wait())).expect("from inside");
+        block_in_place(|| both.wait());
+    })
+    .expect("open");
+    begun.recv().expect("it begins");
+    assert!(pool.shutdown(Shutdown::Drain, Duration::ZERO).is_err());
+    drop(go);
+    pool.shutdown(Shutdown::Drain, LONG).expect("ends");
+}
+
+#[test]
+fn a_worker_runs_where_the_first_one_may_whoever_queued_its_job() {
+    let pool = pool(2);
+    let all = platform::cpu::count();
+    let both = Arc::new(Barrier::new(2));
+    let counts = thread::scope(|scope| {
+        let bound = scope.spawn(|| {
+            platform::cpu::restrict(1);
+            let count = |both: Arc<Barrier>| {
+                move || {
+                    both.wait();
+                    platform::cpu::count()
+                }
+            };
+            [0, 1].map(|_| pool.submit(count(both.clone())).expect("open"))
+        });
+        bound.join().expect("no panic").map(|handle| handle.join().expect("done"))
+    });
+    assert_eq!(counts, [all, all]);
+}

@@ -67,6 +67,29 @@ pub fn restrict(most: usize) -> usize {
     count()
 }
 
+/// From now on the calling thread may run where another thread of this process may, which the kernel knows by this number. If that
+/// thread has ended, nothing changes.
+///
+/// ```
+/// let first = platform::thread::id();
+/// let count = std::thread::spawn(move || {
+///     platform::cpu::restrict(1);
+///     platform::cpu::run_where(first);
+///     platform::cpu::count()
+/// });
+/// assert_eq!(count.join().unwrap(), platform::cpu::count());
+/// ```
+pub fn run_where(thread: u32) {
+    let mut mask = [0; COUNT_MAX / 64];
+    let size = size_of_val(&mask);
+    // SAFETY: the kernel writes at most the mask's size, and nothing at all if it fails.
+    let result =
+        unsafe { syscall3(libc::SYS_sched_getaffinity, thread as usize, size, mask.as_mut_ptr().addr()) };
+    if thread != 0 && check(result).is_ok() {
+        bind(&mask);
+    }
+}
+
 /// Runs `look` once on each of these CPUs that the calling thread may run on, by binding the thread to it for a
 /// moment; afterwards it may run where it could before. Those that it cannot be bound to are left out.
 ///

@@ -20,7 +20,7 @@
 //!                                             │ rest, retire               │
 //!                                             ▼                            │
 //!                                           PARKED (its bit set) ──────────┘
-//!                                             │ close
+//!                                             │ dismiss
 //!                                             ▼
 //!                                           DISMISSED: the worker ends
 //! ```
@@ -91,6 +91,8 @@ pub enum Told {
 pub struct Crew {
     state: AtomicU64,
     target: AtomicU32,
+    /// Workers that block, and will be active again.
+    blocked: AtomicU32,
     closed: AtomicBool,
     parked: Box<[AtomicU64]>,
     seats: Box<[AtomicU32]>,
@@ -106,6 +108,7 @@ impl Crew {
         Crew {
             state: AtomicU64::new(0),
             target: AtomicU32::new(target),
+            blocked: AtomicU32::new(0),
             closed: AtomicBool::new(false),
             parked: (0..seats.div_ceil(64)).map(|at| AtomicU64::new(word(at))).collect(),
             seats: (0..seats).map(|_| AtomicU32::new(UNBORN)).collect(),
@@ -164,9 +167,11 @@ impl Crew {
         match self.take_any() {
             Some(seat) => self.tell(seat, CALLED),
             None => {
-                // All others block. They look for jobs themselves when they come back.
+                // All others block, and look for jobs themselves when they come back. But as long as this call was counted, somebody
+                // may have parked who relied on it.
                 self.state.fetch_sub(ACTIVE + SEARCHING, Ordering::Relaxed);
-                Call::Enough
+                fence(Ordering::SeqCst);
+                if self.has_spare() { self.offer(bound) } else { Call::Enough }
             }
         }
     }
@@ -224,7 +229,12 @@ impl Crew {
     /// (Invariant 4): then this returns true.
     #[inline]
     pub fn found(&self) -> bool {
-        searching_of(self.state.fetch_sub(SEARCHING, Ordering::Relaxed)) == 1
+        let was_only = searching_of(self.state.fetch_sub(SEARCHING, Ordering::Relaxed)) == 1;
+        if was_only {
+            // Pairs with the fence of `offer`: who relied on this searcher has queued what it sees now.
+            fence(Ordering::SeqCst);
+        }
+        was_only
     }
 
     /// The calling worker, which is active, begins to search.
@@ -280,9 +290,9 @@ impl Crew {
 
     /// Parks until the worker is told something.
     pub fn wait(&self, seat: usize) -> Told {
-        // Pairs with the fence of `close`: it sees the bit, or this sees that it is closed.
-        if self.closed.load(Ordering::Relaxed) && self.take(seat) {
-            return Told::End;
+        // Pairs with the fence of `close`: it sees that nobody is active, or this sees that it is closed.
+        if self.closed.load(Ordering::Relaxed) && self.is_deserted() {
+            self.dismiss();
         }
         loop {
             // Acquire: pairs with the release in `tell`.
@@ -302,12 +312,31 @@ impl Crew {
 
     /// The calling worker is about to block: another may be active in its place. What is queued must be offered afterwards.
     pub fn block(&self) {
-        self.state.fetch_sub(ACTIVE, Ordering::Relaxed);
+        // In this order, so that a pool with a blocked worker never looks deserted.
+        self.blocked.fetch_add(1, Ordering::Relaxed);
+        self.state.fetch_sub(ACTIVE, Ordering::Release);
+        // Pairs with the fence of `offer`: Invariant 3 is for who blocks, too.
+        fence(Ordering::SeqCst);
     }
 
     /// The calling worker has blocked and goes on; it is one too many perhaps, until its job ends.
     pub fn unblock(&self) {
         self.state.fetch_add(ACTIVE, Ordering::Relaxed);
+        // Release: whoever sees that it blocks no more sees that it is active.
+        self.blocked.fetch_sub(1, Ordering::Release);
+    }
+
+    /// How many block.
+    pub fn blocked(&self) -> u32 {
+        self.blocked.load(Ordering::Relaxed)
+    }
+
+    /// Whether nobody is active, and nobody blocks who will be.
+    fn is_deserted(&self) -> bool {
+        // Acquire, in this order: who has unblocked is seen to be active, and who has stopped to be active is seen to block.
+        self.blocked.load(Ordering::Acquire) == 0
+            && active_of(self.state.load(Ordering::Acquire)) == 0
+            && self.blocked.load(Ordering::Acquire) == 0
     }
 
     /// Whether a worker could be called if there was a reason: somebody is parked or not yet born.
@@ -315,15 +344,28 @@ impl Crew {
         self.parked.iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
-    /// Dismisses all who are parked; whoever parks from now on ends, unless there is a job that it is called for. Jobs that are queued are
-    /// done by as many workers as ever.
+    /// Whether a worker that has a thread is parked.
+    pub fn has_parked(&self) -> bool {
+        let is_born = |seat: usize| self.seats[seat].load(Ordering::Relaxed) != UNBORN;
+        (0..self.seats.len()).any(|seat| {
+            self.parked[seat / 64].load(Ordering::Relaxed) & 1 << (seat % 64) != 0 && is_born(seat)
+        })
+    }
+
+    /// When nobody is active any more, all workers end. Until then jobs are done by as many workers as ever.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         // Pairs with the fences of `rest` and `retire`.
         fence(Ordering::SeqCst);
+        if self.is_deserted() {
+            self.dismiss();
+        }
+    }
+
+    /// Tells all who are parked to end. One who has no thread yet may still be called, and ends afterwards.
+    fn dismiss(&self) {
         for seat in 0..self.seats.len() {
-            // Who has no thread yet may still be called for what is queued, and ends afterwards. Such a seat changes only by
-            // being called; one that is born stays so.
+            // A seat that is not born changes only by being called; one that is born stays so.
             if self.seats[seat].load(Ordering::Relaxed) != UNBORN && self.take(seat) {
                 let _ = self.tell(seat, DISMISSED);
             }

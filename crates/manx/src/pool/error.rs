@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Why a job was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,13 @@ impl NoResult {
             NoResult::Panicked(payload) => Some(panic_text(&**payload)),
             _ => None,
         }
+    }
+}
+
+/// Drops what may panic when it is dropped. What such a panic carries in turn is forgotten.
+pub(super) fn drop_quietly<T>(value: T) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        std::mem::forget(payload);
     }
 }
 

@@ -6,7 +6,7 @@
 //! 2. A job's side that goes away without a result leaves one that says why: so each wait ends.
 
 use super::error::NoResult;
-use super::worker;
+use super::worker::{self, Help};
 use crate::lock::Mutex;
 use crate::wait::{Event, Policy as _};
 use platform::atomic::{AtomicU32, Ordering};
@@ -119,12 +119,10 @@ impl<T> JoinHandle<T> {
     /// # Errors
     /// The job has no result.
     pub fn join(self) -> Result<T, NoResult> {
-        worker::wait_until(
-            || self.is_finished(),
-            || {
-                self.place.done.until(|| self.is_finished());
-            },
-        );
+        let is_finished = || self.is_finished();
+        worker::wait_until(Help::First, is_finished, |limit_ns| {
+            self.place.done.until_for(limit_ns, is_finished)
+        });
         self.take()
     }
 
@@ -134,12 +132,11 @@ impl<T> JoinHandle<T> {
     /// The time is up, and this is the handle; or the job has no result.
     pub fn join_timeout(self, time: Duration) -> Result<Result<T, NoResult>, JoinHandle<T>> {
         let deadline = Deadline::after(time);
-        worker::wait_until(
-            || self.is_finished() || deadline.left_ns() == 0,
-            || {
-                self.place.done.until_for(deadline.left_ns(), || self.is_finished());
-            },
-        );
+        let is_over = || self.is_finished() || deadline.left_ns() == 0;
+        // A job done meanwhile could take longer than there is time.
+        worker::wait_until(Help::Last, is_over, |limit_ns| {
+            self.place.done.until_for(limit_ns.min(deadline.left_ns()), || self.is_finished())
+        });
         if self.is_finished() { Ok(self.take()) } else { Err(self) }
     }
 
@@ -162,7 +159,13 @@ impl<T> Future for JoinHandle<T> {
             let mut inner = self.place.inner.lock();
             // Under the lock: who fills the place takes the waker there.
             if inner.result.is_none() {
-                inner.waker = Some(context.waker().clone());
+                let before = match &inner.waker {
+                    Some(waker) if waker.will_wake(context.waker()) => None,
+                    _ => inner.waker.replace(context.waker().clone()),
+                };
+                // What wakers do when they are dropped is done without the lock.
+                drop(inner);
+                drop(before);
                 return Poll::Pending;
             }
         }

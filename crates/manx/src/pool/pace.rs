@@ -22,8 +22,10 @@ use platform::thread::sleep_ns;
 pub const BURST_NS: i64 = 4_000_000;
 /// The quota is used up to this part, in thousandths: the kernel's own account is in slices, and is never exactly ours.
 const PART_THOUSANDTHS: u64 = 985;
+/// Whatever the account says, a worker waits for its turn no longer than this.
+pub(super) const TURN_NS_MAX: u64 = 200_000_000;
 /// A worker that sleeps looks again after so long at the latest: the quota may have been raised.
-const SLEEP_NS_MAX: u64 = 20_000_000;
+const SLEEP_NS_MAX: u64 = 10_000_000;
 
 /// How far the process is ahead of its quota.
 #[derive(Debug, Default)]
@@ -81,23 +83,26 @@ impl Pace {
         }
     }
 
-    /// Waits until the quota pays for another job, if there is a quota.
+    /// Waits until the quota pays for another job, if there is a quota. Beyond a share that is no quota, an idle CPU pays too. If it
+    /// `is_needless`, or after [`TURN_NS_MAX`], it waits no longer: other threads of the process may use all of the quota, and then somebody has to be stopped.
     #[inline]
-    pub(super) fn wait_for_turn(&self, is_cpu_idle: impl Fn() -> bool) {
+    pub(super) fn wait_for_turn(&self, is_cpu_idle: impl Fn() -> bool, is_needless: impl Fn() -> bool) {
         // Relaxed, here and below: numbers, which order nothing.
         if self.rate.load(Ordering::Relaxed) != 0 {
-            self.wait_slow(is_cpu_idle);
+            self.wait_slow(is_cpu_idle, is_needless);
         }
     }
 
     #[cold]
-    fn wait_slow(&self, is_cpu_idle: impl Fn() -> bool) {
+    fn wait_slow(&self, is_cpu_idle: impl Fn() -> bool, is_needless: impl Fn() -> bool) {
+        let end_ns = now_ns() + TURN_NS_MAX;
         loop {
             let rate = self.rate.load(Ordering::Relaxed);
-            if rate == 0 {
+            let now_ns = now_ns();
+            if rate == 0 || now_ns >= end_ns || is_needless() {
                 return;
             }
-            let ahead_ns = self.account.lock().settle(rate, now_ns(), process_cpu_ns());
+            let ahead_ns = self.account.lock().settle(rate, now_ns, process_cpu_ns());
             if ahead_ns == 0 || self.is_soft.load(Ordering::Relaxed) && is_cpu_idle() {
                 return;
             }

@@ -7,7 +7,7 @@ use super::job::{Job, Priority, Task};
 use super::scope::Scope;
 use super::shared::{Shared, Shutdown};
 use super::stats::Stats;
-use super::worker::with_here;
+use super::worker::{block_in_place, with_here};
 use platform::clock::ticks;
 use platform::futex::Deadline;
 use std::fmt;
@@ -180,7 +180,10 @@ impl FriendlyPool {
         queue.reserve()
             || match room {
                 Room::Now => false,
-                Room::Until(deadline) => queue.reserve_until(deadline, || self.shared.is_open()),
+                // A worker of another pool is not active meanwhile.
+                Room::Until(deadline) => {
+                    block_in_place(|| queue.reserve_until(deadline, || self.shared.is_open()))
+                }
             }
     }
 
@@ -253,7 +256,7 @@ impl FriendlyPool {
         if with_here(|here| here.is_some_and(|here| Arc::ptr_eq(&here.shared, &self.shared))) {
             return Ok(());
         }
-        match self.shared.wait_for_end(Some(Deadline::after(timeout))) {
+        match block_in_place(|| self.shared.wait_for_end(Some(Deadline::after(timeout)))) {
             0 => Ok(()),
             workers => Err(StillRunning { workers }),
         }

@@ -5,14 +5,14 @@
 //! out, because a tail is made by whoever came first and was served last.
 //!
 //! The order in which a worker looks: urgent jobs, its own, normal ones, those of other workers, and what has time. So that none of these
-//! starves another, one look in [`FAIR`] goes the other way round.
+//! starves another, one look in [`FAIR`] begins with another place, each in its turn.
 //!
 //! The bound is on jobs from outside. A job may always queue another one, because it could not wait for room: the room may be what
 //! it is in.
 //!
 //! Invariants:
-//! 1. `outside` is at least the number of jobs from outside that are queued, and never more than `bound`: it is raised before a job is queued, and
-//!    lowered after one is taken.
+//! 1. `outside` is at least the number of jobs in the queues by priority: it is raised before a job is queued, and lowered after one is taken. Who
+//!    comes from outside raises it up to `bound` only.
 //! 2. Who takes a job from outside tells those who wait for room.
 
 use super::job::{Job, Priority};
@@ -22,8 +22,25 @@ use platform::atomic::{AtomicUsize, Ordering};
 use platform::futex::Deadline;
 use std::sync::OnceLock;
 
-/// One look in so many begins with what is looked at last otherwise.
+/// One look in so many begins with another place than urgent jobs.
 pub const FAIR: u32 = 61;
+
+/// Where jobs are.
+#[derive(Clone, Copy)]
+enum Place {
+    Outside(Priority),
+    Own,
+    Others,
+}
+
+/// In the order in which a worker looks.
+const PLACES: [Place; 5] = [
+    Place::Outside(Priority::High),
+    Place::Own,
+    Place::Outside(Priority::Normal),
+    Place::Others,
+    Place::Outside(Priority::Low),
+];
 
 /// The jobs of a pool.
 pub(super) struct Queue {
@@ -121,18 +138,19 @@ impl Queue {
     pub(super) fn take(&self, local: &mut Local) -> Option<Job> {
         local.looks = local.looks.wrapping_add(1);
         let local = &*local;
-        if local.looks.is_multiple_of(FAIR) {
-            return (self.outside(Priority::Low))
-                .or_else(|| self.outside(Priority::Normal))
-                .or_else(|| local.pop())
-                .or_else(|| self.outside(Priority::High))
-                .or_else(|| self.steal(local.seat));
+        // In turn, each of the places comes first once in so many looks.
+        let first =
+            if local.looks.is_multiple_of(FAIR) { (local.looks / FAIR) as usize % PLACES.len() } else { 0 };
+        let favoured = (first > 0).then(|| self.take_at(PLACES[first], local)).flatten();
+        favoured.or_else(|| PLACES.into_iter().find_map(|place| self.take_at(place, local)))
+    }
+
+    fn take_at(&self, place: Place, local: &Local) -> Option<Job> {
+        match place {
+            Place::Outside(priority) => self.outside(priority),
+            Place::Own => local.pop(),
+            Place::Others => self.steal(local.seat),
         }
-        (self.outside(Priority::High))
-            .or_else(|| local.pop())
-            .or_else(|| self.outside(Priority::Normal))
-            .or_else(|| self.steal(local.seat))
-            .or_else(|| self.outside(Priority::Low))
     }
 
     /// Any job at all, for who is no worker.
@@ -226,20 +244,28 @@ mod tests {
 
     #[test]
     fn nothing_starves() {
-        let queue = Queue::new(1, 10);
+        let queue = Queue::new(2, 10);
         let mut local = queue.local(0);
         assert!(queue.reserve());
         queue.push(job(1), Priority::Low);
-        local.push(job(0));
-        for look in 0..2 * FAIR {
-            let taken = queue.take(&mut local).expect("there is always one");
-            if taken.queued_ticks == 1 {
-                return;
-            }
-            assert!(look < FAIR, "not in time");
-            local.push(job(0));
+        // A job at the back of each place but the first, which is never empty.
+        let other = queue.local(1);
+        other.push(job(2));
+        local.push(job(3));
+        for number in [4, 5] {
+            assert!(queue.reserve());
+            queue.push(job(number), if number == 4 { Priority::Normal } else { Priority::High });
         }
-        panic!("never taken");
+        let mut left = vec![1, 2, 3, 4];
+        for _ in 0..PLACES.len() as u32 * FAIR {
+            let taken = queue.take(&mut local).expect("there is always one").queued_ticks;
+            left.retain(|&it| it != taken);
+            if taken == 5 {
+                assert!(queue.reserve());
+                queue.push(job(5), Priority::High);
+            }
+        }
+        assert_eq!(left, [0; 0], "never taken");
     }
 
     #[test]

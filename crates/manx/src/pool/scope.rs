@@ -6,6 +6,7 @@
 //! 2. A task of a scope is never dropped without being done: the pool keeps it when it discards others, and where it takes none, the
 //!    spawning thread does it.
 
+use super::error::drop_quietly;
 use super::pool::FriendlyPool;
 use super::worker;
 use crate::lock::Mutex;
@@ -46,9 +47,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         tasks.pending.fetch_sub(1, Ordering::Relaxed);
         // Acquire: pairs with the release in `end`, so that what the tasks did is done.
         let is_done = || tasks.pending.load(Ordering::Acquire) == 0;
-        worker::wait_until(is_done, || {
-            tasks.ended.until(is_done);
-        });
+        worker::wait_until(worker::Help::First, is_done, |limit_ns| tasks.ended.until_for(limit_ns, is_done));
         match (result, tasks.panic.lock().take()) {
             (Err(own), _) => resume_unwind(own),
             (Ok(_), Some(panic)) => resume_unwind(panic),
@@ -93,13 +92,19 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
 impl Tasks {
     fn end(&self, panic: Option<Box<dyn Any + Send>>) {
-        if let Some(panic) = panic {
-            self.panic.lock().get_or_insert(panic);
+        let mut panic = panic;
+        {
+            let mut first = self.panic.lock();
+            if first.is_none() {
+                *first = panic.take();
+            }
         }
         // Release: what the task did happens before the scope's end.
         if self.pending.fetch_sub(1, Ordering::Release) == 1 {
             self.ended.signal_all();
         }
+        // Last, because what a panic carries may panic itself when it is dropped.
+        panic.map(drop_quietly);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the workers, the control and the handles of a pool share, and how it ends.
 //!
 //! Invariants:
-//! 1. `alive` counts the threads that have been started and have not ended, the control's included. Who ends last does what is still queued.
+//! 1. `alive` counts the workers that have been started and have not ended. Who ends last does what is still queued.
 //! 2. A job that was queued is begun, or dropped by who shuts the pool down, also if the two race: who queues looks at `stage` afterwards, and
 //!    who ends looks at the queue after it has left `alive`. Each has a sequentially consistent fence in between, so one of them
 //!    sees the other.
@@ -9,7 +9,7 @@
 
 use super::control::Steering;
 use super::crew::{Call, Crew};
-use super::error::Refused;
+use super::error::{Refused, drop_quietly};
 use super::job::{Job, Priority};
 use super::pace::Pace;
 use super::queue::Queue;
@@ -58,12 +58,13 @@ pub(super) struct Shared {
     pub(super) pace: Pace,
     pub(super) steering: Steering,
     pub(super) stack_bytes: usize,
-    pub(super) blocked: AtomicU32,
     pub(super) generation: u32,
     pub(super) report: Option<Report>,
     seats: Box<[Seat]>,
     stage: AtomicU8,
     alive: AtomicU32,
+    /// The kernel's number of the first worker; 0 while it is not born.
+    first_thread: AtomicU32,
     threads: Mutex<Vec<JoinHandle<()>>>,
     threads_refused: AtomicU64,
     /// While there is the pool, waiters know whether CPUs are short.
@@ -93,12 +94,12 @@ impl Shared {
             pace: Pace::default(),
             steering,
             stack_bytes,
-            blocked: AtomicU32::new(0),
             generation: platform::fork::generation(),
             report,
             seats: (0..seats).map(|_| Seat::default()).collect(),
             stage: AtomicU8::new(OPEN),
             alive: AtomicU32::new(0),
+            first_thread: AtomicU32::new(0),
             threads: Mutex::new(Vec::new()),
             threads_refused: AtomicU64::new(0),
             _keeper: keeper,
@@ -152,8 +153,7 @@ impl Shared {
     /// All who are to be active are: another one is called if a CPU is idle, and the control learns that there is more to do than is
     /// being done.
     fn offer_more(self: &Arc<Shared>) {
-        if self.crew.active() < self.steering.limit() && self.steering.is_cpu_idle(ticks()) {
-            self.steering.idle_cpu_taken();
+        if self.crew.active() < self.steering.limit() && self.steering.take_idle_cpu(ticks()) {
             let _ = self.answer(self.crew.offer(self.steering.limit()));
         }
         self.steering.wake(self);
@@ -183,17 +183,29 @@ impl Shared {
     /// Waits until the quota, if there is one, pays for another job.
     #[inline]
     pub(super) fn wait_for_turn(&self) {
-        self.pace.wait_for_turn(|| self.steering.is_cpu_idle(ticks()));
+        let is_needless = || self.queue.is_empty() || self.stage.load(Ordering::Relaxed) == DISCARDING;
+        self.pace.wait_for_turn(|| self.steering.is_cpu_idle(ticks()), is_needless);
     }
 
     fn answer(self: &Arc<Shared>, call: Call) -> std::io::Result<()> {
         let Call::Unborn(seat) = call else { return Ok(()) };
+        if self.is_forked() {
+            return Ok(());
+        }
+        self.alive.fetch_add(1, Ordering::Relaxed);
         let started = self.start(&format!("{}-{seat}", self.name), self.stack_bytes, move |shared| {
-            worker::run(shared, seat);
+            worker::run(shared.clone(), seat);
+            shared.end();
         });
         if started.is_err() {
             self.threads_refused.fetch_add(1, Ordering::Relaxed);
             self.crew.stillborn(seat);
+            self.end();
+            // Who parked meanwhile relied on the worker that is not to be had.
+            fence(Ordering::SeqCst);
+            if self.crew.has_parked() && !self.queue.is_empty() {
+                let _ = self.answer(self.crew.offer(self.crew.target()));
+            }
         }
         started
     }
@@ -206,24 +218,12 @@ impl Shared {
         run: impl FnOnce(Arc<Shared>) + Send + 'static,
     ) -> std::io::Result<()> {
         let shared = self.clone();
-        self.alive.fetch_add(1, Ordering::Relaxed);
-        let thread = platform::thread::spawn_named(name, stack_bytes, move || {
-            run(shared.clone());
-            shared.end();
-        });
-        match thread {
-            Ok(thread) => {
-                self.threads.lock().push(thread);
-                Ok(())
-            }
-            Err(error) => {
-                self.end();
-                Err(error)
-            }
-        }
+        let thread = platform::thread::spawn_named(name, stack_bytes, move || run(shared))?;
+        self.threads.lock().push(thread);
+        Ok(())
     }
 
-    /// A thread has ended, or was not to be had.
+    /// A worker has ended, or was not to be had.
     fn end(self: &Arc<Shared>) {
         // Release: whoever waits for the end, with acquire, sees what the thread did.
         if self.alive.fetch_sub(1, Ordering::Release) > 1 {
@@ -240,10 +240,11 @@ impl Shared {
     /// Does what is queued, or drops it, in the calling thread: there is no worker left.
     fn finish_queue(&self) {
         while let Some(job) = self.queue.take_any() {
-            if self.stage.load(Ordering::Relaxed) == DRAINING || job.is_lent {
-                let _ = catch_unwind(AssertUnwindSafe(job.run));
-            } else {
+            let is_wanted = self.stage.load(Ordering::Relaxed) == DRAINING && !job.is_late(ticks());
+            if !is_wanted && !job.is_lent {
                 worker::discard(job);
+            } else if let Err(payload) = catch_unwind(AssertUnwindSafe(job.run)) {
+                drop_quietly(payload);
             }
         }
     }
@@ -254,15 +255,14 @@ impl Shared {
         self.stage.fetch_max(stage, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if how == Shutdown::Discard {
-            let mut lent = Vec::new();
-            while let Some(job) = self.queue.take_any() {
-                if job.is_lent { lent.push(job) } else { worker::discard(job) }
-            }
+            let (lent, dropped): (Vec<_>, Vec<_>) =
+                std::iter::from_fn(|| self.queue.take_any()).partition(|job| job.is_lent);
             for job in lent {
                 self.queue.count_more();
                 self.queue.push(job, Priority::Normal);
                 self.offer();
             }
+            dropped.into_iter().for_each(worker::discard);
         }
         self.crew.close();
         self.queue.wake_submitters();
@@ -286,14 +286,28 @@ impl Shared {
                 None => futex::wait_for(&self.alive, alive, END_NS),
             };
         }
+        self.steering.release();
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
-            // It has nothing more to do. A pool may be dropped by one of its own jobs.
-            if thread.thread().id() != std::thread::current().id() {
+            // It has hardly anything to do any more, but that may be anything: what is queued late, or destructors of its variables.
+            while !thread.is_finished() && deadline.is_none_or(|deadline| deadline.left_ns() > 0) {
+                platform::thread::sleep_ns(LAST_NS);
+            }
+            if thread.is_finished() {
                 let _ = thread.join();
             }
         }
         0
+    }
+
+    /// The calling thread is the worker of this seat. It was started by whoever queued a job, and that may be a thread that is bound to some CPU:
+    /// a worker runs where the first one runs.
+    pub(super) fn share_affinity(&self, seat: usize) {
+        if seat == 0 {
+            self.first_thread.store(platform::thread::id(), Ordering::Relaxed);
+        } else {
+            platform::cpu::run_where(self.first_thread.load(Ordering::Relaxed));
+        }
     }
 
     /// The record of the worker of this seat.
@@ -316,7 +330,7 @@ impl Shared {
     pub(super) fn stats(&self) -> Stats {
         let records: Vec<&Record> =
             self.seats.iter().filter_map(|seat| Some(&**seat.record.get()?)).collect();
-        let (active, blocked) = (self.crew.active(), self.blocked.load(Ordering::Relaxed));
+        let (active, blocked) = (self.crew.active(), self.crew.blocked());
         let mut stats = stats::sum(records.iter().copied());
         stats.queued = self.queue.len();
         (stats.active, stats.blocked) = (active, blocked);
@@ -329,5 +343,7 @@ impl Shared {
     }
 }
 
+/// Who waits for a thread's last steps looks after so long.
+const LAST_NS: u64 = 20_000;
 /// Who waits for the end looks again after so long: the last thread wakes it, unless it was the only one.
 const END_NS: u64 = 10_000_000;

@@ -10,12 +10,11 @@
 //! keep the pool from going on; when they are used up, who waits for other jobs does jobs meanwhile.
 
 use super::crew::Told;
-use super::error::panic_text;
+use super::error::{drop_quietly, panic_text};
 use super::job::{Job, Priority};
 use super::queue::Local;
 use super::shared::Shared;
 use super::stats::Record;
-use platform::atomic::Ordering;
 use platform::clock::{ticks, ticks_to_ns};
 use platform::{cpu, spin_bound, thread};
 use std::cell::{Cell, RefCell};
@@ -32,6 +31,10 @@ pub(super) struct Here {
     pub(super) shared: Arc<Shared>,
     local: RefCell<Local>,
     pub(super) seat: usize,
+    /// Whether the job says that it blocks.
+    is_blocked: Cell<bool>,
+    /// Jobs that are done inside of jobs that wait for them, one in another.
+    depth: Cell<u32>,
 }
 
 std::thread_local! {
@@ -71,6 +74,14 @@ impl Here {
         self.shared.queue.take(&mut self.local.borrow_mut())
     }
 
+    /// Does a job inside of one that waits for it, perhaps.
+    fn run_inside(&self, job: Job) {
+        let _active = Blocked::not(self);
+        self.depth.set(self.depth.get() + 1);
+        self.run(job);
+        self.depth.set(self.depth.get() - 1);
+    }
+
     /// Does a job, or drops it if it is too late.
     fn run(&self, job: Job) {
         let began_ticks = ticks();
@@ -82,16 +93,18 @@ impl Here {
         let Job { run, queued_ticks, .. } = job;
         if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
             self.record().panicked();
-            if let Some(report) = &self.shared.report {
+            if let Some(report) = &self.shared.report
                 // A report that panics itself is not reported.
-                let _ = catch_unwind(AssertUnwindSafe(|| report(panic_text(&*payload))));
+                && let Err(own) = catch_unwind(AssertUnwindSafe(|| report(panic_text(&*payload))))
+            {
+                drop_quietly(own);
             }
-            // Dropping what a panic carries may panic too, and is nobody's business here.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+            drop_quietly(payload);
         }
         let ended_ticks = ticks();
         let queue_ns = ticks_to_ns(began_ticks.saturating_sub(queued_ticks));
         self.record().record(queue_ns, ticks_to_ns(ended_ticks.saturating_sub(began_ticks)));
+        self.shared.steering.wake_if_old(&self.shared, ended_ticks);
     }
 }
 
@@ -105,16 +118,18 @@ fn shed(job: Job) {
 /// Drops a job without doing it.
 pub(super) fn discard(job: Job) {
     // What a closure holds may panic when it is dropped.
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(job)));
+    drop_quietly(job);
 }
 
 /// A worker's life. It has been called: it is active, and searching.
 pub(super) fn run(shared: Arc<Shared>, seat: usize) {
-    let here = Here { local: RefCell::new(shared.queue.local(seat)), shared, seat };
+    let local = RefCell::new(shared.queue.local(seat));
+    let here = Here { shared, local, seat, is_blocked: Cell::new(false), depth: Cell::new(0) };
     HERE.set(&raw const here);
     let shared = &here.shared;
     shared.record(seat);
     shared.show_pressure(seat);
+    shared.share_affinity(seat);
     loop {
         let Some(job) = search(&here) else {
             match park(&here) {
@@ -211,50 +226,96 @@ pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
     })
 }
 
-/// A worker that is not active, because its job waits.
-struct Blocked<'a>(&'a Arc<Shared>);
+/// A worker that is not active, because its job waits: until this is dropped. In a job that is so already it changes nothing.
+struct Blocked<'a> {
+    here: &'a Here,
+    was: bool,
+}
 
 impl<'a> Blocked<'a> {
     fn new(here: &'a Here) -> Blocked<'a> {
-        let shared = &here.shared;
-        shared.blocked.fetch_add(1, Ordering::Relaxed);
-        shared.crew.block();
-        if !shared.queue.is_empty() {
-            shared.offer();
-        }
-        Blocked(shared)
+        Blocked { here, was: set_blocked(here, true) }
+    }
+
+    /// The other way round: a job that waits does something itself.
+    fn not(here: &'a Here) -> Blocked<'a> {
+        Blocked { here, was: set_blocked(here, false) }
     }
 }
 
 impl Drop for Blocked<'_> {
     fn drop(&mut self) {
-        self.0.crew.unblock();
-        self.0.blocked.fetch_sub(1, Ordering::Relaxed);
+        set_blocked(self.here, self.was);
     }
 }
 
-/// Waits for other jobs: `is_done` says whether they are, and `block` waits until they are. A worker does meanwhile
-/// what it has queued itself, which is what its job waits for most likely; then it blocks, or if nobody could be
-/// active in its place, it does any job.
-pub(super) fn wait_until(mut is_done: impl FnMut() -> bool, block: impl FnOnce()) {
+/// Returns what it was before.
+fn set_blocked(here: &Here, blocked: bool) -> bool {
+    let was = here.is_blocked.replace(blocked);
+    let shared = &here.shared;
+    match (was, blocked) {
+        (false, true) => {
+            shared.crew.block();
+            if !shared.queue.is_empty() {
+                shared.offer();
+            }
+        }
+        (true, false) => shared.crew.unblock(),
+        _ => {}
+    }
+    was
+}
+
+/// What a worker that waits for jobs does first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Help {
+    /// What it has queued itself, which is what its job waits for most likely.
+    First,
+    /// It blocks at once.
+    Last,
+}
+
+/// So many jobs are done one inside another; then a worker that waits blocks, if somebody can stand in.
+const DEPTH_MAX: u32 = 32;
+/// A worker that blocks looks after so long whether somebody does what it waits for: at first …
+const BLOCK_NS: u64 = 5_000_000;
+/// … and at most.
+const BLOCK_NS_MAX: u64 = 100_000_000;
+
+/// Waits for other jobs: `is_done` says whether they are, and `block` waits for so long at most until they are. A worker that has done what it
+/// has queued itself blocks; if nobody can be active in its place, it does any job.
+pub(super) fn wait_until(help: Help, mut is_done: impl FnMut() -> bool, mut block: impl FnMut(u64) -> bool) {
     with_here(|here| {
-        let Some(here) = here else { return block() };
+        let Some(here) = here else {
+            while !is_done() {
+                block(u64::MAX);
+            }
+            return;
+        };
+        let shared = &here.shared;
+        let mut block_ns = BLOCK_NS;
         while !is_done() {
-            let own = here.local.borrow().pop();
-            match own {
-                Some(job) => here.run(job),
-                None if here.shared.crew.has_spare() => {
-                    let _blocked = Blocked::new(here);
-                    return block();
+            let has_spare = shared.crew.has_spare();
+            let may_help = help == Help::First && here.depth.get() < DEPTH_MAX;
+            let own = if may_help || !has_spare { here.local.borrow().pop() } else { None };
+            if let Some(job) = own {
+                here.run_inside(job);
+                continue;
+            }
+            if has_spare {
+                let _blocked = Blocked::new(here);
+                if block(block_ns) {
+                    continue;
                 }
-                None => match here.take() {
-                    Some(job) => here.run(job),
-                    None => thread::sleep_ns(WAIT_NS),
-                },
+                block_ns = (block_ns * 2).min(BLOCK_NS_MAX);
+            } else {
+                block(BLOCK_NS / 25);
+            }
+            // Nobody does what is queued: stand-ins are used up, or the system has no more threads.
+            if !shared.queue.is_empty() && (!has_spare || shared.crew.active() < shared.crew.target()) {
+                let next = here.take();
+                next.map(|job| here.run_inside(job));
             }
         }
     });
 }
-
-/// How long a worker that waits for jobs which others run, and has no spare worker, sleeps between two looks.
-const WAIT_NS: u64 = 200_000;

@@ -9,7 +9,7 @@
 
 use crate::cpu::{CpuBudget, LimitKind, Runnable};
 use platform::atomic::{AtomicBool, AtomicU64, Ordering};
-use platform::clock::{ns_to_ticks, ticks};
+use platform::clock::ns_to_ticks;
 
 /// For so long an answer is believed.
 const FRESH_NS: u64 = 200_000;
@@ -19,6 +19,8 @@ pub(super) struct Idle {
     cpus: u32,
     asked_ticks: AtomicU64,
     answer: AtomicBool,
+    /// When somebody was called because of an answer.
+    taken_ticks: AtomicU64,
 }
 
 impl Idle {
@@ -32,8 +34,9 @@ impl Idle {
         if sets.into_iter().any(|set| set.len() < online) {
             return None;
         }
-        let (asked_ticks, answer) = (AtomicU64::new(0), AtomicBool::new(false));
-        Some(Idle { runnable: Runnable::open()?, cpus: online as u32, asked_ticks, answer })
+        let runnable = Runnable::open()?;
+        let (asked_ticks, taken_ticks) = (AtomicU64::new(0), AtomicU64::new(0));
+        Some(Idle { runnable, cpus: online as u32, asked_ticks, answer: AtomicBool::new(false), taken_ticks })
     }
 
     /// Asked by a thread that runs, about another that would run with it, or about itself. One that has just queued a job is about to wait most
@@ -57,10 +60,15 @@ impl Idle {
         idle
     }
 
-    /// Somebody was called because of the answer.
-    pub(super) fn taken(&self) {
-        self.answer.store(false, Ordering::Relaxed);
-        self.asked_ticks.store(ticks(), Ordering::Relaxed);
+    /// The same, for who calls somebody if it is so: once for each answer.
+    pub(super) fn take(&self, now_ticks: u64) -> bool {
+        let taken_ticks = self.taken_ticks.load(Ordering::Relaxed);
+        if now_ticks.saturating_sub(taken_ticks) < ns_to_ticks(FRESH_NS) || !self.is_idle(now_ticks) {
+            return false;
+        }
+        self.taken_ticks
+            .compare_exchange(taken_ticks, now_ticks, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// The same, asked by a thread that would not be there if it did not ask.

@@ -29,7 +29,7 @@ use crate::cpu::{BudgetWatch, CpuBudget, LimitKind, ThreadTimes};
 use crate::lock::Mutex;
 use idle::Idle;
 use platform::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use platform::clock::now_ns;
+use platform::clock::{now_ns, ns_to_ticks, ticks};
 use platform::futex;
 use std::fmt;
 use std::sync::Arc;
@@ -157,6 +157,8 @@ const STOPPED: u32 = 2;
 
 /// The budget is read again after so long, while the control thread is awake.
 const BUDGET_NS: u64 = 100_000_000;
+/// … and at least so often while jobs come.
+const BUDGET_NS_MAX: u64 = 1_000_000_000;
 /// Ticks without anything queued after which the control thread sleeps.
 const QUIET_TICKS: u32 = 3;
 
@@ -173,6 +175,8 @@ pub(super) struct Steering {
     last: Mutex<Option<Decision>>,
     /// In thousandths.
     budget: AtomicU64,
+    /// When it was read.
+    budget_ticks: AtomicU64,
     allowance: Option<Mutex<Allowance>>,
     member: Option<Member>,
 }
@@ -199,6 +203,7 @@ impl Steering {
             decisions: AtomicU64::new(0),
             last: Mutex::new(None),
             budget: AtomicU64::new(0),
+            budget_ticks: AtomicU64::new(ticks()),
             allowance: bounds.tokens.map(|tokens| Mutex::new(Allowance::new(tokens))),
             member: bounds.member,
         };
@@ -207,6 +212,11 @@ impl Steering {
             steering.limit.store(1, Ordering::Relaxed);
         }
         steering
+    }
+
+    /// Whether others are asked how many workers may be active.
+    fn has_bounds(&self) -> bool {
+        self.allowance.is_some() || self.member.is_some()
     }
 
     /// Whether [`Control::Pressure`] decides.
@@ -249,13 +259,26 @@ impl Steering {
         (cpus * factor - 0.01).ceil().clamp(1.0, f64::from(self.workers_max)) as u32
     }
 
-    /// As many workers as there are tokens for, of make's, while there is more to do than is being done; and one otherwise.
-    fn fit_tokens(&self, is_needed: bool) {
+    /// As many workers as there are tokens for, of make's, and no more than have something to do.
+    fn fit_tokens(&self, shared: &Shared) {
         if let Some(allowance) = &self.allowance {
             let cpus = self.budget.load(Ordering::Relaxed) as f64 / 1000.0;
-            let wanted = if is_needed { self.workers_for(cpus) } else { 1 };
-            let got = allowance.lock().fit(wanted as usize) as u32;
+            let busy = shared.crew.active() as usize + shared.queue.len();
+            let wanted = busy.clamp(1, self.workers_for(cpus) as usize);
+            let got = allowance.lock().fit(wanted) as u32;
             self.limit.store(got.max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the control thread may sleep while nothing is queued: not as long as it has tokens to give back.
+    fn may_sleep(&self) -> bool {
+        self.allowance.as_ref().is_none_or(|allowance| allowance.lock().active() == 1)
+    }
+
+    /// There are no workers any more.
+    pub(super) fn release(&self) {
+        if let Some(allowance) = &self.allowance {
+            allowance.lock().fit(1);
         }
     }
 
@@ -265,11 +288,9 @@ impl Steering {
         self.idle.as_ref().is_some_and(|idle| idle.is_idle(now_ticks))
     }
 
-    /// A worker was called because a CPU was idle: it is not any more.
-    pub(super) fn idle_cpu_taken(&self) {
-        if let Some(idle) = &self.idle {
-            idle.taken();
-        }
+    /// The same, for who calls a worker if it is so.
+    pub(super) fn take_idle_cpu(&self, now_ticks: u64) -> bool {
+        self.idle.as_ref().is_some_and(|idle| idle.take(now_ticks))
     }
 
     /// There is more to do than is being done: the control thread is to decide about that.
@@ -277,6 +298,16 @@ impl Steering {
     pub(super) fn wake(&self, shared: &Arc<Shared>) {
         if self.state.load(Ordering::Relaxed) == ASLEEP && self.control != Control::Fixed {
             self.wake_slow(shared);
+        }
+    }
+
+    /// A job ended at this time: now and then the control thread reads the budget, also if all goes well.
+    #[inline]
+    pub(super) fn wake_if_old(&self, shared: &Arc<Shared>, now_ticks: u64) {
+        let read_ticks = self.budget_ticks.load(Ordering::Relaxed);
+        if now_ticks.saturating_sub(read_ticks) > ns_to_ticks(BUDGET_NS_MAX) {
+            self.budget_ticks.store(now_ticks, Ordering::Relaxed);
+            self.wake(shared);
         }
     }
 
@@ -368,16 +399,19 @@ fn run(shared: &Arc<Shared>) {
             ASLEEP => {
                 futex::wait(&steering.state, ASLEEP);
                 controller.begin();
-                continue;
+                if steering.state.load(Ordering::Relaxed) == STOPPED || !steering.has_bounds() {
+                    continue;
+                }
+                // What was given back while there was nothing to do is asked for at once.
             }
-            _ => futex::wait_for(&steering.state, AWAKE, steering.tick_ns),
-        };
+            _ => {
+                futex::wait_for(&steering.state, AWAKE, steering.tick_ns);
+            }
+        }
         controller.tick();
-        quiet = if shared.queue.is_empty() { quiet + 1 } else { 0 };
+        quiet = if shared.queue.is_empty() && steering.may_sleep() { quiet + 1 } else { 0 };
         if quiet >= QUIET_TICKS {
             quiet = 0;
-            steering.fit_tokens(false);
-            shared.crew.set_target(shared.crew.target().min(steering.limit()));
             let _ = steering.state.compare_exchange(AWAKE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
             // Pairs with the fence of an offer: Invariant 2.
             fence(Ordering::SeqCst);
@@ -406,8 +440,9 @@ impl Controller<'_> {
     /// It has slept: what was seen before is of no use.
     fn begin(&mut self) {
         self.seen();
-        if let Rules::Share(share) = &mut self.rules {
-            share.begin();
+        match &mut self.rules {
+            Rules::Share(share) => share.begin(),
+            Rules::Pressure(pressure) => pressure.forget(),
         }
     }
 
@@ -416,14 +451,20 @@ impl Controller<'_> {
         let now_ns = now_ns();
         if now_ns.saturating_sub(self.budget_read_ns) >= BUDGET_NS {
             self.budget_read_ns = now_ns;
+            steering.budget_ticks.store(ticks(), Ordering::Relaxed);
             self.read_budget();
         }
-        steering.fit_tokens(true);
+        steering.fit_tokens(self.shared);
         let seen = self.seen();
+        let share_cpus = shared_out(steering, &seen);
+        if steering.member.is_some() && share_cpus.is_none() {
+            // It is a member no more.
+            self.shared.pace.set_quota(self.quota_cpus);
+        }
         let decided = match &mut self.rules {
             _ if steering.allowance.is_some() => Some((seen.limit, Why::Tokens)),
             _ if seen.target > seen.limit => Some((seen.limit, Why::Budget { cpus: self.watch.cpus() })),
-            _ if let Some(share_cpus) = shared_out(steering, &seen) => {
+            _ if let Some(share_cpus) = share_cpus => {
                 match self.quota_cpus {
                     Some(quota_cpus) => self.shared.pace.set_quota(Some(quota_cpus.min(share_cpus))),
                     None => self.shared.pace.set_share(share_cpus),

@@ -23,6 +23,8 @@ const WAITING_NONE: f64 = 0.05;
 const TICKS_AVERAGED: f64 = 4.0;
 /// Ticks without waiting before one more is tried: at first …
 const PATIENCE: u32 = 10;
+/// … if it is known that no CPU is idle …
+const PATIENCE_BUSY: u32 = 200;
 /// … and at most.
 const PATIENCE_MAX: u32 = 1_000;
 /// A trial has failed if the pool shrinks within so many ticks.
@@ -86,7 +88,8 @@ impl Pressure {
         self.elapsed_ns = self.elapsed_ns * keep + seen.elapsed_ns as f64;
     }
 
-    fn forget(&mut self) {
+    /// What was before does not count.
+    pub(super) fn forget(&mut self) {
         (self.run_ns, self.wait_ns, self.elapsed_ns, self.quiet) = (0.0, 0.0, 0.0, 0);
     }
 
@@ -110,15 +113,16 @@ impl Pressure {
             self.quiet = 0;
             return None;
         }
-        self.quiet += 1;
+        self.quiet = self.quiet.saturating_add(1);
         if !seen.queued || seen.target >= seen.limit {
             return None;
         }
         match seen.cpu_idle {
             Some(true) => Some((seen.target + 1, Why::CpuIdle)),
-            Some(false) => None,
+            // Those that keep the CPUs busy may give way to us: threads of nice 19, or of other groups. But most do not.
+            Some(false) if self.quiet < self.patience.max(PATIENCE_BUSY) => None,
             None if self.quiet < self.patience => None,
-            None => {
+            _ => {
                 if self.since_trial > self.patience.saturating_mul(4) {
                     self.patience = PATIENCE;
                 }
