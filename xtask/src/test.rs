@@ -155,6 +155,10 @@ fn test(package: &str, full: bool, limit: Duration) -> Verdict {
     if package.ends_with("-loom") {
         command.arg("--release");
     }
+    // What is behind features is tested too; other packages must build without.
+    if package == "manx" {
+        command.args(["--features", "rayon,tokio"]);
+    }
     if full {
         command.env("MANX_FULL", "1").env("PROPTEST_CASES", "20000");
     }

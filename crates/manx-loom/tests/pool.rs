@@ -216,21 +216,27 @@ fn a_job_that_was_queued_while_the_pool_is_closed_is_done() {
 }
 
 #[test]
-fn while_a_worker_blocks_another_is_active() {
+fn a_job_for_which_a_blocked_worker_waits_is_done() {
     check(2, || {
         let pool = Pool::new(2, 1);
         // This thread stands for a worker inside a job, which is active.
         assert_eq!(pool.crew.offer(1), Call::Unborn(0));
-        assert!(pool.crew.found());
-        let none = pool.push();
-        assert!(none.is_none(), "one is active");
+        let _ = pool.crew.found();
+        let other = thread::spawn({
+            let pool = pool.clone();
+            move || pool.push()
+        });
         pool.crew.block();
-        let worker = pool.offer();
+        let own = if pool.is_empty() { None } else { pool.offer() };
         pool.until_done(1);
         pool.crew.unblock();
         pool.crew.close();
-        worker.unwrap().join().unwrap();
-        assert_eq!(pool.crew.active(), 1);
+        pool.crew.search();
+        pool.crew.rest(0);
+        assert_eq!(pool.told(0), Told::End);
+        let worker = other.join().unwrap().or(own);
+        worker.expect("one of the two called it").join().unwrap();
+        assert_eq!((pool.crew.active(), pool.crew.blocked()), (0, 0));
     });
 }
 

@@ -16,6 +16,11 @@ fn pool(workers: usize) -> FriendlyPool {
     FriendlyPool::builder().name("test").workers_max(workers).control(Control::Fixed).build().expect("a pool")
 }
 
+/// Waits for the others.
+fn rendezvous(all: &Barrier) {
+    all.wait();
+}
+
 /// Waits for something that must come.
 fn until(what: &str, mut ready: impl FnMut() -> bool) {
     let began = Instant::now();
@@ -82,7 +87,7 @@ fn a_burst_wakes_all_workers_at_once() {
     for _ in 0..50 {
         // None of the four ends before all have begun.
         let handles: Vec<_> =
-            (0..4).map(|_| all.clone()).map(|all| pool.submit(move || drop(all.wait()))).collect();
+            (0..4).map(|_| all.clone()).map(|all| pool.submit(move || rendezvous(&all))).collect();
         handles.into_iter().for_each(|handle| handle.expect("open").join().expect("no panic"));
     }
     assert_eq!(pool.stats().target, 4);
@@ -408,7 +413,7 @@ fn an_idle_pool_does_nothing() {
     let both = Arc::new(Barrier::new(2));
     for _ in 0..2 {
         let both = both.clone();
-        pool.execute(move || drop(both.wait())).expect("open");
+        pool.execute(move || rendezvous(&both)).expect("open");
     }
     // More than two: the control is born.
     for _ in 0..200 {
@@ -548,14 +553,14 @@ fn jobs_of_a_draining_pool_still_stand_in_for_each_other() {
     let (own, their) = (pool.clone(), both.clone());
     // Both workers are born, and one is parked when the pool is closed.
     let warm: Vec<_> =
-        (0..2).map(|_| both.clone()).map(|both| pool.submit(move || drop(both.wait()))).collect();
+        (0..2).map(|_| both.clone()).map(|both| pool.submit(move || rendezvous(&both))).collect();
     warm.into_iter().for_each(|handle| handle.expect("open").join().expect("done"));
     let (begin, begun) = channel();
     let (go, gone) = channel::<()>();
     pool.execute(move || {
         begin.send(()).expect("heard");
         let _ = gone.recv();
-        own.execute(move || drop(their.wait())).expect("from inside");
+        own.execute(move || rendezvous(&their)).expect("from inside");
         block_in_place(|| both.wait());
     })
     .expect("open");

@@ -9,7 +9,9 @@ pub fn check(file: &File) -> Vec<Finding> {
     let begins = |heads: &[&str]| heads.iter().any(|head| text.trim_start().starts_with(head));
     let (fine, remedy) = match file.extension() {
         "rs" => (begins(&["//! "]), "begin with `//!` and say which problem it solves and how"),
-        "c" | "h" | "hpp" | "cpp" | "go" => (begins(&["/*", "//"]), "begin with a comment that says what it does"),
+        "c" | "h" | "hpp" | "cpp" | "go" => {
+            (begins(&["/*", "//"]), "begin with a comment that says what it does")
+        }
         _ => return Vec::new(),
     };
     if fine { Vec::new() } else { vec![Finding::new(&file.path, 1, "no header", remedy)] }

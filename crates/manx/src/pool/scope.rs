@@ -104,7 +104,7 @@ impl Tasks {
             self.ended.signal_all();
         }
         // Last, because what a panic carries may panic itself when it is dropped.
-        panic.map(drop_quietly);
+        drop_quietly(panic);
     }
 }
 

@@ -15,7 +15,7 @@ use super::job::{Job, Priority};
 use super::queue::Local;
 use super::shared::Shared;
 use super::stats::Record;
-use platform::clock::{ticks, ticks_to_ns};
+use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
 use platform::{cpu, spin_bound, thread};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,6 +26,9 @@ const PAUSES: u32 = 8;
 /// … and then it yields.
 const YIELDS: u32 = 24;
 
+/// A slice is as good as fresh for so long: a half of the shortest that the kernel gives.
+const FRESH_NS: u64 = 500_000;
+
 /// What a worker's jobs find of it.
 pub(super) struct Here {
     pub(super) shared: Arc<Shared>,
@@ -35,6 +38,8 @@ pub(super) struct Here {
     is_blocked: Cell<bool>,
     /// Jobs that are done inside of jobs that wait for them, one in another.
     depth: Cell<u32>,
+    /// When the worker last began a job on a fresh slice.
+    fresh_ticks: Cell<u64>,
 }
 
 std::thread_local! {
@@ -74,6 +79,23 @@ impl Here {
         self.shared.queue.take(&mut self.local.borrow_mut())
     }
 
+    /// Before a job: where threads outnumber CPUs somebody will take this one's CPU when its slice ends. Then let that be now, between two jobs,
+    /// and not in the middle of the next one. Returns the time at which the job begins.
+    fn begin(&self) -> u64 {
+        let now_ticks = ticks();
+        if now_ticks.saturating_sub(self.fresh_ticks.get()) < ns_to_ticks(FRESH_NS) {
+            return now_ticks;
+        }
+        self.fresh_ticks.set(now_ticks);
+        if !self.shared.steering.is_pressed(now_ticks) {
+            return now_ticks;
+        }
+        thread::yield_now();
+        let now_ticks = ticks();
+        self.fresh_ticks.set(now_ticks);
+        now_ticks
+    }
+
     /// Does a job inside of one that waits for it, perhaps.
     fn run_inside(&self, job: Job) {
         let _active = Blocked::not(self);
@@ -84,7 +106,7 @@ impl Here {
 
     /// Does a job, or drops it if it is too late.
     fn run(&self, job: Job) {
-        let began_ticks = ticks();
+        let began_ticks = self.begin();
         if job.is_late(began_ticks) {
             self.record().late();
             shed(job);
@@ -124,7 +146,14 @@ pub(super) fn discard(job: Job) {
 /// A worker's life. It has been called: it is active, and searching.
 pub(super) fn run(shared: Arc<Shared>, seat: usize) {
     let local = RefCell::new(shared.queue.local(seat));
-    let here = Here { shared, local, seat, is_blocked: Cell::new(false), depth: Cell::new(0) };
+    let here = Here {
+        shared,
+        local,
+        seat,
+        is_blocked: Cell::new(false),
+        depth: Cell::new(0),
+        fresh_ticks: Cell::new(0),
+    };
     HERE.set(&raw const here);
     let shared = &here.shared;
     shared.record(seat);
@@ -314,7 +343,9 @@ pub(super) fn wait_until(help: Help, mut is_done: impl FnMut() -> bool, mut bloc
             // Nobody does what is queued: stand-ins are used up, or the system has no more threads.
             if !shared.queue.is_empty() && (!has_spare || shared.crew.active() < shared.crew.target()) {
                 let next = here.take();
-                next.map(|job| here.run_inside(job));
+                if let Some(job) = next {
+                    here.run_inside(job);
+                }
             }
         }
     });

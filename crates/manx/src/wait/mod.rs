@@ -44,13 +44,13 @@ mod spin;
 mod window;
 mod yields;
 
+pub use crate::cpu::{set_short_of_cpus, short_of_cpus};
 pub use action::Action;
 pub use adaptive::{Adaptive, AdaptiveWaiter};
 pub use backoff::{Backoff, Policy, Waiter};
 pub use event::{Event, Parker};
 pub use meter::{Counts, Meter, Timed, Times, Untimed};
 pub use mutable::{Mutable, MutableWaiter};
-pub use crate::cpu::{set_short_of_cpus, short_of_cpus};
 pub use sleep::{FixedSleep, Sleeper};
 pub use spin::{Spin, Spinner};
 pub use yields::{Yield, Yielder};

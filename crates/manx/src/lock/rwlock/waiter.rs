@@ -4,8 +4,8 @@
 
 use super::RawRwLock;
 use super::state::{Kind, READER_GATE, READERS_LIMIT, READERS_TURN};
-use crate::lock::bounded::{Acquired, TimedOut, WINDOW_NS, Wait};
 use crate::cpu::{refresh_if_old, short_of_cpus};
+use crate::lock::bounded::{Acquired, TimedOut, WINDOW_NS, Wait};
 use platform::atomic::{Ordering, fence};
 use platform::futex::{self, Clock, Deadline};
 use platform::{clock, cpu};

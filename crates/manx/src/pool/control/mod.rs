@@ -28,7 +28,7 @@ use super::stats::Stats;
 use crate::cpu::{BudgetWatch, CpuBudget, LimitKind, ThreadTimes};
 use crate::lock::Mutex;
 use idle::Idle;
-use platform::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use platform::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use platform::clock::{now_ns, ns_to_ticks, ticks};
 use platform::futex;
 use std::fmt;
@@ -175,6 +175,8 @@ pub(super) struct Steering {
     last: Mutex<Option<Decision>>,
     /// In thousandths.
     budget: AtomicU64,
+    /// Whether workers waited for CPUs at the last tick.
+    waited: AtomicBool,
     /// When it was read.
     budget_ticks: AtomicU64,
     allowance: Option<Mutex<Allowance>>,
@@ -203,6 +205,7 @@ impl Steering {
             decisions: AtomicU64::new(0),
             last: Mutex::new(None),
             budget: AtomicU64::new(0),
+            waited: AtomicBool::new(false),
             budget_ticks: AtomicU64::new(ticks()),
             allowance: bounds.tokens.map(|tokens| Mutex::new(Allowance::new(tokens))),
             member: bounds.member,
@@ -288,6 +291,15 @@ impl Steering {
         self.idle.as_ref().is_some_and(|idle| idle.is_idle(now_ticks))
     }
 
+    /// Whether threads outnumber the CPUs: now, or if that cannot be known, at the last tick.
+    #[inline]
+    pub(super) fn is_pressed(&self, now_ticks: u64) -> bool {
+        match &self.idle {
+            Some(idle) => !idle.is_idle(now_ticks),
+            None => self.waited.load(Ordering::Relaxed),
+        }
+    }
+
     /// The same, for who calls a worker if it is so.
     pub(super) fn take_idle_cpu(&self, now_ticks: u64) -> bool {
         self.idle.as_ref().is_some_and(|idle| idle.take(now_ticks))
@@ -365,7 +377,7 @@ struct Seen {
 /// The rules in use.
 enum Rules {
     Pressure(pressure::Pressure),
-    Share(share::Share),
+    Share(Box<share::Share>),
 }
 
 /// The control thread.
@@ -384,7 +396,7 @@ struct Controller<'a> {
 fn run(shared: &Arc<Shared>) {
     let steering = &shared.steering;
     let rules = match steering.control {
-        Control::Share { overcommit, .. } => Rules::Share(share::Share::new(overcommit)),
+        Control::Share { overcommit, .. } => Rules::Share(Box::new(share::Share::new(overcommit))),
         Control::Pressure | Control::Fixed => Rules::Pressure(pressure::Pressure::default()),
     };
     let watch = BudgetWatch::new();
@@ -474,6 +486,7 @@ impl Controller<'_> {
             Rules::Share(share) => share.decide(&seen, self.watch.cpus()),
             Rules::Pressure(pressure) => {
                 let decided = pressure.decide(&seen);
+                steering.waited.store(pressure.is_waiting(), Ordering::Relaxed);
                 if pressure.is_waiting() {
                     let unfair = self.fair.look(now_ns, steering.limit());
                     unfair.and_then(|unfair| pressure.correct(&seen, unfair)).or(decided)
