@@ -1,0 +1,188 @@
+//! The control thread: what it sees at each tick, and whom it asks.
+
+use super::decision::{Decision, Why};
+use super::steering::{ASLEEP, AWAKE, STOPPED, Steering};
+use super::{Control, Seen, fair, pressure, share};
+use crate::cpu::{BudgetWatch, CpuBudget, ThreadTimes};
+use crate::pool::shared::Shared;
+use platform::atomic::{Ordering, fence};
+use platform::clock::{now_ns, ticks};
+use platform::futex;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The budget is read again after so long, while the control thread is awake.
+const BUDGET_NS: u64 = 100_000_000;
+/// Ticks without anything queued after which the control thread sleeps.
+const QUIET_TICKS: u32 = 3;
+
+/// The rules in use.
+enum Rules {
+    Pressure(pressure::Pressure),
+    Share(Box<share::Share>),
+}
+
+/// The control thread.
+struct Controller<'a> {
+    shared: &'a Arc<Shared>,
+    rules: Rules,
+    fair: fair::Fair,
+    watch: BudgetWatch,
+    budget_read_ns: u64,
+    /// The quota, if that is what limits.
+    quota_cpus: Option<f64>,
+    seen_ns: u64,
+    times: Vec<ThreadTimes>,
+}
+
+pub(super) fn run(shared: &Arc<Shared>) {
+    let steering = &shared.steering;
+    let rules = match steering.control {
+        Control::Share { overcommit, .. } => Rules::Share(Box::new(share::Share::new(overcommit))),
+        Control::Pressure | Control::Fixed => Rules::Pressure(pressure::Pressure::default()),
+    };
+    let watch = BudgetWatch::new();
+    let (fair, times) = (fair::Fair::default(), Vec::new());
+    let (seen_ns, quota_cpus) = (now_ns(), steering.quota_cpus(&CpuBudget::now()));
+    let mut controller =
+        Controller { shared, rules, fair, watch, budget_read_ns: 0, quota_cpus, seen_ns, times };
+    let mut quiet = 0;
+    loop {
+        match steering.state.load(Ordering::Relaxed) {
+            STOPPED => return,
+            ASLEEP => {
+                futex::wait(&steering.state, ASLEEP);
+                controller.begin();
+                if steering.state.load(Ordering::Relaxed) == STOPPED || !steering.has_bounds() {
+                    continue;
+                }
+                // What was given back while there was nothing to do is asked for at once.
+            }
+            _ => {
+                futex::wait_for(&steering.state, AWAKE, steering.tick_ns);
+            }
+        }
+        controller.tick();
+        quiet = if shared.queue.is_empty() && steering.may_sleep() { quiet + 1 } else { 0 };
+        if quiet >= QUIET_TICKS {
+            quiet = 0;
+            let _ = steering.state.compare_exchange(AWAKE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
+            // Pairs with the fence of an offer: Invariant 2.
+            fence(Ordering::SeqCst);
+            if !shared.queue.is_empty() {
+                let _ = steering.state.compare_exchange(ASLEEP, AWAKE, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// What the process gets by the registry of which it is a member, in CPUs: it wants all that it may use while jobs are queued, and a
+/// little more than it uses otherwise. `None` if it is no member, or none any more.
+fn shared_out(steering: &Steering, seen: &Seen) -> Option<f64> {
+    let member = steering.member.as_ref()?;
+    let uses_cpus = seen.run_ns as f64 / seen.elapsed_ns as f64;
+    let wants_cpus = if seen.queued { f64::from(seen.limit) } else { uses_cpus * 1.2 + 0.1 };
+    member.set_demand(wants_cpus).ok()?;
+    // Whoever has gone is swept away at the next look.
+    let _ = member.sweep();
+    let share_cpus = member.share().ok()?.cpus();
+    // Nobody is left without anything: a job that was taken has to be done some time.
+    Some(share_cpus.max(0.05))
+}
+
+impl Controller<'_> {
+    /// It has slept: what was seen before is of no use.
+    fn begin(&mut self) {
+        self.seen();
+        match &mut self.rules {
+            Rules::Share(share) => share.begin(),
+            Rules::Pressure(pressure) => pressure.forget(),
+        }
+    }
+
+    fn tick(&mut self) {
+        let steering = &self.shared.steering;
+        let now_ns = now_ns();
+        if now_ns.saturating_sub(self.budget_read_ns) >= BUDGET_NS {
+            self.budget_read_ns = now_ns;
+            steering.budget_ticks.store(ticks(), Ordering::Relaxed);
+            self.read_budget();
+        }
+        steering.fit_tokens(self.shared);
+        let seen = self.seen();
+        let share_cpus = shared_out(steering, &seen);
+        if steering.member.is_some() && share_cpus.is_none() {
+            // It is a member no more.
+            self.shared.pace.set_quota(self.quota_cpus);
+        }
+        let decided = match &mut self.rules {
+            _ if steering.allowance.is_some() => Some((seen.limit, Why::Tokens)),
+            _ if seen.target > seen.limit => Some((seen.limit, Why::Budget { cpus: self.watch.cpus() })),
+            _ if let Some(share_cpus) = share_cpus => {
+                match self.quota_cpus {
+                    Some(quota_cpus) => self.shared.pace.set_quota(Some(quota_cpus.min(share_cpus))),
+                    None => self.shared.pace.set_share(share_cpus),
+                }
+                Some((steering.workers_for(share_cpus), Why::Registry { share_cpus }))
+            }
+            Rules::Share(share) => share.decide(&seen, self.watch.cpus()),
+            Rules::Pressure(pressure) => {
+                let decided = pressure.decide(&seen);
+                steering.waited.store(pressure.is_waiting(), Ordering::Relaxed);
+                if pressure.is_waiting() {
+                    let unfair = self.fair.look(now_ns, steering.limit());
+                    unfair.and_then(|unfair| pressure.correct(&seen, unfair)).or(decided)
+                } else {
+                    decided
+                }
+            }
+        };
+        if let Some((to, why)) = decided
+            && to != seen.target
+        {
+            self.shared.crew.set_target(to);
+            steering.decisions.fetch_add(1, Ordering::Relaxed);
+            *steering.last.lock() = Some(Decision { at: Instant::now(), from: seen.target, to, why });
+        }
+        if !self.shared.queue.is_empty() {
+            self.shared.offer_if_few();
+        }
+    }
+
+    fn read_budget(&mut self) {
+        let before = self.watch.version();
+        let cpus = self.watch.cpus();
+        let steering = &self.shared.steering;
+        if before != self.watch.version() || steering.budget.load(Ordering::Relaxed) != (cpus * 1000.0) as u64
+        {
+            steering.note_budget(cpus);
+            self.quota_cpus = steering.quota_cpus(&self.watch.budget());
+            if steering.member.is_none() {
+                self.shared.pace.set_quota(self.quota_cpus);
+            }
+        }
+    }
+
+    fn seen(&mut self) -> Seen {
+        let shared = self.shared;
+        let now_ns = now_ns();
+        let (mut run_ns, mut wait_ns) = (0, 0);
+        for (seat, pressure) in shared.pressures() {
+            let Some(times) = pressure.times() else { continue };
+            if self.times.len() <= seat {
+                // Of a worker that is new to us nothing is known of the time before.
+                self.times.resize(seat + 1, times);
+            }
+            let passed = times.since(&self.times[seat]);
+            self.times[seat] = times;
+            run_ns += passed.run_ns;
+            wait_ns += passed.wait_ns;
+        }
+        let elapsed_ns = now_ns.saturating_sub(self.seen_ns).max(1);
+        self.seen_ns = now_ns;
+        let steering = &shared.steering;
+        let cpu_idle = steering.idle.as_ref().map(|idle| idle.is_idle_for_observer());
+        let (target, limit) = (shared.crew.target(), steering.limit());
+        Seen { target, limit, run_ns, wait_ns, elapsed_ns, queued: !shared.queue.is_empty(), cpu_idle }
+    }
+}

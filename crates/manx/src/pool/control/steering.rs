@@ -1,0 +1,221 @@
+//! What the threads of a pool have of its control: numbers to read, a CPU to ask for, and a thread to wake.
+
+use super::controller;
+use super::decision::Decision;
+use super::idle::Idle;
+use super::Control;
+use crate::cpu::{CpuBudget, LimitKind};
+use crate::lock::Mutex;
+use crate::pool::jobserver::{Allowance, Tokens};
+use crate::pool::registry::Member;
+use crate::pool::shared::Shared;
+use crate::pool::stats::Stats;
+use platform::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use platform::clock::{ns_to_ticks, ticks};
+use platform::futex;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// It waits to be woken, or is not born.
+pub(super) const ASLEEP: u32 = 0;
+/// It decides at each tick.
+pub(super) const AWAKE: u32 = 1;
+/// It is to end.
+pub(super) const STOPPED: u32 = 2;
+
+/// … and at least so often while jobs come.
+const BUDGET_NS_MAX: u64 = 1_000_000_000;
+
+/// What the threads of a pool have of its control.
+pub(in crate::pool) struct Steering {
+    pub(super) control: Control,
+    pub(super) tick_ns: u64,
+    pub(super) workers_max: u32,
+    pub(super) limit: AtomicU32,
+    pub(super) idle: Option<Idle>,
+    pub(super) state: AtomicU32,
+    pub(super) is_born: AtomicU32,
+    pub(super) decisions: AtomicU64,
+    pub(super) last: Mutex<Option<Decision>>,
+    /// In thousandths.
+    pub(super) budget: AtomicU64,
+    /// Whether workers waited for CPUs at the last tick.
+    pub(super) waited: AtomicBool,
+    /// When it was read.
+    pub(super) budget_ticks: AtomicU64,
+    pub(super) allowance: Option<Mutex<Allowance>>,
+    pub(super) member: Option<Member>,
+}
+
+/// What limits a pool besides the budget.
+#[derive(Default)]
+pub(in crate::pool) struct Bounds {
+    pub(in crate::pool) tokens: Option<Tokens>,
+    pub(in crate::pool) member: Option<Member>,
+}
+
+impl Steering {
+    pub(in crate::pool) fn new(control: Control, tick: Duration, workers_max: u32, bounds: Bounds) -> Steering {
+        let tick = if let Control::Share { tick, .. } = control { tick } else { tick };
+        let budget = CpuBudget::now();
+        let steering = Steering {
+            control,
+            tick_ns: u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX),
+            workers_max,
+            limit: AtomicU32::new(workers_max),
+            idle: if control == Control::Pressure { Idle::of(&budget) } else { None },
+            state: AtomicU32::new(ASLEEP),
+            is_born: AtomicU32::new(0),
+            decisions: AtomicU64::new(0),
+            last: Mutex::new(None),
+            budget: AtomicU64::new(0),
+            waited: AtomicBool::new(false),
+            budget_ticks: AtomicU64::new(ticks()),
+            allowance: bounds.tokens.map(|tokens| Mutex::new(Allowance::new(tokens))),
+            member: bounds.member,
+        };
+        steering.note_budget(budget.cpus());
+        if steering.allowance.is_some() {
+            steering.limit.store(1, Ordering::Relaxed);
+        }
+        steering
+    }
+
+    /// Whether others are asked how many workers may be active.
+    pub(super) fn has_bounds(&self) -> bool {
+        self.allowance.is_some() || self.member.is_some()
+    }
+
+    /// Whether [`Control::Pressure`] decides.
+    pub(in crate::pool) fn is_by_pressure(&self) -> bool {
+        self.control == Control::Pressure
+    }
+
+    /// So many may be active at most.
+    #[inline]
+    pub(in crate::pool) fn limit(&self) -> u32 {
+        // Relaxed, here and below: hints, unless a fence is named.
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// The quota of a budget, if workers are to be paced by it: if it is what limits, or lets less than one CPU be used for each worker.
+    pub(in crate::pool) fn quota_cpus(&self, budget: &CpuBudget) -> Option<f64> {
+        let quota = matches!(budget.source(), LimitKind::Quota { .. });
+        (self.control == Control::Pressure && quota).then(|| budget.cpus())
+    }
+
+    /// The budget is so many CPUs. The paper's factor makes more workers of them.
+    pub(super) fn note_budget(&self, cpus: f64) {
+        self.budget.store((cpus * 1000.0) as u64, Ordering::Relaxed);
+        if self.allowance.is_none() {
+            self.limit.store(self.workers_for(cpus), Ordering::Relaxed);
+        }
+        if let Some(member) = &self.member {
+            let _ = member.set_cap(cpus);
+        }
+    }
+
+    /// The most workers that can be of use with so many CPUs.
+    pub(super) fn workers_for(&self, cpus: f64) -> u32 {
+        let factor = match self.control {
+            Control::Fixed => return self.workers_max,
+            Control::Share { overcommit, .. } => overcommit,
+            Control::Pressure => 1.0,
+        };
+        // A hundredth more than a whole number is no reason for a worker more.
+        (cpus * factor - 0.01).ceil().clamp(1.0, f64::from(self.workers_max)) as u32
+    }
+
+    /// As many workers as there are tokens for, of make's, and no more than have something to do.
+    pub(super) fn fit_tokens(&self, shared: &Shared) {
+        if let Some(allowance) = &self.allowance {
+            let cpus = self.budget.load(Ordering::Relaxed) as f64 / 1000.0;
+            let busy = shared.crew.active() as usize + shared.queue.len();
+            let wanted = busy.clamp(1, self.workers_for(cpus) as usize);
+            let got = allowance.lock().fit(wanted) as u32;
+            self.limit.store(got.max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the control thread may sleep while nothing is queued: not as long as it has tokens to give back.
+    pub(super) fn may_sleep(&self) -> bool {
+        self.allowance.as_ref().is_none_or(|allowance| allowance.lock().active() == 1)
+    }
+
+    /// There are no workers any more.
+    pub(in crate::pool) fn release(&self) {
+        if let Some(allowance) = &self.allowance {
+            allowance.lock().fit(1);
+        }
+    }
+
+    /// Whether one more worker would have a CPU for itself, as far as is known.
+    #[inline]
+    pub(in crate::pool) fn is_cpu_idle(&self, now_ticks: u64) -> bool {
+        self.idle.as_ref().is_some_and(|idle| idle.is_idle(now_ticks))
+    }
+
+    /// Whether threads outnumber the CPUs: now, or if that cannot be known, at the last tick.
+    #[inline]
+    pub(in crate::pool) fn is_pressed(&self, now_ticks: u64) -> bool {
+        match &self.idle {
+            Some(idle) => !idle.is_idle(now_ticks),
+            None => self.waited.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The same, for who calls a worker if it is so.
+    pub(in crate::pool) fn take_idle_cpu(&self, now_ticks: u64) -> bool {
+        self.idle.as_ref().is_some_and(|idle| idle.take(now_ticks))
+    }
+
+    /// There is more to do than is being done: the control thread is to decide about that.
+    #[inline]
+    pub(in crate::pool) fn wake(&self, shared: &Arc<Shared>) {
+        if self.state.load(Ordering::Relaxed) == ASLEEP && self.control != Control::Fixed {
+            self.wake_slow(shared);
+        }
+    }
+
+    /// A job ended at this time: now and then the control thread reads the budget, also if all goes well.
+    #[inline]
+    pub(in crate::pool) fn wake_if_old(&self, shared: &Arc<Shared>, now_ticks: u64) {
+        let read_ticks = self.budget_ticks.load(Ordering::Relaxed);
+        if now_ticks.saturating_sub(read_ticks) > ns_to_ticks(BUDGET_NS_MAX) {
+            self.budget_ticks.store(now_ticks, Ordering::Relaxed);
+            self.wake(shared);
+        }
+    }
+
+    #[cold]
+    fn wake_slow(&self, shared: &Arc<Shared>) {
+        if self.state.compare_exchange(ASLEEP, AWAKE, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return;
+        }
+        if self.is_born.swap(1, Ordering::Relaxed) != 0 {
+            futex::wake(&self.state, 1);
+        } else if shared
+            .start(&format!("{}-control", shared.name), STACK_BYTES, |shared| controller::run(&shared))
+            .is_err()
+        {
+            // The pool works without, with as many workers as it has now; the next job in such a place tries again.
+            self.is_born.store(0, Ordering::Relaxed);
+            let _ = self.state.compare_exchange(AWAKE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// The control thread is to end, and none will be born.
+    pub(in crate::pool) fn stop(&self) {
+        self.state.store(STOPPED, Ordering::Relaxed);
+        futex::wake_all(&self.state);
+    }
+
+    pub(in crate::pool) fn tell(&self, stats: &mut Stats) {
+        stats.budget_cpus = self.budget.load(Ordering::Relaxed) as f64 / 1000.0;
+        stats.decisions = self.decisions.load(Ordering::Relaxed);
+        stats.last = self.last.lock().clone();
+    }
+}
+
+/// Enough for reading a few files.
+const STACK_BYTES: usize = 256 * 1024;
