@@ -1,7 +1,7 @@
 //! `manx cpus`: how many CPUs a program would really get here, why not more, and who knows it.
 //!
 //! The budget is [`CpuBudget`]'s, of this process, which is that of whatever the same shell starts. What runtimes would
-//! say is found by asking them ([`probes`]): each that is installed is run, as it is and under `manx run`.
+//! say is found by asking them (`probes.rs`): each that is installed is run, as it is and under `manx run`.
 
 mod ask;
 mod facts;

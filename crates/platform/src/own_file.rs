@@ -6,7 +6,7 @@
 //! function, keeps what it got.)
 //!
 //! Invariants:
-//! 1. A place of the table that is not [`NONE`] holds the descriptor of one [`OwnFile`], which is open.
+//! 1. A place of the table that is not `NONE` holds the descriptor of one [`OwnFile`], which is open.
 //! 2. The child's handler runs before any other code of the child, so what the table holds there are copies of the parent's.
 
 use crate::atomic::{AtomicI32, Ordering};
