@@ -31,8 +31,8 @@
 //!    that has set its bit goes on only when it is told to, or after it took the bit back itself.
 //! 3. A worker that parks says so (its bit, then the counts) before it looks for jobs a last time; who offers a job has queued it before
 //!    it looks at the counts. So one of the two sees the other: no job stays behind while a worker could be called.
-//! 4. While somebody is searching no other is called: a searcher looks again after it has stopped being one, and if it
-//!    found a job and there are more, it calls the next.
+//! 4. No more need be called than jobs are queued. Who relies on a searcher may: it looks again after it has stopped being one, and if it
+//!    found a job, was the last one, and there are more jobs, it calls the next.
 //! 5. Seats are born in order: bits are taken from the lowest, so a seat that is not born is taken only if all below are in use.
 //!
 //! # Memory orderings
@@ -67,7 +67,7 @@ fn searching_of(state: u64) -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a seat that is not born needs a thread"]
 pub enum Call {
-    /// Somebody is searching, and will find the job.
+    /// As many are searching as jobs are queued: they will find them.
     Needless,
     /// As many are active as may be, or nobody is left to be called.
     Enough,
@@ -136,22 +136,29 @@ impl Crew {
     /// A job has been queued: calls a worker if fewer than `bound` are active and nobody is searching.
     #[inline]
     pub fn offer(&self, bound: u32) -> Call {
+        self.offer_of(bound, 1)
+    }
+
+    /// The same, if fewer are searching than jobs are queued, as far as the caller knows: so a burst of jobs does not wait until one worker has
+    /// called the next.
+    #[inline]
+    pub fn offer_of(&self, bound: u32, queued: u32) -> Call {
         // Pairs with the fence of `park` (Invariant 3).
         fence(Ordering::SeqCst);
         let state = self.state.load(Ordering::Relaxed);
-        if searching_of(state) > 0 {
+        if searching_of(state) >= queued {
             Call::Needless
         } else if active_of(state) >= bound {
             Call::Enough
         } else {
-            self.call(state, bound)
+            self.call(state, bound, queued)
         }
     }
 
     #[cold]
-    fn call(&self, mut state: u64, bound: u32) -> Call {
+    fn call(&self, mut state: u64, bound: u32, queued: u32) -> Call {
         loop {
-            if searching_of(state) > 0 {
+            if searching_of(state) >= queued {
                 return Call::Needless;
             }
             if active_of(state) >= bound {
@@ -171,7 +178,7 @@ impl Crew {
                 // may have parked who relied on it.
                 self.state.fetch_sub(ACTIVE + SEARCHING, Ordering::Relaxed);
                 fence(Ordering::SeqCst);
-                if self.has_spare() { self.offer(bound) } else { Call::Enough }
+                if self.has_spare() { self.offer_of(bound, queued) } else { Call::Enough }
             }
         }
     }

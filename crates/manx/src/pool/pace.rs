@@ -24,6 +24,8 @@ pub const BURST_NS: i64 = 4_000_000;
 const PART_THOUSANDTHS: u64 = 985;
 /// Whatever the account says, a worker waits for its turn no longer than this.
 pub(super) const TURN_NS_MAX: u64 = 200_000_000;
+/// A worker sleeps so long at least: what it oversleeps is saved up, and each look costs.
+const SLEEP_NS_MIN: u64 = 500_000;
 /// A worker that sleeps looks again after so long at the latest: the quota may have been raised.
 const SLEEP_NS_MAX: u64 = 10_000_000;
 
@@ -107,7 +109,7 @@ impl Pace {
                 return;
             }
             self.sleeps.fetch_add(1, Ordering::Relaxed);
-            sleep_ns(ahead_ns.min(SLEEP_NS_MAX));
+            sleep_ns(ahead_ns.clamp(SLEEP_NS_MIN, SLEEP_NS_MAX));
         }
     }
 

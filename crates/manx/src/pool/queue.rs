@@ -153,6 +153,11 @@ impl Queue {
         }
     }
 
+    /// How many jobs are queued that came from outside, about; at least 1, for who has just queued one.
+    pub(super) fn waiting(&self) -> u32 {
+        self.outside.load(Ordering::Relaxed).clamp(1, u32::MAX as usize) as u32
+    }
+
     /// Any job at all, for who is no worker.
     pub(super) fn take_any(&self) -> Option<Job> {
         [Priority::High, Priority::Normal, Priority::Low]

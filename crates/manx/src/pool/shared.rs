@@ -142,7 +142,7 @@ impl Shared {
     /// A job has been queued: calls somebody, if somebody may be called.
     #[inline]
     pub(super) fn offer(self: &Arc<Shared>) {
-        let call = self.crew.offer(self.crew.target());
+        let call = self.crew.offer_of(self.crew.target(), self.queue.waiting());
         match call {
             Call::Needless => {}
             Call::Enough => self.offer_more(),

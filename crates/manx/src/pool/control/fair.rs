@@ -17,8 +17,12 @@ use platform::file::File;
 use std::collections::HashMap;
 use std::ffi::CString;
 
-/// At least so long between two looks.
+/// At least so long between two looks …
 const INTERVAL_NS: u64 = 1_000_000_000;
+/// … but not between the first ones …
+const INTERVAL_FIRST_NS: u64 = 150_000_000;
+/// … which are so many.
+const LOOKS_FIRST: u32 = 4;
 /// A look may take this part of the time between two.
 const COST_PART: u64 = 2_000;
 /// Less than this part of the fair share is unfair.
@@ -41,6 +45,8 @@ pub(super) struct Fair {
     at_ns: u64,
     own_ns: u64,
     next_ns: u64,
+    /// Looks since the last pause.
+    looks: u32,
     ticks: HashMap<u32, u64>,
     /// What was received before the last correction: one that gains nothing is not repeated for a while.
     before: Option<f64>,
@@ -62,10 +68,13 @@ impl Fair {
         let before = std::mem::replace(&mut self.ticks, busy_processes());
         (self.own_ns, self.at_ns) = (process_cpu_ns(), now);
         let took_ns = now_ns().saturating_sub(now);
-        self.next_ns = now + INTERVAL_NS.max(took_ns * COST_PART);
+        let usual_ns = INTERVAL_NS.max(took_ns * COST_PART);
         let elapsed_ns = now.saturating_sub(at_before_ns);
         // After a pause, what was seen before it is of no use.
-        if at_before_ns == 0 || elapsed_ns > 3 * INTERVAL_NS.max(took_ns * COST_PART) {
+        let is_new = at_before_ns == 0 || elapsed_ns > 3 * usual_ns;
+        self.looks = if is_new { 1 } else { self.looks.saturating_add(1) };
+        self.next_ns = now + if self.looks <= LOOKS_FIRST { INTERVAL_FIRST_NS } else { usual_ns };
+        if is_new {
             return None;
         }
         let cpus = |ns: u64| ns as f64 / elapsed_ns as f64;
