@@ -130,8 +130,14 @@ impl Controller<'_> {
                 let decided = pressure.decide(&seen);
                 steering.waited.store(pressure.is_waiting(), Ordering::Relaxed);
                 if pressure.is_waiting() {
-                    let unfair = self.fair.look(now_ns, steering.limit());
-                    unfair.and_then(|unfair| pressure.correct(&seen, unfair)).or(decided)
+                    match self.fair.look(now_ns, steering.limit()) {
+                        Some(fair::Verdict::Unfair(unfair)) => pressure.correct(&seen, unfair).or(decided),
+                        Some(fair::Verdict::InVain) => {
+                            pressure.withdraw();
+                            decided
+                        }
+                        None => decided,
+                    }
                 } else {
                     decided
                 }

@@ -132,6 +132,12 @@ impl Pressure {
         }
     }
 
+    /// What was corrected gained nothing.
+    pub(super) fn withdraw(&mut self) {
+        self.floor = 1;
+        self.forget();
+    }
+
     fn lower_floor(&mut self) {
         if self.floor > 1 {
             self.floor_ticks_left = self.floor_ticks_left.saturating_sub(1);
