@@ -71,14 +71,15 @@ impl Pool {
             if self.crew.found() && !self.is_empty() {
                 self.offer();
             }
-            let mut retired = false;
-            loop {
+            let retired = loop {
                 self.job(seat);
-                retired = self.crew.retire(seat, self.crew.target());
-                if retired || !self.take() {
-                    break;
+                if self.crew.retire(seat, self.crew.target()) {
+                    break true;
                 }
-            }
+                if !self.take() {
+                    break false;
+                }
+            };
             if !retired {
                 self.crew.search();
             } else if self.is_told_to_end(seat) {
