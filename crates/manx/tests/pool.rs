@@ -1,33 +1,40 @@
 //! The pool: everything that is queued is done, whatever happens meanwhile.
 
+#[path = "common/until.rs"]
+mod until;
+
 use manx::pool::{
-    BadPool, Control, FriendlyPool, NoResult, Priority, Refused, Shutdown, Task, block_in_place,
+    BadPool, Control, FriendlyPool, JoinHandle, NoResult, Priority, Refused, Shutdown, Task, block_in_place,
 };
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
-
-const LONG: Duration = Duration::from_secs(60);
+use std::time::Duration;
+use until::{LONG, until};
 
 fn pool(workers: usize) -> FriendlyPool {
     FriendlyPool::builder().name("test").workers_max(workers).control(Control::Fixed).build().expect("a pool")
 }
 
+/// A job that has begun, and ends when the channel is dropped.
+fn hold<T: Send + 'static>(pool: &FriendlyPool, result: T) -> (Sender<()>, JoinHandle<T>) {
+    let (go, gone) = channel();
+    let (begin, begun) = channel();
+    let held = pool.submit(move || {
+        begin.send(()).expect("somebody hears");
+        let _ = gone.recv();
+        result
+    });
+    let held = held.expect("open");
+    begun.recv().expect("it begins");
+    (go, held)
+}
+
 /// Waits for the others.
 fn rendezvous(all: &Barrier) {
     all.wait();
-}
-
-/// Waits for something that must come.
-fn until(what: &str, mut ready: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !ready() {
-        assert!(began.elapsed() < LONG, "never: {what}");
-        thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// The threads of this process whose names begin with this.
@@ -152,14 +159,7 @@ fn a_panic_that_panics_when_it_is_dropped_kills_nobody() {
 #[test]
 fn a_full_queue_says_so_and_gives_the_job_back() {
     let pool = FriendlyPool::builder().workers_max(1).queue_bound(2).build().expect("a pool");
-    let (go, gone) = channel::<()>();
-    let (begin, begun) = channel();
-    pool.execute(move || {
-        begin.send(()).expect("somebody hears");
-        let _ = gone.recv();
-    })
-    .expect("open");
-    begun.recv().expect("it begins");
+    let (go, _held) = hold(&pool, ());
     pool.execute(|| ()).expect("room");
     pool.try_execute(|| ()).expect("room");
     let value = String::from("mine");
@@ -179,14 +179,7 @@ fn a_full_queue_says_so_and_gives_the_job_back() {
 #[test]
 fn who_waits_for_room_is_told_that_the_pool_has_been_shut_down() {
     let pool = FriendlyPool::builder().workers_max(1).queue_bound(1).build().expect("a pool");
-    let (go, gone) = channel::<()>();
-    let (begin, begun) = channel();
-    pool.execute(move || {
-        begin.send(()).expect("somebody hears");
-        let _ = gone.recv();
-    })
-    .expect("open");
-    begun.recv().expect("it begins");
+    let (go, _held) = hold(&pool, ());
     pool.execute(|| ()).expect("room");
     thread::scope(|scope| {
         let waiting = scope.spawn(|| pool.execute(|| ()));
@@ -202,15 +195,7 @@ fn who_waits_for_room_is_told_that_the_pool_has_been_shut_down() {
 #[test]
 fn what_is_discarded_is_told_and_what_is_late_too() {
     let pool = pool(1);
-    let (go, gone) = channel::<()>();
-    let (begin, begun) = channel();
-    let first = pool
-        .submit(move || {
-            begin.send(()).expect("somebody hears");
-            let _ = gone.recv();
-        })
-        .expect("open");
-    begun.recv().expect("it begins");
+    let (go, first) = hold(&pool, ());
     let late = pool.submit_task(Task::new(|| ()).within(Duration::ZERO)).expect("open");
     let in_time = pool.submit_task(Task::new(|| 1).within(LONG).priority(Priority::High)).expect("open");
     drop(go);
@@ -218,16 +203,7 @@ fn what_is_discarded_is_told_and_what_is_late_too() {
     assert_eq!(in_time.join().expect("in time"), 1);
     first.join().expect("ends");
 
-    let (go, gone) = channel::<()>();
-    let (begin, begun) = channel();
-    let running = pool
-        .submit(move || {
-            begin.send(()).expect("somebody hears");
-            let _ = gone.recv();
-            2
-        })
-        .expect("open");
-    begun.recv().expect("it begins");
+    let (go, running) = hold(&pool, 2);
     let queued = pool.submit(|| ()).expect("open");
     assert!(pool.shutdown(Shutdown::Discard, Duration::ZERO).is_err());
     assert!(matches!(queued.join(), Err(NoResult::Discarded)));
@@ -235,6 +211,10 @@ fn what_is_discarded_is_told_and_what_is_late_too() {
     assert_eq!(running.join().expect("it was begun"), 2);
     pool.shutdown(Shutdown::Discard, LONG).expect("ends");
     assert_eq!((pool.stats().late, pool.stats().completed), (1, 3));
+    let latencies = pool.latencies();
+    for histogram in [&latencies.queue, &latencies.service, &latencies.total] {
+        assert_eq!(histogram.buckets().map(|(.., jobs)| jobs).sum::<u64>(), 3, "what is late has none");
+    }
 }
 
 #[test]

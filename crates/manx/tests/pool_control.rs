@@ -3,6 +3,8 @@
 
 #[path = "common/groups.rs"]
 mod groups;
+#[path = "common/until.rs"]
+mod until;
 
 use groups::Group;
 use manx::pool::jobserver::Tokens;
@@ -13,8 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-
-const LONG: Duration = Duration::from_secs(60);
+use until::{LONG, until};
 
 /// Runs this test again in a process of its own, where it then returns true.
 fn in_a_process_of_its_own(test: &str, environment: &[(&str, &str)]) -> bool {
@@ -36,14 +37,6 @@ fn has_two_cpus() -> bool {
         println!("skipped: one CPU is not enough");
     }
     enough
-}
-
-fn until(what: &str, mut ready: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !ready() {
-        assert!(began.elapsed() < LONG, "never: {what}");
-        thread::sleep(Duration::from_millis(2));
-    }
 }
 
 fn spin(time: Duration) {
@@ -171,20 +164,17 @@ fn a_quota_that_comes_and_goes_is_followed_and_paced() {
     if !in_a_process_of_its_own("a_quota_that_comes_and_goes_is_followed_and_paced", &[]) || !has_two_cpus() {
         return;
     }
-    let group = match Group::new("cpu") {
-        Ok(group) => group,
-        Err(why) => return println!("skipped: {why}"),
-    };
+    let Some(group) = Group::or_skip("cpu") else { return };
     let all = platform::cpu::count() as u32;
     group.take(std::process::id());
     let flooded = flooded(FriendlyPool::builder());
     assert_eq!(flooded.pool.stats().limit, all);
-    group.write("cpu.cfs_quota_us", "50000");
+    group.set_quota(Some(500));
     until("it is paced", || {
         let stats = flooded.pool.stats();
         stats.limit == 1 && stats.budget_cpus == 0.5 && stats.paced > 0
     });
-    group.write("cpu.cfs_quota_us", "-1");
+    group.set_quota(None);
     until("it is free again", || flooded.pool.stats().limit == all);
     let paced = flooded.pool.stats().paced;
     until("it works on", || flooded.pool.stats().completed > 100);

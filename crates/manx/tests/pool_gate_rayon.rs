@@ -1,25 +1,17 @@
 //! rayon's workers behind a gate: they park and come back, and nothing that they have begun stands still.
 
+#[path = "common/gate.rs"]
+mod gate;
+
+use gate::{PATIENCE, Together, WORKERS, wait_until};
 use manx::pool::gate::rayon::Gated;
 use rayon_core::ThreadPoolBuilder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-const WORKERS: usize = 4;
-/// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(120);
-
 fn pool(workers: usize) -> Gated {
     Gated::build(ThreadPoolBuilder::new().num_threads(workers)).expect("threads")
-}
-
-fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !ready() {
-        assert!(Instant::now() < until, "{what}: it does not come");
-        std::thread::yield_now();
-    }
 }
 
 fn fib(n: u32) -> u64 {
@@ -28,23 +20,6 @@ fn fib(n: u32) -> u64 {
     }
     let (one, other) = rayon_core::join(|| fib(n - 1), || fib(n - 2));
     one + other
-}
-
-/// How many run at the same time, at most.
-#[derive(Default)]
-struct Together {
-    now: AtomicUsize,
-    most: AtomicUsize,
-}
-
-impl Together {
-    fn work(&self) {
-        self.most.fetch_max(1 + self.now.fetch_add(1, SeqCst), SeqCst);
-        for _ in 0..20 {
-            std::thread::yield_now();
-        }
-        self.now.fetch_sub(1, SeqCst);
-    }
 }
 
 /// Returns when `count` jobs of the pool are in it at the same time.

@@ -1,5 +1,9 @@
 //! tokio's workers behind a gate: they park and come back, and no task, timer or socket is left with one that is parked.
 
+#[path = "common/gate.rs"]
+mod gate;
+
+use gate::{PATIENCE, Together, WORKERS, wait_until};
 use manx::pool::gate::tokio::TokioGate;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -9,22 +13,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
-const WORKERS: usize = 4;
-/// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(120);
-
 fn runtime() -> (Runtime, TokioGate) {
     let runtime = Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().expect("threads");
     let gate = TokioGate::new(runtime.handle());
     (runtime, gate)
-}
-
-fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !ready() {
-        assert!(Instant::now() < until, "{what}: it does not come");
-        std::thread::yield_now();
-    }
 }
 
 /// Waits for a task that must end.
@@ -32,23 +24,6 @@ fn end<T>(runtime: &Runtime, what: &str, task: impl Future<Output = T>) -> T {
     runtime
         .block_on(async { tokio::time::timeout(PATIENCE, task).await })
         .unwrap_or_else(|_| panic!("{what} stands still"))
-}
-
-/// How many run at the same time, at most.
-#[derive(Default)]
-struct Together {
-    now: AtomicUsize,
-    most: AtomicUsize,
-}
-
-impl Together {
-    fn work(&self) {
-        self.most.fetch_max(1 + self.now.fetch_add(1, SeqCst), SeqCst);
-        for _ in 0..20 {
-            std::thread::yield_now();
-        }
-        self.now.fetch_sub(1, SeqCst);
-    }
 }
 
 /// Returns when `count` tasks are polled at the same time.

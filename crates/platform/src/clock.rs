@@ -63,7 +63,7 @@ fn read(clock: libc::clockid_t) -> u64 {
 }
 
 #[inline(always)]
-fn nanoseconds(time: &libc::timespec) -> u64 {
+pub(crate) fn nanoseconds(time: &libc::timespec) -> u64 {
     (time.tv_sec as u64).wrapping_mul(SECOND_NS).wrapping_add(time.tv_nsec as u64)
 }
 

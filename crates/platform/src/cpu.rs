@@ -19,6 +19,9 @@ pub fn pause() {
 /// The most CPUs that [`count`] can count.
 pub const COUNT_MAX: usize = 8192;
 
+/// CPUs, a bit for each.
+pub type Mask = [u64; COUNT_MAX / 64];
+
 /// How many CPUs the calling thread may run on (its affinity). At least 1.
 ///
 /// ```
@@ -34,7 +37,7 @@ pub fn count() -> usize {
 /// let cpu = platform::cpu::current();
 /// assert!(platform::cpu::allowed()[cpu / 64] & 1 << (cpu % 64) != 0);
 /// ```
-pub fn allowed() -> [u64; COUNT_MAX / 64] {
+pub fn allowed() -> Mask {
     let mut mask = [0; COUNT_MAX / 64];
     // SAFETY: 0 stands for the calling thread; the kernel writes at most the mask's size, and nothing at all
     // if it fails.
@@ -111,8 +114,18 @@ pub fn on_each(cpus: impl IntoIterator<Item = usize>, mut look: impl FnMut(usize
     bind(&before);
 }
 
-/// Binds the calling thread to these CPUs; returns whether that was possible.
-fn bind(mask: &[u64; COUNT_MAX / 64]) -> bool {
+/// Binds the calling thread to these CPUs, as [`allowed`] gives them; returns whether that was possible. If none of them is there, nothing
+/// changes.
+///
+/// ```
+/// let before = platform::cpu::allowed();
+/// let bound = std::thread::spawn(move || {
+///     platform::cpu::restrict(1);
+///     (platform::cpu::bind(&before), platform::cpu::allowed() == before)
+/// });
+/// assert_eq!(bound.join().unwrap(), (true, true));
+/// ```
+pub fn bind(mask: &Mask) -> bool {
     // SAFETY: 0 stands for the calling thread; the kernel reads the mask. It changes only where this thread
     // runs; if none of the CPUs is there any more, the call fails and nothing changes.
     let result = unsafe { syscall3(libc::SYS_sched_setaffinity, 0, size_of_val(mask), mask.as_ptr().addr()) };

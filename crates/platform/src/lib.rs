@@ -3,7 +3,7 @@
 //! Algorithms say `use platform::…` and nothing else about the machine, so that the same source also
 //! compiles on a twin of this package (`platform-loom`, a model checker; `platform-shuttle`, a sampler of
 //! schedules). A twin has the modules
-//! [`atomic`], [`cell`], [`futex`], [`clock`], [`cpu`], [`thread`] and the macros; [`mod@file`], [`memory`],
+//! [`atomic`], [`cell`], [`futex`], [`clock`], [`cpu`], [`thread`] and the macros; [`epoll`], [`mod@file`], [`memory`],
 //! [`perf`], [`signal`], [`syscall`] and [`usage`] are for code that only makes sense on the real machine.
 //!
 //! What differs between the machines, and how source is written that suits both:
@@ -21,6 +21,7 @@ pub mod cancel;
 pub mod cell;
 pub mod clock;
 pub mod cpu;
+pub mod epoll;
 pub mod file;
 mod file_lock;
 pub mod folder;

@@ -4,11 +4,11 @@
 //! that is one CPU, one is what all of them say.
 
 mod common;
-#[path = "common/group.rs"]
-mod group;
+#[path = "../../manx/tests/common/groups.rs"]
+mod groups;
 
 use common::{Outcome, finish, folder, library, program, program_with, shared_library};
-use group::Group;
+use groups::Group;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -164,7 +164,7 @@ fn cpp_and_openmp() {
 
 #[test]
 fn quotas_of_any_group_above_count() {
-    let Some(group) = Group::new() else { return };
+    let Some(group) = Group::or_skip("cpu") else { return };
     let child = group.child("child");
     let machine = online() as u64 * 1000;
     // The group's and its child's quotas, in thousandths of a CPU, and what is told of them.
@@ -192,7 +192,7 @@ fn quotas_of_any_group_above_count() {
 
 #[test]
 fn a_quota_that_changes_is_seen() {
-    let Some(group) = Group::new() else { return };
+    let Some(group) = Group::or_skip("cpu") else { return };
     group.set_quota(Some(1000));
     let mut command = under(&program("cpus_change"), &[1, budget()], "cpus=auto");
     group.hold(&mut command);

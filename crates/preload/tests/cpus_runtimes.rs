@@ -5,11 +5,11 @@
 #![cfg(target_arch = "x86_64")]
 
 mod common;
-#[path = "common/group.rs"]
-mod group;
+#[path = "../../manx/tests/common/groups.rs"]
+mod groups;
 
 use common::{finish, folder, manx, program_with};
-use group::Group;
+use groups::Group;
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
@@ -134,7 +134,7 @@ fn layouts() -> [(Option<u64>, Option<u64>, usize); 5] {
 
 #[test]
 fn every_runtime_takes_the_budget() {
-    let Some(group) = Group::new() else { return };
+    let Some(group) = Group::or_skip("cpu") else { return };
     let child = group.child("child");
     for (parent, own, told) in layouts() {
         // A group may have no more than its parent, at any moment.
@@ -152,7 +152,7 @@ fn every_runtime_takes_the_budget() {
 
 #[test]
 fn every_runtime_takes_a_number_that_was_said() {
-    let Some(group) = Group::new() else { return };
+    let Some(group) = Group::or_skip("cpu") else { return };
     for Runtime { name, words } in runtimes() {
         // Rust's own library counts the mask, as threads are bound by it.
         let also = if *name == "Rust" { "--cpus-also=affinity" } else { "--cpus-also=configured" };
@@ -165,7 +165,7 @@ fn every_runtime_takes_a_number_that_was_said() {
 
 #[test]
 fn cpp_and_openmp_take_the_budget() {
-    let Some(group) = Group::new() else { return };
+    let Some(group) = Group::or_skip("cpu") else { return };
     let program = program_with("cpus_cpp", &["-fopenmp"]);
     for (parent, _, told) in layouts() {
         group.set_quota(parent);
@@ -180,7 +180,7 @@ fn cpp_and_openmp_take_the_budget() {
 
 #[test]
 fn java_is_told_by_its_variable_on_request() {
-    let Some(group) = Group::new() else { return };
+    let Some(group) = Group::or_skip("cpu") else { return };
     if budget() < 2 || !installed("java", "-version") {
         return;
     }
@@ -196,7 +196,7 @@ fn java_is_told_by_its_variable_on_request() {
 
 #[test]
 fn the_table_shows_who_knew_and_who_did_not() {
-    let Some(group) = Group::new() else { return };
+    let Some(group) = Group::or_skip("cpu") else { return };
     if budget() < 2 {
         println!("skipped: with one CPU everybody knows");
         return;
@@ -253,7 +253,7 @@ fn online() -> u64 {
 #[test]
 fn a_watch_has_a_line_for_each_change() {
     use std::io::{BufRead as _, BufReader};
-    let Some(group) = Group::new() else { return };
+    let Some(group) = Group::or_skip("cpu") else { return };
     group.set_quota(Some(1000));
     let Some(mut command) = manx() else { return };
     command.args(["cpus", "--watch", "--count", "--rounding=exact"]).stdout(Stdio::piped());

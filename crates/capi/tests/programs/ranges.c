@@ -323,7 +323,7 @@ static void deadlocks(void) {
     struct waiter upgrader = {.lock = lock, .start = 0, .end = 10, .upgrades = 1};
     CHECK(manx_range_rdlock(lock, 0, 10, &held) == 0);
     start(&upgrader);
-    CHECK(manx_range_upgrade(&held) == EDEADLK && says("somebody else"));
+    CHECK(manx_range_upgrade(&held) == EDEADLK && says("waits for 0..10") && says("has 0..10"));
     CHECK(manx_range_timedupgrade(&held, NEVER) == EDEADLK && holds(&held, 0, 10, 1));
     CHECK(manx_range_destroy(lock) == EBUSY && manx_range_unlock(&held) == 0);
     finish(&upgrader);
@@ -335,7 +335,7 @@ static void deadlocks(void) {
     CHECK(manx_range_owner_rdlock(one, 0, 10) == 0 && manx_range_owner_rdlock(two, 0, 10) == 0);
     struct waiter owner = {.lock = lock, .owner = one, .start = 0, .end = 10};
     start(&owner);
-    CHECK(manx_range_owner_lock(two, 0, 10) == EDEADLK && says("somebody else"));
+    CHECK(manx_range_owner_lock(two, 0, 10) == EDEADLK && says("waits for 0..10") && says("has 0..10"));
     CHECK(manx_range_owner_release_all(two) == 0);
     finish(&owner);
     CHECK(manx_range_owner_release_all(one) == 0);

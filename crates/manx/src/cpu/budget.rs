@@ -33,7 +33,7 @@ mod groups;
 mod kept;
 mod layout;
 mod limit;
-mod membership;
+pub(crate) mod membership;
 mod mounts;
 mod open;
 mod quota;
@@ -78,8 +78,8 @@ pub struct CpuBudget {
 impl CpuBudget {
     /// That of the calling process at this moment. Affinity and groups are the calling thread's, as threads that it starts inherit them.
     ///
-    /// Nothing that the kernel hides or garbles makes this fail: it is left out, and [`CpuBudget::doubts`] says so. It takes some
-    /// 50 µs; who asks again and again has a [`BudgetWatch`].
+    /// Nothing that the kernel hides or garbles makes this fail: it is left out, and [`CpuBudget::doubts`] says so. It opens
+    /// a dozen files (some 0.1 ms); who asks again and again has a [`BudgetWatch`].
     pub fn now() -> CpuBudget {
         let affinity = Some(CpuSet::from_words(platform::cpu::allowed()));
         CpuBudget::detect("/".as_ref(), affinity.as_ref())

@@ -48,6 +48,11 @@ platform::os_only! {
     mod text;
     mod thread_pressure;
 
+    // What other rooms read of the kernel's files, too.
+    pub(crate) use budget::membership;
+    pub(crate) use pressure::machine::of_cpus as ticks_of_cpus;
+    pub(crate) use text::number;
+
     pub use budget::{
         BackgroundWatch, BadRounding, BudgetWatch, CpuBudget, Group, Limit, LimitKind, Quota, Rounding, Throttled, Weight,
     };

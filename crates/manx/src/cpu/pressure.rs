@@ -16,29 +16,21 @@
 //! A [`PressureWatch`] keeps the files open, but those of threads.
 
 mod between;
+pub(crate) mod machine;
 mod sources;
 mod threads;
 
 pub use between::Between;
+pub use machine::MachineTicks;
 pub use threads::ThreadsTimes;
 
+use super::budget::membership::{self, Membership};
 use super::detect::Machine;
 use super::{BudgetWatch, Runnable, Throttled};
 use platform::file::File;
 use platform::{clock, usage};
 use sources::{in_root, read_into};
 use std::path::{Path, PathBuf};
-
-/// What the machine's CPUs did since it was started, summed over them, in ticks ([`Pressure::tick_ns`]).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MachineTicks {
-    /// They ran something, interrupts included.
-    pub busy: u64,
-    /// They had nothing to run, or waited for a disk.
-    pub idle: u64,
-    /// The host ran somebody else, while they had something to run.
-    pub steal: u64,
-}
 
 /// Counters that tell, by their growth, what keeps a process from running. See the table at the head of this file's page.
 ///
@@ -160,7 +152,7 @@ impl PressureWatch {
         let mut text = [0; sources::BYTES];
         let mut stall = |file: &Option<File>| sources::stalled_us(read_into(file.as_ref()?, &mut text)?);
         let (stalled_us, group_stalled_us) = (stall(&self.stalls), stall(&self.group_stalls));
-        let machine = |file: &File| sources::machine_ticks(read_into(file, &mut text)?);
+        let machine = |file: &File| machine::of_all(read_into(file, &mut text)?);
         Pressure {
             read_ns: clock::now_ns(),
             machine: self.stat.as_ref().and_then(machine),
@@ -180,10 +172,11 @@ impl PressureWatch {
         let mut text = [0; sources::BYTES];
         let memberships = in_root(&self.root, "proc/self/cgroup");
         let memberships = memberships.as_ref().and_then(|file| read_into(file, &mut text));
-        let group = memberships.and_then(sources::unified_group).unwrap_or_default();
+        let memberships = memberships.map(membership::parse).unwrap_or_default();
+        let group = memberships.into_iter().find(Membership::is_unified).map(|it| it.path).unwrap_or_default();
         if self.group != group {
-            self.group = group.to_vec();
-            self.group_stalls = sources::group_stalls(&self.root, group);
+            self.group_stalls = sources::group_stalls(&self.root, &group);
+            self.group = group;
         }
     }
 }

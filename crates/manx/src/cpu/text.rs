@@ -5,7 +5,7 @@
 //! kernel writes yields `None`, never a guess: a descriptor that somebody else closed may by now be another file.
 
 /// The decimal number that is all of `text`, if it fits.
-pub(super) fn number(text: &[u8]) -> Option<u64> {
+pub(crate) fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }
@@ -16,7 +16,7 @@ pub(super) fn number(text: &[u8]) -> Option<u64> {
 }
 
 /// The words of `text`: what lies between white space.
-pub(super) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 

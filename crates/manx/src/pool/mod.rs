@@ -59,6 +59,6 @@ platform::os_only! {
     pub use queue::FAIR;
     pub use scope::Scope;
     pub use shared::Shutdown;
-    pub use stats::Stats;
+    pub use stats::{Latencies, Stats};
     pub use worker::block_in_place;
 }

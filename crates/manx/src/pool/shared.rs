@@ -13,7 +13,7 @@ use super::error::{Refused, drop_quietly};
 use super::job::{Job, Priority};
 use super::pace::Pace;
 use super::queue::Queue;
-use super::stats::{self, Record, Stats};
+use super::stats::{self, Latencies, Record, Stats};
 use super::worker;
 use crate::cpu::{ShortageKeeper, ThreadPressure, keep_shortage};
 use crate::lock::Mutex;
@@ -63,7 +63,9 @@ pub(super) struct Shared {
     seats: Box<[Seat]>,
     stage: AtomicU8,
     alive: AtomicU32,
-    /// The kernel's number of the first worker; 0 while it is not born.
+    /// Where the thread that made the pool might run then, and so where its first worker may until somebody moves it.
+    built_where: platform::cpu::Mask,
+    /// The kernel's number of the first worker; 0 while it has not run.
     first_thread: AtomicU32,
     threads: Mutex<Vec<JoinHandle<()>>>,
     threads_refused: AtomicU64,
@@ -99,6 +101,7 @@ impl Shared {
             seats: (0..seats).map(|_| Seat::default()).collect(),
             stage: AtomicU8::new(OPEN),
             alive: AtomicU32::new(0),
+            built_where: platform::cpu::allowed(),
             first_thread: AtomicU32::new(0),
             threads: Mutex::new(Vec::new()),
             threads_refused: AtomicU64::new(0),
@@ -242,7 +245,7 @@ impl Shared {
         while let Some(job) = self.queue.take_any() {
             let is_wanted = self.stage.load(Ordering::Relaxed) == DRAINING && !job.is_late(ticks());
             if !is_wanted && !job.is_lent {
-                worker::discard(job);
+                drop_quietly(job);
             } else if let Err(payload) = catch_unwind(AssertUnwindSafe(job.run)) {
                 drop_quietly(payload);
             }
@@ -262,7 +265,7 @@ impl Shared {
                 self.queue.push(job, Priority::Normal);
                 self.offer();
             }
-            dropped.into_iter().for_each(worker::discard);
+            dropped.into_iter().for_each(drop_quietly);
         }
         self.crew.close();
         self.queue.wake_submitters();
@@ -305,8 +308,11 @@ impl Shared {
     pub(super) fn share_affinity(&self, seat: usize) {
         if seat == 0 {
             self.first_thread.store(platform::thread::id(), Ordering::Relaxed);
-        } else {
-            platform::cpu::run_where(self.first_thread.load(Ordering::Relaxed));
+            return;
+        }
+        match self.first_thread.load(Ordering::Relaxed) {
+            0 => _ = platform::cpu::bind(&self.built_where),
+            first => platform::cpu::run_where(first),
         }
     }
 
@@ -327,9 +333,16 @@ impl Shared {
         born.filter_map(|(seat, it)| Some((seat, it.pressure.get()?.as_ref()?)))
     }
 
+    fn records(&self) -> impl Iterator<Item = &Record> {
+        self.seats.iter().filter_map(|seat| Some(&**seat.record.get()?))
+    }
+
+    pub(super) fn latencies(&self) -> Latencies {
+        stats::latencies(self.records())
+    }
+
     pub(super) fn stats(&self) -> Stats {
-        let records: Vec<&Record> =
-            self.seats.iter().filter_map(|seat| Some(&**seat.record.get()?)).collect();
+        let records: Vec<&Record> = self.records().collect();
         let (active, blocked) = (self.crew.active(), self.crew.blocked());
         let mut stats = stats::sum(records.iter().copied());
         stats.queued = self.queue.len();

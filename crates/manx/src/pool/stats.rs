@@ -9,12 +9,21 @@ use super::control::Decision;
 use crate::slo::histogram::{Histogram, Summary};
 use platform::atomic::{AtomicU64, Ordering};
 
+/// How long the jobs of a pool took, all that have ended. See [`FriendlyPool::latencies`](super::FriendlyPool::latencies).
+#[derive(Debug, Default)]
+pub struct Latencies {
+    /// From a job's coming to its beginning.
+    pub queue: Histogram,
+    /// From its beginning to its end.
+    pub service: Histogram,
+    /// Both.
+    pub total: Histogram,
+}
+
 /// A worker's record.
 #[derive(Debug, Default)]
 pub(super) struct Record {
-    queue: Histogram,
-    service: Histogram,
-    total: Histogram,
+    took: Latencies,
     panicked: AtomicU64,
     late: AtomicU64,
 }
@@ -23,9 +32,9 @@ impl Record {
     /// A job was queued, begun and ended.
     #[inline]
     pub(super) fn record(&self, queue_ns: u64, service_ns: u64) {
-        self.queue.record_alone(queue_ns);
-        self.service.record_alone(service_ns);
-        self.total.record_alone(queue_ns + service_ns);
+        self.took.queue.record_alone(queue_ns);
+        self.took.service.record_alone(service_ns);
+        self.took.total.record_alone(queue_ns + service_ns);
     }
 
     pub(super) fn panicked(&self) {
@@ -76,17 +85,25 @@ pub struct Stats {
     pub last: Option<Decision>,
 }
 
+/// The latencies in the workers' records.
+pub(super) fn latencies<'a>(records: impl Iterator<Item = &'a Record>) -> Latencies {
+    let all = Latencies::default();
+    for Record { took, .. } in records {
+        all.queue.add(&took.queue);
+        all.service.add(&took.service);
+        all.total.add(&took.total);
+    }
+    all
+}
+
 /// The sum of the workers' records, in the fields that come of them.
-pub(super) fn sum<'a>(records: impl Iterator<Item = &'a Record>) -> Stats {
-    let (queue, service, total) = (Histogram::new(), Histogram::new(), Histogram::new());
+pub(super) fn sum<'a>(records: impl Iterator<Item = &'a Record> + Clone) -> Stats {
     let mut stats = Stats::default();
-    for record in records {
-        queue.add(&record.queue);
-        service.add(&record.service);
-        total.add(&record.total);
+    for record in records.clone() {
         stats.panicked += record.panicked.load(Ordering::Relaxed);
         stats.late += record.late.load(Ordering::Relaxed);
     }
+    let Latencies { queue, service, total } = latencies(records);
     (stats.queue, stats.service, stats.total) = (queue.summary(), service.summary(), total.summary());
     stats.completed = stats.total.count;
     stats

@@ -87,7 +87,7 @@ impl Here {
             return now_ticks;
         }
         self.fresh_ticks.set(now_ticks);
-        if !self.shared.steering.is_pressed(now_ticks) {
+        if !self.shared.steering.gives_way(now_ticks) {
             return now_ticks;
         }
         thread::yield_now();
@@ -133,14 +133,9 @@ impl Here {
 /// Drops a job whose deadline has passed.
 fn shed(job: Job) {
     SHEDDING.with(|shedding| shedding.set(true));
-    discard(job);
-    SHEDDING.with(|shedding| shedding.set(false));
-}
-
-/// Drops a job without doing it.
-pub(super) fn discard(job: Job) {
     // What a closure holds may panic when it is dropped.
     drop_quietly(job);
+    SHEDDING.with(|shedding| shedding.set(false));
 }
 
 /// A worker's life. It has been called: it is active, and searching.

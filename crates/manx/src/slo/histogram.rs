@@ -113,6 +113,25 @@ impl Histogram {
         self.max_ns.fetch_max(other.max_ns.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
+    /// The buckets that are not empty, shortest first: from so many nanoseconds, to so many at most, and how often.
+    ///
+    /// ```
+    /// use manx::slo::histogram::Histogram;
+    ///
+    /// let histogram = Histogram::new();
+    /// histogram.record(1_000, false);
+    /// let (least_ns, most_ns, count) = histogram.buckets().next().expect("one was recorded");
+    /// assert!((least_ns..=most_ns).contains(&1_000) && count == 1);
+    /// assert_eq!(histogram.buckets().count(), 1);
+    /// ```
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+        let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).enumerate();
+        counts.filter(|&(_, count)| count > 0).map(|(bucket, count)| {
+            let least_ns = bucket.checked_sub(1).map_or(0, |below| highest_ns(below) + 1);
+            (least_ns, highest_ns(bucket), count)
+        })
+    }
+
     /// What there is so far.
     ///
     /// ```

@@ -1,15 +1,21 @@
 //! Groups of the machine's own, in a hierarchy of cgroup v1, for processes that tests start.
 //!
 //! Only who may write there has them: the others skip, and say why. All groups of a test are removed when it ends, however it ends;
-//! those of a test that was killed are removed by the next one.
-#![allow(dead_code, reason = "each test uses a part")]
+//! those of a test that was killed are removed by the next one. The tests of the preload library use this file, too.
 
-use std::fs;
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::fs::{self, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 const NAME: &str = "manx-budget-test";
+/// The period of every quota, as the kernel has it unless told.
+const PERIOD_US: u64 = 100_000;
 
 /// A group and what is below it.
 pub struct Group {
@@ -28,7 +34,18 @@ impl Group {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = point.join(format!("{NAME}-{}-{number}", std::process::id()));
         fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        Ok(Group { folder })
+        let group = Group { folder };
+        if controller == "cpu" && !group.folder.join("cpu.cfs_quota_us").exists() {
+            return Err("this kernel has no quotas".into());
+        }
+        Ok(group)
+    }
+
+    /// The same; where that cannot be the reason is printed.
+    pub fn or_skip(controller: &str) -> Option<Group> {
+        Group::new(controller)
+            .inspect_err(|why| println!("skipped: no control group can be made: {why}"))
+            .ok()
     }
 
     /// A group below this one.
@@ -48,6 +65,25 @@ impl Group {
     pub fn inherit(&self, file: &str) {
         let parent = self.folder.parent().expect("a parent").join(file);
         self.write(file, fs::read_to_string(parent).expect("the parent's").trim());
+    }
+
+    /// Gives it so many CPUs, in thousandths; `None`: as many as there are.
+    pub fn set_quota(&self, thousandths: Option<u64>) {
+        let quota = thousandths.map_or("-1".to_owned(), |cpus| (cpus * PERIOD_US / 1000).to_string());
+        self.write("cpu.cfs_quota_us", &quota);
+    }
+
+    /// Lets the command begin in it.
+    pub fn hold(&self, command: &mut Command) {
+        let procs =
+            OpenOptions::new().write(true).open(self.folder.join("cgroup.procs")).expect("its processes");
+        // SAFETY: between fork and exec there is one system call, `write`, on a file that is open.
+        unsafe {
+            command.pre_exec(move || {
+                let written = libc::write(procs.as_raw_fd(), c"0".as_ptr().cast(), 1);
+                if written == 1 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+            });
+        }
     }
 
     /// Moves a process in.

@@ -148,7 +148,8 @@ unsafe fn lock_within(mutex: &Mutex, kind: Kind, limit: Limit, taker: usize, use
     }
     let free = match mode::get() {
         Lock::Fifo => fifo::try_acquire(mutex),
-        Lock::Asl => asl::try_acquire(mutex, users != 0),
+        // Who has a limit does not stand by, and so is not refused what is free.
+        Lock::Asl => asl::try_acquire(mutex, users != 0 && limit.time.is_null()),
         _ => take(mutex),
     };
     if !free {

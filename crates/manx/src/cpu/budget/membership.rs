@@ -13,28 +13,35 @@ use super::mounts::has_word;
 
 /// A process' group in one hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Membership {
+pub(crate) struct Membership {
     /// The controllers of a hierarchy of version 1; nothing for the unified one.
     controllers: Vec<u8>,
     /// The group.
-    pub(super) path: Vec<u8>,
+    pub(crate) path: Vec<u8>,
 }
 
 impl Membership {
     /// Whether this is the unified hierarchy.
-    pub(super) fn is_unified(&self) -> bool {
+    pub(crate) fn is_unified(&self) -> bool {
         self.controllers.is_empty()
     }
 
     /// Whether this is the version 1 hierarchy of a controller.
-    pub(super) fn controls(&self, controller: &str) -> bool {
+    pub(crate) fn controls(&self, controller: &str) -> bool {
         has_word(&self.controllers, controller)
     }
 }
 
 /// A process' groups. Lines that make no sense are left out.
-pub(super) fn parse(text: &[u8]) -> Vec<Membership> {
+pub(crate) fn parse(text: &[u8]) -> Vec<Membership> {
     text.split(|&byte| byte == b'\n').filter_map(line).collect()
+}
+
+/// The group by which the CPUs are divided: that of the version 1 hierarchy of `cpu`, or else that of the unified one.
+pub(crate) fn of_cpu(text: &[u8]) -> Option<Membership> {
+    let mut all = parse(text);
+    let place = all.iter().position(|it| it.controls("cpu")).or_else(|| all.iter().position(Membership::is_unified));
+    place.map(|place| all.swap_remove(place))
 }
 
 fn line(line: &[u8]) -> Option<Membership> {
@@ -61,6 +68,14 @@ mod tests {
         assert!(found[0].controls("cpu") && found[0].controls("cpuacct") && !found[0].controls("cpuset"));
         assert!(found[1].controls("cpuset") && !found[1].controls("cpu"));
         assert!(!found[2].is_unified() && found[3].is_unified());
+    }
+
+    #[test]
+    fn the_group_of_the_cpus_is_that_of_their_controller() {
+        let path = |text: &[u8]| of_cpu(text).map(|it| it.path);
+        assert_eq!(path(b"9:name=cpu:/x\n4:cpuset:/a\n2:cpu,cpuacct:/b\n0::/c\n"), Some(b"/b".to_vec()));
+        assert_eq!(path(b"4:cpuset:/a\n0::/c\n"), Some(b"/c".to_vec()));
+        assert_eq!(path(b"4:cpuset:/a\n"), None);
     }
 
     #[test]

@@ -13,6 +13,10 @@ use std::time::Instant;
 
 /// The budget is read again after so long, while the control thread is awake.
 const BUDGET_NS: u64 = 100_000_000;
+/// While nothing calls for haste, a tick is doubled after so many that changed nothing …
+const CALM_TICKS: u32 = 8;
+/// … and again, up to so many times its length.
+const STRETCH_MAX: u32 = 4;
 /// Ticks without anything queued after which the control thread sleeps.
 const QUIET_TICKS: u32 = 3;
 
@@ -33,6 +37,10 @@ struct Controller<'a> {
     quota_cpus: Option<f64>,
     seen_ns: u64,
     times: Vec<ThreadTimes>,
+    /// A tick is so many times its usual length …
+    stretch: u32,
+    /// … and was so for so many that changed nothing.
+    calm: u32,
 }
 
 pub(super) fn run(shared: &Arc<Shared>) {
@@ -45,7 +53,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
     let (fair, times) = (fair::Fair::default(), Vec::new());
     let (seen_ns, quota_cpus) = (now_ns(), steering.quota_cpus(&CpuBudget::now()));
     let mut controller =
-        Controller { shared, rules, fair, watch, budget_read_ns: 0, quota_cpus, seen_ns, times };
+        Controller { shared, rules, fair, watch, budget_read_ns: 0, quota_cpus, seen_ns, times, stretch: 1, calm: 0 };
     let mut quiet = 0;
     loop {
         match steering.state.load(Ordering::Relaxed) {
@@ -59,11 +67,11 @@ pub(super) fn run(shared: &Arc<Shared>) {
                 // What was given back while there was nothing to do is asked for at once.
             }
             _ => {
-                futex::wait_for(&steering.state, AWAKE, steering.tick_ns);
+                futex::wait_for(&steering.state, AWAKE, steering.tick_ns * u64::from(controller.stretch));
             }
         }
         controller.tick();
-        quiet = if shared.queue.is_empty() && steering.may_sleep() { quiet + 1 } else { 0 };
+        quiet = if shared.queue.is_empty() && steering.may_sleep() { quiet + controller.stretch } else { 0 };
         if quiet >= QUIET_TICKS {
             quiet = 0;
             let _ = steering.state.compare_exchange(AWAKE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
@@ -94,9 +102,25 @@ impl Controller<'_> {
     /// It has slept: what was seen before is of no use.
     fn begin(&mut self) {
         self.seen();
+        self.hurry();
         match &mut self.rules {
             Rules::Share(share) => share.begin(),
             Rules::Pressure(pressure) => pressure.forget(),
+        }
+    }
+
+    fn hurry(&mut self) {
+        (self.stretch, self.calm) = (1, 0);
+    }
+
+    /// Looks more rarely, if nothing would be missed.
+    fn calm_down(&mut self, is_calm: bool) {
+        if !is_calm {
+            return self.hurry();
+        }
+        self.calm += 1;
+        if self.calm >= CALM_TICKS && self.stretch < STRETCH_MAX {
+            (self.stretch, self.calm) = (self.stretch * 2, 0);
         }
     }
 
@@ -130,7 +154,7 @@ impl Controller<'_> {
                 let decided = pressure.decide(&seen);
                 steering.waited.store(pressure.is_waiting(), Ordering::Relaxed);
                 if pressure.is_waiting() {
-                    match self.fair.look(now_ns, steering.limit()) {
+                    match self.fair.look(now_ns, seen.target, seen.limit) {
                         Some(fair::Verdict::Unfair(unfair)) => pressure.correct(&seen, unfair).or(decided),
                         Some(fair::Verdict::InVain) => {
                             pressure.withdraw();
@@ -143,6 +167,14 @@ impl Controller<'_> {
                 }
             }
         };
+        let is_calm = match &self.rules {
+            Rules::Pressure(pressure) if !steering.has_bounds() => {
+                steering.firm.store(pressure.is_firm(), Ordering::Relaxed);
+                pressure.is_calm(&seen)
+            }
+            _ => false,
+        };
+        self.calm_down(is_calm && decided.is_none());
         if let Some((to, why)) = decided
             && to != seen.target
         {
@@ -189,6 +221,7 @@ impl Controller<'_> {
         let steering = &shared.steering;
         let cpu_idle = steering.idle.as_ref().map(|idle| idle.is_idle_for_observer());
         let (target, limit) = (shared.crew.target(), steering.limit());
-        Seen { target, limit, run_ns, wait_ns, elapsed_ns, queued: !shared.queue.is_empty(), cpu_idle }
+        let (ticks, queued) = (self.stretch, !shared.queue.is_empty());
+        Seen { target, limit, run_ns, wait_ns, elapsed_ns, ticks, queued, cpu_idle }
     }
 }

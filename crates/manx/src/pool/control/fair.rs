@@ -5,32 +5,33 @@
 //! apart: one worker beside an ignorant neighbour waits as one of many friendly pools does. So, as long as workers wait, this counts each
 //! [`INTERVAL_NS`] who else in the group used how much.
 //!
+//! Less than that part is unfair only if a neighbour who gets more of it has more threads that wish to run than we have: if each has one, the kernel has placed
+//! them badly, and will change that.
+//!
 //! What is fair follows from that by filling up (max-min fairness): all have the same part, and what somebody does not use is divided among the
 //! others, of whom we are one that would use any amount. Processes of other groups do not count, since the kernel is fair between groups,
 //! whatever threads are in them; the same for the sessions that are groups by themselves (`sched_autogroup_enabled`).
 //!
-//! It costs about 12 µs for each process that is visible, so the more there are, the more rarely it is done: a tenth of a thousandth of
-//! a CPU is the aim.
+//! It costs about a microsecond for each process that is visible, so the more there are, the more rarely it is done: half of a thousandth of a CPU
+//! is the most. Each is asked for its clock, which counts in nanoseconds, and not for `/proc/PID/stat`, whose ticks of 10 ms take ten times as long to
+//! read and say nothing about a tenth of a second.
 
+use crate::cpu::{membership, number};
 use platform::clock::{now_ns, process_cpu_ns};
 use platform::file::File;
+use platform::{folder, usage};
 use std::collections::HashMap;
 use std::ffi::CString;
 
-/// At least so long between two looks …
-const INTERVAL_NS: u64 = 1_000_000_000;
-/// … but not between the first ones …
-const INTERVAL_FIRST_NS: u64 = 250_000_000;
-/// … which are so many.
-const LOOKS_FIRST: u32 = 4;
+/// At least so long between two looks: the scheduler's own corrections take some tens of milliseconds.
+const INTERVAL_NS: u64 = 100_000_000;
 /// A look may take this part of the time between two.
 const COST_PART: u64 = 2_000;
-/// Less than this part of the fair share is unfair. One thread beside two on two CPUs gets 0.67 of it; three on one CPU, which the kernel lets stand for a while, 0.8 …
+/// Less than this part of the fair share is unfair: what is missing is owed. One thread beside two on two CPUs gets 0.67 of it …
 const UNFAIR: f64 = 0.8;
-/// … if it is so at so many looks in a row: neighbours that give way have done so by then.
-const LOOKS_UNFAIR: u32 = 2;
-/// The unit of times in `/proc/P/stat`, in nanoseconds.
-const TICK_NS: u64 = 10_000_000;
+/// … and so much has to be owed, of CPU time, since what was received was last enough. Neighbours that give way do so earlier; and of three threads on
+/// two CPUs the kernel lets two share one for a while, which get 0.75 of what is fair.
+const OWED_NS: f64 = 40e6;
 /// A process that used less than this of a CPU is no neighbour that counts.
 const BUSY_CPUS: f64 = 0.03;
 
@@ -56,61 +57,67 @@ pub(super) struct Fair {
     at_ns: u64,
     own_ns: u64,
     next_ns: u64,
-    /// Looks since the last pause.
-    looks: u32,
-    ticks: HashMap<u32, u64>,
+    used_ns: HashMap<u32, u64>,
     /// What was received before the last correction: one that gains nothing is not repeated for a while.
     before: Option<f64>,
     in_vain: u32,
-    /// Looks in a row at which it was unfair.
-    unfair: u32,
+    /// CPU time that was not received.
+    owed_ns: f64,
 }
 
 /// After a correction that gained nothing so many looks are left out.
-const LOOKS_LEFT_OUT: u32 = 30;
+const LOOKS_LEFT_OUT: u32 = 300;
 /// What a correction must gain.
 const GAIN: f64 = 1.05;
 
 impl Fair {
-    /// Looks, if it is time to. `limit` is how many CPUs the process could use.
-    pub(super) fn look(&mut self, now: u64, limit: u32) -> Option<Verdict> {
+    /// Looks, if it is time to. Of `workers` threads of ours that wish to run, `limit` could run at once.
+    pub(super) fn look(&mut self, now: u64, workers: u32, limit: u32) -> Option<Verdict> {
         if now < self.next_ns {
             return None;
         }
-        let (own_before_ns, at_before_ns) = (self.own_ns, self.at_ns);
-        let before = std::mem::replace(&mut self.ticks, busy_processes());
-        (self.own_ns, self.at_ns) = (process_cpu_ns(), now);
+        let verdict = self.compare(now, workers, limit);
         let took_ns = now_ns().saturating_sub(now);
-        let usual_ns = INTERVAL_NS.max(took_ns * COST_PART);
-        let elapsed_ns = now.saturating_sub(at_before_ns);
-        // After a pause, what was seen before it is of no use.
-        let is_new = at_before_ns == 0 || elapsed_ns > 3 * usual_ns;
-        self.looks = if is_new { 1 } else { self.looks.saturating_add(1) };
-        self.next_ns = now + if self.looks <= LOOKS_FIRST { INTERVAL_FIRST_NS } else { usual_ns };
-        if is_new {
-            return None;
-        }
-        let cpus = |ns: u64| ns as f64 / elapsed_ns as f64;
-        let used = |(pid, ticks): (&u32, &u64)| {
-            let cpus = cpus(ticks.saturating_sub(*before.get(pid)?) * TICK_NS);
-            (cpus > BUSY_CPUS && is_in_our_group(*pid)).then_some(cpus)
-        };
-        let others: Vec<f64> = self.ticks.iter().filter_map(used).collect();
-        let received_cpus = cpus(self.own_ns.saturating_sub(own_before_ns));
-        self.judge(received_cpus, fair_part(received_cpus, others, limit))
+        self.next_ns = now + INTERVAL_NS.max(took_ns * COST_PART);
+        verdict
     }
 
-    fn judge(&mut self, received_cpus: f64, fair_cpus: f64) -> Option<Verdict> {
+    fn compare(&mut self, now: u64, workers: u32, limit: u32) -> Option<Verdict> {
+        let (own_before_ns, at_before_ns, next_ns) = (self.own_ns, self.at_ns, self.next_ns);
+        let before = std::mem::replace(&mut self.used_ns, used_by_others());
+        (self.own_ns, self.at_ns) = (process_cpu_ns(), now);
+        // After a pause, what was seen before it is of no use.
+        if at_before_ns == 0 || now.saturating_sub(next_ns) > next_ns.saturating_sub(at_before_ns) {
+            return None;
+        }
+        let elapsed_ns = now.saturating_sub(at_before_ns);
+        let cpus = |ns: u64| ns as f64 / elapsed_ns as f64;
+        let used = |(&pid, used_ns): (&u32, &u64)| {
+            let cpus = cpus(used_ns.saturating_sub(*before.get(&pid)?));
+            (cpus > BUSY_CPUS && is_in_our_group(pid)).then_some((pid, cpus))
+        };
+        let others: Vec<(u32, f64)> = self.used_ns.iter().filter_map(used).collect();
+        let received_cpus = cpus(self.own_ns.saturating_sub(own_before_ns));
+        let fair_cpus = fair_part(received_cpus, others.iter().map(|&(_, cpus)| cpus).collect(), limit);
+        let is_greedy = |&(pid, cpus): &(u32, f64)| cpus > fair_cpus && has_more_that_run(pid, workers);
+        if received_cpus < fair_cpus && !others.iter().any(is_greedy) {
+            return None;
+        }
+        self.judge(received_cpus, fair_cpus, elapsed_ns)
+    }
+
+    fn judge(&mut self, received_cpus: f64, fair_cpus: f64, elapsed_ns: u64) -> Option<Verdict> {
         if self.before.take().is_some_and(|before| received_cpus < before * GAIN) {
-            (self.in_vain, self.unfair) = (LOOKS_LEFT_OUT, 0);
+            (self.in_vain, self.owed_ns) = (LOOKS_LEFT_OUT, 0.0);
             return Some(Verdict::InVain);
         }
         self.in_vain = self.in_vain.saturating_sub(1);
-        self.unfair = if received_cpus < fair_cpus * UNFAIR { self.unfair + 1 } else { 0 };
-        if self.in_vain > 0 || self.unfair < LOOKS_UNFAIR {
+        let missing_ns = (fair_cpus * UNFAIR - received_cpus) * elapsed_ns as f64;
+        self.owed_ns = (self.owed_ns + missing_ns).max(0.0);
+        if self.in_vain > 0 || self.owed_ns < OWED_NS {
             return None;
         }
-        self.unfair = 0;
+        self.owed_ns = 0.0;
         self.before = Some(received_cpus);
         Some(Verdict::Unfair(Unfair { received_cpus, fair_cpus }))
     }
@@ -132,12 +139,19 @@ fn fair_part(own: f64, mut others: Vec<f64>, limit: u32) -> f64 {
     (left / sharing as f64).min(f64::from(limit))
 }
 
-/// The CPU time of each other process that can be seen, in ticks.
-fn busy_processes() -> HashMap<u32, u64> {
+/// The CPU time of each other process that can be seen.
+fn used_by_others() -> HashMap<u32, u64> {
     let own = std::process::id();
-    let Ok(entries) = std::fs::read_dir("/proc") else { return HashMap::new() };
-    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|&pid| pid != own).filter_map(|pid| Some((pid, ticks_in(&read(pid, "stat")?)?))).collect()
+    let mut used_ns = HashMap::new();
+    // Without `/proc` there is nobody to be seen.
+    let _ = folder::each_folder(c"/proc", |name| {
+        let pid = number(name).and_then(|pid| u32::try_from(pid).ok()).filter(|&pid| pid != own);
+        if let Some((pid, its_ns)) = pid.and_then(|pid| Some((pid, usage::process_cpu_ns_of(pid)?))) {
+            used_ns.insert(pid, its_ns);
+        }
+        true
+    });
+    used_ns
 }
 
 fn read(pid: u32, file: &str) -> Option<Vec<u8>> {
@@ -148,29 +162,29 @@ fn read(pid: u32, file: &str) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// The user's and the system's time in a process's `stat`. Its name may have blanks and brackets in it, but none comes after the last.
-fn ticks_in(stat: &[u8]) -> Option<u64> {
-    let behind = stat.iter().rposition(|&byte| byte == b')')? + 1;
-    let mut words = std::str::from_utf8(stat.get(behind..)?).ok()?.split_ascii_whitespace().skip(11);
-    let user: u64 = words.next()?.parse().ok()?;
-    let system: u64 = words.next()?.parse().ok()?;
-    user.checked_add(system)
+/// Whether a process has more than so many threads that run or wish to, at this moment.
+fn has_more_that_run(pid: u32, threads: u32) -> bool {
+    let mut running = 0;
+    let Ok(path) = CString::new(format!("/proc/{pid}/task")) else { return false };
+    // A process that has ended has none.
+    let _ = folder::each_folder(&path, |name| {
+        let stat = number(name).and_then(|thread| read(pid, &format!("task/{thread}/stat")));
+        running += u32::from(stat.is_some_and(|stat| is_running(&stat)));
+        running <= threads
+    });
+    running > threads
+}
+
+/// The state in a thread's `stat`. Its name may have blanks and brackets in it, but none comes after the last.
+fn is_running(stat: &[u8]) -> bool {
+    let behind = stat.iter().rposition(|&byte| byte == b')').and_then(|at| stat.get(at + 1..));
+    behind.is_some_and(|behind| behind.starts_with(b" R"))
 }
 
 fn is_in_our_group(pid: u32) -> bool {
     let own = std::process::id();
-    let group = |pid| Some(cpu_group(&read(pid, "cgroup")?).to_vec());
+    let group = |pid| membership::of_cpu(&read(pid, "cgroup")?);
     group(pid).is_some_and(|its| Some(its) == group(own)) && read(pid, "autogroup") == read(own, "autogroup")
-}
-
-/// The line of the hierarchy that has the CPU controller: of version 1, or else the one of version 2.
-fn cpu_group(cgroups: &[u8]) -> &[u8] {
-    let lines = || cgroups.split(|&byte| byte == b'\n');
-    let controllers = |line: &[u8]| line.split(|&byte| byte == b':').nth(1).map(<[u8]>::to_vec);
-    let has_cpu = |line: &&[u8]| {
-        controllers(line).is_some_and(|names| names.split(|&byte| byte == b',').any(|name| name == b"cpu"))
-    };
-    lines().find(has_cpu).or_else(|| lines().find(|line| line.starts_with(b"0::"))).unwrap_or(b"")
 }
 
 #[cfg(test)]
@@ -189,52 +203,66 @@ mod tests {
         close(fair_part(4.0, vec![4.0], 2), 2.0);
     }
 
+    /// After how many looks, a tenth of a second apart, something is said if they show this.
+    fn until_said(fair: &mut Fair, received_cpus: f64) -> Option<(u32, Verdict)> {
+        (1..1_000).find_map(|looks| Some((looks, fair.judge(received_cpus, 1.0, 100_000_000)?)))
+    }
+
     #[test]
     fn a_correction_in_vain_is_not_repeated_soon() {
         let mut fair = Fair::default();
-        let unfair = |received_cpus| Some(Verdict::Unfair(Unfair { received_cpus, fair_cpus: 1.0 }));
-        assert_eq!(fair.judge(0.67, 1.0), None, "it may pass");
-        assert_eq!(fair.judge(0.66, 1.0), unfair(0.66));
-        assert_eq!(fair.judge(0.75, 1.0), None, "it helped, though not enough");
-        assert_eq!(fair.judge(0.75, 1.0), unfair(0.75));
-        assert_eq!(fair.judge(0.76, 1.0), Some(Verdict::InVain));
-        for _ in 0..LOOKS_LEFT_OUT - 1 {
-            assert_eq!(fair.judge(0.76, 1.0), None);
+        let unfair = |received_cpus| Verdict::Unfair(Unfair { received_cpus, fair_cpus: 1.0 });
+        assert_eq!(until_said(&mut fair, 0.67), Some((4, unfair(0.67))), "it may pass");
+        assert_eq!(until_said(&mut fair, 0.75), Some((8, unfair(0.75))), "it helped, though not enough");
+        assert_eq!(until_said(&mut fair, 0.76), Some((1, Verdict::InVain)));
+        let (looks, verdict) = until_said(&mut fair, 0.76).expect("it is tried again");
+        assert!(looks >= LOOKS_LEFT_OUT && verdict == unfair(0.76));
+        assert_eq!(until_said(&mut Fair::default(), 0.9), None, "near enough");
+    }
+
+    #[test]
+    fn what_was_owed_is_paid_by_getting_more() {
+        let mut fair = Fair::default();
+        for _ in 0..100 {
+            assert_eq!(fair.judge(0.5, 1.0, 100_000_000), None);
+            assert_eq!(fair.judge(1.1, 1.0, 100_000_000), None);
         }
-        assert_eq!(fair.judge(0.76, 1.0), unfair(0.76), "but it is tried again");
-        let mut near = Fair::default();
-        assert!((0..10).all(|_| near.judge(0.9, 1.0).is_none()));
     }
 
     #[test]
-    fn times_are_found_behind_any_name() {
-        let stat = b"7 (a) b (c)) R 1 7 7 0 -1 0 0 0 0 0 120 34 0 0 20 0 1 0 5 0 0";
-        assert_eq!(ticks_in(stat), Some(154));
-        assert_eq!(ticks_in(b"7 (a R"), None);
-        let own = ticks_in(&read(std::process::id(), "stat").expect("our own"));
-        assert!(own.is_some());
-        assert!(is_in_our_group(std::process::id()));
+    fn a_busy_process_is_seen_and_so_is_its_group() {
+        let mut busy = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell");
+        let used_ns = || used_by_others().get(&busy.id()).copied();
+        let first_ns = used_ns();
+        while used_ns() < Some(first_ns.unwrap_or(0) + 20_000_000) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(is_in_our_group(busy.id()) && is_in_our_group(std::process::id()));
+        assert!(!used_by_others().contains_key(&std::process::id()), "only others");
+        assert!(!has_more_that_run(busy.id(), 1));
+        while !has_more_that_run(busy.id(), 0) {}
+        busy.kill().expect("ours");
+        busy.wait().expect("ours");
+        assert!(!used_by_others().contains_key(&busy.id()), "it is gone");
     }
 
     #[test]
-    fn the_group_is_that_of_the_cpu_controller() {
-        assert_eq!(cpu_group(b"9:name=cpu:/x\n4:cpuset:/a\n2:cpu,cpuacct:/b\n0::/c\n"), b"2:cpu,cpuacct:/b");
-        assert_eq!(cpu_group(b"4:cpuset:/a\n0::/c\n"), b"0::/c");
-        assert_eq!(cpu_group(b""), b"");
+    fn a_state_is_found_behind_any_name() {
+        assert!(is_running(b"7 (a) S (c)) R 1 7"));
+        assert!(!is_running(b"7 (R) S 1 7") && !is_running(b"7 (a R") && !is_running(b"7 (a)"));
     }
 
     proptest! {
+        #[test]
+        fn any_bytes_are_survived(text: Vec<u8>) {
+            is_running(&text);
+        }
+
         #[test]
         fn nobody_gets_less_than_an_equal_part(own in 0.0..8.0_f64, others in prop::collection::vec(0.03..8.0_f64, 0..12)) {
             let all = own + others.iter().sum::<f64>();
             let part = fair_part(own, others.clone(), 1_000);
             prop_assert!(part >= all / (others.len() + 1) as f64 - 1e-9 && part <= all + 1e-9);
-        }
-
-        #[test]
-        fn any_bytes_are_survived(text: Vec<u8>) {
-            ticks_in(&text);
-            cpu_group(&text);
         }
     }
 }

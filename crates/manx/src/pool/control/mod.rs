@@ -77,6 +77,8 @@ struct Seen {
     /// … and waited for a CPU for so long.
     wait_ns: u64,
     elapsed_ns: u64,
+    /// So many ticks of the usual length: one, but for a control that has looked more rarely.
+    ticks: u32,
     /// Whether jobs are queued.
     queued: bool,
     /// Whether a CPU is idle, if that can be known.

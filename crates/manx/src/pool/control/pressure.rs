@@ -76,13 +76,23 @@ impl Pressure {
         if self.elapsed_ns > 0.0 { self.run_ns / self.elapsed_ns } else { 0.0 }
     }
 
+    /// Whether what the next tick shows could hardly change anything: nobody waits, or as few as may be are to be active.
+    pub(super) fn is_calm(&self, seen: &Seen) -> bool {
+        !self.is_waiting() || seen.target <= self.floor.min(seen.limit)
+    }
+
+    /// Whether the pool gives way to nobody for a while, since neighbours do not.
+    pub(super) fn is_firm(&self) -> bool {
+        self.floor > 1
+    }
+
     /// Whether workers wait so much that it is worth asking whether that is fair.
     pub(super) fn is_waiting(&self) -> bool {
         self.waiting() > WAITING_NONE
     }
 
     fn average(&mut self, seen: &Seen) {
-        let keep = 1.0 - 1.0 / TICKS_AVERAGED;
+        let keep = (1.0 - 1.0 / TICKS_AVERAGED).powi(seen.ticks.min(100) as i32);
         self.run_ns = self.run_ns * keep + seen.run_ns as f64;
         self.wait_ns = self.wait_ns * keep + seen.wait_ns as f64;
         self.elapsed_ns = self.elapsed_ns * keep + seen.elapsed_ns as f64;
@@ -96,8 +106,8 @@ impl Pressure {
     /// How many are to be active from now on, if not as many as before.
     pub(super) fn decide(&mut self, seen: &Seen) -> Option<(u32, Why)> {
         self.average(seen);
-        self.since_trial = self.since_trial.saturating_add(1);
-        self.lower_floor();
+        self.since_trial = self.since_trial.saturating_add(seen.ticks);
+        self.lower_floor(seen.ticks);
         let (waiting, received_cpus) = (self.waiting(), self.received_cpus());
         let floor = self.floor.min(seen.limit);
         if waiting > WAITING_MAX && seen.target > floor {
@@ -113,7 +123,7 @@ impl Pressure {
             self.quiet = 0;
             return None;
         }
-        self.quiet = self.quiet.saturating_add(1);
+        self.quiet = self.quiet.saturating_add(seen.ticks);
         if !seen.queued || seen.target >= seen.limit {
             return None;
         }
@@ -138,9 +148,9 @@ impl Pressure {
         self.forget();
     }
 
-    fn lower_floor(&mut self) {
+    fn lower_floor(&mut self, ticks: u32) {
         if self.floor > 1 {
-            self.floor_ticks_left = self.floor_ticks_left.saturating_sub(1);
+            self.floor_ticks_left = self.floor_ticks_left.saturating_sub(ticks);
             if self.floor_ticks_left == 0 {
                 self.floor -= 1;
                 self.floor_ticks_left = self.floor_ticks;
@@ -178,6 +188,7 @@ mod tests {
             run_ns: wished_ns as u64 - wait_ns,
             wait_ns,
             elapsed_ns: TICK_NS,
+            ticks: 1,
             queued: true,
             cpu_idle,
         }

@@ -7,14 +7,13 @@
 //! nice time counts on both sides; and where `/proc` is hidden all workers are active.
 
 use super::{Seen, Why};
-use crate::cpu::CpuSet;
+use crate::cpu::{CpuSet, ticks_of_cpus};
 use platform::clock::process_cpu_ns;
 use platform::file::File;
+use platform::usage;
 
 /// The highest factor that makes sense: so many threads for each CPU.
 pub(in crate::pool) const OVERCOMMIT_MAX: f64 = 1024.0;
-/// The kernel's unit, in nanoseconds: `USER_HZ` is 100 everywhere.
-const TICK_NS: u64 = 10_000_000;
 /// The longest file that is read: a line of 100 bytes for each of 640 CPUs. Lines beyond count for nothing.
 const BYTES_MAX: usize = 64 * 1024;
 
@@ -50,7 +49,8 @@ impl Share {
 
     fn busy_ns(&mut self) -> Option<u64> {
         let length = self.stat.as_ref()?.read_at(&mut self.text, 0).ok()?;
-        Some(busy_ticks(&self.text[..length], &self.allowed)? * TICK_NS)
+        let ticks = ticks_of_cpus(&self.text[..length], &self.allowed)?;
+        Some(ticks.busy.saturating_add(ticks.steal).saturating_mul(usage::tick_ns()))
     }
 
     pub(super) fn decide(&mut self, seen: &Seen, cpus: f64) -> Option<(u32, Why)> {
@@ -72,40 +72,9 @@ fn active(overcommit: f64, own: f64, cpus: f64, limit: u32) -> u32 {
     (overcommit * own.min(1.0) * cpus).ceil().clamp(1.0, f64::from(limit)) as u32
 }
 
-/// Ticks in which one of these CPUs was busy: user, nice, system, interrupts, soft interrupts and steal, of the lines `cpuN`. Guests' time is in user time already.
-fn busy_ticks(text: &[u8], cpus: &CpuSet) -> Option<u64> {
-    let mut sum = None;
-    for line in text.split(|&byte| byte == b'\n') {
-        let Some((name, numbers)) = line.split_first_chunk::<3>() else { continue };
-        if name != b"cpu" || numbers.first().is_none_or(|byte| !byte.is_ascii_digit()) {
-            continue;
-        }
-        let Ok(numbers) = std::str::from_utf8(numbers) else { continue };
-        let mut numbers = numbers.split_ascii_whitespace().map(str::parse::<u64>);
-        let Some(Ok(cpu)) = numbers.next() else { continue };
-        if !cpus.contains(cpu as usize) {
-            continue;
-        }
-        let busy = numbers.take(8).enumerate().filter(|(at, _)| !matches!(at, 3 | 4));
-        sum = Some(sum.unwrap_or(0) + busy.filter_map(|(_, ticks)| ticks.ok()).sum::<u64>());
-    }
-    sum
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    const STAT: &[u8] = b"cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 1 2 3 1000 1000 4 5 6 1 1\ncpu1 10 20 30 1000 1000 40 50 60 1 1\nintr 7\n";
-
-    #[test]
-    fn busy_time_is_of_the_cpus_that_may_be_used_and_not_idle() {
-        assert_eq!(busy_ticks(STAT, &"0-1".parse().unwrap()), Some(231));
-        assert_eq!(busy_ticks(STAT, &"1".parse().unwrap()), Some(210));
-        assert_eq!(busy_ticks(STAT, &"7".parse().unwrap()), None);
-        assert_eq!(busy_ticks(b"", &"0".parse().unwrap()), None);
-    }
 
     #[test]
     fn the_formula_is_the_papers() {
@@ -124,14 +93,5 @@ mod tests {
         let mut share = Share { stat: None, ..Share::new(1.0) };
         let seen = Seen { target: 1, limit: 4, ..Seen::default() };
         assert_eq!(share.decide(&seen, 4.0).map(|(to, _)| to), Some(4));
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_survived(text: Vec<u8>, lines in "(cpu[0-9 x]{0,20}\n){0,5}") {
-            let cpus = "0-9".parse().unwrap();
-            busy_ticks(&text, &cpus);
-            busy_ticks(lines.as_bytes(), &cpus);
-        }
     }
 }

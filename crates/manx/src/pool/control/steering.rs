@@ -41,6 +41,8 @@ pub(in crate::pool) struct Steering {
     pub(super) budget: AtomicU64,
     /// Whether workers waited for CPUs at the last tick.
     pub(super) waited: AtomicBool,
+    /// Whether the pool gives way to nobody, since its neighbours do not.
+    pub(super) firm: AtomicBool,
     /// When it was read.
     pub(super) budget_ticks: AtomicU64,
     pub(super) allowance: Option<Mutex<Allowance>>,
@@ -70,6 +72,7 @@ impl Steering {
             last: Mutex::new(None),
             budget: AtomicU64::new(0),
             waited: AtomicBool::new(false),
+            firm: AtomicBool::new(false),
             budget_ticks: AtomicU64::new(ticks()),
             allowance: bounds.tokens.map(|tokens| Mutex::new(Allowance::new(tokens))),
             member: bounds.member,
@@ -98,7 +101,7 @@ impl Steering {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// The quota of a budget, if workers are to be paced by it: if it is what limits, or lets less than one CPU be used for each worker.
+    /// The quota of a budget, if workers are to be paced by it: if it is what limits.
     pub(in crate::pool) fn quota_cpus(&self, budget: &CpuBudget) -> Option<f64> {
         let quota = matches!(budget.source(), LimitKind::Quota { .. });
         (self.control == Control::Pressure && quota).then(|| budget.cpus())
@@ -155,9 +158,13 @@ impl Steering {
         self.idle.as_ref().is_some_and(|idle| idle.is_idle(now_ticks))
     }
 
-    /// Whether threads outnumber the CPUs: now, or if that cannot be known, at the last tick.
+    /// Whether who is between two jobs is to let others run: threads outnumber the CPUs (now, or if that cannot be known, at the last tick), and
+    /// the neighbours give way, too.
     #[inline]
-    pub(in crate::pool) fn is_pressed(&self, now_ticks: u64) -> bool {
+    pub(in crate::pool) fn gives_way(&self, now_ticks: u64) -> bool {
+        if self.firm.load(Ordering::Relaxed) {
+            return false;
+        }
         match &self.idle {
             Some(idle) => !idle.is_idle(now_ticks),
             None => self.waited.load(Ordering::Relaxed),
