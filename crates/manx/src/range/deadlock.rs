@@ -4,7 +4,7 @@
 //! what is in its way, and for whoever is before it in the list and excludes it. The room's mutex is held, so that
 //! nobody comes or goes meanwhile; a range that is released while we look makes the graph smaller, never larger.
 //! Without the setting, only the shortest circle is looked for, and only by those who upgrade: two that share a range and both want
-//! it alone.
+//! it alone. With it, that one is told with its ranges as well.
 //!
 //! Who is who is told by [`Holder`]: threads for guards, and owners. A task's guard is nobody's, and no circle goes through
 //! it.
@@ -16,6 +16,7 @@ use super::lock::RangeLock;
 use super::precedence;
 use super::room::{Inside, Node};
 use super::slot;
+use super::span::Span;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::ptr;
@@ -25,10 +26,14 @@ use std::ptr;
 pub struct Link {
     /// Who waits.
     pub waiter: Holder,
+    /// What it is called, if it is an owner with a [tag](super::Owner::set_tag).
+    pub waiter_tag: Option<u64>,
     /// The ranges that it wants.
     pub wants: String,
     /// For whom.
     pub holder: Holder,
+    /// As [`Link::waiter_tag`].
+    pub holder_tag: Option<u64>,
     /// What that one holds of it; or wants as well, if it came first.
     pub holds: String,
 }
@@ -47,10 +52,21 @@ impl fmt::Display for Deadlock {
             if index > 0 {
                 to.write_str("; ")?;
             }
-            let Link { waiter, wants, holder, holds } = link;
-            write!(to, "{waiter} waits for {wants}, of which {holder} has {holds}")?;
+            let (waiter, holder) =
+                (Called(link.waiter, link.waiter_tag), Called(link.holder, link.holder_tag));
+            write!(to, "{waiter} waits for {}, of which {holder} has {}", link.wants, link.holds)?;
         }
         Ok(())
+    }
+}
+
+/// Somebody, by number and tag.
+struct Called(Holder, Option<u64>);
+
+impl fmt::Display for Called {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(to)?;
+        self.1.map_or(Ok(()), |tag| write!(to, " (tag {tag})"))
     }
 }
 
@@ -60,6 +76,12 @@ pub(super) fn check<K: Key, const SHARDS: usize, const SLOTS: usize>(
     room: &Inside<'_, K>,
     node: &Node<K>,
 ) -> Result<(), LockError> {
+    if lock.table.options().detects && node.request().holder.is_known() {
+        let mut walk = Walk { lock, room, goal: node, seen: Vec::new(), path: Vec::new() };
+        if walk.from(node) {
+            return Err(LockError::Deadlock(Box::new(Deadlock { links: walk.path })));
+        }
+    }
     // SAFETY: the room's mutex is held, here and below.
     if unsafe { node.guarded() }.upgrades {
         let stuck = room.nodes().any(|other| {
@@ -73,20 +95,13 @@ pub(super) fn check<K: Key, const SHARDS: usize, const SLOTS: usize>(
             return Err(LockError::UpgradeDeadlock);
         }
     }
-    if !lock.table.options().detects || !node.request().holder.is_known() {
-        return Ok(());
-    }
-    let mut walk = Walk { lock, room, goal: node.request().holder, seen: Vec::new(), path: Vec::new() };
-    match walk.from(node) {
-        true => Err(LockError::Deadlock(Box::new(Deadlock { links: walk.path }))),
-        false => Ok(()),
-    }
+    Ok(())
 }
 
 struct Walk<'a, 'r, K, const SHARDS: usize, const SLOTS: usize> {
     lock: &'a RangeLock<K, SHARDS, SLOTS>,
     room: &'a Inside<'r, K>,
-    goal: Holder,
+    goal: &'a Node<K>,
     /// Holders whose waits were looked at, or are.
     seen: Vec<Holder>,
     path: Vec<Link>,
@@ -104,15 +119,20 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'_, '_, K, SHARDS, SL
         let _ = self.lock.table.blockers(&node.request(), |slot, state| {
             // SAFETY: the word of the slot's shard is held while it is shown.
             let span = unsafe { &slot.entry().span };
-            add(&mut edges, slot::holder(state), format!("{span:?}"));
+            add(&mut edges, slot::holder(state), shown(span));
             ControlFlow::<()>::Continue(())
         });
         for earlier in precedence::before(&self.lock.table, self.room, node.request(), node) {
             add(&mut edges, earlier.request().holder, written(earlier));
         }
         for (holder, holds) in edges {
-            self.path.push(Link { waiter: node.request().holder, wants: written(node), holder, holds });
-            if holder == self.goal {
+            let request = node.request();
+            let (waiter, waiter_tag, wants) = (request.holder, tag(node), written(node));
+            // The goal is not in the room yet. Whoever is in a circle waits there, and says how it is called.
+            let its = self.room.nodes().chain([self.goal]).find(|its| its.request().holder == holder);
+            let holder_tag = its.and_then(tag);
+            self.path.push(Link { waiter, waiter_tag, wants, holder, holder_tag, holds });
+            if holder == self.goal.request().holder {
                 return true;
             }
             if !self.seen.contains(&holder) {
@@ -131,6 +151,21 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'_, '_, K, SHARDS, SL
 
 /// What a waiter wants.
 fn written<K: Key>(node: &Node<K>) -> String {
-    let spans: Vec<String> = node.request().spans.iter().map(|span| format!("{span:?}")).collect();
+    let spans: Vec<String> = node.request().spans.iter().map(shown).collect();
     spans.join(", ")
+}
+
+fn shown<K: Key>(span: &Span<K>) -> String {
+    struct Shown<'a, K>(&'a Span<K>);
+    impl<K: Key> fmt::Display for Shown<'_, K> {
+        fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.write(to, K::show)
+        }
+    }
+    Shown(span).to_string()
+}
+
+/// How a waiter is called.
+fn tag<K: Key>(node: &Node<K>) -> Option<u64> {
+    Some(node.request().tag).filter(|&tag| tag != 0)
 }

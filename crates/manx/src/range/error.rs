@@ -51,7 +51,8 @@ pub enum LockError {
     },
     /// Those who hold it wait, perhaps by way of others, for the one who asked. Only locks that look for this say so.
     Deadlock(Box<Deadlock>),
-    /// Somebody else who shares the range waits to have it alone as well: one of the two has to release it first.
+    /// Somebody else who shares the range waits to have it alone as well: one of the two has to release it first. (A lock that looks for circles names this one, as
+    /// [`LockError::Deadlock`].)
     UpgradeDeadlock,
     /// The owner holds no such range.
     NotHeld,

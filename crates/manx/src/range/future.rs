@@ -68,7 +68,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> LockFuture<'a, K, SHAR
         // SAFETY: nothing is moved out.
         let this = unsafe { self.get_unchecked_mut() };
         let spans = slice::from_ref(&this.span);
-        let request = Request { spans, access: this.access, holder: Holder::NOBODY, own: &[] };
+        let request = Request { spans, access: this.access, holder: Holder::NOBODY, own: &[], tag: 0 };
         match this.lock.try_request(&request) {
             Err(LockError::WouldBlock) => {}
             done => return Poll::Ready(guard(this.lock, done)),

@@ -116,7 +116,8 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
     /// Takes a part of what is held, beside that: nothing else is in the way.
     fn take_part(&self, span: &Span<K>, access: Access) -> Result<Self, LockError> {
         let own = [self.held];
-        let request = Request { spans: slice::from_ref(span), access, holder: self.holder(), own: &own };
+        let request =
+            Request { spans: slice::from_ref(span), access, holder: self.holder(), own: &own, tag: 0 };
         // Those overdue wait for what is held, so that none of them is overtaken.
         match self.lock.table.take(&request, How { closed: true, ..How::default() }) {
             // SAFETY: just taken.
@@ -169,7 +170,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
     /// The same range, which nobody shares any more. Waits for those who do.
     ///
     /// # Errors
-    /// [`LockError::UpgradeDeadlock`] if somebody else who shares it waits for the same; the others of
+    /// [`LockError::UpgradeDeadlock`], or [`LockError::Deadlock`] if the lock detects circles, if somebody else who shares it waits for the same; the others of
     /// [`RangeLock::lock`]. The guard is in the error.
     pub fn upgrade(self) -> Result<Self, Unchanged<Self>> {
         self.upgrade_as(None)
@@ -182,7 +183,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
     pub fn upgrade_as(self, deadline: Option<Deadline>) -> Result<Self, Unchanged<Self>> {
         let own = [self.held];
         let spans = slice::from_ref(self.span());
-        let request = Request { spans, access: Access::Exclusive, holder: self.holder(), own: &own };
+        let request = Request { spans, access: Access::Exclusive, holder: self.holder(), own: &own, tag: 0 };
         match self.lock.lock_request(&request, Terms { deadline, upgrades: true }) {
             // SAFETY: just acquired.
             Ok(held) => Ok(unsafe { RangeGuard::new(self.lock, held) }),

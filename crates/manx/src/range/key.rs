@@ -7,7 +7,7 @@
 //! Invariant: for keys `a` < `b`, `a.position()` ≤ `b.position()`; and if the type is exact, `a.position()` <
 //! `b.position()`.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 
 /// A key of an ordered space.
 ///
@@ -37,6 +37,23 @@ pub trait Key: Ord + Clone + Debug {
     /// Where the key stands. Of two keys the higher has no lower position; an order that breaks this makes locks that
     /// do not exclude each other, but nothing worse.
     fn position(&self) -> u64;
+
+    /// Writes the key as people read it who are told of a deadlock: as [`Debug`] does, but bytes as text in quotation marks.
+    ///
+    /// # Errors
+    /// Of the formatter.
+    fn show(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt(to)
+    }
+}
+
+fn show_text(text: &str, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+    text.fmt(to)
+}
+
+/// Bytes as text, as far as they are.
+fn show_bytes(bytes: &[u8], to: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(to, "\"{}\"", bytes.escape_ascii())
 }
 
 macro_rules! unsigned {
@@ -78,7 +95,7 @@ fn prefix(bytes: &[u8]) -> u64 {
 }
 
 macro_rules! bytes {
-    ($($type:ty),*) => {$(
+    ($show:ident: $($type:ty),*) => {$(
         impl Key for $type {
             const EXACT: bool = false;
 
@@ -86,11 +103,16 @@ macro_rules! bytes {
             fn position(&self) -> u64 {
                 prefix(self.as_ref())
             }
+
+            fn show(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                $show(self.as_ref(), to)
+            }
         }
     )*};
 }
 
-bytes!(Vec<u8>, Box<[u8]>, std::sync::Arc<[u8]>, String, &[u8], &str);
+bytes!(show_bytes: Vec<u8>, Box<[u8]>, std::sync::Arc<[u8]>, &[u8]);
+bytes!(show_text: String, &str);
 
 #[cfg(test)]
 mod tests {

@@ -189,7 +189,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         holder: Holder,
         deadline: Option<Deadline>,
     ) -> Result<Held<K>, LockError> {
-        let request = Request { spans: slice::from_ref(span), access, holder, own: &[] };
+        let request = Request { spans: slice::from_ref(span), access, holder, own: &[], tag: 0 };
         self.lock_request(&request, Terms { deadline, upgrades: false })
     }
 
@@ -198,7 +198,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         match self.table.take_narrow(span, access, holder) {
             Ok(held) => Ok(held),
             Err(span) => {
-                let request = Request { spans: slice::from_ref(&span), access, holder, own: &[] };
+                let request = Request { spans: slice::from_ref(&span), access, holder, own: &[], tag: 0 };
                 self.try_request(&request)
             }
         }

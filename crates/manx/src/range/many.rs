@@ -155,5 +155,5 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
 }
 
 fn whole<K>(set: &SpanSet<K>, access: Access) -> Request<'_, K> {
-    Request { spans: &set.0, access, holder: Holder::this_thread(), own: &[] }
+    Request { spans: &set.0, access, holder: Holder::this_thread(), own: &[], tag: 0 }
 }

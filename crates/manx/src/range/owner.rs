@@ -43,6 +43,7 @@ platform::global! {
 pub struct Owner<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 16> {
     pub(super) lock: &'a RangeLock<K, SHARDS, SLOTS>,
     holder: Holder,
+    tag: u64,
     /// What it holds, in the order of locking.
     pub(super) held: Vec<Held<K>>,
     escalation: Escalation,
@@ -64,7 +65,13 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     pub fn owner(&self) -> Owner<'_, K, SHARDS, SLOTS> {
         // Relaxed: a number, of which nothing depends but that others have others.
         let number = OWNERS.fetch_add(1, Ordering::Relaxed);
-        Owner { lock: self, holder: Holder::owner(number), held: Vec::new(), escalation: Escalation::NEVER }
+        Owner {
+            lock: self,
+            holder: Holder::owner(number),
+            tag: 0,
+            held: Vec::new(),
+            escalation: Escalation::NEVER,
+        }
     }
 }
 
@@ -77,6 +84,19 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
         self
     }
 
+    /// From now on it is called so in a [`Deadlock`](super::Deadlock): by a number that means something to the user, such as a transaction's; 0 is none.
+    ///
+    /// ```
+    /// use manx::range::RangeLock;
+    ///
+    /// let table: RangeLock<u64> = RangeLock::new();
+    /// let mut transaction = table.owner();
+    /// transaction.set_tag(17);
+    /// ```
+    pub fn set_tag(&mut self, tag: u64) {
+        self.tag = tag;
+    }
+
     /// Who this is in a [`Dump`](super::Dump), and in a [`Deadlock`](super::Deadlock).
     pub fn holder(&self) -> Holder {
         self.holder
@@ -85,7 +105,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// Waits until nobody else has a key of the range.
     ///
     /// # Errors
-    /// [`LockError::UpgradeDeadlock`] if the owner shares some of it, and so does another one who waits to have it alone; as
+    /// [`LockError::UpgradeDeadlock`], or [`LockError::Deadlock`] if the lock detects circles, if the owner shares some of it, and so does another one who waits to have it alone; as
     /// [`RangeLock::lock`] beside that. What was held is held.
     pub fn lock<R>(&mut self, range: R) -> Result<(), LockError>
     where
@@ -155,7 +175,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     }
 
     pub(super) fn request<'r>(&'r self, span: &'r Span<K>, access: Access) -> Request<'r, K> {
-        Request { spans: slice::from_ref(span), access, holder: self.holder, own: &self.held }
+        Request { spans: slice::from_ref(span), access, holder: self.holder, own: &self.held, tag: self.tag }
     }
 
     fn add(&mut self, held: Held<K>) {

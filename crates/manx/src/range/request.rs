@@ -14,6 +14,8 @@ pub(super) struct Request<'a, K> {
     pub(super) holder: Holder,
     /// What is in nobody's way, because the one who asks holds it.
     pub(super) own: &'a [Held<K>],
+    /// What the one who asks is called where it is told of; 0: nothing.
+    pub(super) tag: u64,
 }
 
 impl<K> Clone for Request<'_, K> {

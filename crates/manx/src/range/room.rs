@@ -66,6 +66,7 @@ pub(super) struct Node<K> {
     own: *const [Held<K>],
     access: Access,
     holder: Holder,
+    tag: u64,
     guarded: UnsafeCell<Guarded<K>>,
 }
 
@@ -100,6 +101,7 @@ impl<K> Node<K> {
             own: request.own,
             access: request.access,
             holder: request.holder,
+            tag: request.tag,
             guarded: UnsafeCell::new(guarded),
         }
     }
@@ -107,7 +109,7 @@ impl<K> Node<K> {
     pub(super) fn request(&self) -> Request<'_, K> {
         // SAFETY: they live as long as the node, as promised to `new`.
         let (spans, own) = unsafe { (&*self.spans, &*self.own) };
-        Request { spans, access: self.access, holder: self.holder, own }
+        Request { spans, access: self.access, holder: self.holder, own, tag: self.tag }
     }
 
     /// # Safety

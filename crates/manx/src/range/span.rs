@@ -196,7 +196,7 @@ fn before<K: Ord>(start: Option<&K>, end: Option<&K>) -> bool {
 }
 
 impl<K> Span<K> {
-    fn write(
+    pub(super) fn write(
         &self,
         to: &mut fmt::Formatter<'_>,
         key: impl Fn(&K, &mut fmt::Formatter<'_>) -> fmt::Result,
