@@ -3,6 +3,9 @@
 //! Waiters here are *trusting*: they never wake up to look for themselves, which would hide a lost wake-up. The
 //! data that the lock protects is loom's own cell, so orderings that are too weak are reported as well.
 
+mod common;
+
+use common::check;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,15 +14,6 @@ use manx_loom::lock::bounded::{
     self, Acquired, MARKED, OFFERED, OVERDUE_ONE, STANDBY, Thread, TimedOut, UNBOUNDED_NS, Wait,
 };
 use platform::futex::{Clock, Deadline};
-
-/// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
-fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let more = usize::from(std::env::var_os("MANX_FULL").is_some());
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions + more);
-    builder.max_branches = 10_000;
-    builder.check(test);
-}
 
 /// Overtaken for ever.
 const BARGING: Wait = Wait { window_ns: Some(UNBOUNDED_NS), deadline: None, trusting: true };

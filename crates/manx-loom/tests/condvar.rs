@@ -4,21 +4,15 @@
 //! without a deadline has nothing else to save it. A wait with one times out after others went first, and so shows what
 //! giving up does to those who stay. That loom would find what these tests look for is a test of its own, at the end.
 
+mod common;
+
+use common::check;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use manx_loom::lock::RawCondvar;
 use manx_loom::lock::condvar::Outcome;
 use platform::futex::{Clock, Deadline};
-
-/// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
-fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let more = usize::from(std::env::var_os("MANX_FULL").is_some());
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions + more);
-    builder.max_branches = 10_000;
-    builder.check(test);
-}
 
 const SOON: Option<Deadline> = Some(Deadline { clock: Clock::Monotonic, ns: 2_000_000_000 });
 

@@ -4,6 +4,9 @@
 //! before it wrote, are reported, and so is a lock that its waiters never get. What each lock does of its own
 //! has a test beside those that all of them pass.
 
+mod common;
+
+use common::{check, check_no_more};
 use loom::sync::Arc;
 use loom::thread;
 use manx_loom::cpu::{Class, set_class_of_this_thread, set_numa_node_of_this_thread};
@@ -11,20 +14,6 @@ use manx_loom::lock::{
     Cna, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Shfl, Tas, Ticket, Ttas,
 };
 use platform::cell::UnsafeCell;
-
-/// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
-fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let more = usize::from(std::env::var_os("MANX_FULL").is_some());
-    check_no_more(preemptions + more, test);
-}
-
-/// Runs `test` in every order with at most `preemptions` preemptions, for tests of four threads.
-fn check_no_more(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 10_000;
-    builder.check(test);
-}
 
 /// A number that a lock guards.
 struct Guarded<L> {

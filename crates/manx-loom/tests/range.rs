@@ -9,21 +9,15 @@
 #[path = "range/ways.rs"]
 mod ways;
 
+mod common;
+
 use Access::{Exclusive, Shared};
+use common::check;
 use loom::sync::Arc;
 use loom::thread;
 use manx_loom::range::{Access, LockError, Options, Owner, RangeGuard, RangeLock, Span, SpanSet};
 use platform::cell::UnsafeCell;
 use platform::futex::{Clock, Deadline};
-
-/// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
-fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let more = usize::from(std::env::var_os("MANX_FULL").is_some());
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions + more);
-    builder.max_branches = 20_000;
-    builder.check(test);
-}
 
 /// How long a waiter may be overtaken: for ever, …
 const PATIENT: u64 = u64::MAX;

@@ -6,7 +6,10 @@
 //! waiters never get. Waits yield here, so a thread that waits lets others go first. (Song's list is under a spin
 //! lock and nothing else, and whoever waits asks for it again and again: of that loom sees no end.)
 
+mod common;
+
 use Access::{Exclusive, Shared};
+use common::check;
 use loom::sync::Arc;
 use loom::thread;
 use manx_loom::range::baseline::{Bitmap, IntervalTree, Kogan, KoganRw, Segments};
@@ -14,15 +17,6 @@ use manx_loom::range::{Access, RawRangeLock, Span};
 use platform::cell::UnsafeCell;
 
 const KEYS: u64 = 4;
-
-/// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
-fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let more = usize::from(std::env::var_os("MANX_FULL").is_some());
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions + more);
-    builder.max_branches = 20_000;
-    builder.check(test);
-}
 
 /// A lock, and the keys that nothing but the lock protects.
 struct Guarded<L> {

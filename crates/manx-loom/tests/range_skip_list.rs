@@ -6,25 +6,14 @@
 //! a waiter that nobody wakes. Lists have one or two levels, nodes are used again as soon as the epochs allow, and of
 //! two nodes one is as high as can be.
 
+mod common;
+
+use common::{check, check_no_more};
 use loom::sync::Arc;
 use loom::thread;
 use manx_loom::range::Span;
 use manx_loom::range::baseline::{SkipList, SkipListHeld};
 use platform::cell::UnsafeCell;
-
-/// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
-fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let more = usize::from(std::env::var_os("MANX_FULL").is_some());
-    check_no_more(preemptions + more, test);
-}
-
-/// Runs `test` in every order with at most `preemptions` preemptions, for tests of many steps.
-fn check_no_more(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 20_000;
-    builder.check(test);
-}
 
 const KEYS: usize = 4;
 

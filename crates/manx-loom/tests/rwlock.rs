@@ -5,21 +5,15 @@
 //! at once, so gates, turns and counts are all walked through. That loom would find what these tests look for is a
 //! test of its own, at the end.
 
+mod common;
+
+use common::check;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use manx_loom::lock::RawRwLock;
 use manx_loom::lock::bounded::{UNBOUNDED_NS, Wait};
 use platform::futex::{Clock, Deadline};
-
-/// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
-fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let more = usize::from(std::env::var_os("MANX_FULL").is_some());
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions + more);
-    builder.max_branches = 10_000;
-    builder.check(test);
-}
 
 /// May be overtaken for ever: asleep, never overdue.
 const PATIENT: Wait = Wait { window_ns: Some(UNBOUNDED_NS), deadline: None, trusting: true };

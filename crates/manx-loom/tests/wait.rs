@@ -5,19 +5,13 @@
 //! the orders are that matter (Musuvathi and Qadeer, "Iterative context bounding", 2007). That loom would
 //! find what these tests look for is a test of its own, at the end.
 
+mod common;
+
+use common::check;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::thread;
 use manx_loom::wait::{Adaptive, Event, Mutable, Policy, Spin, Yield};
-
-/// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
-fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let more = usize::from(std::env::var_os("MANX_FULL").is_some());
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions + more);
-    builder.max_branches = 10_000;
-    builder.check(test);
-}
 
 /// A lock made of a flag and a policy that is signalled, and a count of those inside.
 struct Lock<P> {

@@ -8,6 +8,7 @@
 //! - [`pool`]: threads that follow the CPUs they really have.
 //! - [`range`]: locks of a part of what there is.
 //! - [`slo`]: how late a piece of work may be, and what follows for its locks.
+//! - [`txn`]: transactions over any ordered store.
 //! - [`wait`]: how a loop waits for something that another thread does.
 //!
 //! The source says nothing about the machine but `use platform::…`, so a model checker runs these very
@@ -18,4 +19,5 @@ pub mod lock;
 pub mod pool;
 pub mod range;
 pub mod slo;
+pub mod txn;
 pub mod wait;

@@ -1,5 +1,5 @@
-//! Waits and locks under ThreadSanitizer: what a waiter sees after its wait was written before the signal, and a
-//! holder what the holder before it wrote.
+//! Waits, locks and snapshots under ThreadSanitizer: what a waiter sees after its wait was written before the signal, what a
+//! holder sees by the holder before it, and what a snapshot shows before it was published.
 //!
 //! `cargo xtask test` runs this with the sanitizer, and with suppressions for what the test harness itself does; otherwise
 //! it is an ordinary test. Threads synchronise by atomics and by being joined only, because the standard
@@ -11,6 +11,8 @@ mod locks;
 mod ranges;
 #[path = "tsan/rwlock.rs"]
 mod rwlock;
+#[path = "tsan/txn.rs"]
+mod txn;
 
 use manx::wait::{Adaptive, Event, FixedSleep, Mutable, Policy, Spin, Yield};
 use platform::atomic::{AtomicBool, Ordering};

@@ -1,0 +1,74 @@
+//! All of it together.
+
+use super::allocation::{Allocation, Protocol};
+use super::pin;
+use super::publish::{Left, Published, Replaced};
+use super::seats::Seats;
+use super::session::{Session, TooManySessions};
+use platform::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// Gives ids and snapshots to sessions. See [the module](super).
+#[derive(Debug)]
+pub struct Coordinator {
+    pub(super) allocation: Allocation,
+    pub(super) seats: Seats,
+    pub(super) published: Published,
+    /// The highest that [`Coordinator::oldest`] has ever been.
+    oldest: AtomicU64,
+    /// What those that left had to give back.
+    left: Left,
+}
+
+impl Coordinator {
+    /// Of so many sessions at most, which costs 64 bytes each.
+    ///
+    /// ```
+    /// use manx::txn::coordinator::{Coordinator, Protocol};
+    ///
+    /// let coordinator = Coordinator::new(Protocol::default(), 100);
+    /// let mut session = coordinator.session()?;
+    /// assert!(session.snapshot().concurrent().is_empty());
+    /// # Ok::<(), manx::txn::coordinator::TooManySessions>(())
+    /// ```
+    pub fn new(protocol: Protocol, sessions_max: u32) -> Arc<Coordinator> {
+        Arc::new(Coordinator {
+            allocation: Allocation::new(protocol),
+            seats: Seats::new(sessions_max),
+            published: Published::new(),
+            oldest: AtomicU64::new(0),
+            left: Left::new(),
+        })
+    }
+
+    /// A new session.
+    ///
+    /// # Errors
+    /// There are as many as may be.
+    pub fn session(self: &Arc<Self>) -> Result<Session, TooManySessions> {
+        let limit = self.seats.len();
+        let seat = self.seats.take().ok_or(TooManySessions { limit })?;
+        Ok(Session::new(self.clone(), seat))
+    }
+
+    /// The first id that was not given yet.
+    pub fn current(&self) -> u64 {
+        self.allocation.current()
+    }
+
+    /// See [`Session::oldest`].
+    pub fn oldest(&self) -> u64 {
+        if let Some(oldest) = pin::oldest(&self.seats, self.published.oldest()) {
+            // AcqRel: who goes by it has seen what those below it did, as whoever found it out has. It never falls.
+            return self.oldest.fetch_max(oldest, Ordering::AcqRel).max(oldest);
+        }
+        // Acquire: likewise.
+        self.oldest.load(Ordering::Acquire)
+    }
+
+    /// A session of this seat is gone.
+    pub(super) fn leave(&self, seat: usize, replaced: &mut Replaced) {
+        self.left.leave(std::mem::take(replaced), &self.seats);
+        self.seats.leave(seat);
+    }
+}

@@ -1,0 +1,50 @@
+//! Who may see what: transaction ids, snapshots, and the oldest id that anybody still needs.
+//!
+//! A transaction that writes takes an *id* before its first write; ids only grow. A *snapshot* says which ids were over at some moment: all
+//! below `current` but the `concurrent` ones. That is WiredTiger's scheme, and its trap: the thread that takes an id is for a moment
+//! neither without one nor with one, and who makes a snapshot in that moment waits for it. If it does not run, all wait with it, and by spinning keep
+//! the CPU from it.
+//!
+//! # How it works here
+//! Nobody makes a snapshot of its own. Who *ends* a transaction makes one for all, and puts it in place of the last one (`publish.rs`): so a
+//! snapshot is taken by copying what is published, and a session that has it already copies nothing. That never waits, whatever other threads do.
+//! And since all snapshots come one after another from one place, any two of them agree on the order of commits: there is no
+//! long fork.
+//!
+//! Who publishes has to know the ids of those that are at work, and meets the trap there. What it does then is the [`Protocol`]: it waits by any
+//! policy, or it *helps*: it takes an id for the other one, and goes on.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `coordinator.rs` | all of it together |
+//! | `session.rs` | one who takes part |
+//! | `seats.rs` | what each session shows the others: its id, its pin |
+//! | `allocation.rs` | ids, and the protocols |
+//! | `publish.rs` | how snapshots come about |
+//! | `snapshot.rs` | what one says |
+//! | `pin.rs` | what is still needed |
+//!
+//! # Invariants
+//! 1. Ids are unique, and those that a session gets grow. Some belong to nobody: there are gaps.
+//! 2. A session's id is in its seat, as active, from before it is returned until the session ends the transaction.
+//! 3. An id that is active in a published snapshot's collection was active at the moment when the snapshot took its place. All ids below its `current`
+//!    that are not concurrent in it were over at that moment, or belong to nobody.
+//! 4. Snapshots are published one after another; what is over in one is over in all that follow.
+//! 5. When [`Session::end`] returns, the transaction is over in what is published.
+//! 6. So a snapshot never sees half a commit: what a transaction wrote was written before it ended, its end before it was published, and whoever reads the
+//!    published snapshot in which it is over sees all that; in any other snapshot none of it is visible, since its id is concurrent, or not below `current`.
+//! 7. No snapshot that is in use, or is going to be, has a concurrent id, or a `current`, below [`Session::oldest`].
+
+mod allocation;
+#[allow(clippy::module_inception, reason = "the room is named after the one thing in it")]
+mod coordinator;
+mod pin;
+mod publish;
+mod seats;
+mod session;
+mod snapshot;
+
+pub use allocation::Protocol;
+pub use coordinator::Coordinator;
+pub use session::{Session, TooManySessions};
+pub use snapshot::Snapshot;

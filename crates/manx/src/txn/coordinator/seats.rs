@@ -1,0 +1,193 @@
+//! What each session shows the others: the id of its transaction, and what it needs.
+//!
+//! A session has a seat as long as it lives. Seats are given from the lowest up, so few sessions sit close together however many there were.
+//! Which of them have a transaction that writes is in a bit each (`active`), so who collects the active ids looks at one word for 64
+//! sessions, and at the seats of the active ones.
+//!
+//! | a seat's `id` | |
+//! | --- | --- |
+//! | 0 | none |
+//! | before · 4 + 1 | one is being taken (*allocating*); the one before was this, or 0 |
+//! | id · 4 + 2 | active |
+//! | id · 4 + 3 | ended, not yet published |
+//!
+//! Invariants:
+//! 1. A seat is written by the session that has it, but for the step from *allocating* to *active*, which anybody may take, once.
+//! 2. A session's `active` bit is set before it is *allocating*, and cleared after the end is published.
+//! 3. No word is on a seat twice: an id is not, and *allocating* bears the id before. So who finds the word that it saw earlier knows that nothing
+//!    has happened there since.
+
+use platform::atomic::{AtomicU64, Ordering};
+
+/// What a seat's `id` holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holds {
+    Nothing,
+    Allocating,
+    Active(u64),
+    Ended,
+}
+
+pub(super) const NOTHING: u64 = 0;
+
+/// What is put on a seat on which this was.
+pub(super) const fn allocating(before: u64) -> u64 {
+    before & !3 | 1
+}
+
+pub(super) const fn active(id: u64) -> u64 {
+    id << 2 | 2
+}
+
+pub(super) const fn ended(id: u64) -> u64 {
+    id << 2 | 3
+}
+
+pub(super) const fn holds(word: u64) -> Holds {
+    match word & 3 {
+        1 => Holds::Allocating,
+        2 => Holds::Active(word >> 2),
+        3 => Holds::Ended,
+        _ => Holds::Nothing,
+    }
+}
+
+/// A session's own place, in a line of the cache of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Seat {
+    /// See the table above.
+    pub(super) id: AtomicU64,
+    /// What the session needs: see `pin.rs`.
+    pub(super) pin: AtomicU64,
+}
+
+/// All seats.
+#[derive(Debug)]
+pub(super) struct Seats {
+    seats: Box<[Seat]>,
+    taken: Box<[AtomicU64]>,
+    active: Box<[AtomicU64]>,
+    /// So many words of the two have ever been in use.
+    words: AtomicU64,
+}
+
+const BITS: usize = 64;
+
+impl Seats {
+    /// Room for so many sessions.
+    pub(super) fn new(sessions_max: u32) -> Seats {
+        let sessions_max = sessions_max.max(1) as usize;
+        let words = || (0..sessions_max.div_ceil(BITS)).map(|_| AtomicU64::new(0)).collect();
+        let seat = |_| Seat { id: AtomicU64::new(NOTHING), pin: AtomicU64::new(0) };
+        let seats = (0..sessions_max).map(seat).collect();
+        Seats { seats, taken: words(), active: words(), words: AtomicU64::new(0) }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.seats.len() as u32
+    }
+
+    pub(super) fn at(&self, seat: usize) -> &Seat {
+        &self.seats[seat]
+    }
+
+    /// Takes the lowest free seat.
+    pub(super) fn take(&self) -> Option<usize> {
+        for (at, word) in self.taken.iter().enumerate() {
+            // Relaxed: whoever succeeds below acquires.
+            let mut taken = word.load(Ordering::Relaxed);
+            loop {
+                let bit = taken.trailing_ones() as usize;
+                let seat = at * BITS + bit;
+                if bit == BITS || seat >= self.seats.len() {
+                    break;
+                }
+                // AcqRel: the seat is as its last session left it; pairs with `leave`.
+                match word.compare_exchange(taken, taken | 1 << bit, Ordering::AcqRel, Ordering::Relaxed) {
+                    Ok(_) => {
+                        // Before the seat is used; who looks at fewer words looked before.
+                        self.words.fetch_max(at as u64 + 1, Ordering::SeqCst);
+                        return Some(seat);
+                    }
+                    Err(now) => taken = now,
+                }
+            }
+        }
+        None
+    }
+
+    /// Gives a seat back, on which nothing is.
+    pub(super) fn leave(&self, seat: usize) {
+        // Release: pairs with `take`.
+        self.taken[seat / BITS].fetch_and(!(1 << (seat % BITS)), Ordering::Release);
+    }
+
+    /// The session of this seat is about to write, or does so no more.
+    pub(super) fn set_active(&self, seat: usize, is_active: bool) {
+        let (word, bit) = (&self.active[seat / BITS], 1 << (seat % BITS));
+        if is_active {
+            // AcqRel, as part of what `allocation.rs` publishes with the id.
+            word.fetch_or(bit, Ordering::AcqRel);
+        } else {
+            word.fetch_and(!bit, Ordering::Release);
+        }
+    }
+
+    /// Calls `each` with every seat whose session has a transaction that writes.
+    #[inline]
+    pub(super) fn each_active(&self, each: impl FnMut(&Seat)) {
+        self.each_in(&self.active, each);
+    }
+
+    /// Calls `each` with every seat that a session has.
+    pub(super) fn each_taken(&self, each: impl FnMut(&Seat)) {
+        self.each_in(&self.taken, each);
+    }
+
+    fn each_in(&self, words: &[AtomicU64], mut each: impl FnMut(&Seat)) {
+        let used = self.words.load(Ordering::SeqCst) as usize;
+        for (at, word) in words[..used].iter().enumerate() {
+            // Acquire: pairs with `set_active` and `take`.
+            let mut bits = word.load(Ordering::Acquire);
+            while bits != 0 {
+                each(&self.seats[at * BITS + bits.trailing_zeros() as usize]);
+                bits &= bits - 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seats_are_given_from_the_lowest_up() {
+        let seats = Seats::new(70);
+        let taken: Vec<usize> = std::iter::from_fn(|| seats.take()).collect();
+        assert_eq!(taken, (0..70).collect::<Vec<_>>());
+        seats.leave(66);
+        seats.leave(3);
+        assert_eq!((seats.take(), seats.take(), seats.take()), (Some(3), Some(66), None));
+        let mut active = 0;
+        seats.set_active(69, true);
+        seats.each_active(|seat| {
+            assert!(std::ptr::eq(seat, seats.at(69)));
+            active += 1;
+        });
+        seats.set_active(69, false);
+        seats.each_active(|_| active += 1);
+        assert_eq!(active, 1);
+    }
+
+    #[test]
+    fn words_are_told_apart() {
+        assert_eq!(holds(active(7)), Holds::Active(7));
+        assert_eq!(holds(ended(7)), Holds::Ended);
+        assert_eq!(holds(NOTHING), Holds::Nothing);
+        let words = [NOTHING, ended(7), ended(8)].map(allocating);
+        assert_eq!(words.map(holds), [Holds::Allocating; 3]);
+        assert!(words[0] != words[1] && words[1] != words[2], "Invariant 3");
+    }
+}

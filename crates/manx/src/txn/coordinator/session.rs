@@ -1,0 +1,140 @@
+//! One who takes part: has a transaction at a time, and a snapshot at a time.
+
+use super::coordinator::Coordinator;
+use super::pin;
+use super::publish::Replaced;
+use super::seats::{Seat, ended};
+use super::snapshot::Snapshot;
+use platform::atomic::Ordering;
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// One who takes part. One thread at a time uses it; it may go from thread to thread. What it has ends when it is dropped.
+pub struct Session {
+    coordinator: Arc<Coordinator>,
+    seat: usize,
+    snapshot: Snapshot,
+    is_pinned: bool,
+    id: Option<u64>,
+    replaced: Replaced,
+    /// Not for several threads at once.
+    alone: PhantomData<Cell<()>>,
+}
+
+/// There are as many sessions as may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManySessions {
+    /// So many.
+    pub limit: u32,
+}
+
+impl fmt::Display for TooManySessions {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "there are {} sessions, and no more may be: drop some, or allow more", self.limit)
+    }
+}
+
+impl std::error::Error for TooManySessions {}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Session").field("seat", &self.seat).field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(super) fn new(coordinator: Arc<Coordinator>, seat: usize) -> Session {
+        Session {
+            coordinator,
+            seat,
+            // What is published is none of this sequence.
+            snapshot: Snapshot { sequence: u64::MAX, ..Snapshot::default() },
+            is_pinned: false,
+            id: None,
+            replaced: Replaced::default(),
+            alone: PhantomData,
+        }
+    }
+
+    fn seat(&self) -> &Seat {
+        self.coordinator.seats.at(self.seat)
+    }
+
+    /// Which transactions are over now. It is *pinned*: what it shows is kept until [`Session::unpin`], [`Session::end`] or the next one.
+    #[inline]
+    pub fn snapshot(&mut self) -> &Snapshot {
+        let seat = self.coordinator.seats.at(self.seat);
+        self.coordinator.published.read(&seat.pin, &mut self.snapshot);
+        self.is_pinned = true;
+        &self.snapshot
+    }
+
+    /// The pinned snapshot.
+    pub fn pinned(&self) -> Option<&Snapshot> {
+        self.is_pinned.then_some(&self.snapshot)
+    }
+
+    /// The snapshot is needed no more.
+    #[inline]
+    pub fn unpin(&mut self) {
+        if std::mem::take(&mut self.is_pinned) {
+            pin::clear(&self.seat().pin);
+        }
+    }
+
+    /// The id of the transaction: a new one, unless it has one.
+    #[inline]
+    pub fn allocate(&mut self) -> u64 {
+        if let Some(id) = self.id {
+            return id;
+        }
+        let coordinator = &*self.coordinator;
+        let show = || coordinator.seats.set_active(self.seat, true);
+        let id = coordinator.allocation.take(coordinator.seats.at(self.seat), show);
+        self.id = Some(id);
+        id
+    }
+
+    /// The id of the transaction, if it has one.
+    pub fn id(&self) -> Option<u64> {
+        self.id
+    }
+
+    /// The transaction is over: what it wrote under its id is visible to all snapshots from now on. (Who takes back what it wrote does so
+    /// before.) Without an id it costs nothing. The snapshot is unpinned.
+    #[inline]
+    pub fn end(&mut self) {
+        self.unpin();
+        if let Some(id) = self.id.take() {
+            let coordinator = &*self.coordinator;
+            let seat = coordinator.seats.at(self.seat);
+            // Release: who sees it sees what was written. The fence that has to follow is the one of the pin in `publish.rs`.
+            seat.id.store(ended(id), Ordering::Release);
+            coordinator.published.end(
+                &coordinator.allocation,
+                &coordinator.seats,
+                &seat.pin,
+                &mut self.replaced,
+            );
+            coordinator.seats.set_active(self.seat, false);
+        }
+    }
+
+    /// Of all ids below this one it is known that they are over, to every snapshot that is in use or will be: of what they wrote only the last version
+    /// can be seen. It is what it was when somebody just takes a snapshot. Looks at each session: not for every transaction.
+    pub fn oldest(&self) -> u64 {
+        self.coordinator.oldest()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if platform::execution_failed() {
+            return;
+        }
+        self.end();
+        self.coordinator.leave(self.seat, &mut self.replaced);
+    }
+}

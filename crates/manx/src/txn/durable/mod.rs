@@ -1,0 +1,213 @@
+//! A durable data component: what was applied with `sync` survives the end of the process, of the system, and the loss of power.
+//!
+//! ```text
+//!   apply ──► group ──► log ──► sync ──► base ──► told        get, scan ──► what is seen of the base
+//!             (one leader for all who came)   ▲
+//!              each time that a file is full  └── checkpoint, by another thread: the base is durable, that file is free
+//! ```
+//!
+//! Many threads' batches go to a log together, with one write and one sync (`group.rs`, `record.rs`, `log.rs`). Then they are applied to the
+//! base (`base.rs`), an ordered tree in a file, where readers find them; that is volatile until the next checkpoint. While one is made, beside the commits
+//! (`writer.rs`), they are kept above the tree (`recent.rs`). After a crash the base is as at the last checkpoint, and the log is applied again. Files are reached through `disk.rs`, in a folder (`folder.rs`) that a mark tells
+//! from others (`mark.rs`). Why this engine, and why a log of its own: see the README beside this room's files.
+//!
+//! Invariants:
+//! 1. Checkpoint and log together contain every group that somebody was told of, in order, at each moment; and of others each whole or not at all.
+//! 2. A batch is seen by readers after its record is in the log, durable if that was asked for; and before its thread is told.
+//! 3. After an error that leaves open what is on the disk (a sync that failed above all: what it had to write may be gone from memory and not be on
+//!    the disk, and the next sync would not notice) nothing is changed any more. Opening the store again finds out what is there.
+
+mod backend;
+mod base;
+mod disk;
+mod failure;
+mod folder;
+mod group;
+mod log;
+mod mark;
+mod recent;
+mod record;
+mod writer;
+
+pub use disk::{Disk, Medium};
+pub use folder::Folder;
+
+use super::{Bounds, Change, Data, DataError, Entry, Value};
+use base::{Base, Position};
+use group::Group;
+use log::{Log, Part};
+use mark::{Mark, State};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use writer::Writer;
+
+const BASE: &str = "data.redb";
+const LOGS: [&str; 2] = ["log", "log2"];
+/// No file of the log is shorter.
+const LOG_BYTES_MIN: usize = 4 << 10;
+/// None is longer: the length of a record's changes has 32 bits.
+const LOG_BYTES_MAX: usize = 1 << 30;
+
+/// So many changes of the log are applied in one step when the store is opened.
+const REPLAYED_AT_ONCE: usize = 100_000;
+
+/// How a durable store works.
+///
+/// ```
+/// use manx::txn::durable::DurableOptions;
+///
+/// let careful = DurableOptions { check: true, ..DurableOptions::default() };
+/// assert_eq!(careful.log_bytes, 8 << 20);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DurableOptions {
+    /// The length of each of the log's two files: a checkpoint is made each time that one is full, beside the commits, which go on in the other one. Opening after
+    /// a crash applies at most both again. What is committed during a checkpoint is kept in memory. 4 KiB to 1 GiB; 8 MiB unless said.
+    pub log_bytes: usize,
+    /// How much of the base is kept in memory. 256 MiB unless said.
+    pub cache_bytes: usize,
+    /// Whether opening reads everything and compares all checksums. Not unless said.
+    pub check: bool,
+}
+
+impl Default for DurableOptions {
+    fn default() -> DurableOptions {
+        DurableOptions { log_bytes: 8 << 20, cache_bytes: 256 << 20, check: false }
+    }
+}
+
+/// A durable ordered store in a folder.
+///
+/// ```
+/// use manx::txn::durable::{Durable, DurableOptions};
+/// use manx::txn::{Change, Data};
+///
+/// let folder = tempfile::tempdir()?;
+/// let store = Durable::open(folder.path(), DurableOptions::default())?;
+/// store.apply(&[Change::Put { key: (*b"k").into(), value: (*b"v").into() }], true)?;
+/// drop(store);
+/// let store = Durable::open(folder.path(), DurableOptions::default())?;
+/// assert_eq!(store.get(b"k")?.as_deref(), Some(&b"v"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Durable {
+    group: Group,
+    writer: Arc<Writer>,
+    /// The thread that makes checkpoints; there until the store is dropped.
+    checkpointer: Option<JoinHandle<()>>,
+}
+
+impl Durable {
+    /// Opens the store in a folder, and makes one if the folder is empty.
+    ///
+    /// # Errors
+    /// The folder is not there, holds something else, is in use, cannot be read or written, or is damaged.
+    pub fn open(folder: impl AsRef<Path>, options: DurableOptions) -> Result<Durable, DataError> {
+        Durable::open_on(Box::new(Folder::open(folder.as_ref())?), options)
+    }
+
+    /// Opens the store on a disk, and makes one if it is empty: [`Durable::open`] for files of another kind.
+    ///
+    /// ```
+    /// use manx::txn::durable::{Durable, DurableOptions, Folder};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// Durable::open_on(Box::new(Folder::open(folder.path())?), DurableOptions::default())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Durable::open`].
+    pub fn open_on(disk: Box<dyn Disk>, options: DurableOptions) -> Result<Durable, DataError> {
+        let bytes_max = options.log_bytes.clamp(LOG_BYTES_MIN, LOG_BYTES_MAX);
+        let place = disk.place();
+        let (mark, state) = Mark::open(&*disk, &[BASE, LOGS[0], LOGS[1]])?;
+        let open = |name: &str| {
+            let place = format!("{place}/{name}");
+            let opened = disk.open(name).and_then(|file| match state {
+                State::New => file.set_length(0).map(|()| (file, 0)),
+                State::Ready => file.length().map(|length| (file, length)),
+            });
+            match opened {
+                Ok((_, 0)) if name == BASE && state == State::Ready => {
+                    Err(failure::damaged(&place, "it is empty"))
+                }
+                Ok((file, _)) => Ok((file, place)),
+                Err(error) => Err(failure::of_io(&place, "opened", &error)),
+            }
+        };
+        let log = |name| open(name).map(|(file, place)| Part { file, place });
+        let ((file, base_place), log) = (open(BASE)?, [log(LOGS[0])?, log(LOGS[1])?]);
+        let (base, at) = Base::open(file, base_place, options.cache_bytes, options.check)?;
+        // Many groups in one step: a page of the tree that several of them change is changed once.
+        let mut changes = Vec::new();
+        let applied = log::replay(&log, at.generation, at.applied, |group| {
+            changes.extend(group);
+            if changes.len() < REPLAYED_AT_ONCE {
+                Ok(())
+            } else {
+                base.apply(&[&std::mem::take(&mut changes)])
+            }
+        })?;
+        let generation = at.generation + 1;
+        // From here on the log's records count no more, and new ones have a generation of their own.
+        base.checkpoint(&[&changes], Position { applied, generation })?;
+        if state == State::New {
+            let synced = log.iter().try_for_each(|part| part.file.sync()).and_then(|()| disk.sync());
+            synced.map_err(|error| failure::of_io(&place, "synced", &error))?;
+            mark.make_ready()?;
+        }
+        let log = Log::new(log, bytes_max, generation, applied);
+        let writer = Arc::new(Writer::new(log, base, generation, place, disk));
+        let its = Arc::clone(&writer);
+        let started =
+            thread::Builder::new().name("manx-checkpoint".into()).spawn(move || its.make_checkpoints());
+        let checkpointer = started.map_err(|error| {
+            DataError(format!(
+                "{}: no thread can be started for checkpoints: {error}: end some, or raise the limit",
+                writer.place
+            ))
+        })?;
+        Ok(Durable { group: Group::default(), writer, checkpointer: Some(checkpointer) })
+    }
+}
+
+impl Data for Durable {
+    fn get(&self, key: &[u8]) -> Result<Option<Value>, DataError> {
+        self.writer.base.get(key)
+    }
+
+    fn scan(&self, bounds: Bounds<'_>, descending: bool, limit: usize) -> Result<Vec<Entry>, DataError> {
+        self.writer.base.scan(bounds, descending, limit)
+    }
+
+    fn apply(&self, batch: &[Change], sync: bool) -> Result<(), DataError> {
+        if batch.is_empty() && !sync {
+            return Ok(());
+        }
+        self.group.apply(batch, sync, |batches: &[&[Change]], sync| self.writer.commit(batches, sync))
+    }
+
+    fn checkpoint(&self) -> Result<(), DataError> {
+        self.writer.checkpoint()
+    }
+}
+
+impl Drop for Durable {
+    fn drop(&mut self) {
+        self.writer.close();
+        // A panic of it was told where it happened, and has left the log as it is.
+        let ended = self.checkpointer.take().map(JoinHandle::join);
+        if let Some(Ok(())) = ended {
+            self.writer.finish();
+        }
+    }
+}
+
+impl fmt::Debug for Durable {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Durable").field("place", &self.writer.place).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,156 @@
+//! A record of the log: a group of batches, as bytes, such that one that was not written whole is known for what it is.
+//!
+//! | bytes | what |
+//! | --- | --- |
+//! | 0..8 | [`MAGIC`] |
+//! | 8..12 | checksum (CRC-32) of all that follows |
+//! | 12..16 | length of the changes in bytes |
+//! | 16..24 | *generation*: of the opening of the store that wrote it |
+//! | 24..32 | *sequence*: one more than that of the record before it |
+//! | 32..40 | *durable*: all records up to this sequence were known to be durable when it was written |
+//! | 40.. | the changes: a tag (1 put, 2 delete), the key's length (4 bytes) and the key; for a put the value's length and the value |
+//!
+//! All numbers are little-endian.
+
+use crate::txn::{Change, Value};
+
+/// What a record begins with.
+pub(super) const MAGIC: [u8; 8] = *b"\xabMANXlog";
+/// How many bytes come before the changes.
+pub(super) const HEADER: usize = 40;
+/// Where what the checksum covers begins.
+const COVERED: usize = 12;
+
+const PUT: u8 = 1;
+const DELETE: u8 = 2;
+
+/// What a record says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) generation: u64,
+    pub(super) sequence: u64,
+    pub(super) durable: u64,
+}
+
+/// How many bytes the record of some changes has.
+pub(super) fn bytes_of(batches: &[&[Change]]) -> usize {
+    let bytes = |change: &Change| match change {
+        Change::Put { key, value } => 9 + key.len() + value.len(),
+        Change::Delete { key } => 5 + key.len(),
+    };
+    HEADER + batches.iter().copied().flatten().map(bytes).sum::<usize>()
+}
+
+/// Writes a record in the place of what is in `into`. Its changes have less than 4 GiB.
+pub(super) fn encode(head: Head, batches: &[&[Change]], into: &mut Vec<u8>) {
+    into.clear();
+    into.resize(HEADER, 0);
+    for change in batches.iter().copied().flatten() {
+        match change {
+            Change::Put { key, value } => {
+                into.push(PUT);
+                put(key, into);
+                put(value, into);
+            }
+            Change::Delete { key } => {
+                into.push(DELETE);
+                put(key, into);
+            }
+        }
+    }
+    let length = (into.len() - HEADER) as u32;
+    into[..8].copy_from_slice(&MAGIC);
+    into[12..16].copy_from_slice(&length.to_le_bytes());
+    into[16..24].copy_from_slice(&head.generation.to_le_bytes());
+    into[24..32].copy_from_slice(&head.sequence.to_le_bytes());
+    into[32..40].copy_from_slice(&head.durable.to_le_bytes());
+    let sum = crc32fast::hash(&into[COVERED..]);
+    into[8..12].copy_from_slice(&sum.to_le_bytes());
+}
+
+fn put(bytes: &[u8], into: &mut Vec<u8>) {
+    into.extend((bytes.len() as u32).to_le_bytes());
+    into.extend(bytes);
+}
+
+/// The record at the beginning of `bytes`, and its length, if it is whole.
+pub(super) fn decode(bytes: &[u8]) -> Option<(Head, Vec<Change>, usize)> {
+    let (head, body) = check(bytes)?;
+    let mut rest = body;
+    let mut changes = Vec::new();
+    while let Some((tag, after)) = rest.split_first() {
+        rest = after;
+        let key = take(&mut rest)?;
+        changes.push(match *tag {
+            PUT => Change::Put { key, value: take(&mut rest)? },
+            DELETE => Change::Delete { key },
+            _ => return None,
+        });
+    }
+    Some((head, changes, HEADER + body.len()))
+}
+
+/// What the record at the beginning of `bytes` says of itself, and its changes as bytes, if it is whole.
+pub(super) fn check(bytes: &[u8]) -> Option<(Head, &[u8])> {
+    let number = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+    let short = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    if !bytes.starts_with(&MAGIC) {
+        return None;
+    }
+    let end = HEADER.checked_add(short(12)? as usize)?;
+    let covered = bytes.get(COVERED..end)?;
+    if crc32fast::hash(covered) != short(8)? {
+        return None;
+    }
+    let head = Head { generation: number(16)?, sequence: number(24)?, durable: number(32)? };
+    Some((head, &bytes[HEADER..end]))
+}
+
+/// Takes bytes behind their length.
+fn take(rest: &mut &[u8]) -> Option<Value> {
+    let (length, after) = rest.split_first_chunk::<4>()?;
+    let (bytes, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    *rest = after;
+    Some(bytes.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: Head = Head { generation: 3, sequence: 9, durable: 7 };
+
+    fn changes() -> Vec<Change> {
+        let put = |key: &[u8], value: &[u8]| Change::Put { key: key.into(), value: value.into() };
+        vec![put(b"a", b"1"), put(b"", b""), Change::Delete { key: b"b".as_slice().into() }]
+    }
+
+    fn record() -> Vec<u8> {
+        let (changes, mut bytes) = (changes(), Vec::new());
+        encode(HEAD, &[&changes[..1], &changes[1..]], &mut bytes);
+        assert_eq!(bytes.len(), bytes_of(&[&changes]));
+        bytes
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written_whatever_follows() {
+        let mut bytes = record();
+        let length = bytes.len();
+        assert_eq!(decode(&bytes), Some((HEAD, changes(), length)));
+        bytes.extend(b"and more");
+        assert_eq!(decode(&bytes), Some((HEAD, changes(), length)));
+    }
+
+    #[test]
+    fn a_record_that_is_cut_or_changed_anywhere_is_none() {
+        let bytes = record();
+        for at in 0..bytes.len() {
+            assert_eq!(decode(&bytes[..at]), None, "cut at {at}");
+            let mut torn = bytes.clone();
+            torn[at] ^= 0x10;
+            assert_eq!(decode(&torn), None, "changed at {at}");
+            torn[at..].fill(0);
+            assert!(decode(&torn).is_none() || torn == bytes, "zeroes from {at}");
+        }
+    }
+}

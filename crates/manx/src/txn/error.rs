@@ -1,0 +1,163 @@
+//! Why a transaction could not go on, and what to do about it.
+
+use super::data::{DataError, Value};
+use crate::range::{Deadlock, LockError};
+use std::fmt;
+
+/// Why a transaction could not go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// Another transaction has changed the key since this one's snapshot, or is about to. The first one wins: roll back and
+    /// try again.
+    Conflict {
+        /// The key.
+        key: Value,
+        /// The other transaction's id.
+        with: u64,
+    },
+    /// Transactions wait for each other's key ranges, and this one was chosen to give up: roll back and try again.
+    Deadlock {
+        /// Which transaction waits for whom and for what, in words. Those that have written have an id.
+        cycle: String,
+    },
+    /// As many transactions write as may.
+    TooMany {
+        /// So many.
+        limit: u32,
+    },
+    /// There are as many sessions as may be.
+    TooManySessions {
+        /// So many.
+        limit: u32,
+    },
+    /// The moment that was to be read is older than what is kept.
+    TooOld {
+        /// The read timestamp.
+        asked: u64,
+        /// The oldest one that can be read.
+        oldest: u64,
+    },
+    /// A commit timestamp that may not be.
+    BadTimestamp {
+        /// The commit timestamp.
+        asked: u64,
+        /// It has to be above this one.
+        above: u64,
+    },
+    /// The range is empty or inverted.
+    BadRange(String),
+    /// The transaction has failed before and can only be rolled back.
+    Failed,
+    /// Tried again as often as may be; the last reason.
+    Retried {
+        /// So many times.
+        times: u32,
+        /// Why it failed the last time.
+        last: Box<Error>,
+    },
+    /// The data component failed.
+    Data(DataError),
+}
+
+impl Error {
+    /// Whether the same transaction, begun again, may succeed.
+    ///
+    /// ```
+    /// use manx::txn::Error;
+    ///
+    /// assert!(Error::Conflict { key: (*b"k").into(), with: 7 }.is_retryable());
+    /// assert!(!Error::TooOld { asked: 1, oldest: 2 }.is_retryable());
+    /// ```
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Error::Conflict { .. } | Error::Deadlock { .. } | Error::TooMany { .. })
+    }
+
+    /// Why a range was not locked, of a transaction whose owner has its id for a tag.
+    #[cold]
+    pub(super) fn of_lock(error: LockError) -> Error {
+        match error {
+            LockError::BadRange(bad) => Error::BadRange(bad.to_string()),
+            LockError::Deadlock(circle) => Error::Deadlock { cycle: cycle(&circle) },
+            error => Error::Deadlock { cycle: error.to_string() },
+        }
+    }
+}
+
+/// A circle, the one first who is told.
+fn cycle(circle: &Deadlock) -> String {
+    let mut text = String::new();
+    for (index, link) in circle.links.iter().enumerate() {
+        let (waiter, holder) = (named(link.waiter_tag), named(link.holder_tag));
+        let comma = if index > 0 { "; " } else { "" };
+        text += &format!("{comma}{waiter} waits for {}, of which {holder} has {}", link.wants, link.holds);
+    }
+    text
+}
+
+fn named(id: Option<u64>) -> String {
+    id.map_or("one that has written nothing yet".into(), |id| format!("transaction {id}"))
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Conflict { key, with } => write!(
+                to,
+                "transaction {with} has changed the key {:?} in the meantime: roll back and try again",
+                Shown(key)
+            ),
+            Error::Deadlock { cycle } => {
+                write!(to, "transactions wait for each other ({cycle}): roll back and try again")
+            }
+            Error::TooMany { limit } => {
+                write!(to, "{limit} transactions write, and no more may: try again, or raise active_max")
+            }
+            Error::TooManySessions { limit } => {
+                write!(to, "there are {limit} sessions, and no more may be: drop some, or raise sessions_max")
+            }
+            Error::TooOld { asked, oldest } => {
+                write!(
+                    to,
+                    "the read timestamp {asked} is older than {oldest}, the oldest that is kept: read later"
+                )
+            }
+            Error::BadTimestamp { asked, above } => {
+                write!(
+                    to,
+                    "the commit timestamp {asked} is not above {above}, which was read or made stable: take a later one"
+                )
+            }
+            Error::BadRange(why) => to.write_str(why),
+            Error::Failed => to.write_str("the transaction has failed before: roll it back"),
+            Error::Retried { times, last } => write!(to, "tried {times} times; the last time: {last}"),
+            Error::Data(error) => error.fmt(to),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Retried { last, .. } => Some(last),
+            Error::Data(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<DataError> for Error {
+    fn from(error: DataError) -> Error {
+        Error::Data(error)
+    }
+}
+
+/// A key as people read it.
+struct Shown<'a>(&'a [u8]);
+
+impl fmt::Debug for Shown<'_> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 64;
+        write!(to, "\"{}\"", self.0[..self.0.len().min(SHOWN)].escape_ascii())?;
+        if self.0.len() > SHOWN { write!(to, "… ({} bytes)", self.0.len()) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,94 @@
+//! Keys that have versions which nobody will need some time.
+//!
+//! Who commits remembers which keys it has changed, and cleans some that were changed long ago: one more than it has added, so that no commit does the work of
+//! many, and little is left. What is still needed is looked at again later. To know what is needed means to look at all sessions, so that is done
+//! once for many transactions, by one of them for all sessions: so also one that will be idle for long keeps few.
+
+use super::retired::Retired;
+use super::store::Inner;
+use super::table::Written;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One of so many transactions looks what is needed, and so does who has changed so many keys.
+const ONE_OF: u64 = 64;
+
+/// What nobody needs, as somebody has found out. It only grows, so whoever knows less is on the safe side.
+#[derive(Debug, Default)]
+pub(super) struct Unneeded {
+    /// Nobody needs to tell ids below this one apart …
+    id: AtomicU64,
+    /// … or timestamps that are not above this one.
+    timestamp: AtomicU64,
+}
+
+impl Unneeded {
+    #[cold]
+    fn find_out(&self, inner: &Inner) {
+        // Release, and Acquire below: who cleans by it does so behind whatever was looked at.
+        self.id.fetch_max(inner.ids.oldest(), Ordering::Release);
+        self.timestamp.fetch_max(inner.timestamps.oldest(), Ordering::Release);
+    }
+}
+
+/// The keys that a session has changed, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Garbage {
+    keys: VecDeque<(u64, Written)>,
+    /// What was cut off, and is to be freed.
+    pub(super) retired: Retired,
+}
+
+impl Garbage {
+    /// A transaction of this id has changed the keys.
+    pub(super) fn add(&mut self, id: u64, keys: &mut Vec<Written>, inner: &Inner) {
+        let added = keys.len();
+        self.keys.extend(keys.drain(..).map(|key| (id, key)));
+        if id.is_multiple_of(ONE_OF) {
+            inner.unneeded.find_out(inner);
+        }
+        self.clean(added, inner);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// So many were added.
+    fn clean(&mut self, added: usize, inner: &Inner) {
+        if added as u64 >= ONE_OF {
+            inner.unneeded.find_out(inner);
+        }
+        let oldest = inner.unneeded.id.load(Ordering::Acquire);
+        let oldest_timestamp = inner.unneeded.timestamp.load(Ordering::Acquire);
+        let guard = &crossbeam_epoch::pin();
+        for _ in 0..(added + 1).min(self.keys.len()) {
+            match self.keys.pop_front() {
+                Some((id, key)) if id < oldest => {
+                    if !inner.table.clean(&key, oldest, oldest_timestamp, &mut self.retired, guard) {
+                        // Somebody may read at a timestamp.
+                        self.keys.push_back((id, key));
+                    }
+                }
+                Some(young) => {
+                    self.keys.push_front(young);
+                    break;
+                }
+                None => break,
+            }
+        }
+        self.retired.free_some();
+    }
+
+    /// Its session ends: what is left is cleaned with what others left.
+    pub(super) fn leave(&mut self, inner: &Inner) {
+        if self.keys.is_empty() && self.retired.is_empty() {
+            return;
+        }
+        let mut left = inner.left.lock();
+        let added = self.keys.len();
+        left.keys.append(&mut self.keys);
+        left.retired.absorb(&mut self.retired, &crossbeam_epoch::pin());
+        left.clean(added, inner);
+    }
+}

@@ -1,0 +1,38 @@
+//! Transactions: snapshots without waiting, over any ordered store.
+//!
+//! A *transaction component* (TC) gives ids and snapshots ([`coordinator`]); a *data component* (DC) keeps what was committed ([`Data`]). The
+//! store is both.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `coordinator/` | who may see what: ids, snapshots, the oldest id that somebody needs |
+//! | `data.rs` | what a store stands on |
+//! | `store.rs` | what begins transactions, and what they share |
+//! | `transaction.rs`, `scan.rs` | what one sees and does |
+//! | `table.rs`, `versions.rs` | the keys, and what each of them was |
+//! | `garbage.rs`, `retired.rs` | what nobody needs any more, and what nobody reads any more |
+//! | `timestamps.rs` | times that the user gives |
+//! | `durable/` | a data component in files (feature `durable`) |
+//! | `error.rs` | why a transaction could not go on |
+
+pub mod coordinator;
+platform::os_only! {
+    mod data;
+    #[cfg(feature = "durable")]
+    pub mod durable;
+    mod error;
+    mod garbage;
+    mod retired;
+    mod scan;
+    mod store;
+    mod table;
+    mod timestamps;
+    mod transaction;
+    mod versions;
+
+    pub use data::{Bounds, Change, Data, DataError, Entry, Value};
+    pub use error::Error;
+    pub use scan::Scan;
+    pub use store::{Options, Session, Stats, Store};
+    pub use transaction::{Committed, Isolation, Transaction};
+}

@@ -1,0 +1,113 @@
+//! Versions that were cut off and that somebody may still be reading, until they are freed: a few by each commit.
+//!
+//! Epochs (crossbeam-epoch) tell when nobody reads any more what could be read. Given the versions themselves, they free them in bursts: whoever looks
+//! at the wrong moment frees up to five hundred, cold and of any size, in the middle of its transaction. That was one commit of a hundred, and with values of a kilobyte it took 50 to 300 µs.
+//! So the epochs are told of *batches*, for which they have no more to do than to set a number, and each session frees what it has cut off itself: two for each one that comes,
+//! so that nothing piles up.
+//!
+//! Invariants:
+//! 1. Whatever is in a batch was in no list any more when the epochs were told of that batch, and so was all that is in those before it. So once `safe` is a batch's number,
+//!    nobody reads anything of it, or of those before it.
+//! 2. What is here is here alone, and is freed once.
+
+use super::versions::Version;
+use crossbeam_epoch::{Guard, Owned, Shared};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The epochs are told of so many at once.
+const BATCH: usize = 16;
+
+/// See [the module](self).
+#[derive(Debug, Default)]
+pub(super) struct Retired {
+    /// The batch, and what is in it; the oldest first.
+    versions: VecDeque<(u64, Cut)>,
+    /// The batch that is being filled, …
+    batch: u64,
+    /// … and how many are in it.
+    filled: usize,
+    /// So many came since some were freed.
+    came: usize,
+    /// All batches below this one are nobody's.
+    safe: Arc<AtomicU64>,
+}
+
+/// A version that is in no list.
+#[derive(Debug)]
+struct Cut(*const Version);
+
+// SAFETY: it can be dropped by any thread, as what is in it can.
+unsafe impl Send for Cut {}
+
+impl Retired {
+    /// Takes a version.
+    ///
+    /// # Safety
+    /// It is in no list any more, and nobody else frees it.
+    pub(super) unsafe fn take(&mut self, version: Shared<'_, Version>, guard: &Guard) {
+        self.push(Cut(version.as_raw()), guard);
+    }
+
+    fn push(&mut self, cut: Cut, guard: &Guard) {
+        self.versions.push_back((self.batch, cut));
+        self.came += 1;
+        self.filled += 1;
+        if self.filled >= BATCH {
+            self.filled = 0;
+            self.batch += 1;
+            let (safe, batch) = (Arc::clone(&self.safe), self.batch);
+            // Release: who sees it frees behind all reads. A maximum: batches of another thread's time with the session may come later (Invariant 1).
+            guard.defer(move || _ = safe.fetch_max(batch, Ordering::Release));
+            // Else it would wait on this thread for some tens of others.
+            guard.flush();
+        }
+    }
+
+    /// Frees some that nobody reads any more: two for each that came since, and two more.
+    pub(super) fn free_some(&mut self) {
+        let most = 2 * (std::mem::take(&mut self.came) + 1);
+        if self.versions.is_empty() {
+            return;
+        }
+        // Acquire: see `push`.
+        let safe = self.safe.load(Ordering::Acquire);
+        for _ in 0..most {
+            match self.versions.pop_front() {
+                // SAFETY: Invariants 1 and 2.
+                Some((batch, cut)) if batch < safe => unsafe { cut.free() },
+                Some(young) => return self.versions.push_front(young),
+                None => return,
+            }
+        }
+    }
+
+    /// Takes all that another one has.
+    pub(super) fn absorb(&mut self, other: &mut Retired, guard: &Guard) {
+        // Invariant 1: they are in no list, so they are as good as any that come now.
+        other.versions.drain(..).for_each(|(_, cut)| self.push(cut, guard));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.versions.is_empty()
+    }
+}
+
+impl Cut {
+    /// # Safety
+    /// Nobody reads it, and it is freed once.
+    unsafe fn free(self) {
+        // SAFETY: the caller's promise; it was made as an `Owned`.
+        drop(unsafe { Owned::from_raw(self.0.cast_mut()) });
+    }
+}
+
+impl Drop for Retired {
+    fn drop(&mut self) {
+        for (_, cut) in self.versions.drain(..) {
+            // SAFETY: a session's is emptied before it ends, so this is the store's own, and it goes with the store: nobody reads.
+            unsafe { cut.free() };
+        }
+    }
+}

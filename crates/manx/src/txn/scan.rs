@@ -1,0 +1,89 @@
+//! The entries of a range, some at a time.
+
+use super::data::{Entry, Value};
+use super::error::Error;
+use super::transaction::{Transaction, as_ref, check};
+use std::fmt;
+use std::ops::Bound;
+use std::vec;
+
+/// The entries of a range that a transaction sees. See [`Transaction::scan`].
+pub struct Scan<'t, 's> {
+    transaction: &'t mut Transaction<'s>,
+    from: Bound<Vec<u8>>,
+    to: Bound<Vec<u8>>,
+    descending: bool,
+    has_begun: bool,
+    found: vec::IntoIter<Entry>,
+    /// There may be more than what was found.
+    more: bool,
+}
+
+impl fmt::Debug for Scan<'_, '_> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Scan").field("descending", &self.descending).finish_non_exhaustive()
+    }
+}
+
+impl<'t, 's> Scan<'t, 's> {
+    pub(super) fn new(transaction: &'t mut Transaction<'s>, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Self {
+        let found = Vec::new().into_iter();
+        Scan { transaction, from, to, descending: false, has_begun: false, found, more: true }
+    }
+
+    /// From the last one to the first.
+    ///
+    /// # Panics
+    /// It has begun.
+    #[must_use]
+    #[allow(clippy::should_implement_trait, reason = "an iterator from both ends would have to remember both")]
+    pub fn rev(mut self) -> Self {
+        assert!(!self.has_begun, "a scan is turned around before its first entry");
+        self.descending = !self.descending;
+        self
+    }
+
+    fn fill(&mut self) -> Result<(), Error> {
+        let mut span = None;
+        if !self.has_begun {
+            self.has_begun = true;
+            match check((self.from.clone(), self.to.clone())) {
+                Ok(all) => span = Some(all),
+                Err(_) => {
+                    self.more = false;
+                    return Ok(());
+                }
+            }
+        }
+        let bounds = (as_ref(&self.from), as_ref(&self.to));
+        let (found, last) = self.transaction.scan_some(span, bounds, self.descending)?;
+        self.more = last.is_some();
+        let last = last.map(|last: Value| Bound::Excluded(last.to_vec()));
+        match last {
+            Some(last) if self.descending => self.to = last,
+            Some(last) => self.from = last,
+            None => {}
+        }
+        self.found = found.into_iter();
+        Ok(())
+    }
+}
+
+impl Iterator for Scan<'_, '_> {
+    type Item = Result<Entry, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(entry) = self.found.next() {
+                return Some(Ok(entry));
+            }
+            if !self.more {
+                return None;
+            }
+            if let Err(error) = self.fill() {
+                self.more = false;
+                return Some(Err(error));
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! All keys that have versions, in order.
+//!
+//! Without a data component this is all there is. With one it holds the keys that are being written, or were a moment ago: all versions that some snapshot may need,
+//! of which the last one is what the data component had before. Whoever finds a key here goes by its versions, and by the data component otherwise. So whoever
+//! reads there looks here once more, since what was read may be newer than its snapshot:
+//!
+//! ```text
+//! writer: versions here, with the old one ──► commit ──► data component
+//! reader:                    here: none ──► data component ──► here again
+//! ```
+//!
+//! Invariants:
+//! 1. A key that a transaction has changed has its versions here from before the first change until no snapshot needs any but the newest one, and that is in
+//!    the data component.
+//! 2. Versions leave the table closed. So whoever writes into some that were not closed writes into the key's own.
+
+use super::data::{Bounds, Data, DataError, Entry, Value};
+use super::retired::Retired;
+use super::versions::{Refused, Versions, View};
+use crossbeam_epoch::Guard;
+use crossbeam_skiplist::SkipMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// See [the module](self).
+pub(super) struct Table {
+    pub(super) keys: SkipMap<Value, Arc<Versions>>,
+    pub(super) data: Option<Box<dyn Data>>,
+}
+
+/// A key that a transaction has written, and its versions: so nobody searches for it again.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) key: Value,
+    pub(super) versions: Arc<Versions>,
+}
+
+/// Entries, and the last key that was looked at if there may be more.
+pub(super) type Found = (Vec<Entry>, Option<Value>);
+
+impl Table {
+    pub(super) fn new(data: Option<Box<dyn Data>>) -> Table {
+        Table { keys: SkipMap::new(), data }
+    }
+
+    /// What the key has in this view.
+    #[inline]
+    pub(super) fn get(&self, key: &[u8], view: View<'_>, guard: &Guard) -> Result<Option<Value>, DataError> {
+        let here = || self.keys.get(key).and_then(|entry| entry.value().see(view, guard).cloned());
+        if let Some(seen) = here() {
+            return Ok(seen);
+        }
+        let Some(data) = &self.data else { return Ok(None) };
+        let below = data.get(key)?;
+        Ok(here().unwrap_or(below))
+    }
+
+    /// A key of the bounds of which the last version is not seen, and whose it is.
+    pub(super) fn hidden(&self, bounds: Bounds<'_>, view: View<'_>, guard: &Guard) -> Option<(Value, u64)> {
+        let mut range = self.keys.range::<[u8], _>(bounds);
+        range.find_map(|entry| Some((entry.key().clone(), entry.value().hidden(view, guard)?)))
+    }
+
+    /// Writes a version. Returns what was written to, unless the transaction had written it before.
+    pub(super) fn write(
+        &self,
+        key: &[u8],
+        id: u64,
+        value: Option<&Value>,
+        view: View<'_>,
+        retired: &mut Retired,
+        guard: &Guard,
+    ) -> Result<Option<Written>, WriteError> {
+        loop {
+            let entry = match self.keys.get(key) {
+                Some(entry) => entry,
+                None => self.keys.get_or_insert_with(key.into(), Arc::default),
+            };
+            let versions = entry.value();
+            if let Some(data) = &self.data
+                && versions.is_empty(guard)
+            {
+                // It cannot have been changed since it was read: whoever changes it has its versions here first, and in these.
+                versions.begin_with(data.get(key).map_err(WriteError::Data)?, guard);
+            }
+            match versions.write(id, value.cloned(), view, retired, guard) {
+                Ok(true) => return Ok(None),
+                Ok(false) => return Ok(Some(Written { key: entry.key().clone(), versions: versions.clone() })),
+                Err(Refused::Conflict(with)) => return Err(WriteError::Conflict(with)),
+                // Whoever has closed it is about to remove it.
+                Err(Refused::Closed) => drop(entry.remove()),
+            }
+        }
+    }
+
+    /// Cuts off what nobody needs of this key, and the key itself if it need not be here, for a transaction that has changed it and is over for all. Returns whether
+    /// nothing is left to do: what was written since is the business of who wrote it. Not so if somebody may read at a timestamp.
+    pub(super) fn clean(
+        &self,
+        it: &Written,
+        oldest: u64,
+        oldest_timestamp: u64,
+        retired: &mut Retired,
+        guard: &Guard,
+    ) -> bool {
+        let Written { key, versions } = it;
+        let Some((left, is_deleted)) = versions.cut(oldest, oldest_timestamp, retired, guard) else { return false };
+        let may_leave = left <= 1 && (self.data.is_some() || is_deleted);
+        if may_leave
+            && versions.close(oldest, oldest_timestamp, guard)
+            // If others have replaced them, these are not the key's own any more.
+            && let Some(entry) = self.keys.get(&**key)
+            && Arc::ptr_eq(entry.value(), versions)
+        {
+            entry.remove();
+        }
+        true
+    }
+
+    /// Up to `limit` entries that are seen, from the beginning of the bounds or from their end, and whether there may be more.
+    pub(super) fn scan(
+        &self,
+        bounds: Bounds<'_>,
+        descending: bool,
+        limit: usize,
+        view: View<'_>,
+        guard: &Guard,
+    ) -> Result<Found, DataError> {
+        match &self.data {
+            None => Ok(self.scan_here(bounds, descending, limit, view, guard)),
+            Some(data) => self.scan_both(&**data, bounds, descending, limit, view, guard),
+        }
+    }
+
+    /// The entries, and the last key that was looked at if there may be more.
+    fn scan_here(
+        &self,
+        bounds: Bounds<'_>,
+        descending: bool,
+        limit: usize,
+        view: View<'_>,
+        guard: &Guard,
+    ) -> Found {
+        let mut found = Vec::new();
+        let mut range = self.keys.range::<[u8], _>(bounds);
+        let mut next = || if descending { range.next_back() } else { range.next() };
+        while let Some(entry) = next() {
+            if let Some(Some(value)) = entry.value().see(view, guard) {
+                found.push((entry.key().clone(), value.clone()));
+                if found.len() == limit {
+                    return (found, Some(entry.key().clone()));
+                }
+            }
+        }
+        (found, None)
+    }
+
+    /// The same, of both: first what is below, then what is here, which decides.
+    fn scan_both(
+        &self,
+        data: &dyn Data,
+        bounds: Bounds<'_>,
+        descending: bool,
+        limit: usize,
+        view: View<'_>,
+        guard: &Guard,
+    ) -> Result<Found, DataError> {
+        let below = data.scan(bounds, descending, limit)?;
+        // As far as is known what is below.
+        let last = if below.len() == limit { below.last().map(|(key, _)| key.clone()) } else { None };
+        let end = last.clone();
+        let bounds: Bounds<'_> = match &end {
+            None => bounds,
+            Some(end) if descending => (Bound::Included(end), bounds.1),
+            Some(end) => (bounds.0, Bound::Included(end)),
+        };
+        let in_order = |a: &Value, b: &Value| if descending { a > b } else { a < b };
+        let mut found = Vec::with_capacity(below.len());
+        let mut below = below.into_iter().peekable();
+        let mut range = self.keys.range::<[u8], _>(bounds);
+        let mut next = || if descending { range.next_back() } else { range.next() };
+        while let Some(entry) = next() {
+            let Some(seen) = entry.value().see(view, guard) else { continue };
+            let key = entry.key();
+            while let Some(before) = below.next_if(|(other, _)| in_order(other, key)) {
+                found.push(before);
+            }
+            below.next_if(|(other, _)| other == key);
+            if let Some(value) = seen {
+                found.push((key.clone(), value.clone()));
+            }
+        }
+        found.extend(below);
+        Ok((found, last))
+    }
+}
+
+/// Why a version was not written.
+#[derive(Debug)]
+pub(super) enum WriteError {
+    /// The writer does not see what this one wrote.
+    Conflict(u64),
+    /// What the key has is not known.
+    Data(DataError),
+}

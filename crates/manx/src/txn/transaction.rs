@@ -1,0 +1,392 @@
+//! A transaction: what it sees, what it writes, and how it ends.
+//!
+//! | isolation | it sees | it locks | it is told of a conflict when |
+//! | --- | --- | --- | --- |
+//! | read uncommitted | what was written last | nothing | somebody at work has written the key |
+//! | read committed | what was over when each call began | nothing | likewise |
+//! | snapshot | what was over when it began | nothing | somebody has written the key who was not over then |
+//! | serializable | what was over when it had locked the first thing | what it reads, shared; what it writes, alone | somebody has written since what it reads or writes, or transactions wait for each other |
+//!
+//! Two snapshots may be skewed: each of two reads what the other writes, and no order of the two explains both. Serializable transactions hold the ranges that they
+//! have read, also where there is nothing, until they end, so there are no phantoms. What they read is what their snapshot shows *and* what is true until they end, or they are told
+//! of a conflict; so each is as if it happened at its end, at once. That is so among themselves, as in any such system: who writes at a lower level asks nobody for a lock, though it
+//! is found out by who writes the same.
+//!
+//! Invariants:
+//! 1. What a transaction wrote is in the versions of the keys in its session's `written`, under its id, until it is committed or taken back.
+//! 2. It is committed in this order: the data component, the timestamp, the end of the id. So what somebody sees is durable, if it is to be.
+
+use super::data::{Bounds, Change, Value};
+use super::error::Error;
+use super::scan::Scan;
+use super::store::{Inner, Session, Work};
+use super::table::{Found, WriteError, Written};
+use super::versions::View;
+use crate::range::{LockError, Owner, Span};
+use crossbeam_epoch as epoch;
+use std::fmt;
+use std::ops::{Bound, RangeBounds};
+use std::sync::atomic::Ordering;
+
+/// What a transaction is protected from. See [the table](super::Isolation#variants).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Isolation {
+    /// From nothing: it sees what others have not committed, and may take back.
+    ReadUncommitted,
+    /// From what is not committed. Two reads of a key may differ.
+    ReadCommitted,
+    /// It sees the store as it was when it began, and its own changes. Of two that write the same key one is told of a conflict.
+    #[default]
+    Snapshot,
+    /// All such transactions are as if one came after the other.
+    Serializable,
+}
+
+/// A transaction that was committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// Its id; `None` if it wrote nothing.
+    pub id: Option<u64>,
+}
+
+/// A transaction. It is rolled back when it is dropped; if it is forgotten ([`std::mem::forget`]), when its session begins another or ends, though what it
+/// locked stays locked then.
+pub struct Transaction<'s> {
+    inner: &'s Inner,
+    work: &'s mut Work,
+    isolation: Isolation,
+    read_timestamp: Option<u64>,
+    owner: Option<Owner<'s, Vec<u8>>>,
+    has_failed: bool,
+    is_over: bool,
+}
+
+impl fmt::Debug for Transaction<'_> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Transaction")
+            .field("isolation", &self.isolation)
+            .field("id", &self.work.ids.id())
+            .field("written", &self.work.written.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'s> Transaction<'s> {
+    #[inline]
+    pub(super) fn begin(session: &'s mut Session, isolation: Isolation, read_timestamp: Option<u64>) -> Self {
+        let Session { store, work } = session;
+        let inner = &*store.0;
+        if work.ids.id().is_some() || work.ids.pinned().is_some() {
+            // The one before was forgotten.
+            work.take_back(inner);
+        }
+        if isolation == Isolation::Snapshot {
+            work.ids.snapshot();
+        }
+        let owner = (isolation == Isolation::Serializable).then(|| inner.ranges.owner());
+        Transaction { inner, work, isolation, read_timestamp, owner, has_failed: false, is_over: false }
+    }
+
+    /// Its id, once it has written something.
+    pub fn id(&self) -> Option<u64> {
+        self.work.ids.id()
+    }
+
+    /// What it is protected from.
+    pub fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    /// What a key has.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`], if serializable; [`Error::Data`].
+    #[inline]
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Value>, Error> {
+        self.prepare(|owner| owner.lock_shared(Span::point(key.to_vec())))?;
+        self.check_read((Bound::Included(key), Bound::Included(key)))?;
+        let guard = &epoch::pin();
+        Ok(self.inner.table.get(key, self.view(), guard)?)
+    }
+
+    /// The key has this value from now on.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`], [`Error::Deadlock`] if serializable, [`Error::Data`]. The transaction can then only be rolled back.
+    #[inline]
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.put_shared(key, value.into())
+    }
+
+    /// The same, of a value that need not be copied.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn put_shared(&mut self, key: &[u8], value: Value) -> Result<(), Error> {
+        self.prepare(|owner| owner.lock(Span::point(key.to_vec())))?;
+        self.write(key, Some(value))
+    }
+
+    /// The key has no value from now on. Returns whether it had one.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
+        self.prepare(|owner| owner.lock(Span::point(key.to_vec())))?;
+        self.check_read((Bound::Included(key), Bound::Included(key)))?;
+        let was_there = self.inner.table.get(key, self.view(), &epoch::pin())?.is_some();
+        if was_there {
+            self.write(key, None)?;
+        }
+        Ok(was_there)
+    }
+
+    /// No key of the range has a value from now on. Returns how many had one. At a lower isolation than [`Isolation::Serializable`] that is so
+    /// for the keys that it sees; others may put new ones meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::BadRange`], and as [`Transaction::put`].
+    pub fn delete_range<K: AsRef<[u8]> + ?Sized, R: RangeBounds<K>>(&mut self, range: R) -> Result<usize, Error> {
+        let (from, to) = owned(&range);
+        let span = check((from.clone(), to.clone()))?;
+        self.prepare(|owner| owner.lock(span))?;
+        self.check_read((as_ref(&from), as_ref(&to)))?;
+        let mut deleted = 0;
+        let mut from = from;
+        loop {
+            let (entries, last) = self.entries((as_ref(&from), as_ref(&to)), false, BATCH)?;
+            for (key, _) in &entries {
+                self.write(key, None)?;
+            }
+            deleted += entries.len();
+            match last {
+                Some(last) => from = Bound::Excluded(last.to_vec()),
+                None => return Ok(deleted),
+            }
+        }
+    }
+
+    /// The entries of a range, in the order of their keys, or with `.rev()` from the end. An empty or inverted range has none.
+    ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// let mut session = store.session()?;
+    /// let mut it = session.begin(Isolation::Snapshot)?;
+    /// for key in ["a", "b", "c"] {
+    ///     it.put(key.as_bytes(), b"1")?;
+    /// }
+    /// let keys: Result<Vec<_>, _> = it.scan("a".."c").rev().map(|entry| Ok(entry?.0)).collect();
+    /// # let keys: Vec<_> = (keys as Result<Vec<manx::txn::Value>, manx::txn::Error>)?;
+    /// assert_eq!(keys, [(*b"b").into(), (*b"a").into()]);
+    /// # Ok::<(), manx::txn::Error>(())
+    /// ```
+    pub fn scan<K: AsRef<[u8]> + ?Sized, R: RangeBounds<K>>(&mut self, range: R) -> Scan<'_, 's> {
+        let (from, to) = owned(&range);
+        Scan::new(self, from, to)
+    }
+
+    /// Commits what it wrote. If the data component is durable, so is what was committed, when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if something failed before; [`Error::Data`]. It is rolled back.
+    #[inline]
+    pub fn commit(self) -> Result<Committed, Error> {
+        self.finish(0)
+    }
+
+    /// The same, with a timestamp: who reads at an earlier one ([`Session::begin_at`]) does not see it.
+    ///
+    /// # Errors
+    /// [`Error::BadTimestamp`] if it is not above the oldest timestamp; and as [`Transaction::commit`].
+    pub fn commit_at(self, timestamp: u64) -> Result<Committed, Error> {
+        self.inner.timestamps.check_commit(timestamp)?;
+        self.finish(timestamp)
+    }
+
+    /// Takes back what it wrote. So does dropping it.
+    pub fn rollback(self) {}
+
+    fn finish(mut self, timestamp: u64) -> Result<Committed, Error> {
+        if self.has_failed {
+            return Err(Error::Failed);
+        }
+        let Some(id) = self.work.ids.id() else {
+            self.close();
+            return Ok(Committed { id: None });
+        };
+        // Invariant 2.
+        if let Some(data) = &self.inner.table.data {
+            data.apply(&self.changes(), self.inner.options.sync)?;
+        }
+        if timestamp != 0 {
+            let guard = &epoch::pin();
+            self.work.written.iter().for_each(|it| it.versions.stamp(id, timestamp, guard));
+        }
+        self.work.ids.end();
+        self.inner.committed.fetch_add(1, Ordering::Relaxed);
+        let Work { written, garbage, .. } = &mut *self.work;
+        garbage.add(id, written, self.inner);
+        self.close();
+        Ok(Committed { id: Some(id) })
+    }
+
+    /// What it wrote, for the data component.
+    fn changes(&self) -> Vec<Change> {
+        let guard = &epoch::pin();
+        let change = |it: &Written| {
+            let key = it.key.clone();
+            let seen = it.versions.see(self.view(), guard)?.clone();
+            Some(match seen {
+                Some(value) => Change::Put { key, value },
+                None => Change::Delete { key },
+            })
+        };
+        self.work.written.iter().filter_map(change).collect()
+    }
+
+    /// Locks what is about to be read or written, if that is to be, and looks at what is over now, if it is to see that.
+    #[inline]
+    fn prepare(
+        &mut self,
+        lock: impl FnOnce(&mut Owner<'s, Vec<u8>>) -> Result<(), LockError>,
+    ) -> Result<(), Error> {
+        if self.has_failed {
+            return Err(Error::Failed);
+        }
+        if let Some(owner) = &mut self.owner
+            && let Err(error) = lock(owner)
+        {
+            self.has_failed = true;
+            self.inner.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(Error::of_lock(error));
+        }
+        let keeps = matches!(self.isolation, Isolation::Snapshot | Isolation::Serializable);
+        if !keeps || self.work.ids.pinned().is_none() {
+            self.work.ids.snapshot();
+        }
+        Ok(())
+    }
+
+    /// What a serializable transaction has locked to read must be as its snapshot shows it.
+    #[inline]
+    fn check_read(&mut self, bounds: Bounds<'_>) -> Result<(), Error> {
+        if self.isolation != Isolation::Serializable {
+            return Ok(());
+        }
+        match self.inner.table.hidden(bounds, self.view(), &epoch::pin()) {
+            None => Ok(()),
+            Some((key, with)) => Err(self.conflict(&key, with)),
+        }
+    }
+
+    #[cold]
+    fn conflict(&mut self, key: &[u8], with: u64) -> Error {
+        self.has_failed = true;
+        self.inner.refused.fetch_add(1, Ordering::Relaxed);
+        Error::Conflict { key: key.into(), with }
+    }
+
+    fn view(&self) -> View<'_> {
+        match self.work.ids.pinned() {
+            Some(snapshot) if self.isolation != Isolation::ReadUncommitted => {
+                View::Of { snapshot, own: self.work.ids.id(), timestamp: self.read_timestamp.unwrap_or(u64::MAX) }
+            }
+            _ => View::Newest,
+        }
+    }
+
+    fn write(&mut self, key: &[u8], value: Option<Value>) -> Result<(), Error> {
+        let id = self.work.ids.allocate();
+        if let Some(owner) = &mut self.owner {
+            // So that whoever is told of a deadlock can tell who this is.
+            owner.set_tag(id);
+        }
+        let guard = &epoch::pin();
+        // Who reads what is not committed must not write over it.
+        let view = match self.work.ids.pinned() {
+            Some(snapshot) => {
+                View::Of { snapshot, own: Some(id), timestamp: self.read_timestamp.unwrap_or(u64::MAX) }
+            }
+            None => unreachable!("prepared"),
+        };
+        match self.inner.table.write(key, id, value.as_ref(), view, &mut self.work.garbage.retired, guard) {
+            Ok(key) => self.work.written.extend(key),
+            Err(WriteError::Conflict(with)) => return Err(self.conflict(key, with)),
+            Err(WriteError::Data(error)) => {
+                self.has_failed = true;
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Some entries that it sees, and the last key that was looked at if there may be more.
+    fn entries(
+        &self,
+        bounds: Bounds<'_>,
+        descending: bool,
+        limit: usize,
+    ) -> Result<Found, Error> {
+        Ok(self.inner.table.scan(bounds, descending, limit, self.view(), &epoch::pin())?)
+    }
+
+    /// The same, for a scan that has not begun if `span` is there.
+    pub(super) fn scan_some(
+        &mut self,
+        span: Option<Span<Vec<u8>>>,
+        bounds: Bounds<'_>,
+        descending: bool,
+    ) -> Result<Found, Error> {
+        match span {
+            Some(span) => {
+                self.prepare(|owner| owner.lock_shared(span))?;
+                self.check_read(bounds)?;
+            }
+            None => self.prepare(|_| Ok(()))?,
+        }
+        self.entries(bounds, descending, BATCH)
+    }
+
+    /// It is over, one way or the other.
+    fn close(&mut self) {
+        self.is_over = true;
+        self.work.ids.unpin();
+        self.owner = None;
+        if let Some(timestamp) = self.read_timestamp.take() {
+            self.inner.timestamps.done(timestamp);
+        }
+        self.inner.dismiss();
+    }
+}
+
+impl Drop for Transaction<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        self.work.take_back(self.inner);
+        self.close();
+    }
+}
+
+/// A scan looks for so many entries at once.
+const BATCH: usize = 64;
+
+type OwnedBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+fn owned<K: AsRef<[u8]> + ?Sized, R: RangeBounds<K>>(range: &R) -> OwnedBounds {
+    let bound = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
+    (bound(range.start_bound()), bound(range.end_bound()))
+}
+
+pub(super) fn as_ref(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(|key| &**key)
+}
+
+/// The range as one that can be locked.
+pub(super) fn check((from, to): OwnedBounds) -> Result<Span<Vec<u8>>, Error> {
+    Span::between(from, to).map_err(|bad| Error::BadRange(bad.to_string()))
+}

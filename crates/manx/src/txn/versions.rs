@@ -1,0 +1,243 @@
+//! The versions of one key, the newest first.
+//!
+//! A list that grows at its head. Readers walk it without waiting for anybody. Who writes puts a version before the others if it may see the one
+//! that is there; whoever finds there what it may not see was too late: the first one wins.
+//!
+//! ```text
+//! head ──► id 9 "c" ──► id 4 "b" ──► id 2 "a"
+//!          still at work  over for all: what is behind it nobody can see, and it is cut off
+//! ```
+//!
+//! Invariants:
+//! 1. Only the first version may be of a transaction that is at work; the others are in the order of their commits. So who takes back what it wrote finds it at
+//!    the head.
+//! 2. A list that is *closed* has nothing, and never will: its key is about to leave the table. Who would write takes a new list.
+//! 3. What is cut off is freed when no thread is reading that was when it was cut (`retired.rs`).
+//!
+//! # Memory orderings
+//! A version is published by the swap of the head (release) and found by its load (acquire). The timestamp of a commit is written before the
+//! transaction ends, and read after a snapshot that shows its end.
+
+use super::coordinator::Snapshot;
+use super::data::Value;
+use super::retired::Retired;
+use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a key had from some transaction on.
+#[derive(Debug)]
+pub(super) struct Version {
+    pub(super) id: u64,
+    /// The timestamp of its commit; 0 if it has none.
+    timestamp: AtomicU64,
+    /// `None`: it was deleted.
+    pub(super) value: Option<Value>,
+    next: Atomic<Version>,
+}
+
+/// All versions of a key that somebody may still see.
+#[derive(Debug, Default)]
+pub(super) struct Versions {
+    head: Atomic<Version>,
+}
+
+/// Who looks, and what it may see.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum View<'a> {
+    /// What is over in the snapshot, and not later than the timestamp; and what `own` wrote.
+    Of { snapshot: &'a Snapshot, own: Option<u64>, timestamp: u64 },
+    /// Whatever was written last.
+    Newest,
+}
+
+impl View<'_> {
+    fn sees(&self, version: &Version) -> bool {
+        match *self {
+            View::Newest => true,
+            View::Of { snapshot, own, timestamp } => {
+                own == Some(version.id)
+                    // Relaxed: ordered by the snapshot.
+                    || snapshot.sees(version.id) && version.timestamp.load(Ordering::Relaxed) <= timestamp
+            }
+        }
+    }
+}
+
+/// Why a version was not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// The writer does not see what this one wrote.
+    Conflict(u64),
+    /// Invariant 2.
+    Closed,
+}
+
+/// The tag of a head that is closed.
+const CLOSED: usize = 1;
+
+impl Versions {
+    /// Whether there is no version yet.
+    pub(super) fn is_empty(&self, guard: &Guard) -> bool {
+        let head = self.head.load(Ordering::Acquire, guard);
+        head.is_null() && head.tag() != CLOSED
+    }
+
+    /// Begins with a version that all see, unless somebody else has begun.
+    pub(super) fn begin_with(&self, value: Option<Value>, guard: &Guard) {
+        let first = Owned::new(Version { id: 0, timestamp: AtomicU64::new(0), value, next: Atomic::null() });
+        // Whoever was faster knew the same.
+        let _ = self.head.compare_exchange(Shared::null(), first, Ordering::AcqRel, Ordering::Relaxed, guard);
+    }
+
+    /// What is seen: `None` if there is no version for it, `Some(None)` if it was deleted.
+    #[inline]
+    pub(super) fn see<'g>(&self, view: View<'_>, guard: &'g Guard) -> Option<&'g Option<Value>> {
+        let mut at = self.head.load(Ordering::Acquire, guard);
+        // SAFETY: in the list since the guard began, or later: Invariant 3.
+        while let Some(version) = unsafe { at.as_ref() } {
+            if view.sees(version) {
+                return Some(&version.value);
+            }
+            at = version.next.load(Ordering::Acquire, guard);
+        }
+        None
+    }
+
+    /// The id of the last version, if it is not seen: somebody is writing the key, or has since.
+    pub(super) fn hidden(&self, view: View<'_>, guard: &Guard) -> Option<u64> {
+        // SAFETY: Invariant 3.
+        let first = unsafe { self.head.load(Ordering::Acquire, guard).as_ref() }?;
+        (!view.sees(first)).then_some(first.id)
+    }
+
+    /// Writes a version, in place of one by the same transaction if there is one. Returns whether there was.
+    pub(super) fn write(
+        &self,
+        id: u64,
+        value: Option<Value>,
+        view: View<'_>,
+        retired: &mut Retired,
+        guard: &Guard,
+    ) -> Result<bool, Refused> {
+        let mut version = Owned::new(Version { id, timestamp: AtomicU64::new(0), value, next: Atomic::null() });
+        loop {
+            let head = self.head.load(Ordering::Acquire, guard);
+            if head.tag() == CLOSED {
+                return Err(Refused::Closed);
+            }
+            // SAFETY: Invariant 3.
+            let first = unsafe { head.as_ref() };
+            let is_own = match first {
+                Some(first) if !view.sees(first) => return Err(Refused::Conflict(first.id)),
+                Some(first) => first.id == id,
+                None => false,
+            };
+            let next = match first {
+                Some(own) if is_own => own.next.load(Ordering::Acquire, guard),
+                _ => head,
+            };
+            version.next.store(next, Ordering::Relaxed);
+            match self.head.compare_exchange(head, version, Ordering::AcqRel, Ordering::Relaxed, guard) {
+                Ok(_) => {
+                    if is_own {
+                        // SAFETY: it is in the list no more.
+                        unsafe { retired.take(head, guard) };
+                    }
+                    return Ok(is_own);
+                }
+                Err(error) => version = error.new,
+            }
+        }
+    }
+
+    /// Takes back what the transaction wrote, which is at work.
+    pub(super) fn take_back(&self, id: u64, retired: &mut Retired, guard: &Guard) {
+        let head = self.head.load(Ordering::Acquire, guard);
+        // SAFETY: Invariant 3.
+        let Some(first) = (unsafe { head.as_ref() }).filter(|first| first.id == id) else { return };
+        let next = first.next.load(Ordering::Acquire, guard);
+        // Nobody else changes a head that is at work: Invariant 1.
+        let taken = self.head.compare_exchange(head, next, Ordering::AcqRel, Ordering::Relaxed, guard);
+        debug_assert!(taken.is_ok(), "somebody wrote over a transaction at work");
+        if taken.is_ok() {
+            // SAFETY: it is in the list no more.
+            unsafe { retired.take(head, guard) };
+        }
+    }
+
+    /// The transaction, which is at work, commits what it wrote at this timestamp.
+    pub(super) fn stamp(&self, id: u64, timestamp: u64, guard: &Guard) {
+        // SAFETY: Invariant 3.
+        if let Some(first) = unsafe { self.head.load(Ordering::Acquire, guard).as_ref() }.filter(|first| first.id == id) {
+            // Relaxed: published by the transaction's end.
+            first.timestamp.store(timestamp, Ordering::Relaxed);
+        }
+    }
+
+    /// Cuts off what nobody can see: what is behind the first version whose id is below `oldest`, and whose timestamp is not above
+    /// `oldest_timestamp`. Returns how many versions are left, and whether the last one is a deleted key's; `None` if only
+    /// its timestamp keeps one that is over.
+    pub(super) fn cut(
+        &self,
+        oldest: u64,
+        oldest_timestamp: u64,
+        retired: &mut Retired,
+        guard: &Guard,
+    ) -> Option<(usize, bool)> {
+        let (mut left, mut is_kept) = (0, false);
+        let mut at = self.head.load(Ordering::Acquire, guard);
+        // SAFETY: Invariant 3, here and below.
+        while let Some(version) = unsafe { at.as_ref() } {
+            left += 1;
+            let is_over = version.id < oldest;
+            if is_over && version.timestamp.load(Ordering::Relaxed) <= oldest_timestamp {
+                let mut behind = version.next.swap(Shared::null(), Ordering::AcqRel, guard);
+                // Whoever has swapped a link has what it led to alone: somebody else may cut further behind.
+                // SAFETY: Invariant 3.
+                while let Some(cut) = unsafe { behind.as_ref() } {
+                    let next = cut.next.swap(Shared::null(), Ordering::AcqRel, guard);
+                    // SAFETY: no longer in the list.
+                    unsafe { retired.take(behind, guard) };
+                    behind = next;
+                }
+                return Some((left, version.value.is_none()));
+            }
+            is_kept |= is_over;
+            at = version.next.load(Ordering::Acquire, guard);
+        }
+        (!is_kept).then_some((left, left == 0))
+    }
+
+    /// Closes the list if its only version is over for all and is in the data component as well (or deleted, where there is none): the key may leave the
+    /// table.
+    pub(super) fn close(&self, oldest: u64, oldest_timestamp: u64, guard: &Guard) -> bool {
+        let head = self.head.load(Ordering::Acquire, guard);
+        if head.tag() == CLOSED {
+            return true;
+        }
+        // SAFETY: Invariant 3.
+        let Some(only) = (unsafe { head.as_ref() }) else {
+            let closed = Shared::null().with_tag(CLOSED);
+            return self.head.compare_exchange(head, closed, Ordering::AcqRel, Ordering::Relaxed, guard).is_ok();
+        };
+        let is_over = only.id < oldest && only.timestamp.load(Ordering::Relaxed) <= oldest_timestamp;
+        if !is_over || !only.next.load(Ordering::Acquire, guard).is_null() {
+            return false;
+        }
+        // Readers that have the list see the version still.
+        self.head.compare_exchange(head, head.with_tag(CLOSED), Ordering::AcqRel, Ordering::Relaxed, guard).is_ok()
+    }
+}
+
+impl Drop for Versions {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has the list any more.
+        let guard = unsafe { crossbeam_epoch::unprotected() };
+        let mut at = self.head.load(Ordering::Relaxed, guard);
+        while !at.is_null() {
+            // SAFETY: likewise; each is freed once.
+            let version = unsafe { at.into_owned() };
+            at = version.next.load(Ordering::Relaxed, guard);
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The durable data component in normal use: it does what an ordered map does, across openings, and says clearly what it cannot do.
+
+#[path = "common/copied.rs"]
+mod copied;
+
+use copied::copied;
+use manx::txn::durable::{Disk, Durable, DurableOptions, Folder, Medium};
+use manx::txn::{Change, Data, DataError, Entry};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// A short log, so that laps and checkpoints are really walked.
+const SHORT: DurableOptions = DurableOptions { log_bytes: 4 << 10, cache_bytes: 1 << 20, check: false };
+
+fn put(key: &[u8], value: &[u8]) -> Change {
+    Change::Put { key: key.into(), value: value.into() }
+}
+
+fn delete(key: &[u8]) -> Change {
+    Change::Delete { key: key.into() }
+}
+
+fn all(store: &Durable) -> Vec<Entry> {
+    store.scan((Bound::Unbounded, Bound::Unbounded), false, usize::MAX).expect("scanned")
+}
+
+/// What the model does and the store must do as well.
+#[derive(Clone, Debug)]
+enum Step {
+    Apply(Vec<(Vec<u8>, Option<Vec<u8>>)>, bool),
+    Get(Vec<u8>),
+    Scan(Bound<Vec<u8>>, Bound<Vec<u8>>, bool, usize),
+    Checkpoint,
+    Reopen,
+}
+
+/// Few keys that sort in all ways, the empty one among them.
+fn keys() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(prop::sample::select(vec![0, 1, b'a', b'b', 255]), 0..3)
+}
+
+fn bounds() -> impl Strategy<Value = Bound<Vec<u8>>> {
+    prop_oneof![keys().prop_map(Bound::Included), keys().prop_map(Bound::Excluded), Just(Bound::Unbounded)]
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let value = prop_oneof![
+        9 => prop::collection::vec(any::<u8>(), 0..20),
+        1 => prop::collection::vec(any::<u8>(), 6_000..7_000),
+    ];
+    let change = (keys(), prop::option::weighted(0.7, value));
+    prop_oneof![
+        5 => (prop::collection::vec(change, 0..6), any::<bool>()).prop_map(|(batch, sync)| Step::Apply(batch, sync)),
+        3 => keys().prop_map(Step::Get),
+        4 => (bounds(), bounds(), any::<bool>(), 0..12_usize)
+            .prop_map(|(from, to, descending, limit)| Step::Scan(from, to, descending, limit)),
+        1 => Just(Step::Checkpoint),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+fn within(key: &[u8], from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
+    let above = match from {
+        Bound::Included(from) => key >= &from[..],
+        Bound::Excluded(from) => key > &from[..],
+        Bound::Unbounded => true,
+    };
+    let below = match to {
+        Bound::Included(to) => key <= &to[..],
+        Bound::Excluded(to) => key < &to[..],
+        Bound::Unbounded => true,
+    };
+    above && below
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn it_does_what_an_ordered_map_does(steps in prop::collection::vec(steps(), 1..60)) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut store = Durable::open(folder.path(), SHORT).expect("made");
+        let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Apply(batch, sync) => {
+                    let change = |(key, value): &(Vec<u8>, Option<Vec<u8>>)| match value {
+                        Some(value) => put(key, value),
+                        None => delete(key),
+                    };
+                    store.apply(&batch.iter().map(change).collect::<Vec<_>>(), sync).expect("applied");
+                    for (key, value) in batch {
+                        match value {
+                            Some(value) => model.insert(key, value),
+                            None => model.remove(&key),
+                        };
+                    }
+                }
+                Step::Get(key) => {
+                    let found = store.get(&key).expect("read");
+                    prop_assert_eq!(found.as_deref(), model.get(&key).map(|value| &value[..]));
+                }
+                Step::Scan(from, to, descending, limit) => {
+                    let bounds = (from.as_ref().map(|key| &key[..]), to.as_ref().map(|key| &key[..]));
+                    let found = store.scan(bounds, descending, limit).expect("scanned");
+                    let mut expected: Vec<_> = model.iter().filter(|(key, _)| within(key, &from, &to)).collect();
+                    if descending {
+                        expected.reverse();
+                    }
+                    expected.truncate(limit);
+                    let found: Vec<_> = found.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+                    let expected: Vec<_> = expected.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+                    prop_assert_eq!(found, expected);
+                }
+                Step::Checkpoint => store.checkpoint().expect("made"),
+                Step::Reopen => {
+                    drop(store);
+                    store = Durable::open(folder.path(), SHORT).expect("opened");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn values_of_megabytes_and_an_empty_key_are_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let large: Vec<u8> = (0..5_000_000_u32).map(|number| (number / 7) as u8).collect();
+    // One that goes through the log, and one that is longer than it.
+    for options in [DurableOptions { log_bytes: 16 << 20, ..SHORT }, SHORT] {
+        let store = Durable::open(folder.path(), options).expect("opened");
+        store
+            .apply(&[put(b"", b"empty"), put(b"large", &large), put(b"small", b"1")], true)
+            .expect("applied");
+        store.apply(&[delete(b"small")], true).expect("applied");
+        drop(store);
+        let store = Durable::open(folder.path(), options).expect("opened");
+        assert_eq!(store.get(b"").expect("read").as_deref(), Some(&b"empty"[..]));
+        assert!(store.get(b"large").expect("read").as_deref() == Some(&large[..]));
+        assert_eq!(store.get(b"small"), Ok(None));
+        store.apply(&[delete(b"large")], true).expect("applied");
+    }
+}
+
+#[test]
+fn what_many_threads_apply_is_all_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Durable::open(folder.path(), SHORT).expect("made");
+    std::thread::scope(|scope| {
+        for thread in 0..8_u8 {
+            let store = &store;
+            scope.spawn(move || {
+                for number in 0..50_u8 {
+                    store.apply(&[put(&[thread, number], &[number])], number % 3 == 0).expect("applied");
+                    let found = store.get(&[thread, number]).expect("read");
+                    assert_eq!(found.as_deref(), Some(&[number][..]), "told before it can be seen");
+                }
+            });
+        }
+    });
+    let expected: Vec<_> =
+        (0..8).flat_map(|thread| (0..50).map(move |number| vec![thread, number])).collect();
+    let found = |store: &Durable| all(store).iter().map(|entry| entry.0.to_vec()).collect::<Vec<_>>();
+    assert_eq!(found(&store), expected);
+    drop(store);
+    assert_eq!(found(&Durable::open(folder.path(), SHORT).expect("opened")), expected);
+}
+
+fn refused(path: &Path) -> String {
+    Durable::open(path, SHORT).map(drop).expect_err("refused").0
+}
+
+#[test]
+fn a_folder_that_is_not_there_not_ours_or_in_use_is_refused_in_words() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let missing = refused(&folder.path().join("missing"));
+    assert!(missing.contains("no such folder") && missing.contains("mkdir"), "{missing}");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "text").expect("written");
+    let no_folder = refused(&file);
+    assert!(no_folder.contains("is no folder"), "{no_folder}");
+    let foreign = refused(folder.path());
+    assert!(foreign.contains("something else") && foreign.contains("file"), "{foreign}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 1, "left as it was");
+    let ours = tempfile::tempdir().expect("a folder");
+    let store = Durable::open(ours.path(), SHORT).expect("made");
+    let used = refused(ours.path());
+    assert!(used.contains("in use"), "{used}");
+    drop(store);
+    Durable::open(ours.path(), SHORT).expect("free again");
+}
+
+/// A store with some data that was closed in order.
+fn closed() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Durable::open(folder.path(), DurableOptions::default()).expect("made");
+    for number in 0..2_000_u32 {
+        store.apply(&[put(&number.to_be_bytes(), &[7; 100])], false).expect("applied");
+    }
+    drop(store);
+    folder
+}
+
+#[test]
+fn damage_is_an_error_and_never_a_panic() {
+    let sample = closed();
+    let bytes = std::fs::read(sample.path().join("data.redb")).expect("read");
+    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut seen = 0;
+    for round in 0..40 {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["MANX", "log", "log2"] {
+            std::fs::copy(sample.path().join(name), folder.path().join(name)).expect("copied");
+        }
+        let mut bytes = bytes.clone();
+        if round % 4 == 0 {
+            bytes.truncate(bytes.len() * round / 40);
+        } else {
+            for _ in 0..round * 3 {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let at = random as usize % bytes.len();
+                bytes[at] ^= 1 << (random >> 61);
+            }
+        }
+        std::fs::write(folder.path().join("data.redb"), bytes).expect("written");
+        let check = DurableOptions { check: true, ..SHORT };
+        match Durable::open(folder.path(), check) {
+            Err(DataError(why)) => {
+                assert!(why.contains("data.redb"), "{why}");
+                seen += 1;
+            }
+            // Where the changes hit nothing that is in use, all is as it was.
+            Ok(store) => assert_eq!(all(&store).len(), 2_000),
+        }
+    }
+    assert!(seen > 10, "{seen} of 40 were seen");
+}
+
+/// A folder whose disk is full, or breaks at a sync, when somebody says so.
+struct Failing {
+    folder: Folder,
+    full: Arc<AtomicBool>,
+    broken: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct FailingFile {
+    file: Box<dyn Medium>,
+    full: Arc<AtomicBool>,
+    broken: Arc<AtomicBool>,
+}
+
+impl Disk for Failing {
+    fn place(&self) -> String {
+        self.folder.place()
+    }
+    fn names(&self) -> io::Result<Vec<String>> {
+        self.folder.names()
+    }
+    fn open(&self, name: &str) -> io::Result<Box<dyn Medium>> {
+        let file = Disk::open(&self.folder, name)?;
+        Ok(Box::new(FailingFile { file, full: Arc::clone(&self.full), broken: Arc::clone(&self.broken) }))
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.folder.sync()
+    }
+}
+
+impl Medium for FailingFile {
+    fn length(&self) -> io::Result<u64> {
+        self.file.length()
+    }
+    fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read(into, offset)
+    }
+    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if self.full.load(SeqCst) {
+            // A part of it fits.
+            self.file.write(&bytes[..bytes.len() / 2], offset)?;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.file.write(bytes, offset)
+    }
+    fn set_length(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_length(bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        if self.broken.load(SeqCst) { Err(io::Error::other("I/O error")) } else { self.file.sync() }
+    }
+}
+
+#[test]
+fn a_full_disk_changes_nothing_and_what_comes_after_it_is_taken() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (full, broken) = (Arc::new(AtomicBool::new(false)), Arc::default());
+    let disk =
+        Failing { folder: Folder::open(folder.path()).expect("taken"), full: Arc::clone(&full), broken };
+    let store = Durable::open_on(Box::new(disk), DurableOptions::default()).expect("made");
+    store.apply(&[put(b"a", b"1")], true).expect("applied");
+    full.store(true, SeqCst);
+    let error = store.apply(&[put(b"a", b"2"), put(b"b", &[1; 300])], true).expect_err("full");
+    assert!(error.0.contains("make room"), "{error}");
+    assert_eq!(store.get(b"a").expect("read").as_deref(), Some(&b"1"[..]));
+    full.store(false, SeqCst);
+    store.apply(&[put(b"c", b"3")], true).expect("there is room again");
+    // As after a crash: nothing is closed in order.
+    broken_off(store);
+    let copy = copied(folder.path());
+    let store = Durable::open(copy.path(), SHORT).expect("opened");
+    let keys: Vec<_> = all(&store).into_iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+    assert_eq!(keys, [(b"a".to_vec(), b"1".to_vec()), (b"c".to_vec(), b"3".to_vec())]);
+}
+
+/// Leaves a store open for ever.
+fn broken_off(store: Durable) {
+    std::mem::forget(store);
+}
+
+#[test]
+fn after_a_sync_that_failed_nothing_is_taken_until_it_is_opened_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (full, broken) = (Arc::default(), Arc::new(AtomicBool::new(false)));
+    let disk =
+        Failing { folder: Folder::open(folder.path()).expect("taken"), full, broken: Arc::clone(&broken) };
+    let store = Durable::open_on(Box::new(disk), DurableOptions::default()).expect("made");
+    store.apply(&[put(b"a", b"1")], true).expect("applied");
+    broken.store(true, SeqCst);
+    // All of a group are told.
+    let told = std::thread::scope(|scope| {
+        let tell = |thread: u8| {
+            let store = &store;
+            move || store.apply(&[put(&[b'b', thread], b"2")], true).expect_err("the sync failed").0
+        };
+        let threads: Vec<_> = (0..8).map(|thread| scope.spawn(tell(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>()
+    });
+    assert!(told.iter().any(|why| why.contains("not known")), "{told:?}");
+    assert!(
+        told.iter().all(|why| why.contains("open it again") || why.contains("open the store again")),
+        "{told:?}"
+    );
+    broken.store(false, SeqCst);
+    let later = store.apply(&[put(b"c", b"3")], true).expect_err("still refused").0;
+    assert!(later.contains("takes no changes") && later.contains("I/O error"), "{later}");
+    assert!(store.checkpoint().is_err());
+    assert_eq!(store.get(b"a").expect("reads go on").as_deref(), Some(&b"1"[..]));
+    assert_eq!(all(&store).len(), 1, "what is not durable is not seen");
+    drop(store);
+    let store = Durable::open(folder.path(), SHORT).expect("opened");
+    assert_eq!(store.get(b"a").expect("read").as_deref(), Some(&b"1"[..]));
+    store.apply(&[put(b"c", b"3")], true).expect("applied");
+}
