@@ -1,0 +1,91 @@
+//! Lanes: a wide collection's members in [`LANES_MAX`] parts by a hash, each with a count and a stamp of its own.
+//!
+//! Of two transactions that write members at once, those conflict that meet in a lane: of ten writers about one in fifty. Who wants to know how many members there are adds up the
+//! lanes; who wants to know whether anything has changed compares their stamps.
+//!
+//! | bytes | what |
+//! | --- | --- |
+//! | 8 | the stamp: different for each time that a member of the lane is written |
+//! | 8 | how many members, at least one: a lane that has none is not there |
+
+use crate::names::{self, LANES, MEMBERS, number};
+use crate::ops::Ops;
+use manx::txn::{Error, Value};
+use std::collections::BTreeMap;
+
+/// So many at most.
+const LANES_MAX: u64 = if cfg!(test) { 4 } else { 512 };
+
+/// The lane of a member: FNV-1a, and its halves folded. It is on disk, so it must not change.
+pub(super) fn of(member: &[u8]) -> u16 {
+    let hash = member.iter().fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3)
+    });
+    ((hash ^ hash >> 32) % LANES_MAX) as u16
+}
+
+fn store(ops: &mut Ops<'_, '_>, incarnation: u64, lane: u16, count: u64) -> Result<(), Error> {
+    let mut value = [0; 16];
+    value[..8].copy_from_slice(&ops.stamp().to_be_bytes());
+    value[8..].copy_from_slice(&count.to_be_bytes());
+    ops.store(&names::lane(incarnation, lane), &value)
+}
+
+/// The lane has so many members more. Returns how many lanes more have members: 1, 0 or −1.
+pub(super) fn count(ops: &mut Ops<'_, '_>, incarnation: u64, lane: u16, by: i64) -> Result<i64, Error> {
+    let name = names::lane(incarnation, lane);
+    let before = ops.load(&name)?.map_or(0, |value| number(&value[8..]));
+    let after = before.saturating_add_signed(by);
+    if after == 0 {
+        ops.remove(&name)?;
+        return Ok(if before == 0 { 0 } else { -1 });
+    }
+    store(ops, incarnation, lane, after)?;
+    Ok(i64::from(before == 0))
+}
+
+/// Makes lanes for the members that are there. Returns how many have some.
+pub(super) fn widen(ops: &mut Ops<'_, '_>, incarnation: u64) -> Result<u64, Error> {
+    let mut counts = BTreeMap::new();
+    for entry in ops.entries(&names::all_of(MEMBERS, incarnation), false) {
+        *counts.entry(of(names::member_in(&entry?.0))).or_insert(0) += 1;
+    }
+    for (lane, count) in &counts {
+        store(ops, incarnation, *lane, *count)?;
+    }
+    Ok(counts.len() as u64)
+}
+
+/// How many members there are.
+pub(super) fn sum(ops: &mut Ops<'_, '_>, incarnation: u64) -> Result<u64, Error> {
+    all_are_read(ops, incarnation)?;
+    let mut sum = 0;
+    for entry in ops.entries(&names::all_of(LANES, incarnation), false) {
+        sum += number(&entry?.1[8..]);
+    }
+    Ok(sum)
+}
+
+/// All members are as good as read: no lane may change, and none may be added, for which the header would have to change.
+pub(super) fn all_are_read(ops: &mut Ops<'_, '_>, incarnation: u64) -> Result<(), Error> {
+    if !ops.remembers() {
+        return Ok(());
+    }
+    let lanes = ops.entries(&names::all_of(LANES, incarnation), false);
+    let lanes: Result<Vec<Value>, Error> = lanes.map(|entry| Ok(entry?.0)).collect();
+    lanes?.iter().for_each(|name| ops.was_read(name));
+    Ok(())
+}
+
+/// A number that is another one after each change: stamps are not in the order of commits, so the newest would not do. It is the sum of all, each mixed
+/// (splitmix64), so that two sets of stamps have the same one as good as never.
+pub(super) fn digest(ops: &mut Ops<'_, '_>, incarnation: u64) -> Result<u64, Error> {
+    let mut digest: u64 = 0;
+    for entry in ops.entries(&names::all_of(LANES, incarnation), false) {
+        let mut mixed = number(&entry?.1[..8]);
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        digest = digest.wrapping_add(mixed ^ mixed >> 31);
+    }
+    Ok(digest)
+}

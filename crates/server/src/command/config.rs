@@ -1,0 +1,71 @@
+//! CONFIG: what clients ask for before they begin, and what the server was started with. Nothing can be changed.
+
+use super::{Call, help, is, unknown_subcommand, wrong_number};
+use crate::glob;
+use crate::resp::{Args, Replies};
+use crate::shared::Shared;
+
+pub(super) fn config(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
+    match &args[1] {
+        word if is(word, "get") && args.len() > 2 => {
+            let settings = settings(call.shared);
+            let is_wanted = |name: &str| {
+                args.from(2).any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
+            };
+            let wanted: Vec<_> = settings.into_iter().filter(|(name, _)| is_wanted(name)).collect();
+            out.map(wanted.len());
+            for (name, value) in wanted {
+                out.bulk(name.as_bytes());
+                out.bulk(value.as_bytes());
+            }
+        }
+        word if is(word, "set") && args.len() > 3 => {
+            let name = String::from_utf8_lossy(&args[2]);
+            out.error(&format!("ERR CONFIG SET failed - {name} is said at the start: see manx serve --help"));
+        }
+        word if is(word, "resetstat") && args.len() == 2 => {
+            call.shared.counts.reset();
+            out.ok();
+        }
+        word if is(word, "rewrite") && args.len() == 2 => {
+            out.error("ERR The server is running without a config file");
+        }
+        word if is(word, "help") && args.len() == 2 => help("CONFIG", &HELP, out),
+        word => {
+            let name = String::from_utf8_lossy(word).to_ascii_lowercase();
+            if ["get", "set", "resetstat", "rewrite", "help"].contains(&&*name) {
+                out.error(&wrong_number(&format!("config|{name}")));
+            } else {
+                out.error(&unknown_subcommand("CONFIG", args));
+            }
+        }
+    }
+}
+
+fn settings(shared: &Shared) -> Vec<(&'static str, String)> {
+    let options = &shared.options;
+    vec![
+        ("save", String::new()),
+        ("appendonly", if options.durable { "yes" } else { "no" }.into()),
+        ("appendfsync", "always".into()),
+        ("bind", shared.address.ip().to_string()),
+        ("port", shared.address.port().to_string()),
+        ("databases", "1".into()),
+        ("maxclients", options.connections_max.to_string()),
+        ("maxmemory", "0".into()),
+        ("maxmemory-policy", "noeviction".into()),
+        ("proto-max-bulk-len", options.input_bytes_max.to_string()),
+        ("client-query-buffer-limit", options.input_bytes_max.to_string()),
+        ("client-output-buffer-limit", format!("normal {} 0 0", options.output_bytes_max)),
+        ("timeout", options.idle_timeout.map_or(0, |time| time.as_secs().max(1)).to_string()),
+        ("io-threads", "1".into()),
+        ("cluster-enabled", "no".into()),
+    ]
+}
+
+const HELP: [&str; 4] = [
+    "GET <pattern>",
+    "    Return parameters matching the glob-like <pattern> and their values.",
+    "RESETSTAT",
+    "    Reset statistics reported by the INFO command.",
+];

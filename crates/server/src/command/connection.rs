@@ -1,0 +1,138 @@
+//! PING, HELLO, AUTH and the end of a connection.
+
+use super::{Call, SYNTAX, is, wrong_number};
+use crate::numbers::integer;
+use crate::resp::{Args, Replies, Version};
+
+pub(super) fn ping(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
+    match args.len() {
+        1 => out.simple("PONG"),
+        2 => out.bulk(&args[1]),
+        _ => out.error(&wrong_number("ping")),
+    }
+}
+
+pub(super) fn echo(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
+    out.bulk(&args[1]);
+}
+
+pub(super) fn select(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
+    match integer(&args[1]) {
+        Some(0) => out.ok(),
+        Some(_) => out.error("ERR DB index is out of range"),
+        None => out.error("ERR value is not an integer or out of range"),
+    }
+}
+
+const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+
+/// Whether these are right. There is one user.
+fn login(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> bool {
+    let is_right = match &call.shared.options.password {
+        Some(right) => user == b"default" && right.is(password),
+        // As in Redis, the user of whom no password is asked has any.
+        None => user == b"default",
+    };
+    call.client.is_trusted |= is_right;
+    is_right
+}
+
+pub(super) fn auth(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
+    let is_right = match args.len() {
+        2 if call.shared.options.password.is_none() => {
+            return out.error(
+                "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+            );
+        }
+        2 => login(call, b"default", &args[1]),
+        3 => login(call, &args[1], &args[2]),
+        _ => return out.error(SYNTAX),
+    };
+    if is_right { out.ok() } else { out.error(WRONG) }
+}
+
+pub(super) fn hello(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
+    let version = match args.get(1).map(integer) {
+        None => out.version(),
+        Some(Some(2)) => Version::Two,
+        Some(Some(3)) => Version::Three,
+        Some(None) => {
+            return out.error("ERR Protocol version is not an integer or out of range");
+        }
+        Some(Some(_)) => return out.error("NOPROTO unsupported protocol version"),
+    };
+    let (mut name, mut words) = (None, args.from(2));
+    while let Some(word) = words.next() {
+        if is(word, "auth")
+            && let (Some(user), Some(password)) = (words.next(), words.next())
+        {
+            if !login(call, user, password) {
+                return out.error(WRONG);
+            }
+        } else if is(word, "setname")
+            && let Some(new) = words.next()
+        {
+            name = Some(new);
+        } else {
+            let word = String::from_utf8_lossy(word);
+            return out.error(&format!("ERR Syntax error in HELLO option '{word}'"));
+        }
+    }
+    if !call.client.is_trusted {
+        return out.error(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+        );
+    }
+    if let Some(name) = name
+        && !call.client.peer.set_name(name)
+    {
+        return out.error(super::client::BAD_NAME);
+    }
+    out.set_version(version);
+    out.map(7);
+    out.bulk(b"server");
+    out.bulk(b"redis");
+    out.bulk(b"version");
+    out.bulk(super::info::REDIS_VERSION.as_bytes());
+    out.bulk(b"proto");
+    out.integer(if version == Version::Two { 2 } else { 3 });
+    out.bulk(b"id");
+    out.integer(call.client.peer.id as i64);
+    out.bulk(b"mode");
+    out.bulk(b"standalone");
+    out.bulk(b"role");
+    out.bulk(b"master");
+    out.bulk(b"modules");
+    out.array(0);
+}
+
+pub(super) fn reset(call: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
+    call.client.multi = None;
+    call.client.watched.clear();
+    call.client.is_trusted = call.shared.options.password.is_none();
+    call.client.peer.set_name(b"");
+    out.set_version(Version::Two);
+    out.simple("RESET");
+}
+
+pub(super) fn quit(call: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
+    call.client.is_leaving = true;
+    out.ok();
+}
+
+pub(super) fn shutdown(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
+    let mut is_abort = false;
+    for word in args.from(1) {
+        if is(word, "abort") {
+            is_abort = true;
+        } else if !["save", "nosave", "now", "force"].iter().any(|known| is(word, known)) {
+            return out.error(SYNTAX);
+        }
+    }
+    if is_abort {
+        // A shutdown that has begun closes this connection first.
+        return out.error("ERR No shutdown in progress.");
+    }
+    call.client.is_leaving = true;
+    call.shared.stop.stop();
+}

@@ -1,0 +1,119 @@
+//! INFO: what the server did and does, in sections of lines.
+
+use super::{Call, is};
+use crate::ops::Enough;
+use crate::resp::{Args, Replies};
+use crate::shared::Shared;
+use crate::transact::transact;
+use std::fmt::Write as _;
+use std::ops::Bound;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The version of Redis whose clients find what they expect.
+pub(super) const REDIS_VERSION: &str = "7.0.15";
+
+type Section = (&'static str, fn(&Shared, &mut String));
+
+const SECTIONS: [Section; 6] = [
+    ("server", server),
+    ("clients", clients),
+    ("persistence", persistence),
+    ("stats", stats),
+    ("transactions", transactions),
+    ("keyspace", keyspace),
+];
+
+pub(super) fn info(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
+    let all = args.len() == 1
+        || args.from(1).any(|word| ["all", "default", "everything"].iter().any(|known| is(word, known)));
+    let names_all = args.from(1).any(|word| is(word, "all") || is(word, "everything"));
+    let mut text = String::new();
+    for (name, write) in SECTIONS {
+        // Keys have to be counted, so only who names them gets them.
+        let all = all && (name != "keyspace" || names_all);
+        if all || args.from(1).any(|word| is(word, name)) {
+            let (first, rest) = name.split_at(1);
+            if !text.is_empty() {
+                text += "\r\n";
+            }
+            text += &format!("# {}{rest}\r\n", first.to_ascii_uppercase());
+            write(call.shared, &mut text);
+        }
+    }
+    out.verbatim(&text);
+}
+
+macro_rules! lines {
+    ($text:ident: $($name:literal $value:expr),* $(,)?) => {
+        $(let _ = write!($text, concat!($name, ":{}\r\n"), $value);)*
+    };
+}
+
+fn server(shared: &Shared, text: &mut String) {
+    let up = shared.started.elapsed().as_secs();
+    lines!(text:
+        "redis_version" REDIS_VERSION,
+        "redis_mode" "standalone",
+        "manx_version" env!("CARGO_PKG_VERSION"),
+        "manx_model" shared.options.model,
+        "process_id" std::process::id(),
+        "tcp_port" shared.address.port(),
+        "uptime_in_seconds" up,
+        "uptime_in_days" up / 86_400,
+    );
+}
+
+fn clients(shared: &Shared, text: &mut String) {
+    lines!(text:
+        "connected_clients" shared.peers.count(),
+        "maxclients" shared.options.connections_max,
+    );
+}
+
+fn persistence(shared: &Shared, text: &mut String) {
+    lines!(text:
+        "loading" 0,
+        "aof_enabled" u8::from(shared.options.durable),
+    );
+}
+
+fn stats(shared: &Shared, text: &mut String) {
+    let counts = &shared.counts;
+    lines!(text:
+        "total_connections_received" counts.connections.load(Relaxed),
+        "total_commands_processed" shared.peers.commands(),
+        "rejected_connections" counts.rejected.load(Relaxed),
+        "client_output_buffer_limit_disconnections" counts.slow.load(Relaxed),
+        "idle_disconnections" counts.idle.load(Relaxed),
+        "protocol_errors" counts.malformed.load(Relaxed),
+    );
+}
+
+fn transactions(shared: &Shared, text: &mut String) {
+    let stats = shared.store.stats();
+    lines!(text:
+        "transactions_committed" stats.committed,
+        "transactions_refused" stats.refused,
+        "transactions_begun_again" shared.counts.retries.load(Relaxed),
+        "current_id" stats.current_id,
+        "oldest_id" stats.oldest_id,
+    );
+}
+
+fn keyspace(shared: &Shared, text: &mut String) {
+    let counted = shared.store.session().and_then(|mut session| {
+        transact(shared, &mut session, &mut Replies::new(0), |ops, _| {
+            let (mut keys, mut expires) = (0, 0);
+            ops.scan(Bound::Unbounded, |_, found| {
+                keys += 1;
+                expires += u64::from(found.expires_ms().is_some());
+                Enough::No
+            })?;
+            Ok((keys, expires))
+        })
+    });
+    // As in Redis, an empty database is not mentioned.
+    if let Ok((keys @ 1.., expires)) = counted {
+        let _ = write!(text, "db0:keys={keys},expires={expires},avg_ttl=0\r\n");
+    }
+}

@@ -1,0 +1,113 @@
+//! MULTI, EXEC and WATCH: several commands as one.
+//!
+//! Between MULTI and EXEC commands are only kept; EXEC does them in one transaction, so nobody sees a part of them, and an error of
+//! one does not undo the others, as in Redis. WATCH remembers which write each key had last (its stamp, and those of its members); EXEC looks whether they still
+//! have them, in the same transaction as all else. If two watch what the other writes, one of them is refused.
+
+use super::{Call, Command, NO_MULTI, Run, WRITE, perform};
+use crate::client::{Multi, Watched};
+use crate::collection;
+use crate::resp::{Args, Kept, Replies};
+use crate::transact::{failed, transact};
+use manx::txn::Session;
+
+pub(super) fn multi(call: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
+    if call.client.multi.is_some() {
+        return out.error("ERR MULTI calls can not be nested");
+    }
+    call.client.multi = Some(Multi::default());
+    out.ok();
+}
+
+pub(super) fn discard(call: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
+    if call.client.multi.take().is_none() {
+        return out.error("ERR DISCARD without MULTI");
+    }
+    call.client.watched.clear();
+    out.ok();
+}
+
+/// Keeps a command for EXEC.
+pub(super) fn queue(call: &mut Call<'_>, command: &'static Command, args: Args<'_>, out: &mut Replies) {
+    let bytes_max = call.shared.options.input_bytes_max;
+    let Some(multi) = &mut call.client.multi else { return };
+    if command.has(NO_MULTI) {
+        multi.is_broken = true;
+        return out.error("ERR Command not allowed inside a transaction");
+    }
+    if !multi.is_broken {
+        let kept = Kept::new(args);
+        multi.bytes += kept.memory_bytes();
+        if multi.bytes > bytes_max {
+            *multi = Multi { is_broken: true, ..Multi::default() };
+            return out.error(&format!("ERR a transaction of more than {bytes_max} bytes: split it"));
+        }
+        multi.queued.push((command, kept));
+    }
+    out.simple("QUEUED");
+}
+
+pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out: &mut Replies) {
+    let Some(Multi { queued, is_broken, .. }) = call.client.multi.take() else {
+        return out.error("ERR EXEC without MULTI");
+    };
+    let watched = std::mem::take(&mut call.client.watched);
+    if is_broken {
+        return out.error("EXECABORT Transaction discarded because of previous errors.");
+    }
+    let writes = queued.iter().any(|(command, _)| command.has(WRITE));
+    let shared = call.shared;
+    let done = transact(shared, session, out, |ops, out| {
+        if writes {
+            ops.remember();
+        }
+        for Watched { key, stamp } in &watched {
+            if collection::watched(ops, key)? != *stamp {
+                out.null_array();
+                return Ok(());
+            }
+        }
+        out.array(queued.len());
+        for (command, kept) in &queued {
+            match command.run {
+                Run::Data(run) => perform(run, ops, kept.args(), out)?,
+                Run::Plain(run) => run(call, kept.args(), out),
+                Run::Outer(_) => unreachable!("these are done at once"),
+            }
+            if out.is_over() {
+                break;
+            }
+        }
+        ops.promote()
+    });
+    if let Err(error) = done {
+        out.error(&failed(&error));
+    }
+}
+
+pub(super) fn watch(call: &mut Call<'_>, session: &mut Session, args: Args<'_>, out: &mut Replies) {
+    if call.client.multi.is_some() {
+        return out.error("ERR WATCH inside MULTI is not allowed");
+    }
+    let known: usize = call.client.watched.iter().map(Watched::memory_bytes).sum();
+    let bytes_max = call.shared.options.input_bytes_max;
+    if known + args.bytes_len() + args.len() * size_of::<Watched>() > bytes_max {
+        return out.error(&format!("ERR watched keys of more than {bytes_max} bytes: watch fewer"));
+    }
+    let seen = transact(call.shared, session, out, |ops, _| {
+        let look = |key: &[u8]| Ok(Watched { key: key.into(), stamp: collection::watched(ops, key)? });
+        args.from(1).map(look).collect::<Result<Vec<_>, _>>()
+    });
+    match seen {
+        Ok(seen) => {
+            call.client.watched.extend(seen);
+            out.ok();
+        }
+        Err(error) => out.error(&failed(&error)),
+    }
+}
+
+pub(super) fn unwatch(call: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
+    call.client.watched.clear();
+    out.ok();
+}

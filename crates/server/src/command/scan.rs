@@ -1,0 +1,182 @@
+//! Which keys there are: SCAN, KEYS, DBSIZE. Keys come in their order; each of these sees one moment.
+
+use super::{NOT_INTEGER, SYNTAX, is};
+use crate::fault::Fault;
+use crate::glob;
+use crate::names::{self, KEYS};
+use crate::numbers::integer;
+use crate::ops::{Enough, Ops};
+use crate::resp::{Args, Replies};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// How many keys SCAN looks at, unless told.
+const COUNT: usize = 10;
+/// A single SCAN does not go on beyond an answer of so many bytes.
+const BYTES_MAX: usize = 1 << 20;
+
+/// What is asked for behind the cursor.
+pub(super) struct Options<'a> {
+    pattern: Option<&'a [u8]>,
+    count: usize,
+    /// What TYPE is to say of a key.
+    kind: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    /// The options that begin with this argument: TYPE is only for the keys themselves.
+    pub(super) fn read(args: Args<'a>, at: usize) -> Result<Options<'a>, Fault> {
+        let mut options = Options { pattern: None, count: COUNT, kind: None };
+        let mut words = args.from(at);
+        while let Some(word) = words.next() {
+            let value = words.next().ok_or(SYNTAX)?;
+            if is(word, "match") {
+                options.pattern = Some(value);
+            } else if is(word, "count") {
+                let count = integer(value).ok_or(NOT_INTEGER)?;
+                options.count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
+            } else if is(word, "type") && at == 2 {
+                options.kind = Some(value);
+            } else {
+                return Err(SYNTAX.into());
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Reads a cursor.
+pub(super) fn cursor(text: &[u8]) -> Result<u64, Fault> {
+    let cursor = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    cursor.ok_or(INVALID_CURSOR.into())
+}
+
+const INVALID_CURSOR: &str = "ERR invalid cursor";
+
+impl Ops<'_, '_> {
+    /// The name behind which a cursor goes on; none at the beginning.
+    pub(super) fn behind_cursor(&self, number: u64, space: u8) -> Result<Option<Arc<[u8]>>, Fault> {
+        if number == 0 {
+            return Ok(None);
+        }
+        let name = self.cursors().key(number).filter(|name| name.first() == Some(&space));
+        name.map(Some).ok_or(INVALID_CURSOR.into())
+    }
+}
+
+/// What a scan does with a name that it meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It is wanted.
+    Wanted,
+    /// It does not fit.
+    Other,
+    /// The scan is over before it.
+    Enough,
+}
+
+/// How far a scan goes.
+pub(super) struct Steps<'o> {
+    options: &'o Options<'o>,
+    seen: usize,
+    bytes: usize,
+    /// The last one that was looked at, if so many were as may be.
+    last: Option<Box<[u8]>>,
+    goes_on: bool,
+}
+
+impl<'o> Steps<'o> {
+    pub(super) fn new(options: &'o Options<'o>) -> Steps<'o> {
+        Steps { options, seen: 0, bytes: 0, last: None, goes_on: false }
+    }
+
+    /// What all that is wanted begins with.
+    pub(super) fn prefix(&self) -> &'o [u8] {
+        self.options.pattern.map_or(&b""[..], glob::prefix)
+    }
+
+    /// The next one is this, of which the answer would have so many bytes; `fits`: it is of the right kind.
+    pub(super) fn see(&mut self, name: &[u8], bytes: usize, fits: bool) -> Step {
+        if !name.starts_with(self.prefix()) {
+            return Step::Enough;
+        }
+        // One more than was asked for: then there is more.
+        if self.last.is_some() {
+            self.goes_on = true;
+            return Step::Enough;
+        }
+        self.seen += 1;
+        let is_wanted = fits && self.options.pattern.is_none_or(|pattern| glob::matches(pattern, name));
+        if is_wanted {
+            self.bytes += bytes;
+        }
+        if self.seen == self.options.count || self.bytes > BYTES_MAX {
+            self.last = Some(name.into());
+        }
+        if is_wanted { Step::Wanted } else { Step::Other }
+    }
+
+    /// The last one that was looked at, if there are more.
+    pub(super) fn goes_on_behind(&self) -> Option<&[u8]> {
+        self.last.as_deref().filter(|_| self.goes_on)
+    }
+}
+
+pub(super) fn scan(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let number = cursor(&args[1])?;
+    let options = Options::read(args, 2)?;
+    let mut steps = Steps::new(&options);
+    let behind = ops.behind_cursor(number, KEYS)?;
+    let from = match &behind {
+        Some(name) => Bound::Excluded(names::key_in(name)),
+        None => Bound::Included(steps.prefix()),
+    };
+    let mut found: Vec<Box<[u8]>> = Vec::new();
+    ops.scan(from, |key, value| {
+        let fits = options.kind.is_none_or(|kind| is(kind, value.kind().name()));
+        match steps.see(key, key.len(), fits) {
+            Step::Enough => return Enough::Yes,
+            Step::Other => {}
+            Step::Wanted => found.push(key.into()),
+        }
+        Enough::No
+    })?;
+    let next = steps.goes_on_behind().map_or(0, |last| ops.cursors().behind(&names::key(last)));
+    out.array(2);
+    out.bulk(itoa::Buffer::new().format(next).as_bytes());
+    out.array(found.len());
+    found.iter().for_each(|key| out.bulk(key));
+    Ok(())
+}
+
+pub(super) fn keys(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let (pattern, prefix) = (&args[1], glob::prefix(&args[1]));
+    let mut found: Vec<Box<[u8]>> = Vec::new();
+    ops.scan(Bound::Included(prefix), |key, _| {
+        if !key.starts_with(prefix) {
+            return Enough::Yes;
+        }
+        if glob::matches(pattern, key) {
+            found.push(key.into());
+        }
+        Enough::No
+    })?;
+    out.array(found.len());
+    for key in &found {
+        out.bulk(key);
+        if out.is_over() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn dbsize(ops: &mut Ops<'_, '_>, _: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let mut count = 0;
+    ops.scan(Bound::Unbounded, |_, _| {
+        count += 1;
+        Enough::No
+    })?;
+    out.count(count);
+    Ok(())
+}

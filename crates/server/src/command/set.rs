@@ -1,0 +1,162 @@
+//! SET with its options, and the commands that are SET with one of them.
+
+use super::{NOT_INTEGER, SYNTAX, is};
+use crate::fault::Fault;
+use crate::numbers::integer;
+use crate::ops::Ops;
+use crate::resp::{Args, Replies};
+
+/// What is asked for behind key and value.
+#[derive(Clone, Copy, Debug, Default)]
+struct Options<'a> {
+    /// Only if the key is there, or only if it is not.
+    only_if: Option<bool>,
+    get: bool,
+    keep_ttl: bool,
+    /// A time, and how it is meant.
+    expiry: Option<(&'a [u8], Unit)>,
+}
+
+/// How a time to live is given.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unit {
+    /// Milliseconds.
+    pub(super) unit_ms: i64,
+    /// From now, not since 1970.
+    pub(super) relative: bool,
+}
+
+pub(super) const SECONDS: Unit = Unit { unit_ms: 1000, relative: true };
+pub(super) const MILLISECONDS: Unit = Unit { unit_ms: 1, relative: true };
+pub(super) const UNIX_SECONDS: Unit = Unit { unit_ms: 1000, relative: false };
+pub(super) const UNIX_MILLISECONDS: Unit = Unit { unit_ms: 1, relative: false };
+
+impl Unit {
+    /// When that is, in milliseconds since 1970; none if it cannot be said in 64 bits.
+    pub(super) fn moment_ms(self, time: i64, now_ms: u64) -> Option<i64> {
+        let time_ms = time.checked_mul(self.unit_ms)?;
+        if self.relative { time_ms.checked_add(i64::try_from(now_ms).ok()?) } else { Some(time_ms) }
+    }
+}
+
+impl<'a> Options<'a> {
+    fn read(args: Args<'a>) -> Option<Options<'a>> {
+        let mut options = Options::default();
+        let mut words = args.from(3);
+        while let Some(word) = words.next() {
+            let unit = match () {
+                () if is(word, "nx") => {
+                    if options.only_if == Some(true) {
+                        return None;
+                    }
+                    options.only_if = Some(false);
+                    continue;
+                }
+                () if is(word, "xx") => {
+                    if options.only_if == Some(false) {
+                        return None;
+                    }
+                    options.only_if = Some(true);
+                    continue;
+                }
+                () if is(word, "get") => {
+                    options.get = true;
+                    continue;
+                }
+                () if is(word, "keepttl") => {
+                    options.keep_ttl = true;
+                    continue;
+                }
+                () if is(word, "ex") => SECONDS,
+                () if is(word, "px") => MILLISECONDS,
+                () if is(word, "exat") => UNIX_SECONDS,
+                () if is(word, "pxat") => UNIX_MILLISECONDS,
+                () => return None,
+            };
+            if options.expiry.replace((words.next()?, unit)).is_some() {
+                return None;
+            }
+        }
+        (!(options.keep_ttl && options.expiry.is_some())).then_some(options)
+    }
+}
+
+pub(super) fn set(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    // What nearly all clients send.
+    if args.len() == 3 {
+        ops.put(&args[1], &args[2], None)?;
+        out.ok();
+        return Ok(());
+    }
+    match Options::read(args) {
+        Some(options) => with(ops, "set", (&args[1], &args[2]), options, out),
+        None => {
+            out.error(SYNTAX);
+            Ok(())
+        }
+    }
+}
+
+fn with(
+    ops: &mut Ops<'_, '_>,
+    name: &str,
+    (key, value): (&[u8], &[u8]),
+    options: Options<'_>,
+    out: &mut Replies,
+) -> Result<(), Fault> {
+    let expires_ms = match options.expiry {
+        None => None,
+        Some((time, unit)) => {
+            let Some(time) = integer(time) else {
+                out.error(NOT_INTEGER);
+                return Ok(());
+            };
+            let moment_ms = if time > 0 { unit.moment_ms(time, ops.now_ms()) } else { None };
+            let Some(moment_ms) = moment_ms.and_then(|moment_ms| u64::try_from(moment_ms).ok()) else {
+                out.error(&format!("ERR invalid expire time in '{name}' command"));
+                return Ok(());
+            };
+            Some(moment_ms)
+        }
+    };
+    let needs_old = options.get || options.keep_ttl || options.only_if.is_some();
+    let old = match needs_old {
+        true if options.get => ops.string(key)?,
+        true => ops.get(key)?,
+        false => None,
+    };
+    let is_wanted = options.only_if.is_none_or(|wanted| wanted == old.is_some());
+    if is_wanted {
+        let kept_ms = old.as_ref().filter(|_| options.keep_ttl).and_then(|old| old.expires_ms());
+        if expires_ms.is_some_and(|expires_ms| expires_ms <= ops.now_ms()) {
+            ops.delete(key)?;
+        } else {
+            ops.put(key, value, expires_ms.or(kept_ms))?;
+        }
+    }
+    match old {
+        Some(old) if options.get => out.bulk(old.bytes()),
+        _ if options.get || !is_wanted => out.null(),
+        _ => out.ok(),
+    }
+    Ok(())
+}
+
+pub(super) fn setex(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let options = Options { expiry: Some((&args[2], SECONDS)), ..Options::default() };
+    with(ops, "setex", (&args[1], &args[3]), options, out)
+}
+
+pub(super) fn psetex(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let options = Options { expiry: Some((&args[2], MILLISECONDS)), ..Options::default() };
+    with(ops, "psetex", (&args[1], &args[3]), options, out)
+}
+
+pub(super) fn setnx(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let is_new = ops.get(&args[1])?.is_none();
+    if is_new {
+        ops.put(&args[1], &args[2], None)?;
+    }
+    out.integer(i64::from(is_new));
+    Ok(())
+}

@@ -1,0 +1,282 @@
+//! Parts of sorted sets: ZRANGE, what is ZRANGE with one of its options, ZCOUNT and ZLEXCOUNT.
+//!
+//! A range of scores or of members is looked up. A range of indexes is counted from the nearer end.
+
+use super::{NOT_INTEGER, SYNTAX, is};
+use crate::collection::{Scores, SortedSet};
+use crate::fault::Fault;
+use crate::names::Name;
+use crate::numbers::integer;
+use crate::ops::{Enough, Ops};
+use crate::resp::{Args, Replies, Version};
+use crate::scores;
+use std::ops::Range;
+
+const NOT_SCORE: &str = "ERR min or max is not a float";
+const NOT_MEMBER: &str = "ERR min or max not valid string range item";
+
+/// By what a range is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Index,
+    Score,
+    Member,
+}
+
+/// What is asked for behind the range.
+#[derive(Clone, Copy, Debug)]
+struct Options {
+    by: Option<By>,
+    descending: Option<bool>,
+    /// So many are left out, and so many come at most; all, if negative.
+    skip: i64,
+    limit: i64,
+    with_scores: bool,
+}
+
+impl Options {
+    fn read(mut self, args: Args<'_>) -> Result<Options, Fault> {
+        let mut words = args.from(4);
+        while let Some(word) = words.next() {
+            if is(word, "withscores") {
+                self.with_scores = true;
+            } else if is(word, "limit")
+                && let (Some(skip), Some(limit)) = (words.next(), words.next())
+            {
+                self.skip = integer(skip).ok_or(NOT_INTEGER)?;
+                self.limit = integer(limit).ok_or(NOT_INTEGER)?;
+            } else if self.descending.is_none() && is(word, "rev") {
+                self.descending = Some(true);
+            } else if self.by.is_none() && is(word, "bylex") {
+                self.by = Some(By::Member);
+            } else if self.by.is_none() && is(word, "byscore") {
+                self.by = Some(By::Score);
+            } else {
+                return Err(SYNTAX.into());
+            }
+        }
+        match self.by {
+            None | Some(By::Index) if self.limit != -1 => {
+                Err("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"
+                    .into())
+            }
+            Some(By::Member) if self.with_scores => {
+                Err("ERR syntax error, WITHSCORES not supported in combination with BYLEX".into())
+            }
+            _ => Ok(self),
+        }
+    }
+}
+
+/// An end of a range of members.
+#[derive(Clone, Copy, Debug)]
+enum End<'a> {
+    First,
+    Last,
+    Included(&'a [u8]),
+    Excluded(&'a [u8]),
+}
+
+impl<'a> End<'a> {
+    fn read(text: &'a [u8]) -> Result<End<'a>, Fault> {
+        match text {
+            b"-" => Ok(End::First),
+            b"+" => Ok(End::Last),
+            [b'[', member @ ..] => Ok(End::Included(member)),
+            [b'(', member @ ..] => Ok(End::Excluded(member)),
+            _ => Err(NOT_MEMBER.into()),
+        }
+    }
+
+    /// The first name behind it; or before it, if it ends a range.
+    fn name(self, set: &SortedSet<'_>, ends: bool) -> Name {
+        match self {
+            End::First => set.0.all().start,
+            End::Last => set.0.all().end,
+            End::Included(member) if ends => set.0.behind(member).start,
+            End::Excluded(member) if !ends => set.0.behind(member).start,
+            End::Included(member) | End::Excluded(member) => set.0.from(member),
+        }
+    }
+}
+
+fn members(set: &SortedSet<'_>, from: End<'_>, to: End<'_>) -> Range<Name> {
+    from.name(set, false)..to.name(set, true)
+}
+
+/// A range, understood.
+enum Wanted<'a> {
+    Indexes(i64, i64),
+    Scores(Scores),
+    Members(End<'a>, End<'a>),
+}
+
+impl<'a> Wanted<'a> {
+    fn read(by: By, from: &'a [u8], to: &'a [u8]) -> Result<Wanted<'a>, Fault> {
+        Ok(match by {
+            By::Index => Wanted::Indexes(integer(from).ok_or(NOT_INTEGER)?, integer(to).ok_or(NOT_INTEGER)?),
+            By::Score => {
+                let (from, to) = (scores::limit(from), scores::limit(to));
+                Wanted::Scores(Scores::between(from.ok_or(NOT_SCORE)?, to.ok_or(NOT_SCORE)?))
+            }
+            By::Member => Wanted::Members(End::read(from)?, End::read(to)?),
+        })
+    }
+}
+
+/// Members and their scores.
+type Found = Vec<(Box<[u8]>, f64)>;
+
+/// Takes some of what comes by: all behind the first `skip`, `limit` at most, and not many more bytes than `room`: for that the connection will
+/// be closed.
+fn some(
+    found: &mut Found,
+    mut skip: i64,
+    mut limit: i64,
+    mut room: usize,
+) -> impl FnMut(&[u8], f64) -> Enough {
+    move |member, score| {
+        if limit == 0 {
+            return Enough::Yes;
+        }
+        if skip != 0 {
+            skip -= 1;
+            return Enough::No;
+        }
+        found.push((member.into(), score));
+        limit -= 1;
+        let has_room = room > 0;
+        room = room.saturating_sub(member.len() + 1);
+        if limit == 0 || !has_room { Enough::Yes } else { Enough::No }
+    }
+}
+
+fn find(
+    ops: &mut Ops<'_, '_>,
+    set: &SortedSet<'_>,
+    wanted: Wanted<'_>,
+    descending: bool,
+    Options { skip, limit, .. }: Options,
+    room: usize,
+) -> Result<Found, Fault> {
+    let mut found = Found::new();
+    if skip < 0 {
+        return Ok(found);
+    }
+    match wanted {
+        Wanted::Scores(scores) => {
+            set.in_order(ops, scores, descending, some(&mut found, skip, limit, room))?
+        }
+        Wanted::Members(from, to) => {
+            let mut see = some(&mut found, skip, limit, room);
+            let range = members(set, from, to);
+            set.0.members(ops, &range, descending, |member, _| see(member, 0.0))?;
+        }
+        Wanted::Indexes(from, to) => {
+            let length = set.0.len(ops)? as i64;
+            let index = |at: i64| if at < 0 { at.saturating_add(length) } else { at };
+            let (from, to) = (index(from).max(0), index(to).min(length - 1));
+            if from > to {
+                return Ok(found);
+            }
+            let is_nearer_to_the_end = from > length - 1 - to;
+            let skip = if is_nearer_to_the_end { length - 1 - to } else { from };
+            let see = some(&mut found, skip, to - from + 1, room);
+            set.in_order(ops, Scores::all(), descending != is_nearer_to_the_end, see)?;
+            if is_nearer_to_the_end {
+                found.reverse();
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn range(
+    ops: &mut Ops<'_, '_>,
+    args: Args<'_>,
+    by: Option<By>,
+    descending: Option<bool>,
+    out: &mut Replies,
+) -> Result<(), Fault> {
+    let options = Options { by, descending, skip: 0, limit: -1, with_scores: false }.read(args)?;
+    let by = options.by.unwrap_or(By::Index);
+    let descending = options.descending.unwrap_or(false);
+    // Descending, the higher end stands first.
+    let (from, to) = if descending && by != By::Index { (3, 2) } else { (2, 3) };
+    let wanted = Wanted::read(by, args.get(from).unwrap_or_default(), args.get(to).unwrap_or_default())?;
+    let found = match SortedSet::find(ops, args.get(1).unwrap_or_default())? {
+        Some(set) => find(ops, &set, wanted, descending, options, out.room())?,
+        None => Found::new(),
+    };
+    let in_pairs = options.with_scores && out.version() == Version::Three;
+    out.array(if options.with_scores && !in_pairs { found.len() * 2 } else { found.len() });
+    for (member, score) in &found {
+        if in_pairs {
+            out.array(2);
+        }
+        out.bulk(member);
+        if options.with_scores {
+            out.double(*score);
+        }
+        if out.is_over() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn zrange(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    range(ops, args, None, None, out)
+}
+
+pub(super) fn zrevrange(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    range(ops, args, Some(By::Index), Some(true), out)
+}
+
+pub(super) fn zrangebyscore(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    range(ops, args, Some(By::Score), Some(false), out)
+}
+
+pub(super) fn zrevrangebyscore(
+    ops: &mut Ops<'_, '_>,
+    args: Args<'_>,
+    out: &mut Replies,
+) -> Result<(), Fault> {
+    range(ops, args, Some(By::Score), Some(true), out)
+}
+
+pub(super) fn zrangebylex(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    range(ops, args, Some(By::Member), Some(false), out)
+}
+
+pub(super) fn zrevrangebylex(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    range(ops, args, Some(By::Member), Some(true), out)
+}
+
+fn count(ops: &mut Ops<'_, '_>, args: Args<'_>, by: By, out: &mut Replies) -> Result<(), Fault> {
+    let wanted = Wanted::read(by, &args[2], &args[3])?;
+    let mut count = 0;
+    let mut one_more = || {
+        count += 1;
+        Enough::No
+    };
+    if let Some(set) = SortedSet::find(ops, args.get(1).unwrap_or_default())? {
+        match wanted {
+            Wanted::Scores(scores) => set.in_order(ops, scores, false, |_, _| one_more())?,
+            Wanted::Members(from, to) => {
+                set.0.members(ops, &members(&set, from, to), false, |_, _| one_more())?;
+            }
+            Wanted::Indexes(..) => {}
+        }
+    }
+    out.integer(count);
+    Ok(())
+}
+
+pub(super) fn zcount(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    count(ops, args, By::Score, out)
+}
+
+pub(super) fn zlexcount(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    count(ops, args, By::Member, out)
+}

@@ -1,0 +1,192 @@
+//! A connection: what came is understood, done and answered, in this order and nothing else.
+//!
+//! Both models take *turns* at it. A turn reads once, does what has come completely, and sends the answers as far as the client takes them. What a
+//! client does not take piles up, up to a bound; then it is disconnected, because it would be the server's memory that it fills.
+//!
+//! Invariants:
+//! 1. A command's answer is in the output before the next command is begun, so answers have the order of the commands.
+//! 2. What was answered is committed. What was committed is answered, unless the client is gone or does not read.
+//! 3. After [`Turn::Over`] nothing is read or done any more.
+
+use crate::client::Client;
+use crate::command::{Call, execute};
+use crate::input::Input;
+use crate::peer::{Peer, Place};
+use crate::resp::{Limits, Parser, Replies, Step};
+use crate::shared::{Shared, count};
+use crate::transport::Transport;
+use manx::txn::Session;
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+/// Answers are sent when there are so many bytes of them, even if there are commands left.
+const SEND_BYTES: usize = 64 * 1024;
+
+/// A connection.
+pub(crate) struct Connection {
+    shared: Arc<Shared>,
+    transport: Transport,
+    input: Input,
+    parser: Parser,
+    client: Client,
+    session: Session,
+    out: Replies,
+    /// The client has closed its side, so there is more to read than bytes.
+    expects_end: bool,
+    /// Last: when the last one has left, nothing of a connection has the store any more.
+    _place: Place,
+}
+
+/// What a turn ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// There may be more to read.
+    Again,
+    /// There is nothing to read now, and all answers are sent.
+    Read,
+    /// Answers are waiting for the client to read.
+    Write,
+    /// The connection is to be closed.
+    Over,
+}
+
+impl Connection {
+    /// A connection that is served from now on; or what to tell the client.
+    pub(crate) fn new(shared: Arc<Shared>, peer: Arc<Peer>) -> Result<Connection, String> {
+        let session = shared.store.session().map_err(|error| format!("ERR {error}"))?;
+        let transport = Transport::new(Arc::clone(&peer), shared.options.tls.as_ref());
+        let transport = transport.map_err(|error| format!("ERR {error}"))?;
+        let place = Place::new(&shared.peers, &peer);
+        let client = Client::new(peer, shared.options.password.is_none());
+        let out = Replies::new(shared.options.output_bytes_max);
+        Ok(Connection {
+            shared,
+            transport,
+            input: Input::new(),
+            parser: Parser::new(),
+            client,
+            session,
+            out,
+            expects_end: false,
+            _place: place,
+        })
+    }
+
+    /// Reads once, does what has come, and answers: [`Connection::receive`] and [`Connection::deliver`].
+    pub(crate) fn turn(&mut self) -> Turn {
+        let received = self.receive();
+        self.deliver(received)
+    }
+
+    /// Reads once, and does what has come completely. What it returns is [`Connection::deliver`]'s, which sends the answers: [`Turn::Again`] if there may be more
+    /// to read then, [`Turn::Read`] if not, [`Turn::Over`] if nothing can be sent any more.
+    pub(crate) fn receive(&mut self) -> Turn {
+        if self.client.is_leaving {
+            return Turn::Read;
+        }
+        let room = self.input.room();
+        let asked = room.len();
+        let got = match self.transport.read(room) {
+            Ok(0) => {
+                self.client.is_leaving = true;
+                return Turn::Read;
+            }
+            Ok(got) => got,
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Turn::Again,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Turn::Read,
+            Err(_) => return Turn::Over,
+        };
+        self.input.came(got);
+        if !self.answer() {
+            return Turn::Over;
+        }
+        if got == asked || self.expects_end || !self.transport.short_read_is_all() {
+            Turn::Again
+        } else {
+            Turn::Read
+        }
+    }
+
+    /// Sends what the client takes, after [`Connection::receive`] has returned `received`.
+    pub(crate) fn deliver(&mut self, received: Turn) -> Turn {
+        if received == Turn::Over {
+            return Turn::Over;
+        }
+        match self.send() {
+            Turn::Read => received,
+            turn => turn,
+        }
+    }
+
+    /// The client has closed its side: a read that gives less than there was room for is not the last one.
+    pub(crate) fn expect_end(&mut self) {
+        self.expects_end = true;
+    }
+
+    /// Does all commands that are complete. Returns whether the connection goes on.
+    fn answer(&mut self) -> bool {
+        let mut commands = 0;
+        let mut goes_on = true;
+        while goes_on && !self.client.is_leaving {
+            let Connection { shared, input, parser, client, session, out, .. } = self;
+            let limits =
+                Limits { command_bytes_max: shared.options.input_bytes_max, stranger: !client.is_trusted };
+            let taken = match parser.step(input.received(), limits) {
+                Ok(Step::Command(args, taken)) => {
+                    commands += 1;
+                    let _request = shared.request.as_ref().map(manx::slo::Epoch::enter);
+                    execute(&mut Call { client, shared }, session, args, out);
+                    taken
+                }
+                Ok(Step::Nothing(taken)) => taken,
+                Ok(Step::More(_)) => break,
+                Err(error) => {
+                    count(&shared.counts.malformed);
+                    out.error(&format!("ERR {error}"));
+                    client.is_leaving = true;
+                    0
+                }
+            };
+            input.take(taken);
+            if self.out.bytes().len() > SEND_BYTES {
+                goes_on = self.send() != Turn::Over;
+            }
+        }
+        self.client.peer.heard(commands, self.out.version());
+        goes_on
+    }
+
+    /// Sends what the client takes.
+    fn send(&mut self) -> Turn {
+        while !self.out.bytes().is_empty() {
+            match self.transport.write(self.out.bytes()) {
+                Ok(0) => return Turn::Over,
+                Ok(sent) => self.out.sent(sent),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Turn::Over,
+            }
+        }
+        if self.out.is_over() {
+            count(&self.shared.counts.slow);
+            return Turn::Over;
+        }
+        if !self.out.bytes().is_empty() || self.transport.is_behind() {
+            Turn::Write
+        } else if self.client.is_leaving {
+            Turn::Over
+        } else {
+            Turn::Read
+        }
+    }
+
+    pub(crate) fn peer(&self) -> &Arc<Peer> {
+        &self.client.peer
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.transport.end();
+    }
+}

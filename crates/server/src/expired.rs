@@ -1,0 +1,50 @@
+//! Keys that somebody found to be expired, until the housekeeping deletes them.
+//!
+//! There is room for some; what finds none is told again by the next who reads the key, or found by the housekeeping's own rounds.
+
+use std::sync::Mutex;
+
+/// So many keys …
+const KEYS_MAX: usize = 1024;
+/// … of this length at most.
+const KEY_BYTES_MAX: usize = 1024;
+
+/// Keys to look at.
+#[derive(Debug, Default)]
+pub(crate) struct Expired(Mutex<Vec<Box<[u8]>>>);
+
+impl Expired {
+    /// This key has expired. Nobody waits here: whoever reads goes on.
+    pub(crate) fn tell(&self, key: &[u8]) {
+        if key.len() <= KEY_BYTES_MAX
+            && let Ok(mut keys) = self.0.try_lock()
+            && keys.len() < KEYS_MAX
+        {
+            keys.push(key.into());
+        }
+    }
+
+    /// What was told.
+    pub(crate) fn take(&self) -> Vec<Box<[u8]>> {
+        match self.0.lock() {
+            Ok(mut keys) => std::mem::take(&mut *keys),
+            Err(poisoned) => std::mem::take(&mut *poisoned.into_inner()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_bound() {
+        let expired = Expired::default();
+        for _ in 0..KEYS_MAX + 10 {
+            expired.tell(b"key");
+        }
+        expired.tell(&[0; KEY_BYTES_MAX + 1]);
+        assert_eq!(expired.take().len(), KEYS_MAX);
+        assert!(expired.take().is_empty());
+    }
+}

@@ -1,0 +1,85 @@
+//! What all transactions of a server share: stamps, cursors, and what the housekeeping has to know.
+
+use crate::cursors::Cursors;
+use crate::expired::Expired;
+use crate::names::{self, DEAD, LANES, MEMBERS};
+use manx::txn::{Error, Isolation, Store};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// See [the module](self).
+#[derive(Debug)]
+pub(crate) struct Keyspace {
+    /// The next stamp, or the next incarnation. Begins at the time in nanoseconds, so that a restart repeats none.
+    stamps: AtomicU64,
+    pub(crate) cursors: Cursors,
+    pub(crate) expired: Expired,
+    /// Whether any key may have an expiry.
+    expires: AtomicBool,
+    /// Whether there may be collections, or what is left of some.
+    collections: AtomicBool,
+}
+
+impl Keyspace {
+    /// Of a store that may have something already, or not.
+    pub(crate) fn new(store: &Store, may_have_keys: bool) -> Result<Keyspace, Error> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let newest = newest_incarnation(store)?;
+        // Also if the clock was set back: an incarnation that begins anew would find the members of the old one.
+        let first = u64::try_from(now.as_nanos()).unwrap_or(0).max(newest.map_or(0, |newest| newest + 1));
+        Ok(Keyspace {
+            stamps: AtomicU64::new(first),
+            cursors: Cursors::new(u64::try_from(now.as_micros()).unwrap_or(0)),
+            expired: Expired::default(),
+            expires: AtomicBool::new(may_have_keys),
+            collections: AtomicBool::new(newest.is_some()),
+        })
+    }
+
+    /// A number that no other call has given.
+    #[inline]
+    pub(crate) fn stamp(&self) -> u64 {
+        // Relaxed: each stamp is taken once, which is all that is asked of it.
+        self.stamps.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether any key may have an expiry.
+    pub(crate) fn expires(&self) -> bool {
+        // Relaxed: the housekeeping may see it a round late.
+        self.expires.load(Ordering::Relaxed)
+    }
+
+    /// A key is given an expiry.
+    pub(crate) fn will_expire(&self) {
+        if !self.expires() {
+            self.expires.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there may be collections that the calling transaction sees, or what is left of some.
+    #[inline]
+    pub(crate) fn collections(&self) -> bool {
+        // Relaxed: it was stored before the collection's transaction was over, and whose snapshot shows that one as over has synchronized with its end.
+        self.collections.load(Ordering::Relaxed)
+    }
+
+    /// A collection is about to be made.
+    pub(crate) fn will_have_collections(&self) {
+        if !self.collections() {
+            self.collections.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The highest number that an incarnation has had, of which something is left.
+fn newest_incarnation(store: &Store) -> Result<Option<u64>, Error> {
+    let mut session = store.session()?;
+    let mut transaction = session.begin(Isolation::Snapshot)?;
+    let mut newest = None;
+    for space in [MEMBERS, LANES, DEAD] {
+        let range = names::all(space);
+        let last = transaction.scan::<[u8], _>(names::bounds(&range)).rev().next().transpose()?;
+        newest = newest.max(last.and_then(|(name, _)| names::incarnation_in(&name)));
+    }
+    Ok(newest)
+}

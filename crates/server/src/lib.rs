@@ -1,0 +1,65 @@
+//! The store of transactions as a server that clients of Redis can talk to.
+//!
+//! ```
+//! use manx::txn::Store;
+//! use server::{Options, Server};
+//! use std::io::{Read as _, Write as _};
+//! use std::net::TcpStream;
+//!
+//! let options = Options { listen: "127.0.0.1:0".parse()?, ..Options::default() };
+//! let server = Server::start(options, Store::in_memory(manx::txn::Options::default()))?;
+//! let mut client = TcpStream::connect(server.address())?;
+//! client.write_all(b"SET greeting hello\r\n")?;
+//! let mut answer = [0; 5];
+//! client.read_exact(&mut answer)?;
+//! assert_eq!(&answer, b"+OK\r\n");
+//! server.stop();
+//! server.wait();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | where | what |
+//! | --- | --- |
+//! | `resp/` | the protocol |
+//! | `command/` | what a client can ask for |
+//! | `transact.rs`, `ops.rs`, `fault.rs` | commands in transactions |
+//! | `names.rs`, `value.rs`, `collection/`, `keyspace.rs` | what is stored, and how |
+//! | `numbers.rs`, `scores.rs`, `glob.rs` | what arguments mean |
+//! | `connection.rs`, `input.rs`, `transport.rs` | one connection, and its bytes |
+//! | `model/` | who serves connections |
+//! | `accept.rs`, `housekeeping.rs`, `stop.rs` | how they begin and end |
+//! | `peer.rs`, `client.rs`, `shared.rs` | who is connected, and what is known of it |
+
+mod accept;
+mod client;
+mod collection;
+mod command;
+mod connection;
+mod cursors;
+mod expired;
+mod fault;
+mod glob;
+mod housekeeping;
+mod input;
+mod keyspace;
+mod model;
+mod names;
+mod numbers;
+mod ops;
+mod options;
+mod password;
+mod peer;
+pub mod resp;
+mod scores;
+mod server;
+mod shared;
+mod stop;
+mod tls;
+mod transact;
+mod transport;
+mod value;
+
+pub use options::{Model, Options};
+pub use password::Password;
+pub use server::{Server, StartError, Stopper};
+pub use tls::Tls;

@@ -1,0 +1,213 @@
+//! The workers of a pool serve those connections whose clients have sent something.
+//!
+//! One job of the pool *leads*: it asks epoll which connections are ready (`ready.rs`), does what they ask for, then sends all their answers, and asks
+//! again. So a request takes a read and a write, and a part of one epoll call; no thread has to wake another one for it, and clients get their
+//! answers together and need not be woken for each. If many are ready, others do a part. While nobody is, the leader waits in epoll, which the pool
+//! knows (`block_in_place`), so its place is free for others.
+//!
+//! A few further jobs watch, as deputies, that the leader goes on (`watch.rs`): a leader that the kernel has stopped stops nobody but those whom it is just
+//! serving. They are blocked, as the pool sees it, so they take no place either.
+//!
+//! The pool has as many active workers as CPUs and does not shrink beside busy neighbours ([`Control::Fixed`]). A server has as much to do as its
+//! clients ask for; what it leaves undone now is there a moment later, and clients have waited. What neighbours are to get, the kernel sees to.
+//!
+//! Who is ready is served together with others ([`SHARE`]); if that takes long, those who have been answered already do not wait for the rest ([`DELAY`]).
+//!
+//! Invariants:
+//! 1. Who finds that a connection is called ([`Served::is_called`]) serves it or hands it over: no event is lost.
+//! 2. Each of the jobs stays, and queues itself anew, until [`Pool::end`]: a seat's job is queued, watches, or serves.
+
+mod ready;
+mod served;
+mod watch;
+
+use super::Serve;
+use crate::connection::Connection;
+use crate::peer::Peer;
+use crate::shared::Shared;
+use manx::pool::{Control, FriendlyPool, Shutdown, block_in_place};
+use ready::{Ready, Told};
+use served::{Left, Served};
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use watch::Watch;
+
+/// A leader, and deputies.
+const SEATS: usize = 4;
+/// So many connections are served together at most; further ones are other jobs', as many each.
+const SHARE: usize = 64;
+/// Answers are sent when the first of them is so old, even if there are others to serve.
+const DELAY: Duration = Duration::from_micros(500);
+/// So many rounds, then the leader queues itself anew, which lets the pool decide whether its worker goes on.
+const ROUNDS: u32 = 64;
+/// More workers than usual may stand in for those that wait for a disk: a commit of many is as dear as one.
+const STAND_INS: usize = 256;
+
+/// The pool.
+pub(super) struct Pool {
+    crew: Arc<Crew>,
+}
+
+/// What the jobs share.
+struct Crew {
+    shared: Arc<Shared>,
+    pool: FriendlyPool,
+    ready: Ready,
+    watch: Watch,
+    all: Mutex<HashMap<u64, Arc<Served>>>,
+    is_over: AtomicBool,
+}
+
+/// What a leader or a deputy has in its hands.
+struct Hands {
+    seat: usize,
+    told: Told,
+    called: Vec<Arc<Served>>,
+}
+
+impl Pool {
+    pub(super) fn new(shared: Arc<Shared>) -> io::Result<Pool> {
+        let builder = FriendlyPool::builder().name("manx").stand_ins(STAND_INS).control(Control::Fixed);
+        let pool = builder.build().map_err(io::Error::other)?;
+        let (ready, watch) = (Ready::new()?, Watch::new(SEATS));
+        let (all, is_over) = (Mutex::default(), AtomicBool::new(false));
+        let crew = Arc::new(Crew { shared, pool, ready, watch, all, is_over });
+        for seat in 0..SEATS {
+            let one = Arc::clone(&crew);
+            let hands = Hands { seat, told: Told::new(), called: Vec::new() };
+            crew.pool
+                .execute(move || one.stand(hands))
+                .map_err(|error| io::Error::other(error.to_string()))?;
+        }
+        Ok(Pool { crew })
+    }
+}
+
+impl Serve for Pool {
+    fn adopt(&self, peer: Arc<Peer>) -> Result<(), String> {
+        peer.socket.set_nonblocking(true).map_err(|error| format!("ERR {error}"))?;
+        let number = peer.id;
+        let connection = Connection::new(Arc::clone(&self.crew.shared), Arc::clone(&peer))?;
+        self.crew.all().insert(number, Arc::new(Served::new(number, connection)));
+        // Behind it: the first event finds the connection.
+        self.crew.ready.add(&peer.socket, number).map_err(|error| {
+            self.crew.all().remove(&number);
+            format!("ERR {error}")
+        })
+    }
+
+    fn end(&mut self, timeout: Duration) {
+        // Release: who sees it sees that all connections have ended.
+        self.crew.is_over.store(true, Ordering::Release);
+        self.crew.ready.end();
+        self.crew.watch.end();
+        let _ = self.crew.pool.shutdown(Shutdown::Drain, timeout);
+    }
+}
+
+impl Crew {
+    fn all(&self) -> MutexGuard<'_, HashMap<u64, Arc<Served>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        // Acquire: see `end`.
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Leads, or watches until there is something to do, for some rounds.
+    fn stand(self: Arc<Crew>, mut hands: Hands) {
+        for _ in 0..ROUNDS {
+            if self.is_over() {
+                return;
+            }
+            if self.watch.leads(hands.seat) {
+                self.lead(&mut hands.told);
+            } else {
+                self.watch_leader(&mut hands);
+            }
+            self.collect(&mut hands);
+            self.share_out(&mut hands.called);
+            self.serve(&hands.called);
+            hands.called.clear();
+        }
+        let crew = Arc::clone(&self);
+        // Refused only at the end.
+        let _ = self.pool.execute(move || crew.stand(hands));
+    }
+
+    /// Finds out who is ready, or waits.
+    fn lead(&self, told: &mut Told) {
+        self.watch.begin_round();
+        self.ready.look(told);
+        if told.is_empty() {
+            block_in_place(|| self.ready.wait(told));
+            // A deputy is not to think that this one still waits.
+            self.watch.begin_round();
+        }
+    }
+
+    /// Watches, until some are ready and the leader does not go on.
+    fn watch_leader(&self, Hands { seat, told, .. }: &mut Hands) {
+        block_in_place(|| {
+            self.watch.attend(*seat, || {
+                self.ready.look(told);
+                // At the end `told` has that; a connection's number it is not.
+                !told.is_empty()
+            });
+        });
+        self.watch.take_over(*seat);
+    }
+
+    /// Calls those of whom was told.
+    fn collect(&self, Hands { told, called, .. }: &mut Hands) {
+        let all = self.all();
+        for (number, is_ending) in told.drain(..) {
+            // One that is not there has ended meanwhile.
+            let Some(served) = all.get(&number) else { continue };
+            if served.is_called(is_ending) {
+                called.push(Arc::clone(served));
+            }
+        }
+    }
+
+    /// Leaves so many as are to be served together.
+    fn share_out(self: &Arc<Crew>, called: &mut Vec<Arc<Served>>) {
+        // Commits that wait for a disk must not keep the leader from asking, nor those of one connection another one's.
+        let (own, share) = if self.shared.options.durable { (0, 1) } else { (SHARE, SHARE) };
+        while called.len() > own {
+            let rest = called.len().saturating_sub(share).max(own);
+            self.hand_over(called.split_off(rest));
+        }
+    }
+
+    fn hand_over(self: &Arc<Crew>, some: Vec<Arc<Served>>) {
+        let crew = Arc::clone(self);
+        // Refused only at the end, when there are no connections.
+        let _ = self.pool.execute(move || crew.serve(&some));
+    }
+
+    /// Serves connections that are QUEUED.
+    fn serve(self: &Arc<Crew>, mut some: &[Arc<Served>]) {
+        while !some.is_empty() {
+            let began = Instant::now();
+            let mut received = 0;
+            while received < some.len() && (received == 0 || began.elapsed() < DELAY) {
+                some[received].receive();
+                received += 1;
+            }
+            let (answered, rest) = some.split_at(received);
+            for served in answered {
+                match served.deliver() {
+                    Left::Idle => {}
+                    Left::More => self.hand_over(vec![Arc::clone(served)]),
+                    Left::Over => drop(self.all().remove(&served.number)),
+                }
+            }
+            some = rest;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Which connections have something to do, and how all who ask are told that it is over.
+//!
+//! What one thread was told of a connection, no other one is; it is added once, and nothing has to be armed again. It leaves by being closed. The end is a pipe of which the
+//! writing side is closed: all who ask see that, again and again.
+
+use platform::epoll::{Epoll, Interest};
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::AsRawFd;
+use std::sync::{Mutex, PoisonError};
+
+/// Not a connection's number.
+const END: u64 = u64::MAX;
+
+/// Those who have something to do.
+pub(super) struct Ready {
+    set: Epoll,
+    _end: PipeReader,
+    goes_on: Mutex<Option<PipeWriter>>,
+}
+
+/// What a thread was told: the connections' numbers, and whether no more comes from the client.
+pub(super) type Told = Vec<(u64, bool)>;
+
+impl Ready {
+    pub(super) fn new() -> io::Result<Ready> {
+        let set = Epoll::new().map_err(io::Error::from_raw_os_error)?;
+        let (end, goes_on) = io::pipe()?;
+        set.add(end.as_raw_fd(), END, Interest::Reading).map_err(io::Error::from_raw_os_error)?;
+        Ok(Ready { set, _end: end, goes_on: Mutex::new(Some(goes_on)) })
+    }
+
+    /// This connection is told of from now on, by its number.
+    pub(super) fn add(&self, socket: &impl AsRawFd, number: u64) -> io::Result<()> {
+        self.set.add(socket.as_raw_fd(), number, Interest::Edges).map_err(io::Error::from_raw_os_error)
+    }
+
+    /// Asks who is ready now.
+    pub(super) fn look(&self, told: &mut Told) {
+        self.ask(told, 0);
+    }
+
+    /// Waits until somebody is, or it is over; or a signal came, and the caller asks again.
+    pub(super) fn wait(&self, told: &mut Told) {
+        self.ask(told, -1);
+    }
+
+    fn ask(&self, told: &mut Told, timeout_ms: i32) {
+        told.clear();
+        self.set.wait(timeout_ms, |event| told.push((event.number, event.is_ending)));
+    }
+
+    /// From now on nobody waits.
+    pub(super) fn end(&self) {
+        *self.goes_on.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}

@@ -1,0 +1,129 @@
+//! A connection of the pool, and whose it is now.
+//!
+//! | state | meaning |
+//! | --- | --- |
+//! | [`IDLE`] | nobody has it |
+//! | [`QUEUED`] | somebody will serve it |
+//! | [`RUNNING`] | somebody serves it |
+//! | [`AGAIN`] | somebody serves it, and something has come since |
+//!
+//! Invariants:
+//! 1. Who brings a connection from IDLE to QUEUED serves it or queues a job that does; so one thread at a time does.
+//! 2. A connection becomes IDLE only from RUNNING, after a turn that found nothing to read or could not write. What came since made it AGAIN.
+//! 3. Between [`Served::receive`] and [`Served::deliver`], by the same thread, it stays RUNNING or AGAIN.
+
+use crate::connection::{Connection, Turn};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const IDLE: u8 = 0;
+const QUEUED: u8 = 1;
+const RUNNING: u8 = 2;
+const AGAIN: u8 = 3;
+
+/// So many turns in a row; then others come first.
+const TURNS: u32 = 16;
+
+/// A connection.
+pub(super) struct Served {
+    pub(super) number: u64,
+    state: AtomicU8,
+    /// The client sends no more: what epoll has told of that, it does not tell again.
+    is_ending: AtomicBool,
+    place: Mutex<Place>,
+}
+
+struct Place {
+    /// None after its end.
+    connection: Option<Connection>,
+    /// What was received and is to be delivered.
+    received: Turn,
+}
+
+/// What became of a connection that was served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Nobody has it, until something comes.
+    Idle,
+    /// It is QUEUED: there is more to do, but it is others' turn.
+    More,
+    /// It has ended.
+    Over,
+}
+
+impl Served {
+    pub(super) fn new(number: u64, connection: Connection) -> Served {
+        let place = Place { connection: Some(connection), received: Turn::Read };
+        let (state, is_ending) = (AtomicU8::new(IDLE), AtomicBool::new(false));
+        Served { number, state, is_ending, place: Mutex::new(place) }
+    }
+
+    /// Nobody ever waits for it (Invariant 1).
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something came, the client's end perhaps. Returns whether the caller has to see that it is served.
+    pub(super) fn is_called(&self, is_ending: bool) -> bool {
+        if is_ending {
+            // Relaxed: what follows is Release.
+            self.is_ending.store(true, Ordering::Relaxed);
+        }
+        let next = |state| Some(if matches!(state, IDLE | QUEUED) { QUEUED } else { AGAIN });
+        // Release, even if the state stays the same: the event, and what it said, is before the turn that follows. Acquire: who serves it next
+        // sees what the last one did.
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(IDLE)
+    }
+
+    /// Reads and does what has come, of a connection that is QUEUED. The answers are [`Served::deliver`]'s.
+    pub(super) fn receive(&self) {
+        // Acquire: what the last one did with the connection. (The mutex says so too.)
+        self.state.swap(RUNNING, Ordering::Acquire);
+        let mut place = self.place();
+        let Place { connection: Some(connection), received } = &mut *place else { return };
+        // Relaxed: behind the state's Acquire.
+        if self.is_ending.load(Ordering::Relaxed) {
+            connection.expect_end();
+        }
+        *received = connection.receive();
+    }
+
+    /// Sends the answers, and does what has come since.
+    pub(super) fn deliver(&self) -> Left {
+        let mut place = self.place();
+        let Place { connection: Some(connection), received } = &mut *place else { return Left::Over };
+        let mut turn = connection.deliver(*received);
+        for _ in 0..TURNS {
+            match turn {
+                Turn::Over => {
+                    // The state stays RUNNING, so nobody serves it again.
+                    place.connection = None;
+                    return Left::Over;
+                }
+                Turn::Again => {}
+                Turn::Read | Turn::Write => {
+                    // Release: who serves it next sees what was done. Acquire: what came since is seen by the next turn.
+                    let idle =
+                        self.state.compare_exchange(RUNNING, IDLE, Ordering::AcqRel, Ordering::Acquire);
+                    if idle.is_ok() {
+                        return Left::Idle;
+                    }
+                    // Acquire, as above: AGAIN, by an event that came meanwhile (Invariant 2).
+                    self.state.swap(RUNNING, Ordering::Acquire);
+                }
+            }
+            // Relaxed: as in `receive`.
+            if self.is_ending.load(Ordering::Relaxed) {
+                connection.expect_end();
+            }
+            turn = connection.turn();
+        }
+        if turn == Turn::Over {
+            place.connection = None;
+            return Left::Over;
+        }
+        // Release: as above. What the last turn found is found again by the next one.
+        self.state.store(QUEUED, Ordering::Release);
+        Left::More
+    }
+}

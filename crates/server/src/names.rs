@@ -1,0 +1,139 @@
+//! Under which names the store keeps what clients have: four *spaces*, told apart by their first byte.
+//!
+//! | space | behind the first byte | what it has |
+//! | --- | --- | --- |
+//! | [`KEYS`] | a key | a string, or the header of a collection (`value.rs`) |
+//! | [`MEMBERS`] | an incarnation, a member | what the field of a hash has, or the score of a sorted set's member |
+//! | [`ORDER`] | an incarnation, a score, a member | nothing: it is there |
+//! | [`LANES`] | an incarnation, a lane | how many members a lane has, and a stamp (`collection/lanes.rs`) |
+//! | [`DEAD`] | an incarnation | nothing: its members are to be deleted |
+//!
+//! An *incarnation* is what a collection is from when its key gets it until the key is deleted or gets something else; its number is never used again. So members
+//! that are still there when their collection is not are nobody's. Numbers stand with their highest byte first, so that they are in order.
+
+use smallvec::SmallVec;
+use std::ops::{Bound, Range};
+
+pub(crate) const KEYS: u8 = 1;
+pub(crate) const MEMBERS: u8 = 2;
+pub(crate) const ORDER: u8 = 3;
+pub(crate) const LANES: u8 = 4;
+pub(crate) const DEAD: u8 = 5;
+
+/// A name. Those of usual keys need no memory of their own.
+pub(crate) type Name = SmallVec<[u8; 64]>;
+
+/// Where a member begins in the names of [`MEMBERS`].
+const MEMBER: usize = 1 + 8;
+/// Where a member begins in the names of [`ORDER`].
+const ORDERED_MEMBER: usize = MEMBER + 8;
+
+/// A name of these parts.
+#[inline]
+fn name(space: u8, parts: &[&[u8]]) -> Name {
+    let mut name = Name::new();
+    name.push(space);
+    parts.iter().for_each(|part| name.extend_from_slice(part));
+    name
+}
+
+/// Of what a key has.
+#[inline]
+pub(crate) fn key(key: &[u8]) -> Name {
+    name(KEYS, &[key])
+}
+
+/// The key in a name of [`KEYS`].
+pub(crate) fn key_in(name: &[u8]) -> &[u8] {
+    &name[1..]
+}
+
+/// All names of a space.
+pub(crate) fn all(space: u8) -> Range<Name> {
+    name(space, &[])..name(space + 1, &[])
+}
+
+/// All names of an incarnation in a space.
+pub(crate) fn all_of(space: u8, incarnation: u64) -> Range<Name> {
+    // Numbers begin at a time in nanoseconds, so the last one is never reached.
+    name(space, &[&incarnation.to_be_bytes()])..name(space, &[&(incarnation + 1).to_be_bytes()])
+}
+
+/// Of a member.
+pub(crate) fn member(incarnation: u64, member: &[u8]) -> Name {
+    name(MEMBERS, &[&incarnation.to_be_bytes(), member])
+}
+
+/// The member in a name of [`MEMBERS`].
+pub(crate) fn member_in(name: &[u8]) -> &[u8] {
+    &name[MEMBER..]
+}
+
+/// Of a member at its place among the scores.
+pub(crate) fn ordered(incarnation: u64, place: u64, member: &[u8]) -> Name {
+    name(ORDER, &[&incarnation.to_be_bytes(), &place.to_be_bytes(), member])
+}
+
+/// The place and the member in a name of [`ORDER`].
+pub(crate) fn ordered_in(name: &[u8]) -> (u64, &[u8]) {
+    (number(&name[MEMBER..ORDERED_MEMBER]), &name[ORDERED_MEMBER..])
+}
+
+/// Of a lane.
+pub(crate) fn lane(incarnation: u64, lane: u16) -> Name {
+    name(LANES, &[&incarnation.to_be_bytes(), &lane.to_be_bytes()])
+}
+
+/// Of an incarnation whose members are to be deleted.
+pub(crate) fn dead(incarnation: u64) -> Name {
+    name(DEAD, &[&incarnation.to_be_bytes()])
+}
+
+/// The incarnation in a name of any space but [`KEYS`].
+pub(crate) fn incarnation_in(name: &[u8]) -> Option<u64> {
+    name.get(1..MEMBER).map(number)
+}
+
+/// A number whose highest byte stands first.
+pub(crate) fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
+/// The bounds of these names, for a scan.
+pub(crate) fn bounds(range: &Range<Name>) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (Bound::Included(&range.start), Bound::Excluded(&range.end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_apart_and_in_order() {
+        let names = [
+            key(b""),
+            key(b"\xff\xff"),
+            member(7, b""),
+            member(7, b"\xff"),
+            member(8, b"a"),
+            ordered(7, 0, b"z"),
+            ordered(7, 1, b"a"),
+            ordered(256, 0, b""),
+            lane(7, 1),
+            lane(7, 256),
+            dead(7),
+        ];
+        assert!(names.is_sorted());
+        assert!(all_of(MEMBERS, 7).contains(&names[3]) && !all_of(MEMBERS, 7).contains(&names[4]));
+        assert!(all(KEYS).contains(&names[1]) && !all(KEYS).contains(&names[2]));
+    }
+
+    #[test]
+    fn what_is_in_a_name() {
+        assert_eq!(key_in(&key(b"k")), b"k");
+        assert_eq!(member_in(&member(7, b"m")), b"m");
+        assert_eq!(ordered_in(&ordered(7, 9, b"m")), (9, &b"m"[..]));
+        assert_eq!(incarnation_in(&lane(7, 3)), Some(7));
+        assert_eq!(incarnation_in(&[DEAD, 1]), None);
+    }
+}

@@ -1,0 +1,325 @@
+//! What commands do in a transaction: read, write and delete keys that may expire.
+//!
+//! An expired key is as good as not there. Who reads one tells the housekeeping, which deletes it; a transaction that only reads writes nothing.
+//!
+//! Transactions have a snapshot, and of two that write the same name one has to begin again. That is enough for one command, also of collections
+//! (see `collection/`). Two EXECs, each of which
+//! reads what the other one writes, would both succeed, as if neither had been before the other (*write skew*). So a transaction of several commands that
+//! writes something also writes what it has only read, as it is ([`Ops::promote`]): then one of the two begins again.
+
+use crate::collection;
+use crate::cursors::Cursors;
+use crate::fault::{Fault, WRONG_TYPE};
+use crate::keyspace::Keyspace;
+use crate::names::{self, KEYS, Name};
+use crate::value::{self, Found, Header, Kind};
+use manx::txn::{DataError, Error, Scan, Transaction, Value};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::{Bound, Range};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What a thread keeps of the memory in which it puts values together.
+const SCRATCH_BYTES: usize = 64 * 1024;
+
+thread_local! {
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A transaction, and what its commands need beside it.
+pub(crate) struct Ops<'o, 's> {
+    txn: &'o mut Transaction<'s>,
+    keyspace: &'o Keyspace,
+    now_ms: Option<u64>,
+    /// The names that were read, and whether they were written too, if that is to be known.
+    read: Option<HashMap<Name, bool>>,
+    /// No value may be longer.
+    pub(crate) value_bytes_max: usize,
+}
+
+impl<'o, 's> Ops<'o, 's> {
+    pub(crate) fn new(
+        txn: &'o mut Transaction<'s>,
+        keyspace: &'o Keyspace,
+        value_bytes_max: usize,
+    ) -> Ops<'o, 's> {
+        Ops { txn, keyspace, now_ms: None, read: None, value_bytes_max }
+    }
+
+    /// Milliseconds since 1970: the same for all that the transaction does.
+    pub(crate) fn now_ms(&mut self) -> u64 {
+        *self.now_ms.get_or_insert_with(now_ms)
+    }
+
+    pub(crate) fn cursors(&self) -> &'o Cursors {
+        &self.keyspace.cursors
+    }
+
+    /// From now on what is read is remembered, for [`Ops::promote`].
+    pub(crate) fn remember(&mut self) {
+        self.read = Some(HashMap::new());
+    }
+
+    /// Whether what is read is remembered.
+    pub(crate) fn remembers(&self) -> bool {
+        self.read.is_some()
+    }
+
+    /// Writes what was remembered and only read, as it is.
+    pub(crate) fn promote(&mut self) -> Result<(), Error> {
+        for (name, was_written) in self.read.take().unwrap_or_default() {
+            if was_written {
+                continue;
+            }
+            match self.txn.get(&name)? {
+                Some(value) => self.txn.put_shared(&name, value)?,
+                None => {
+                    // What is not there either is written: both leave a trace that others conflict with.
+                    self.txn.put(&name, b"")?;
+                    self.txn.delete(&name)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What stands there was read, or is as good as read.
+    pub(crate) fn was_read(&mut self, name: &[u8]) {
+        if let Some(read) = &mut self.read
+            && !read.contains_key(name)
+        {
+            read.insert(name.into(), false);
+        }
+    }
+
+    fn was_written(&mut self, name: &[u8]) {
+        if let Some(read) = &mut self.read {
+            read.insert(name.into(), true);
+        }
+    }
+
+    /// What the key has, of any kind.
+    pub(crate) fn get(&mut self, key: &[u8]) -> Result<Option<Found>, Error> {
+        let name = names::key(key);
+        self.was_read(&name);
+        match self.txn.get(&name)? {
+            None => Ok(None),
+            Some(value) => self.alive(key, value),
+        }
+    }
+
+    /// The string that the key has.
+    pub(crate) fn string(&mut self, key: &[u8]) -> Result<Option<Found>, Fault> {
+        match self.get(key)? {
+            Some(found) if found.kind() != Kind::String => Err(WRONG_TYPE.into()),
+            found => Ok(found),
+        }
+    }
+
+    fn alive(&mut self, key: &[u8], value: Value) -> Result<Option<Found>, Error> {
+        let found = Found::read(value).ok_or_else(|| foreign(key))?;
+        if found.expires_ms().is_some_and(|expires| expires <= self.now_ms()) {
+            self.keyspace.expired.tell(key);
+            return Ok(None);
+        }
+        Ok(Some(found))
+    }
+
+    /// Gives the key a string, whatever it had.
+    pub(crate) fn put(&mut self, key: &[u8], bytes: &[u8], expires_ms: Option<u64>) -> Result<(), Error> {
+        self.put_with(key, expires_ms, |value| value.extend_from_slice(bytes))
+    }
+
+    /// Gives the key a string that `write` appends.
+    pub(crate) fn put_with(
+        &mut self,
+        key: &[u8],
+        expires_ms: Option<u64>,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), Error> {
+        let name = names::key(key);
+        self.bury(&name)?;
+        self.write(&name, expires_ms, |value, stamp| {
+            value::begin_string(value, stamp, expires_ms);
+            write(value);
+        })
+    }
+
+    /// Gives the key a new collection, whatever it had.
+    pub(crate) fn put_collection(&mut self, key: &[u8], kind: Kind, header: Header) -> Result<(), Error> {
+        let name = names::key(key);
+        self.bury(&name)?;
+        self.write(&name, None, |value, stamp| value::collection(value, kind, stamp, None, header))
+    }
+
+    /// Writes the header of a collection that the key has.
+    pub(crate) fn put_header(
+        &mut self,
+        key: &[u8],
+        kind: Kind,
+        expires_ms: Option<u64>,
+        header: Header,
+    ) -> Result<(), Error> {
+        let name = names::key(key);
+        self.write(&name, expires_ms, |value, stamp| {
+            value::collection(value, kind, stamp, expires_ms, header)
+        })
+    }
+
+    /// Gives what the key has another expiry.
+    pub(crate) fn put_expiry(
+        &mut self,
+        key: &[u8],
+        found: &Found,
+        expires_ms: Option<u64>,
+    ) -> Result<(), Error> {
+        match found.header() {
+            Some(header) => self.put_header(key, found.kind(), expires_ms, header),
+            None => self.put(key, found.bytes(), expires_ms),
+        }
+    }
+
+    /// The members of the collection that is there, if there is one, become nobody's.
+    #[inline]
+    fn bury(&mut self, name: &[u8]) -> Result<(), Error> {
+        // So a server of strings alone does not look what it writes over.
+        if self.keyspace.collections()
+            && let Some(found) = self.txn.get(name)?
+            && let Some(header) = Found::read(found).and_then(|found| found.header())
+        {
+            collection::bury(self, header)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn write(
+        &mut self,
+        name: &[u8],
+        expires_ms: Option<u64>,
+        write: impl FnOnce(&mut Vec<u8>, u64),
+    ) -> Result<(), Error> {
+        let stamp = self.keyspace.stamp();
+        if expires_ms.is_some() {
+            self.keyspace.will_expire();
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            write(scratch, stamp);
+            let written = self.txn.put(name, scratch);
+            // A large value shall not keep its memory for ever.
+            scratch.clear();
+            scratch.shrink_to(SCRATCH_BYTES);
+            written
+        })?;
+        self.was_written(name);
+        Ok(())
+    }
+
+    /// Deletes the key. Returns whether it was there.
+    pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
+        let name = names::key(key);
+        self.was_read(&name);
+        let Some(value) = self.txn.get(&name)? else { return Ok(false) };
+        let was = self.alive(key, value)?.is_some();
+        self.bury(&name)?;
+        self.remove(&name)?;
+        Ok(was)
+    }
+
+    /// Deletes the key if it has expired.
+    pub(crate) fn delete_expired(&mut self, key: &[u8]) -> Result<(), Error> {
+        let (now, name) = (self.now_ms(), names::key(key));
+        if let Some(value) = self.txn.get(&name)?
+            && Found::read(value).and_then(|found| found.expires_ms()).is_some_and(|expires| expires <= now)
+        {
+            self.bury(&name)?;
+            self.remove(&name)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes everything.
+    pub(crate) fn clear(&mut self) -> Result<(), Error> {
+        self.txn.delete_range::<[u8], _>(..).map(drop)
+    }
+
+    /// Shows keys behind `from` and what they have, in their order, until `see` says that it has seen enough.
+    pub(crate) fn scan(
+        &mut self,
+        from: Bound<&[u8]>,
+        mut see: impl FnMut(&[u8], &Found) -> Enough,
+    ) -> Result<(), Error> {
+        let (now, end) = (self.now_ms(), names::all(KEYS).end);
+        let from = from.map(names::key);
+        let from = match &from {
+            Bound::Unbounded => Bound::Included(&[KEYS][..]),
+            from => from.as_ref().map(|name| &name[..]),
+        };
+        for entry in self.txn.scan::<[u8], _>((from, Bound::Excluded(&end[..]))) {
+            let (name, value) = entry?;
+            let key = names::key_in(&name);
+            let found = Found::read(value).ok_or_else(|| foreign(key))?;
+            if found.expires_ms().is_some_and(|expires| expires <= now) {
+                self.keyspace.expired.tell(key);
+            } else if see(key, &found) == Enough::Yes {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What collections are made of: names that are no keys, and of which it is not remembered here that they were read.
+impl<'s> Ops<'_, 's> {
+    /// A number that nobody else has.
+    pub(crate) fn stamp(&self) -> u64 {
+        self.keyspace.stamp()
+    }
+
+    /// A collection is about to be made. Returns its incarnation.
+    pub(crate) fn new_incarnation(&self) -> u64 {
+        self.keyspace.will_have_collections();
+        self.keyspace.stamp()
+    }
+
+    pub(crate) fn load(&mut self, name: &[u8]) -> Result<Option<Value>, Error> {
+        self.txn.get(name)
+    }
+
+    pub(crate) fn store(&mut self, name: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.txn.put(name, value)?;
+        self.was_written(name);
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, name: &[u8]) -> Result<(), Error> {
+        self.txn.delete(name)?;
+        self.was_written(name);
+        Ok(())
+    }
+
+    /// The entries of a range, ascending or descending.
+    pub(crate) fn entries<'t>(&'t mut self, range: &Range<Name>, descending: bool) -> Scan<'t, 's> {
+        let scan = self.txn.scan::<[u8], _>(names::bounds(range));
+        if descending { scan.rev() } else { scan }
+    }
+}
+
+/// Whether a scan has seen enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Enough {
+    Yes,
+    No,
+}
+
+#[cold]
+fn foreign(key: &[u8]) -> Error {
+    let key = key[..key.len().min(64)].escape_ascii();
+    Error::Data(DataError(format!("the value of {key} was not written by a server: serve another folder")))
+}

@@ -1,0 +1,95 @@
+//! What a server is started with.
+
+use crate::password::Password;
+use crate::tls::Tls;
+use manx::slo::Slo;
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Who serves a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Model {
+    /// The workers of a pool, those whose clients have sent something.
+    #[default]
+    Pool,
+    /// A thread for each.
+    Threads,
+}
+
+impl fmt::Display for Model {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Model::Threads => "threads",
+            Model::Pool => "pool",
+        })
+    }
+}
+
+impl FromStr for Model {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Model, String> {
+        match text {
+            "threads" => Ok(Model::Threads),
+            "pool" => Ok(Model::Pool),
+            _ => Err("write pool or threads".into()),
+        }
+    }
+}
+
+/// What a server is started with.
+///
+/// ```
+/// use server::{Model, Options};
+///
+/// let options = Options { model: Model::Threads, connections_max: 100, ..Options::default() };
+/// assert!(options.listen.ip().is_loopback() && options.password.is_none());
+/// ```
+#[derive(Debug)]
+pub struct Options {
+    /// Where clients find it; port 0 is any that is free.
+    pub listen: SocketAddr,
+    /// Who serves a connection.
+    pub model: Model,
+    /// Who comes when there are so many gets an error.
+    pub connections_max: usize,
+    /// The longest command; what MULTI may queue and WATCH remember; and the longest value.
+    pub input_bytes_max: usize,
+    /// A client that leaves more answers than this unread is disconnected.
+    pub output_bytes_max: usize,
+    /// A client that sends nothing for so long is disconnected.
+    pub idle_timeout: Option<Duration>,
+    /// What clients have to say first.
+    pub password: Option<Password>,
+    /// Clients speak TLS.
+    pub tls: Option<Tls>,
+    /// Whether others than this machine's own may connect without a password.
+    pub exposed: bool,
+    /// Whether the store's commits wait for a disk, so that others work meanwhile.
+    pub durable: bool,
+    /// How late an answer may be: the locks on a request's way take it into account.
+    pub slo: Option<Slo>,
+    /// How long a shutdown waits for clients that do not read their answers.
+    pub shutdown_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            listen: SocketAddr::from(([127, 0, 0, 1], 6379)),
+            model: Model::default(),
+            connections_max: 10_000,
+            input_bytes_max: 64 << 20,
+            output_bytes_max: 128 << 20,
+            idle_timeout: None,
+            password: None,
+            tls: None,
+            exposed: false,
+            durable: false,
+            slo: None,
+            shutdown_timeout: Duration::from_secs(5),
+        }
+    }
+}

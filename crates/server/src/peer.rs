@@ -1,0 +1,155 @@
+//! Who is connected, as others see it: for CLIENT LIST, for the clock that disconnects the idle, and for the end.
+
+use crate::resp::Version;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// A connection.
+pub(crate) struct Peer {
+    pub(crate) id: u64,
+    pub(crate) socket: TcpStream,
+    address: SocketAddr,
+    name: Mutex<Box<[u8]>>,
+    since: Instant,
+    /// When it last sent something, in milliseconds after `since`.
+    heard_ms: AtomicU64,
+    /// Commands that it sent. One thread at a time counts.
+    commands: AtomicU64,
+    version: AtomicU64,
+}
+
+/// Names of connections are of these characters.
+fn is_name(name: &[u8]) -> bool {
+    name.iter().all(|byte| (b'!'..=b'~').contains(byte))
+}
+
+impl Peer {
+    pub(crate) fn new(id: u64, socket: TcpStream, address: SocketAddr) -> Peer {
+        Peer {
+            id,
+            socket,
+            address,
+            name: Mutex::default(),
+            since: Instant::now(),
+            heard_ms: AtomicU64::new(0),
+            commands: AtomicU64::new(0),
+            version: AtomicU64::new(2),
+        }
+    }
+
+    fn age_ms(&self) -> u64 {
+        u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    // Relaxed, here and below: figures for people, and a clock that may be a round late.
+    pub(crate) fn heard(&self, commands: u64, version: Version) {
+        self.heard_ms.store(self.age_ms(), Relaxed);
+        self.commands.store(self.commands.load(Relaxed) + commands, Relaxed);
+        self.version.store(if version == Version::Two { 2 } else { 3 }, Relaxed);
+    }
+
+    /// For how long it has sent nothing.
+    pub(crate) fn idle_ms(&self) -> u64 {
+        self.age_ms().saturating_sub(self.heard_ms.load(Relaxed))
+    }
+
+    fn locked_name(&self) -> MutexGuard<'_, Box<[u8]>> {
+        self.name.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn name(&self) -> Box<[u8]> {
+        self.locked_name().clone()
+    }
+
+    /// Gives it this name, if it is one.
+    pub(crate) fn set_name(&self, name: &[u8]) -> bool {
+        let is_good = is_name(name);
+        if is_good {
+            *self.locked_name() = name.into();
+        }
+        is_good
+    }
+
+    /// What CLIENT LIST says about it.
+    pub(crate) fn line(&self) -> String {
+        let name = String::from_utf8_lossy(&self.name()).into_owned();
+        format!(
+            "id={} addr={} name={name} age={} idle={} db=0 tot-cmds={} resp={}\n",
+            self.id,
+            self.address,
+            self.age_ms() / 1000,
+            self.idle_ms() / 1000,
+            self.commands.load(Relaxed),
+            self.version.load(Relaxed),
+        )
+    }
+}
+
+/// All connections.
+#[derive(Default)]
+pub(crate) struct Peers {
+    all: Mutex<BTreeMap<u64, Arc<Peer>>>,
+    /// Commands of those that have left.
+    left_commands: AtomicU64,
+}
+
+/// One's place among all, until it is dropped.
+pub(crate) struct Place {
+    peers: Arc<Peers>,
+    peer: Arc<Peer>,
+}
+
+impl Place {
+    /// The place of one that was added.
+    pub(crate) fn new(peers: &Arc<Peers>, peer: &Arc<Peer>) -> Place {
+        Place { peers: Arc::clone(peers), peer: Arc::clone(peer) }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.peers.remove(&self.peer);
+    }
+}
+
+impl Peers {
+    fn locked(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Peer>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, peer: Arc<Peer>) {
+        self.locked().insert(peer.id, peer);
+    }
+
+    pub(crate) fn remove(&self, peer: &Peer) {
+        if self.locked().remove(&peer.id).is_some() {
+            self.left_commands.fetch_add(peer.commands.load(Relaxed), Relaxed);
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.locked().len()
+    }
+
+    pub(crate) fn commands(&self) -> u64 {
+        let here: u64 = self.locked().values().map(|peer| peer.commands.load(Relaxed)).sum();
+        here + self.left_commands.load(Relaxed)
+    }
+
+    /// All of them, now.
+    pub(crate) fn snapshot(&self) -> Vec<Arc<Peer>> {
+        self.locked().values().cloned().collect()
+    }
+
+    pub(crate) fn list(&self) -> String {
+        let mut text = String::new();
+        for peer in self.snapshot() {
+            let _ = text.write_str(&peer.line());
+        }
+        text
+    }
+}

@@ -1,0 +1,189 @@
+//! A server, from its start to its end.
+
+use crate::accept::{self, LISTENER};
+use crate::housekeeping;
+use crate::keyspace::Keyspace;
+use crate::model;
+use crate::options::Options;
+use crate::shared::{Counts, Shared};
+use crate::stop::Stop;
+use crate::transact::Turns;
+use manx::slo::Epoch;
+use manx::txn::Store;
+use mio::Waker;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+/// A server that runs. Dropping it stops it and waits for its end.
+pub struct Server {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Stops a server, from wherever.
+///
+/// ```
+/// use manx::txn::Store;
+/// use server::{Options, Server};
+///
+/// let options = Options { listen: "127.0.0.1:0".parse()?, ..Options::default() };
+/// let server = Server::start(options, Store::in_memory(manx::txn::Options::default()))?;
+/// let stopper = server.stopper();
+/// std::thread::spawn(move || stopper.stop());
+/// server.wait();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Stopper(Arc<Shared>);
+
+/// Why a server cannot start.
+#[derive(Debug)]
+pub enum StartError {
+    /// It would be open to everybody who reaches the machine.
+    Exposed(SocketAddr),
+    /// Nobody could connect.
+    NoConnections,
+    /// A bound too small for any command.
+    TooSmall(usize),
+    /// It cannot listen there.
+    Listen(SocketAddr, io::Error),
+    /// The system has no thread, or no descriptor, for it.
+    System(io::Error),
+    /// The store cannot be read.
+    Store(manx::txn::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Exposed(address) => {
+                write!(to, "{address} can be reached from other machines, and there is no password")
+            }
+            StartError::NoConnections => to.write_str("a server for no connections: allow one at least"),
+            StartError::TooSmall(bytes) => {
+                write!(to, "a bound of {bytes} bytes is too small for any command: 1024 are the least")
+            }
+            StartError::Listen(address, error) => write!(to, "{address}: cannot listen there: {error}"),
+            StartError::System(error) => write!(to, "the system refuses what a server needs: {error}"),
+            StartError::Store(error) => write!(to, "the store cannot be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            StartError::Listen(_, error) | StartError::System(error) => Some(error),
+            StartError::Store(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl Server {
+    /// Starts a server of this store. When this returns, clients can connect.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(options: Options, store: Store) -> Result<Server, StartError> {
+        if !(options.listen.ip().is_loopback() || options.password.is_some() || options.exposed) {
+            return Err(StartError::Exposed(options.listen));
+        }
+        if options.connections_max == 0 {
+            return Err(StartError::NoConnections);
+        }
+        let least = options.input_bytes_max.min(options.output_bytes_max);
+        if least < 1024 {
+            return Err(StartError::TooSmall(least));
+        }
+        let refused = |error| StartError::Listen(options.listen, error);
+        let (listener, poll) = accept::listen(options.listen).map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        let keyspace = Keyspace::new(&store, options.durable).map_err(StartError::Store)?;
+        let shared = Arc::new(Shared {
+            address,
+            store,
+            keyspace,
+            turns: Turns::new(),
+            peers: Arc::default(),
+            counts: Counts::default(),
+            stop: Stop::default(),
+            started: Instant::now(),
+            request: options.slo.map(|slo| Epoch::new("request", slo)),
+            options,
+        });
+        let model = model::of(&shared).map_err(StartError::System)?;
+        let waker = Waker::new(poll.registry(), LISTENER).map_err(StartError::System)?;
+        shared.stop.wakes(waker);
+        let mut server = Server { shared, threads: Vec::new() };
+        let shared = Arc::clone(&server.shared);
+        server.spawn("manx-keep", move || housekeeping::keep(&shared))?;
+        let shared = Arc::clone(&server.shared);
+        server.spawn("manx-accept", move || accept::accept(&shared, listener, poll, model))?;
+        Ok(server)
+    }
+
+    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), StartError> {
+        let thread = thread::Builder::new().name(name.into()).spawn(run).map_err(StartError::System)?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Where it listens: with the port that it got, if any was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.shared.address
+    }
+
+    /// What stops it.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.shared))
+    }
+
+    /// Tells it to stop: it accepts nobody any more, answers what it has received, and ends.
+    pub fn stop(&self) {
+        self.shared.stop.stop();
+    }
+
+    /// Waits until it has ended: by [`Server::stop`], or because a client said SHUTDOWN. Then nothing of it has the store any more, but for connections
+    /// that did not end in time, and [`Stopper`]s.
+    pub fn wait(mut self) {
+        self.join();
+    }
+
+    fn join(&mut self) {
+        for thread in self.threads.drain(..) {
+            // A panic has said itself what it was about.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+        self.join();
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Server").field("address", &self.address()).finish_non_exhaustive()
+    }
+}
+
+impl Stopper {
+    /// As [`Server::stop`].
+    pub fn stop(&self) {
+        self.0.stop.stop();
+    }
+}
+
+impl fmt::Debug for Stopper {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_tuple("Stopper").field(&self.0.address).finish()
+    }
+}

@@ -1,0 +1,45 @@
+//! The one who says that it is over, and those who wait for that.
+
+use mio::Waker;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Whether the server is to end.
+#[derive(Default)]
+pub(crate) struct Stop {
+    is_over: AtomicBool,
+    state: Mutex<Option<Waker>>,
+    changed: Condvar,
+}
+
+impl Stop {
+    /// Whom to wake at the end: the thread that accepts.
+    pub(crate) fn wakes(&self, waker: Waker) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
+    }
+
+    /// It is over. Saying it twice is as good as once.
+    pub(crate) fn stop(&self) {
+        let waker = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // Release: who sees it sees what was done before. Under the lock: nobody goes to sleep in between.
+        self.is_over.store(true, Ordering::Release);
+        if let Some(waker) = &*waker {
+            // It fails only if there is no more memory in the kernel, and then the next event wakes as well.
+            let _ = waker.wake();
+        }
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        // Acquire: see `stop`.
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Waits for so long, or until it is over; says whether it is.
+    pub(crate) fn wait(&self, time: Duration) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.changed.wait_timeout_while(state, time, |_| !self.is_over()));
+        self.is_over()
+    }
+}

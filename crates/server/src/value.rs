@@ -1,0 +1,176 @@
+//! What the store keeps for a key: what kind of thing it is, when it expires, and a stamp, before the thing itself.
+//!
+//! | bytes | what |
+//! | --- | --- |
+//! | 1 | the [`Kind`], and the bits [`EXPIRES`] and [`WIDE`] |
+//! | 8 | the stamp: different for each time that something is written |
+//! | 0 or 8 | the expiry, in milliseconds since 1970 |
+//! | the rest | of a string the bytes that the client gave, of a collection its [`Header`] |
+//!
+//! The *stamp* is what WATCH remembers. The bytes would not do, since somebody may have written the same ones again.
+
+use crate::names::number;
+use manx::txn::Value;
+
+/// What a key can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    String = 0x10,
+    Hash = 0x20,
+    SortedSet = 0x30,
+}
+
+impl Kind {
+    /// As TYPE says it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::String => "string",
+            Kind::Hash => "hash",
+            Kind::SortedSet => "zset",
+        }
+    }
+}
+
+/// A bit: there is an expiry.
+const EXPIRES: u8 = 1;
+/// A bit: a collection that counts by lanes.
+const WIDE: u8 = 2;
+/// Kind and stamp.
+const HEAD: usize = 9;
+/// What a collection's header takes.
+const HEADER: usize = 16;
+
+/// What there is of a collection beside its members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) incarnation: u64,
+    /// Of members; if it is wide, of lanes that have any.
+    pub(crate) count: u64,
+    pub(crate) is_wide: bool,
+}
+
+/// A value that the store had.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    value: Value,
+    kind: Kind,
+    /// Where the thing itself begins.
+    start: usize,
+}
+
+impl Found {
+    /// Reads what the store had; none if no server has written it.
+    #[inline]
+    pub(crate) fn read(value: Value) -> Option<Found> {
+        let first = *value.first()?;
+        let kind = match first & !(EXPIRES | WIDE) {
+            0x10 => Kind::String,
+            0x20 => Kind::Hash,
+            0x30 => Kind::SortedSet,
+            _ => return None,
+        };
+        let start = HEAD + if first & EXPIRES != 0 { 8 } else { 0 };
+        let is_whole =
+            if kind == Kind::String { value.len() >= start } else { value.len() == start + HEADER };
+        is_whole.then_some(Found { value, kind, start })
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The thing itself: of a string, the client's bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.value[self.start..]
+    }
+
+    /// Which write this was.
+    pub(crate) fn stamp(&self) -> u64 {
+        number(&self.value[1..HEAD])
+    }
+
+    /// When it expires, in milliseconds since 1970.
+    pub(crate) fn expires_ms(&self) -> Option<u64> {
+        (self.start > HEAD).then(|| number(&self.value[HEAD..HEAD + 8]))
+    }
+
+    /// Of a collection.
+    pub(crate) fn header(&self) -> Option<Header> {
+        if self.kind == Kind::String {
+            return None;
+        }
+        let (incarnation, count) = self.bytes().split_at(8);
+        let is_wide = self.value[0] & WIDE != 0;
+        Some(Header { incarnation: number(incarnation), count: number(count), is_wide })
+    }
+}
+
+fn begin(into: &mut Vec<u8>, first: u8, stamp: u64, expires_ms: Option<u64>) {
+    into.clear();
+    into.push(first | if expires_ms.is_some() { EXPIRES } else { 0 });
+    into.extend_from_slice(&stamp.to_be_bytes());
+    if let Some(expires_ms) = expires_ms {
+        into.extend_from_slice(&expires_ms.to_be_bytes());
+    }
+}
+
+/// Puts what the store is to have into `into`, but for the client's bytes, which follow.
+#[inline]
+pub(crate) fn begin_string(into: &mut Vec<u8>, stamp: u64, expires_ms: Option<u64>) {
+    begin(into, Kind::String as u8, stamp, expires_ms);
+}
+
+/// Puts what the store is to have for a collection into `into`.
+pub(crate) fn collection(
+    into: &mut Vec<u8>,
+    kind: Kind,
+    stamp: u64,
+    expires_ms: Option<u64>,
+    header: Header,
+) {
+    begin(into, kind as u8 | if header.is_wide { WIDE } else { 0 }, stamp, expires_ms);
+    into.extend_from_slice(&header.incarnation.to_be_bytes());
+    into.extend_from_slice(&header.count.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAMP: u64 = 0x0102_0304_0506_0708;
+
+    #[test]
+    fn a_string_that_is_written_is_read() {
+        for expires_ms in [None, Some(0), Some(u64::MAX)] {
+            for bytes in [&b""[..], b"value"] {
+                let mut value = vec![1, 2, 3];
+                begin_string(&mut value, STAMP, expires_ms);
+                value.extend_from_slice(bytes);
+                let found = Found::read(value.into()).unwrap();
+                assert_eq!((found.kind(), found.bytes(), found.header()), (Kind::String, bytes, None));
+                assert_eq!((found.stamp(), found.expires_ms()), (STAMP, expires_ms));
+            }
+        }
+    }
+
+    #[test]
+    fn a_collection_that_is_written_is_read() {
+        for kind in [Kind::Hash, Kind::SortedSet] {
+            for (expires_ms, is_wide) in [(None, false), (Some(7), true)] {
+                let header = Header { incarnation: 5, count: u64::MAX, is_wide };
+                let mut value = vec![1, 2, 3];
+                collection(&mut value, kind, STAMP, expires_ms, header);
+                let found = Found::read(value.into()).unwrap();
+                assert_eq!((found.kind(), found.header()), (kind, Some(header)));
+                assert_eq!((found.stamp(), found.expires_ms()), (STAMP, expires_ms));
+            }
+        }
+    }
+
+    #[test]
+    fn what_others_wrote_is_not_taken_for_ours() {
+        for bytes in [&b""[..], b"x", &[0x10], &[0x10; 8], &[0x11; 16], &[0x20; 24], &[0x30; 26], &[0; 40]] {
+            assert!(Found::read(bytes.into()).is_none(), "{bytes:?}");
+        }
+    }
+}

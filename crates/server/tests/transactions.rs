@@ -1,0 +1,226 @@
+//! MULTI, EXEC and WATCH, and what several clients do to the same keys.
+
+mod support;
+
+use server::resp::Reply::{Array, Error, Integer, Null};
+use std::sync::Barrier;
+use support::*;
+
+#[test]
+fn commands_are_queued_and_done_as_one() {
+    with_each(|server| {
+        let (it, other) = (&mut Client::to(server), &mut Client::to(server));
+        it.expect_ok("MULTI");
+        it.expect("SET k 1", queued());
+        it.expect("INCR k", queued());
+        it.expect("GET k", queued());
+        it.expect("PING", queued());
+        other.expect("GET k", Null);
+        it.expect("EXEC", Array(vec![ok(), int(2), bulk("2"), support_pong()]));
+        other.expect("GET k", bulk("2"));
+        // An error of one does not undo the others.
+        it.expect_ok("MULTI");
+        it.expect("SET s text", queued());
+        it.expect("INCR s", queued());
+        it.expect("SET t 1", queued());
+        let Array(parts) = it.ask("EXEC") else { panic!() };
+        assert_eq!((&parts[0], &parts[2]), (&ok(), &ok()));
+        assert!(matches!(&parts[1], Error(text) if text.starts_with("ERR value is not an integer")));
+        other.expect("MGET s t", Array(vec![bulk("text"), bulk("1")]));
+        // One that cannot be queued refuses all.
+        it.expect_ok("MULTI");
+        it.expect("SET k 5", queued());
+        it.expect_error("GET", "ERR wrong number");
+        it.expect_error("EXEC", "EXECABORT Transaction discarded because of previous errors.");
+        it.expect("GET k", bulk("2"));
+        it.expect_ok("MULTI");
+        it.expect_error("SHUTDOWN", "ERR Command not allowed inside a transaction");
+        it.expect_error("EXEC", "EXECABORT");
+        it.expect_ok("MULTI");
+        it.expect("SET k 6", queued());
+        it.expect_ok("DISCARD");
+        it.expect("GET k", bulk("2"));
+        it.expect_ok("MULTI");
+        it.expect("EXEC", Array(vec![]));
+        it.expect_error("EXEC", "ERR EXEC without MULTI");
+        it.expect_error("DISCARD", "ERR DISCARD without MULTI");
+        it.expect_ok("MULTI");
+        it.expect_error("MULTI", "ERR MULTI calls can not be nested");
+        it.expect_error("WATCH k", "ERR WATCH inside MULTI is not allowed");
+        it.expect_ok("DISCARD");
+    });
+}
+
+fn support_pong() -> server::resp::Reply {
+    server::resp::Reply::Simple("PONG".into())
+}
+
+#[test]
+fn a_watched_key_that_changed_refuses_the_transaction() {
+    with_each(|server| {
+        let (it, other) = (&mut Client::to(server), &mut Client::to(server));
+        for (before, change, goes_through) in [
+            ("SET k 1", "SET k 2", false),
+            // The same value, but another write.
+            ("SET k 1", "SET k 1", false),
+            ("SET k 1", "DEL k", false),
+            ("DEL k", "SET k 1", false),
+            ("SET k 1", "EXPIRE k 100", false),
+            ("SET k 1", "FLUSHALL", false),
+            ("SET k 1", "GET k", true),
+            ("SET k 1", "SET unrelated 1", true),
+            ("DEL k", "DEL k", true),
+        ] {
+            it.ask(before);
+            it.expect_ok("WATCH other k");
+            other.ask(change);
+            it.expect_ok("MULTI");
+            it.expect("SET result 1", queued());
+            let expected = if goes_through { Array(vec![ok()]) } else { Null };
+            it.expect("EXEC", expected);
+            other.expect("EXISTS result", int(i64::from(goes_through)));
+            other.ask("DEL result");
+        }
+        // It watches no longer after EXEC, DISCARD and UNWATCH.
+        for end in [&["MULTI", "EXEC"][..], &["MULTI", "DISCARD"], &["UNWATCH"]] {
+            it.expect_ok("WATCH k");
+            end.iter().for_each(|line| drop(it.ask(line)));
+            other.ask("SET k again");
+            it.expect_ok("MULTI");
+            it.expect("PING", queued());
+            it.expect("EXEC", Array(vec![support_pong()]));
+        }
+        // Its own change counts as well.
+        it.expect_ok("WATCH k");
+        it.expect_ok("SET k mine");
+        it.expect_ok("MULTI");
+        it.expect("EXEC", Null);
+    });
+}
+
+#[test]
+fn increments_of_many_clients_sum_up() {
+    const CLIENTS: usize = 8;
+    const TIMES: usize = 300;
+    with_each(|server| {
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                scope.spawn(move || {
+                    let it = &mut Client::to(server);
+                    for time in 0..TIMES {
+                        match (client + time) % 3 {
+                            0 => drop(it.ask("INCR n")),
+                            1 => {
+                                it.expect_ok("MULTI");
+                                it.expect("INCR n", queued());
+                                assert!(matches!(it.ask("EXEC"), Array(_)));
+                            }
+                            _ => loop {
+                                it.expect_ok("WATCH n");
+                                let now = it.ask("GET n").as_bytes().map_or(0, |text| {
+                                    std::str::from_utf8(text).unwrap().parse::<i64>().unwrap()
+                                });
+                                it.expect_ok("MULTI");
+                                it.expect(&format!("SET n {}", now + 1), queued());
+                                if it.ask("EXEC") != Null {
+                                    break;
+                                }
+                            },
+                        }
+                    }
+                });
+            }
+        });
+        Client::to(server).expect("GET n", bulk(&(CLIENTS * TIMES).to_string()));
+    });
+}
+
+/// Two accounts must never both be empty. Each client looks at both, by WATCH or inside of EXEC, and empties one.
+#[test]
+fn of_two_that_write_what_the_other_watches_one_is_refused() {
+    with_each(|server| {
+        let barrier = Barrier::new(2);
+        for round in 0..200 {
+            let keys = [format!("left:{round}"), format!("right:{round}")];
+            // Whether the keys are there at the beginning makes a difference to the store.
+            let there = round % 2 == 0;
+            if there {
+                Client::to(server).expect_ok(&format!("MSET {} 1 {} 1", keys[0], keys[1]));
+            }
+            let done: Vec<bool> = std::thread::scope(|scope| {
+                let clients: Vec<_> = (0..2)
+                    .map(|own| {
+                        let (keys, barrier) = (&keys, &barrier);
+                        scope.spawn(move || {
+                            let it = &mut Client::to(server);
+                            it.expect_ok(&format!("WATCH {}", keys[1 - own]));
+                            it.expect_ok("MULTI");
+                            let line = if there { "DEL" } else { "INCR" };
+                            it.expect(&format!("{line} {}", keys[own]), queued());
+                            barrier.wait();
+                            it.ask("EXEC") != Null
+                        })
+                    })
+                    .collect();
+                clients.into_iter().map(|client| client.join().unwrap()).collect()
+            });
+            assert_ne!(done, [true, true], "round {round}");
+            assert!(done[0] || done[1], "round {round}: nobody went through");
+        }
+    });
+}
+
+#[test]
+fn nobody_sees_half_of_a_transaction() {
+    with_each(|server| {
+        Client::to(server).expect_ok("MSET a 0 b 0");
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(move || {
+                let it = &mut Client::to(server);
+                for _ in 0..500 {
+                    it.send(b"MULTI\r\nINCR a\r\nDECR b\r\nEXEC\r\n");
+                    for _ in 0..4 {
+                        it.next().unwrap();
+                    }
+                }
+            });
+            let it = &mut Client::to(server);
+            while !writer.is_finished() {
+                let Array(both) = it.ask("MGET a b") else { panic!() };
+                let sum: i64 = both
+                    .iter()
+                    .map(|part| {
+                        std::str::from_utf8(part.as_bytes().unwrap()).unwrap().parse::<i64>().unwrap()
+                    })
+                    .sum();
+                assert_eq!(sum, 0);
+                it.expect_ok("MULTI");
+                it.expect("INCRBY a 0", queued());
+                it.expect("INCRBY b 0", queued());
+                let Array(both) = it.ask("EXEC") else { panic!() };
+                let [Integer(a), Integer(b)] = both[..] else { panic!("{both:?}") };
+                assert_eq!(a + b, 0);
+            }
+        });
+    });
+}
+
+#[test]
+fn a_transaction_has_a_bound() {
+    for model in MODELS {
+        let server = start(server::Options { input_bytes_max: 4096, ..options(model) });
+        let it = &mut Client::to(&server);
+        it.expect_ok("MULTI");
+        let long = "x".repeat(1000);
+        let mut refused = false;
+        for _ in 0..10 {
+            refused |= matches!(it.ask(&format!("SET k {long}")), Error(text) if text.starts_with("ERR a transaction of more than 4096 bytes"));
+        }
+        assert!(refused);
+        it.expect_error("EXEC", "EXECABORT");
+        it.expect_error(
+            &format!("APPEND k {}", "x".repeat(4080)),
+            "ERR Protocol error: a command of more than",
+        );
+    }
+}
