@@ -10,6 +10,7 @@ mod plots;
 mod pool;
 mod progress;
 mod range;
+mod txn;
 
 use crate::failure::Failure;
 use conduct::conduct;
@@ -47,6 +48,8 @@ enum Experiment {
     Range(range::RangeArgs),
     /// Pools of threads beside each other and beside neighbours: queue, service and total latency
     Pool(pool::PoolArgs),
+    /// Transactions: snapshots under three protocols, and beside other engines
+    Txn(txn::TxnArgs),
 }
 
 /// What every experiment takes.
@@ -128,6 +131,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         Some(Experiment::Asl(args)) => asl::asl(args),
         Some(Experiment::Range(args)) => range::range(args),
         Some(Experiment::Pool(args)) => pool::pool(args),
+        Some(Experiment::Txn(args)) => txn::txn(args),
     }
 }
 
@@ -141,6 +145,7 @@ The experiments:
   asl        what locks make of a target for latency, on cores of two speeds
   range      locks of ranges side by side: throughput, who waits for how long, memory
   pool       pools of threads beside each other and beside neighbours: queue, service and total latency
+  txn        transactions: snapshots under three protocols, and beside other engines
 
 `manx bench NAME --help` shows an experiment's options; `--quick` is a smoke check of each.
 ";

@@ -8,6 +8,7 @@ pub mod cpus;
 pub mod failure;
 pub mod profile;
 pub mod run;
+pub mod serve;
 mod sigpipe;
 pub mod stats;
 
@@ -44,6 +45,8 @@ enum Action {
     Cpus(cpus::Args),
     /// Sweep a program's latency target, draw what it costs and brings, and suggest one
     Profile(profile::Args),
+    /// Serve a store of transactions to clients of Redis
+    Serve(serve::Args),
     /// Run one of Manx's experiments on this machine
     Bench(bench::Args),
 }
@@ -62,6 +65,7 @@ pub fn main() -> ! {
             Action::Stats(args) => stats::run(&args),
             Action::Cpus(args) => cpus::run(&args),
             Action::Profile(args) => profile::run(&args),
+            Action::Serve(args) => serve::run(&args),
             Action::Bench(args) => bench::run(&args),
         },
         Err(error) => {

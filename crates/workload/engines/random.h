@@ -59,18 +59,21 @@ static inline void zipfian_init(struct zipfian *z, uint64_t items) {
     z->half_power = pow(0.5, theta);
 }
 
-static inline uint64_t zipfian_draw(const struct zipfian *z, struct random *r) {
+/// From 0 on, the most popular first.
+static inline uint64_t zipfian_rank(const struct zipfian *z, struct random *r) {
     double u = random_unit(r), uz = u * z->zeta;
-    uint64_t rank;
     if (z->items < 3)
-        rank = random_below(r, z->items);
-    else if (uz < 1.0)
-        rank = 0;
-    else if (uz < 1.0 + z->half_power)
-        rank = 1;
-    else
-        rank = (uint64_t)((double)z->items * pow(z->eta * u - z->eta + 1.0, z->alpha));
-    return mix64(rank) % z->items;
+        return random_below(r, z->items);
+    if (uz < 1.0)
+        return 0;
+    if (uz < 1.0 + z->half_power)
+        return 1;
+    uint64_t rank = (uint64_t)((double)z->items * pow(z->eta * u - z->eta + 1.0, z->alpha));
+    return rank < z->items ? rank : z->items - 1;
+}
+
+static inline uint64_t zipfian_draw(const struct zipfian *z, struct random *r) {
+    return mix64(zipfian_rank(z, r)) % z->items;
 }
 
 #endif

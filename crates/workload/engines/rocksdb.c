@@ -7,9 +7,7 @@
 //! leader takes the database's mutex.
 
 #include "ledger.h"
-
-#include <dlfcn.h>
-#include <rocksdb/c.h>
+#include "rocksdb_calls.h"
 
 #define STORE(name) rocksdb_##name
 
@@ -21,15 +19,6 @@ static void store_set_cache(rocksdb_options_t *options, rocksdb_cache_t *cache) 
 }
 
 #include "log_structured.h"
-
-/// The C interface does not tell it, so the library's file name has to, such as librocksdb.so.7.8.3.
-static const char *version(void) {
-    static char path[4096];
-    Dl_info library;
-    if (!dladdr((void *)rocksdb_open, &library) || !realpath(library.dli_fname, path))
-        return "RocksDB";
-    return strrchr(path, '/') + 1;
-}
 
 int main(int argc, char **argv) {
     const char *summary = "RocksDB under several threads; the result is one JSON object on standard output.";

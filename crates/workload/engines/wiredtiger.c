@@ -11,40 +11,25 @@
 
 #include "ledger.h"
 #include "records.h"
+#include "wiredtiger_calls.h"
 
-#include <wiredtiger.h>
-
-static const char *option_home = NULL, *option_config = "";
 static uint64_t option_cache_mb = 1024;
 
 static const struct option_spec options[] = {
     RECORD_OPTIONS,
-    {"home", OPTION_TEXT, &option_home, 0, 0, NULL, "an empty folder for the database (required)"},
+    WIREDTIGER_OPTIONS,
     {"cache-mb", OPTION_COUNT, &option_cache_mb, 1, 1 << 24, NULL, "size of the cache in MiB (1024)"},
-    {"config", OPTION_TEXT, &option_config, 0, 0, NULL, "more of wiredtiger_open's configuration"},
     {0},
 };
 
 struct client {
-    WT_SESSION *session;
-    WT_CURSOR *cursor;
+    struct cursor on;
     char *value;
     struct operation operation;
 };
 
-static const char TABLE[] = "table:records";
-static WT_CONNECTION *connection;
 /// Values have room for what the ledger wants to know
 static bool checked;
-
-static void must(int error, const char *what) {
-    if (error)
-        fail(1, "%s: %s", what, wiredtiger_strerror(error));
-}
-
-static const char *version(void) {
-    return wiredtiger_version(NULL, NULL, NULL);
-}
 
 static void value_fill(char *value, uint64_t key) {
     for (uint64_t i = 0; i < option_value_bytes; i++)
@@ -54,31 +39,14 @@ static void value_fill(char *value, uint64_t key) {
 }
 
 static void open_engine(unsigned threads) {
-    if (!option_home)
-        fail(2, "--home is missing: an empty folder for the database");
     records_init();
     checked = option_value_bytes >= LEDGER_VALUE_MIN;
     if (checked)
         ledger_init(threads, option_records, option_value_bytes);
-    char config[4096];
-    // The dirty limits leave room for the updates of a run: eviction that writes would measure the disk.
-    int length = snprintf(config, sizeof config,
-                          "create,cache_size=%lluMB,session_max=%u,eviction_dirty_target=80,"
-                          "eviction_dirty_trigger=95,%s%s",
-                          (unsigned long long)option_cache_mb, threads + 32,
-#if WIREDTIGER_VERSION_MAJOR >= 10
-                          "eviction_updates_target=80,eviction_updates_trigger=95,",
-#else
-                          "",
-#endif
-                          option_config);
-    if (length < 0 || (size_t)length >= sizeof config)
-        fail(2, "--config: longer than %zu bytes", sizeof config);
-    must(wiredtiger_open(option_home, NULL, config, &connection), option_home);
+    wiredtiger_create(threads, option_cache_mb, "", "key_format=Q,value_format=u");
     WT_SESSION *session;
     WT_CURSOR *cursor;
     must(connection->open_session(connection, NULL, NULL, &session), "open a session");
-    must(session->create(session, TABLE, "key_format=Q,value_format=u"), "create the table");
     must(session->open_cursor(session, TABLE, NULL, "bulk", &cursor), "open a cursor for loading");
     char *value = allocate(1, option_value_bytes);
     for (uint64_t key = 1; key <= option_records; key++) {
@@ -95,9 +63,7 @@ static void open_engine(unsigned threads) {
 
 static void *open_session(struct worker *worker) {
     struct client *client = allocate(1, sizeof *client);
-    must(connection->open_session(connection, NULL, "isolation=snapshot", &client->session), "open a session");
-    must(client->session->open_cursor(client->session, TABLE, NULL, "overwrite=true", &client->cursor),
-         "open a cursor");
+    client->on = open_cursor();
     client->value = allocate(1, option_value_bytes);
     value_fill(client->value, worker->index);
     return client;
@@ -106,7 +72,7 @@ static void *open_session(struct worker *worker) {
 /// Everything between begin and commit.
 static int within(struct worker *worker) {
     struct client *client = worker->session;
-    WT_CURSOR *cursor = client->cursor;
+    WT_CURSOR *cursor = client->on.cursor;
     WT_ITEM item;
     if (client->operation.read) {
         cursor->set_key(cursor, client->operation.key[0]);
@@ -137,12 +103,12 @@ static int within(struct worker *worker) {
 
 static int transaction(struct worker *worker) {
     struct client *client = worker->session;
-    WT_SESSION *session = client->session;
+    WT_SESSION *session = client->on.session;
     int error = session->begin_transaction(session, "isolation=snapshot");
     if (error)
         return error;
     error = within(worker);
-    int reset = client->cursor->reset(client->cursor);
+    int reset = client->on.cursor->reset(client->on.cursor);
     if (error == 0 && reset == 0)
         return session->commit_transaction(session, NULL);
     session->rollback_transaction(session, NULL);
@@ -169,7 +135,7 @@ static enum outcome operate(struct worker *worker) {
 
 static void end_session(struct worker *worker) {
     struct client *client = worker->session;
-    client->session->close(client->session, NULL);
+    client->on.session->close(client->on.session, NULL);
 }
 
 static uint64_t verify(void) {

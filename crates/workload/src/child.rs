@@ -89,7 +89,7 @@ pub fn run(mut command: Command, limit: Duration) -> Result<Finished, Error> {
 }
 
 /// A new session and process group, dying with this process, in an autogroup of usual weight.
-fn own_session(command: &mut Command) {
+pub(crate) fn own_session(command: &mut Command) {
     let hook = || {
         // SAFETY: between fork and exec only these async-signal-safe calls, on constants and locals.
         unsafe {

@@ -16,6 +16,7 @@
 pub mod figures;
 pub mod timeline;
 
+use crate::boosted;
 use crate::child;
 use crate::engine::{self, Engines, Load, Program, Start};
 use crate::error::Error;
@@ -208,7 +209,7 @@ fn case(
 /// Draws tables and pictures from the runs, and judges the targets.
 pub fn conclude(report: &mut Report) {
     figures::tables(report);
-    timeline::draw(report);
+    boosted::tables(report, TIMELINE);
     let tail = verdict::against_itself(report, HEADLINE, AS_IS, AGAIN, "p999_ns");
     let worst = verdict::against_itself(report, HEADLINE, AS_IS, AGAIN, "max_ns");
     let rate = verdict::against_itself(report, HEADLINE, AS_IS, AGAIN, "throughput_per_s");

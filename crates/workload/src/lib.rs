@@ -10,6 +10,7 @@
 //! | [`asl`] | locks that are told how late an epoch may be, on cores of two speeds |
 //! | [`range`] | locks of ranges, side by side |
 //! | [`pool`] | pools of threads, beside each other and beside neighbours |
+//! | [`txn`] | transactions: snapshots under three protocols, and beside other engines |
 //! | [`profile`] | somebody's program under a range of targets for latency |
 //! | [`guard`] | what the guard costs programs that need no repair |
 //! | [`waiting`], [`waits`] | how late each way of waiting notices, and the CPU it burns |
@@ -17,8 +18,10 @@
 //! `README.md` beside this crate says how to read the results.
 
 pub mod asl;
+mod boosted;
 mod cell;
 pub mod child;
+mod drawing;
 pub mod engine;
 pub mod engines;
 pub mod error;
@@ -30,6 +33,7 @@ pub mod machine;
 pub mod pool;
 pub mod profile;
 pub mod range;
+pub mod txn;
 mod verdict;
 pub mod waiting;
 pub mod waits;

@@ -38,7 +38,7 @@ pub mod rocksdb;
 pub mod run;
 mod sample;
 mod widths;
-mod zipfian;
+pub(crate) mod zipfian;
 
 pub use conclude::conclude;
 pub use draw::draw;

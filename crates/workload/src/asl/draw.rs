@@ -8,7 +8,8 @@ use super::lengths::LONG_PERCENT;
 use super::sample::Output;
 use super::scaling::THINKS_NS;
 use super::timeline::Slice;
-use crate::engines::unequal::draw::{CLASSES, GREY, curve, duration, line, percent};
+use crate::drawing::{GREY, curve, dots, duration, line, per_cent, percent, whole};
+use crate::engines::unequal::draw::CLASSES;
 use crate::verdict::{middle, ratio};
 use report::chart::{Chart, Panel, Series};
 use report::{Histogram, Report, figure, median};
@@ -42,11 +43,6 @@ fn plain(value: f64) -> String {
     figure::three_digits(value)
 }
 
-/// A count of threads has no label between whole ones.
-fn whole(value: f64) -> String {
-    if value.fract() == 0.0 { format!("{value}") } else { String::new() }
-}
-
 fn seconds(value: f64) -> String {
     format!("{value:.2} s")
 }
@@ -55,18 +51,9 @@ fn times(value: f64) -> String {
     format!("{value:.1}x")
 }
 
-fn per_cent(value: f64) -> String {
-    format!("{value:.0} %")
-}
-
-/// Dots, connected, in the colour of this number.
-fn dots(name: &str, colour: usize, points: Vec<(f64, f64)>) -> Series {
-    Series { dots: true, ..line(name, COLOURS[colour % COLOURS.len()], points) }
-}
-
 /// One dot.
 fn dot(name: &str, colour: usize, point: (f64, f64)) -> Series {
-    Series { line: false, ..dots(name, colour, vec![point]) }
+    Series { line: false, ..dots(name, COLOURS[colour % COLOURS.len()], vec![point]) }
 }
 
 fn latencies(name: &str, series: Vec<Series>) -> Panel {
@@ -88,7 +75,7 @@ fn targets(report: &Report) -> Option<Chart> {
     for (name, colour, _) in CLASSES {
         tails.push(Series { dots: true, ..line(name, colour, over(&format!("{name}_p99_ns"))) });
     }
-    let mut rates = vec![dots("slo", 0, over("epochs_per_s"))];
+    let mut rates = vec![dots("slo", COLOURS[0], over("epochs_per_s"))];
     for (at, name) in WHOLE.iter().enumerate() {
         let value = |figure: &str| middle(report, BENCH_1, name, figure);
         rates.push(dot(name, at + 1, (value("little_p99_ns"), value("epochs_per_s"))));
@@ -203,12 +190,13 @@ fn mixed(report: &Report) -> Option<Chart> {
     let tail = |figure: &str, name: &str| -> Vec<(f64, f64)> {
         LONG_PERCENT.iter().map(|&long| (long as f64, middle(report, &bench_3(long), name, figure))).collect()
     };
-    let rates = vec![dots("slo", 0, over(AGAINST_OPT)), dots("best static windows", 1, over(OPT))];
+    let rates =
+        vec![dots("slo", COLOURS[0], over(AGAINST_OPT)), dots("best static windows", COLOURS[1], over(OPT))];
     let tails = vec![
         line("target", GREY, tail("slo_ns", AGAINST_OPT)),
-        dots("slo", 0, tail("little_p99_ns", AGAINST_OPT)),
-        dots("best static windows", 1, tail("little_p99_ns", OPT)),
-        dots("mcs", 2, tail("little_p99_ns", "mcs")),
+        dots("slo", COLOURS[0], tail("little_p99_ns", AGAINST_OPT)),
+        dots("best static windows", COLOURS[1], tail("little_p99_ns", OPT)),
+        dots("mcs", COLOURS[2], tail("little_p99_ns", "mcs")),
     ];
     LONG_PERCENT.iter().any(|long| report.cases().contains(&bench_3(*long))).then(|| Chart {
         title: "bench-3: short epochs and such of 100 times their length".into(),
@@ -234,7 +222,7 @@ fn scaling(report: &Report, case: &str, title: &str) -> Option<Chart> {
                 |&threads: &usize| (threads as f64, middle(report, &scaled(case, threads), name, figure));
             counts.iter().map(of).collect()
         };
-        names.iter().enumerate().map(|(at, name)| dots(name, at, of(name))).collect()
+        names.iter().enumerate().map(|(at, name)| dots(name, COLOURS[at % COLOURS.len()], of(name))).collect()
     };
     Some(Chart {
         title: title.into(),
@@ -262,7 +250,7 @@ fn contention(report: &Report) -> Option<Chart> {
             name: "throughput of asl max / of".into(),
             logarithmic: false,
             label: times,
-            series: others().map(|(at, name)| dots(name, at, over(name))).collect(),
+            series: others().map(|(at, name)| dots(name, COLOURS[at % COLOURS.len()], over(name))).collect(),
         }],
     })
 }
@@ -297,8 +285,8 @@ fn proportions(report: &Report) -> Option<Chart> {
         logarithmic: false,
         label: plain,
         panels: vec![
-            throughput(vec![dots("shfl", 0, rates)]),
-            latencies("little threads' p99", vec![dots("shfl", 0, over("little_p99_ns"))]),
+            throughput(vec![dots("shfl", COLOURS[0], rates)]),
+            latencies("little threads' p99", vec![dots("shfl", COLOURS[0], over("little_p99_ns"))]),
         ],
     })
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The sources, by file name.
-const SOURCES: [(&str, &str); 24] = [
+const SOURCES: [(&str, &str); 31] = [
     ("options.h", include_str!("../../engines/options.h")),
     ("histogram.h", include_str!("../../engines/histogram.h")),
     ("classes.h", include_str!("../../engines/classes.h")),
@@ -24,6 +24,8 @@ const SOURCES: [(&str, &str); 24] = [
     ("ledger.h", include_str!("../../engines/ledger.h")),
     ("log_structured.h", include_str!("../../engines/log_structured.h")),
     ("sqlite_calls.h", include_str!("../../engines/sqlite_calls.h")),
+    ("wiredtiger_calls.h", include_str!("../../engines/wiredtiger_calls.h")),
+    ("rocksdb_calls.h", include_str!("../../engines/rocksdb_calls.h")),
     ("sqlite_mix.c", include_str!("../../engines/sqlite_mix.c")),
     ("sqlite.c", include_str!("../../engines/sqlite.c")),
     ("leveldb.c", include_str!("../../engines/leveldb.c")),
@@ -31,6 +33,11 @@ const SOURCES: [(&str, &str); 24] = [
     ("kyoto.c", include_str!("../../engines/kyoto.c")),
     ("lmdb.c", include_str!("../../engines/lmdb.c")),
     ("wiredtiger.c", include_str!("../../engines/wiredtiger.c")),
+    ("ycsb.h", include_str!("../../engines/ycsb.h")),
+    ("ycsb_wiredtiger.c", include_str!("../../engines/ycsb_wiredtiger.c")),
+    ("ycsb_lmdb.c", include_str!("../../engines/ycsb_lmdb.c")),
+    ("ycsb_rocksdb.c", include_str!("../../engines/ycsb_rocksdb.c")),
+    ("ycsb_sqlite.c", include_str!("../../engines/ycsb_sqlite.c")),
     ("snapshot.c", include_str!("../../engines/snapshot.c")),
     ("bounded.c", include_str!("../../engines/bounded.c")),
     ("plain.c", include_str!("../../engines/plain.c")),

@@ -81,9 +81,17 @@ impl Library {
 /// # Errors
 /// As [`Compiler::program`].
 pub fn wiredtiger(compiler: &Compiler, library: Option<&Library>) -> Result<PathBuf, Error> {
+    driver(compiler, "wiredtiger", library)
+}
+
+/// Compiles a driver of WiredTiger, by its source without `.c`, against `library`, or against the machine's own.
+///
+/// # Errors
+/// As [`Compiler::program`].
+pub fn driver(compiler: &Compiler, source: &str, library: Option<&Library>) -> Result<PathBuf, Error> {
     match library {
-        Some(library) => compiler.program("wiredtiger", &library.arguments(), &library.salt()),
-        None => compiler.program("wiredtiger", &["-lwiredtiger".into()], ""),
+        Some(library) => compiler.program(source, &library.arguments(), &library.salt()),
+        None => compiler.program(source, &["-lwiredtiger".into()], ""),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::cases::{self, Amount};
 use super::sample::Output;
-use crate::engines::unequal::draw::{curve, duration, line, percent};
+use crate::drawing::{curve, dots, duration, line, percent};
 use crate::verdict::middle;
 use report::chart::{Chart, Panel, Series};
 use report::{Histogram, Report, figure};
@@ -65,11 +65,6 @@ fn halves(value: f64) -> String {
     if (value * 2.0).fract() == 0.0 { format!("{value}") } else { String::new() }
 }
 
-/// Dots, connected, in the colour of this number.
-fn dots(name: &str, colour: usize, points: Vec<(f64, f64)>) -> Series {
-    Series { dots: true, ..line(name, COLOURS[colour % COLOURS.len()], points) }
-}
-
 /// The versions that are drawn: second runs are not.
 fn drawn(report: &Report, case: &str) -> Vec<String> {
     report.variants(case).into_iter().filter(|name| !name.ends_with(", again")).collect()
@@ -99,7 +94,7 @@ fn over(report: &Report, places: &[(f64, String)], title: &str, name: &str) -> O
     let panels = FIGURES.into_iter().map(|(title, measure)| {
         let series = names.iter().enumerate().map(|(at, name)| {
             let of = places.iter().map(|(x, case)| (*x, middle(report, case, name, measure)));
-            dots(name, at, of.filter(|(_, value)| value.is_finite()).collect())
+            dots(name, COLOURS[at % COLOURS.len()], of.filter(|(_, value)| value.is_finite()).collect())
         });
         panel(title, measure, series.collect())
     });
@@ -119,7 +114,7 @@ fn factors(report: &Report) -> Option<Chart> {
     let panels = FIGURES.into_iter().map(|(title, measure)| {
         let series = measured.iter().enumerate().map(|(at, case)| {
             let of = |name: &String| Some((cases::factor_of(name)?, middle(report, case, name, measure)));
-            dots(case, at, report.variants(case).iter().filter_map(of).collect())
+            dots(case, COLOURS[at % COLOURS.len()], report.variants(case).iter().filter_map(of).collect())
         });
         panel(title, measure, series.collect())
     });

@@ -6,7 +6,7 @@ use super::conclude::{CONTENDED, SHARD, SHARED, W1, W2, WIDTHS, heights, overlap
 use super::file::{Regions, cases::case as file};
 use super::overlapping::{OVERLAPS, READERS};
 use super::sample::Output;
-use crate::engines::unequal::draw::{curve, duration, line, percent};
+use crate::drawing::{curve, dots, duration, line, per_cent, percent, whole};
 use crate::verdict::middle;
 use report::chart::{Chart, Panel, Series};
 use report::{Histogram, Report, figure};
@@ -36,20 +36,6 @@ pub fn draw(report: &Report) -> Vec<(String, Chart)> {
     charts.into_iter().filter_map(|(name, chart)| Some((name.into(), chart?))).collect()
 }
 
-/// Between whole numbers there is no label.
-fn whole(value: f64) -> String {
-    if value.fract() == 0.0 { format!("{value}") } else { String::new() }
-}
-
-fn per_cent(value: f64) -> String {
-    format!("{value:.0} %")
-}
-
-/// Dots, connected, in the colour of this number; the reference's second run is not drawn.
-fn dots(name: &str, colour: usize, points: Vec<(f64, f64)>) -> Series {
-    Series { dots: true, ..line(name, COLOURS[colour % COLOURS.len()], points) }
-}
-
 /// Throughput, and the 99.9th percentile of acquisitions, over something that differs from case to case.
 fn over(
     report: &Report,
@@ -68,7 +54,7 @@ fn over(
         };
         let drawn = names.iter().enumerate().filter(|(_, name)| *name != AGAIN);
         drawn
-            .map(|(at, name)| dots(name, at, finite(name)))
+            .map(|(at, name)| dots(name, COLOURS[at % COLOURS.len()], finite(name)))
             .filter(|series| !series.points.is_empty())
             .collect()
     };
@@ -121,7 +107,7 @@ fn levels(report: &Report) -> Option<Chart> {
                 name: "pairs per second".into(),
                 logarithmic: false,
                 label: figure::rate,
-                series: vec![dots(case, at, points)],
+                series: vec![dots(case, COLOURS[at % COLOURS.len()], points)],
             });
         }
     }

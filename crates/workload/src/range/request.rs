@@ -153,16 +153,16 @@ fn unit(space: usize, threads: usize) -> usize {
 }
 
 /// Numbers that look drawn at random, the same in every run: Steele, Lea and Flood's SplitMix64.
-pub(super) struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
     /// Those of a thread.
-    pub(super) fn of(thread: u64) -> Dice {
+    pub(crate) fn of(thread: u64) -> Dice {
         Dice(thread.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1))
     }
 
     /// A number below this one.
-    pub(super) fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -173,7 +173,7 @@ impl Dice {
     }
 
     /// A number from 0 up to, and without, 1.
-    pub(super) fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         const STEPS: usize = 1 << f64::MANTISSA_DIGITS;
         self.below(STEPS) as f64 / STEPS as f64
     }

@@ -11,7 +11,7 @@ const THETA: f64 = 0.99;
 
 /// Draws keys below a number of them.
 #[derive(Clone, Debug)]
-pub(super) struct Zipfian {
+pub(crate) struct Zipfian {
     items: u64,
     /// By which ranks are scattered: it has no divisor in common with `items`.
     step: u64,
@@ -25,7 +25,7 @@ impl Zipfian {
     ///
     /// # Panics
     /// If there are none.
-    pub(super) fn new(items: u64) -> Zipfian {
+    pub(crate) fn new(items: u64) -> Zipfian {
         assert!(items > 0, "no keys to draw from");
         let sum = |items: u64| (1..=items).map(|rank| (rank as f64).powf(-THETA)).sum::<f64>();
         let (zeta, zeta_two) = (sum(items), sum(2));
@@ -42,13 +42,13 @@ impl Zipfian {
     }
 
     /// The next key.
-    pub(super) fn draw(&self, dice: &mut Dice) -> u64 {
+    pub(crate) fn draw(&self, dice: &mut Dice) -> u64 {
         let rank = self.rank(dice.unit());
         (u128::from(rank) * u128::from(self.step) % u128::from(self.items)) as u64
     }
 
     /// The rank that a number from 0 up to 1 stands for.
-    fn rank(&self, unit: f64) -> u64 {
+    pub(crate) fn rank(&self, unit: f64) -> u64 {
         let part = unit * self.zeta;
         if part < 1.0 {
             return 0;

@@ -6,19 +6,17 @@
 
 use super::conclude::versions;
 use super::{ASL, GLIBC};
+use crate::drawing::{GREY, curve, duration, line, percent};
 use crate::engine::Output;
 use crate::engines::Subject;
 use crate::verdict::middle;
 use report::chart::{Chart, Panel, Series};
-use report::{Counts, Histogram, Report, figure};
+use report::{Histogram, Report, figure};
 
 /// The classes of threads, and their colours.
 pub(crate) const CLASSES: [(&str, u32, &str); 3] =
     [("big", 0x1f_77_b4, "big_"), ("little", 0xd6_27_28, "little_"), ("all", 0x2c_a0_2c, "")];
-pub(crate) const GREY: u32 = 0x88_88_88;
 const ORANGE: u32 = 0xe6_7e_00;
-/// A curve has at most about so many points.
-const POINTS: f64 = 250.0;
 
 /// The pictures of each program that was measured, under names for their files.
 pub fn draw(report: &Report, subjects: &[&'static Subject]) -> Vec<(String, Chart)> {
@@ -28,18 +26,6 @@ pub fn draw(report: &Report, subjects: &[&'static Subject]) -> Vec<(String, Char
         charts.extend(sweep(report, subject).map(|chart| (format!("{}-targets", subject.name), chart)));
     }
     charts
-}
-
-pub(crate) fn duration(ns: f64) -> String {
-    figure::duration(ns.round() as u64)
-}
-
-pub(crate) fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
-}
-
-pub(crate) fn line(name: &str, colour: u32, points: Vec<(f64, f64)>) -> Series {
-    Series { name: name.into(), colour, line: true, dots: false, points }
 }
 
 /// Share of operations over latency.
@@ -82,21 +68,6 @@ fn histograms(report: &Report, case: &str, version: &str) -> Option<[Histogram; 
         }
     }
     Some(classes)
-}
-
-/// A histogram as points, far enough apart to be told from each other.
-pub(crate) fn curve(histogram: &Histogram) -> Vec<(f64, f64)> {
-    let counts = Counts::from(histogram);
-    let (mut points, mut below, mut drawn) = (Vec::new(), 0, f64::NEG_INFINITY);
-    for (value_ns, count) in counts.counts {
-        below += count;
-        let share = below as f64 / counts.count as f64;
-        if share - drawn >= 1.0 / POINTS || below == counts.count {
-            points.push((value_ns as f64, share));
-            drawn = share;
-        }
-    }
-    points
 }
 
 /// Percentiles and throughput over the target.
@@ -143,20 +114,6 @@ fn sweep(report: &Report, subject: &Subject) -> Option<Chart> {
 mod tests {
     use super::super::conclude::tests::report;
     use super::*;
-
-    #[test]
-    fn a_curve_rises_to_one_at_the_largest_value() {
-        let mut histogram = Histogram::new();
-        for value in 1..=100_000 {
-            histogram.record(value);
-        }
-        let points = curve(&histogram);
-        assert!(points.len() as f64 <= POINTS + 1.0, "{} points", points.len());
-        assert!(points.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1));
-        let (value, share) = points[points.len() - 1];
-        assert_eq!(share, 1.0);
-        assert!((value - 100_000.0).abs() <= 100.0, "{value}");
-    }
 
     #[test]
     fn a_sweep_has_a_point_a_target_and_the_reference() {

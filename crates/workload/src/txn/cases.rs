@@ -1,0 +1,86 @@
+//! What cases and versions are called.
+
+use super::keys::Kind;
+use super::told::Way;
+
+/// Second by second.
+pub const TIMELINE: &str = "40 threads, think 300 µs, 4 boosted in the middle third";
+/// Group commit.
+pub const DURABLE: &str = "durable, 8 threads, an update and a sync each";
+
+/// Served over the loopback address.
+pub const SERVED: &str = "server, 50 connections";
+/// The same on a machine that has other things to do.
+pub const SERVED_BUSY: &str = "server, 50 connections, beside 8 busy processes";
+
+/// The update workload, as the drivers name it.
+pub const CHANGE: &str = "change";
+
+/// The server that is compared with.
+pub const REDIS: &str = "redis-server";
+/// WiredTiger as it is.
+pub const WIREDTIGER: &str = "wiredtiger";
+/// Under the guard.
+pub const GUARDED: &str = "wiredtiger, manx run";
+/// With its source repaired.
+pub const FIXED: &str = "wiredtiger, fixed";
+/// Manx's store with the protocol that it has if nobody says anything.
+pub const MANX: &str = "manx";
+/// LMDB.
+pub const LMDB: &str = "lmdb";
+/// RocksDB.
+pub const ROCKSDB: &str = "rocksdb";
+/// SQLite.
+pub const SQLITE: &str = "sqlite";
+/// The durable component alone.
+pub const COMPONENT: &str = "component alone";
+/// Manx's store over it.
+pub const OVER: &str = "manx over it";
+
+/// The paper's update workload with so many threads.
+pub fn allocation(threads: usize) -> String {
+    format!("{threads} threads, think 300 µs")
+}
+
+/// A workload of YCSB, and by which distribution if it is not its own.
+pub fn ycsb(workload: &str, keys: Option<Kind>, threads: usize) -> String {
+    format!("YCSB {}{}, {threads} threads", workload.to_uppercase(), drawn(keys))
+}
+
+/// A workload of YCSB, or the update workload, by connections to a server.
+pub fn served(workload: &str, keys: Option<Kind>, connections: usize) -> String {
+    let what = match workload {
+        CHANGE => "changes".to_owned(),
+        letter => format!("YCSB {}", letter.to_uppercase()),
+    };
+    format!("{what}{} through a server, {connections} connections", drawn(keys))
+}
+
+fn drawn(keys: Option<Kind>) -> String {
+    keys.map(|kind| format!(" with {} keys", kind.name())).unwrap_or_default()
+}
+
+/// Reads beside so many sessions without a transaction.
+pub fn idle(sessions: usize) -> String {
+    format!("read-only, {sessions} idle sessions")
+}
+
+/// Reads beside so many transactions that have written and are not over.
+pub fn writers(transactions: usize) -> String {
+    format!("read-only, {transactions} active writers")
+}
+
+/// A version with four threads boosted.
+pub fn boosted(name: &str) -> String {
+    format!("{name}, boosted")
+}
+
+/// The same once more.
+pub fn again(name: &str) -> String {
+    format!("{name}, again")
+}
+
+/// Manx's store by a protocol.
+pub fn of(way: Way) -> &'static str {
+    way.name()
+}

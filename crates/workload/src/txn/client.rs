@@ -1,0 +1,122 @@
+//! Manx's store as something that is measured: in memory, or over a data component.
+
+use super::subject::{Subject, Tried};
+use super::told::Way;
+use manx::txn::coordinator::Protocol;
+use manx::txn::{Data, Error, Isolation, Options, Session, Store, Transaction};
+use manx::wait::Adaptive;
+use std::ops::Bound;
+
+/// A store, and what it is called.
+#[derive(Debug)]
+pub struct Manx {
+    store: Store,
+    name: String,
+}
+
+/// The store's options for a protocol.
+pub fn options(way: Way) -> Options {
+    let protocol = match way {
+        Way::Spin => Protocol::Spin,
+        Way::Wait => Protocol::Adaptive(Adaptive::DEFAULT),
+        Way::Help => Protocol::Help,
+    };
+    Options { protocol, ..Options::default() }
+}
+
+impl Manx {
+    /// In memory.
+    pub fn in_memory(way: Way) -> Manx {
+        let name = format!("manx {}, in memory, {}", env!("CARGO_PKG_VERSION"), way.name());
+        Manx { store: Store::in_memory(options(way)), name }
+    }
+
+    /// Over a data component of this name.
+    pub fn over(way: Way, data: Box<dyn Data>, what: &str) -> Manx {
+        let name = format!("manx {}, {what}, {}", env!("CARGO_PKG_VERSION"), way.name());
+        Manx { store: Store::open(options(way), data), name }
+    }
+}
+
+/// In a transaction of its own: what `work` does is committed.
+fn once(
+    session: &mut Session,
+    work: impl FnOnce(&mut Transaction<'_>) -> Result<Result<(), String>, Error>,
+) -> Tried {
+    let done = session.begin(Isolation::Snapshot).and_then(|mut transaction| {
+        let checked = work(&mut transaction)?;
+        if checked.is_ok() {
+            transaction.commit()?;
+        }
+        Ok(checked)
+    });
+    match done {
+        Ok(checked) => checked.into(),
+        Err(error) if error.is_retryable() => Tried::Conflict,
+        Err(error) => Tried::Failed(error.to_string()),
+    }
+}
+
+impl Subject for Manx {
+    type Client<'a> = Session;
+
+    fn version(&self) -> String {
+        self.name.clone()
+    }
+
+    fn load(&self, records: &[([u8; 8], Vec<u8>)]) -> Result<(), String> {
+        let put_all = |transaction: &mut Transaction<'_>| {
+            records.iter().try_for_each(|(key, value)| transaction.put(key, value))
+        };
+        self.store.run(Isolation::Snapshot, put_all).map_err(|error| error.to_string())
+    }
+
+    fn client(&self) -> Result<Session, String> {
+        self.store.session().map_err(|error| error.to_string())
+    }
+
+    fn read(
+        &self,
+        session: &mut Session,
+        key: &[u8; 8],
+        found: impl FnOnce(Option<&[u8]>) -> Result<(), String>,
+    ) -> Tried {
+        once(session, |transaction| Ok(found(transaction.get(key)?.as_deref())))
+    }
+
+    fn put(&self, session: &mut Session, key: &[u8; 8], value: &[u8]) -> Tried {
+        once(session, |transaction| transaction.put(key, value).map(Ok))
+    }
+
+    fn change(
+        &self,
+        session: &mut Session,
+        key: &[u8; 8],
+        buffer: &mut [u8],
+        next: impl FnOnce(Option<&[u8]>, &mut [u8]) -> Result<(), String>,
+    ) -> Tried {
+        once(session, |transaction| match next(transaction.get(key)?.as_deref(), buffer) {
+            Ok(()) => transaction.put(key, buffer).map(Ok),
+            wrong => Ok(wrong),
+        })
+    }
+
+    fn scan(
+        &self,
+        session: &mut Session,
+        key: &[u8; 8],
+        records: usize,
+        mut each: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
+    ) -> Tried {
+        once(session, |transaction| {
+            let range = (Bound::Included(&key[..]), Bound::Unbounded);
+            for entry in transaction.scan::<[u8], _>(range).take(records) {
+                let (name, value) = entry?;
+                if let Err(wrong) = each(&name, &value) {
+                    return Ok(Err(wrong));
+                }
+            }
+            Ok(Ok(()))
+        })
+    }
+}

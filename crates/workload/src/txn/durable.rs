@@ -1,0 +1,144 @@
+//! Group commit: eight threads, each of which updates a record and goes on when that is on disk; Manx's store over its durable component, and that
+//! component alone.
+//!
+//! An update does not read, since the component knows no transactions: what a change read might be gone when it is put. The files lie in the
+//! folder for temporary files; where that is in memory, a sync costs nothing and the figures say little.
+
+use super::Plan;
+use super::cases::{self, COMPONENT, DURABLE, OVER};
+use super::client::Manx;
+use super::drive::drive;
+use super::peers::Variant;
+use super::subject::{Subject, Tried};
+use super::told::{Told, Way, What};
+use crate::error::Error;
+use crate::harness::Bench;
+use manx::txn::durable::{Durable, DurableOptions};
+use manx::txn::{Change, Data, DataError};
+use std::ops::Bound;
+
+const THREADS: usize = 8;
+/// Fewer than in memory: they are loaded with a sync for each hundred.
+const RECORDS: usize = 10_000;
+
+impl Plan {
+    pub(super) fn durable(&self, bench: &mut Bench) -> Result<(), Error> {
+        bench.note(format!("durable: files in {}", std::env::temp_dir().display()));
+        let mut load = self.load(THREADS, 0.0, "put");
+        load.more.push(format!("--records={RECORDS}"));
+        let variant = |name: &str, what| Variant::manx(&self.setup.manx, name, what, Way::Help);
+        let component = variant(COMPONENT, What::Component);
+        let variants = [component.called(cases::again(COMPONENT)), component, variant(OVER, What::Durable)];
+        self.compare(bench, DURABLE, &load, &variants)
+    }
+}
+
+/// Measures it, and returns the result.
+///
+/// # Errors
+/// What went wrong; also what was lost.
+pub(super) fn measure(told: &Told) -> Result<String, String> {
+    let home = told.home.as_ref().ok_or("--home is missing: an empty folder for the files")?;
+    let component = Durable::open(home, DurableOptions::default()).map_err(words)?;
+    match told.what {
+        What::Component => drive(&Component(component), told),
+        _ => drive(&Manx::over(told.way, Box::new(component), "durable"), told),
+    }
+}
+
+fn words(error: DataError) -> String {
+    error.to_string()
+}
+
+/// The durable component alone.
+struct Component(Durable);
+
+impl Component {
+    fn apply(&self, batch: &[Change]) -> Result<(), String> {
+        self.0.apply(batch, true).map_err(words)
+    }
+}
+
+fn put(key: &[u8], value: &[u8]) -> Change {
+    Change::Put { key: key.into(), value: value.into() }
+}
+
+impl Subject for Component {
+    type Client<'a> = ();
+
+    fn version(&self) -> String {
+        format!("manx {}, durable component", env!("CARGO_PKG_VERSION"))
+    }
+
+    fn load(&self, records: &[([u8; 8], Vec<u8>)]) -> Result<(), String> {
+        let batch: Vec<Change> = records.iter().map(|(key, value)| put(key, value)).collect();
+        self.apply(&batch)
+    }
+
+    fn client(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn read(
+        &self,
+        (): &mut (),
+        key: &[u8; 8],
+        found: impl FnOnce(Option<&[u8]>) -> Result<(), String>,
+    ) -> Tried {
+        self.0.get(key).map_err(words).and_then(|value| found(value.as_deref())).into()
+    }
+
+    fn put(&self, (): &mut (), key: &[u8; 8], value: &[u8]) -> Tried {
+        self.apply(&[put(key, value)]).into()
+    }
+
+    fn change(
+        &self,
+        (): &mut (),
+        _key: &[u8; 8],
+        _buffer: &mut [u8],
+        _next: impl FnOnce(Option<&[u8]>, &mut [u8]) -> Result<(), String>,
+    ) -> Tried {
+        Tried::Failed("a component alone knows no transactions: nothing can be changed in one".into())
+    }
+
+    fn scan(
+        &self,
+        (): &mut (),
+        key: &[u8; 8],
+        records: usize,
+        mut each: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
+    ) -> Tried {
+        let found = self.0.scan((Bound::Included(key), Bound::Unbounded), false, records).map_err(words);
+        found.and_then(|all| all.iter().try_for_each(|(name, value)| each(name, value))).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Output;
+    use crate::txn::mix::Mix;
+
+    #[test]
+    fn what_was_committed_is_there_with_the_store_and_without() {
+        for what in [What::Component, What::Durable] {
+            let home = tempfile::tempdir().unwrap();
+            let told = Told {
+                what,
+                mix: Mix::named("put").unwrap(),
+                records: 200,
+                value_bytes: 64,
+                threads: 3,
+                seconds: 0.2,
+                warm_up: 0.0,
+                home: Some(home.path().to_owned()),
+                ..Told::default()
+            };
+            let output = Output::parse(&measure(&told).unwrap()).unwrap();
+            assert_eq!(output.verified_updates > 0, output.all.count > 0, "{what:?}");
+        }
+        let told = Told { what: What::Component, ..Told::default() };
+        assert!(measure(&told).unwrap_err().contains("--home is missing"));
+    }
+}

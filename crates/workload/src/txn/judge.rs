@@ -1,0 +1,151 @@
+//! Which figure each target is about.
+
+use super::cases::{
+    self, COMPONENT, DURABLE, FIXED, GUARDED, LMDB, MANX, OVER, REDIS, ROCKSDB, SERVED, SERVED_BUSY,
+    WIREDTIGER, allocation, boosted, idle, ycsb,
+};
+use super::told::Way;
+use crate::verdict::{self, middle, ratio};
+use report::{Report, Spread};
+
+const RATE: &str = "throughput_per_s";
+const TAIL: &str = "p999_ns";
+const READ: &str = "empty_ns";
+
+/// Adds the verdicts.
+pub(super) fn judge(report: &mut Report) {
+    verdict::judge(report, |target, report| {
+        let found = figure(report, &target.id);
+        found.ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))
+    });
+}
+
+type Figure = (f64, Option<Spread>);
+
+/// The figure of a target by its id; `None` if there is no such figure.
+fn figure(report: &Report, id: &str) -> Option<Figure> {
+    let spread = |case: &str, version: &str, figure: &str| {
+        let measure = format!("{figure}, {version}");
+        report.spreads.iter().find(|spread| spread.case == case && spread.measure == measure).cloned()
+    };
+    let over = |case: &str, one: &str, other: &str, figure: &str, reference: &str| {
+        (ratio(report, case, one, other, figure), spread(case, reference, figure))
+    };
+    let help = cases::of(Way::Help);
+    // The repaired one: in its source if there is such a library, or else by the guard.
+    let repaired = |case: &str| {
+        let fixed = boosted(FIXED);
+        if report.variants(case).contains(&fixed) { fixed } else { boosted(GUARDED) }
+    };
+    let known = |name: &str| Way::ALL.into_iter().find(|way| way.name() == name).map(cases::of);
+    let count = |text: &str| text.parse::<usize>().ok();
+    // txn-PART-WHICH…
+    let words: Vec<&str> = id.split('-').collect();
+    Some(match words[..] {
+        ["txn", "boost", "help", "wait"] => {
+            over(&allocation(20), &boosted(help), &boosted(cases::of(Way::Wait)), TAIL, &boosted(help))
+        }
+        ["txn", "boost", way] => {
+            let way = known(way)?;
+            over(&allocation(20), &boosted(way), way, TAIL, help)
+        }
+        ["txn", figure @ ("p999" | "max"), threads, peer @ ("wait" | "wiredtiger")] => {
+            let case = allocation(count(threads)?);
+            let peer = if peer == "wait" { boosted(cases::of(Way::Wait)) } else { repaired(&case) };
+            over(&case, &boosted(help), &peer, &format!("{figure}_ns"), &boosted(help))
+        }
+        ["txn", "ycsb", workload, threads, "wiredtiger"] => {
+            over(&ycsb(workload, None, count(threads)?), MANX, WIREDTIGER, RATE, MANX)
+        }
+        ["txn", "ycsb", workload, threads, "best"] => {
+            let case = ycsb(workload, None, count(threads)?);
+            let of = |peer: &str| middle(report, &case, peer, RATE);
+            (middle(report, &case, MANX, RATE) / of(LMDB).max(of(ROCKSDB)), spread(&case, MANX, RATE))
+        }
+        ["txn", "read"] => (middle(report, &idle(0), help, READ), None),
+        ["txn", "read", "sessions", sessions] => {
+            let figure = |sessions: usize| middle(report, &idle(sessions), help, READ);
+            (figure(count(sessions)?) / figure(0), spread(&idle(0), help, READ))
+        }
+        ["txn", "server", command @ ("set" | "get"), figure @ ("rate" | "p999" | "busy")] => {
+            let (case, figure) = match figure {
+                "rate" => (SERVED, "per_s"),
+                "p999" => (SERVED, TAIL),
+                _ => (SERVED_BUSY, TAIL),
+            };
+            over(case, MANX, REDIS, &format!("{command}_{figure}"), REDIS)
+        }
+        ["txn", "durable"] => over(DURABLE, OVER, COMPONENT, RATE, COMPONENT),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::{Machine, Run};
+
+    fn report(runs: &[(String, String, &str, f64)]) -> Report {
+        let mut report = Report::new("txn", Machine::default(), 0);
+        for (case, variant, figure, value) in runs {
+            let values = [((*figure).to_owned(), *value)].into();
+            let (case, variant) = (case.clone(), variant.clone());
+            report.runs.push(Run { case, variant, round: 0, values, output: None });
+        }
+        report
+    }
+
+    #[test]
+    fn figures_are_over_the_versions_that_the_target_names() {
+        let (twenty, forty, a) = (allocation(20), allocation(40), ycsb("a", None, 8));
+        let mut runs = vec![
+            (twenty.clone(), "spin".into(), TAIL, 1e5),
+            (twenty.clone(), boosted("spin"), TAIL, 2e6),
+            (twenty.clone(), boosted("wait"), TAIL, 4e5),
+            (twenty, boosted("help"), TAIL, 2e5),
+            (forty.clone(), boosted("help"), "max_ns", 3e6),
+            (forty.clone(), boosted(GUARDED), "max_ns", 6e6),
+            (a.clone(), MANX.into(), RATE, 3e6),
+            (a.clone(), WIREDTIGER.into(), RATE, 1e6),
+            (a.clone(), LMDB.into(), RATE, 2e6),
+            (a, ROCKSDB.into(), RATE, 1e6),
+            (idle(0), "help".into(), READ, 40.0),
+            (idle(1000), "help".into(), READ, 42.0),
+            (SERVED_BUSY.into(), MANX.into(), "get_p999_ns", 4e6),
+            (SERVED_BUSY.into(), REDIS.into(), "get_p999_ns", 1e7),
+            (DURABLE.into(), OVER.into(), RATE, 900.0),
+            (DURABLE.into(), COMPONENT.into(), RATE, 1000.0),
+        ];
+        let value = |report: &Report, id: &str| figure(report, id).unwrap().0;
+        let first = report(&runs);
+        for (id, expected) in [
+            ("txn-boost-spin", 20.0),
+            ("txn-boost-help-wait", 0.5),
+            ("txn-max-40-wiredtiger", 0.5),
+            ("txn-ycsb-a-8-wiredtiger", 3.0),
+            ("txn-ycsb-a-8-best", 1.5),
+            ("txn-read", 40.0),
+            ("txn-read-sessions-1000", 1.05),
+            ("txn-durable", 0.9),
+            ("txn-server-get-busy", 0.4),
+        ] {
+            assert!((value(&first, id) - expected).abs() < 1e-9, "{id}: {}", value(&first, id));
+        }
+        assert!(value(&first, "txn-boost-help").is_nan(), "there is none without boost");
+        runs.push((forty, boosted(FIXED), "max_ns", 3e6));
+        assert_eq!(value(&report(&runs), "txn-max-40-wiredtiger"), 1.0, "a repaired source comes first");
+    }
+
+    #[test]
+    fn every_target_has_a_figure_and_others_have_none() {
+        let report = report(&[]);
+        let targets = report::target::of_bench("txn");
+        assert!(!targets.is_empty());
+        for target in targets {
+            assert!(figure(&report, &target.id).is_some(), "{}", target.id);
+        }
+        for id in ["txn-nothing", "txn-boost-sleep", "pool-idle", "txn-ycsb-a-many-best"] {
+            assert!(figure(&report, id).is_none(), "{id}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Against redis-server, where it is installed. `manx serve` is measured from end to end by the tests of the command.
+
+use super::super::drive::drive;
+use super::super::mix::{MIXES, Mix};
+use super::super::serving::{Running, Server, free_port, missing};
+use super::super::told::Told;
+use super::*;
+use crate::engine::Output;
+use std::path::Path;
+
+/// A server with nothing in it; none, and a line that says so, where there is none to start.
+fn redis() -> Option<(Running, Remote)> {
+    if let Some(why) = missing("redis-server") {
+        eprintln!("skipped: {why}");
+        return None;
+    }
+    let port = free_port().unwrap();
+    let running = Running::start(&mut Server::Redis.command(Path::new("no manx"), port), port).unwrap();
+    Some((running, Remote::connect(port).unwrap()))
+}
+
+fn told(mix: Mix) -> Told {
+    Told { mix, records: 200, value_bytes: 64, threads: 3, seconds: 0.2, warm_up: 0.01, ..Told::default() }
+}
+
+#[test]
+fn every_workload_is_done_and_accounted_for() {
+    for mix in MIXES {
+        let Some((_running, remote)) = redis() else { return };
+        let output = Output::parse(&drive(&remote, &told(mix)).unwrap()).unwrap();
+        assert_eq!(
+            (output.errors, output.threads.len(), output.engine.as_str()),
+            (0, 3, "server"),
+            "{mix:?}"
+        );
+        assert!(output.version.starts_with("redis-server "), "{}", output.version);
+        // Shares of 5 % need some operations before there is one.
+        let writes = mix.name != "c" && output.all.count > 1000;
+        assert!(!writes || output.verified_updates > 0, "{mix:?}");
+    }
+}
+
+#[test]
+fn a_change_meets_another_ones_update_and_does_nothing() {
+    let Some((_running, remote)) = redis() else { return };
+    let (key, other) = (*b"12345678", *b"12345679");
+    remote.load(&[(key, b"aa".to_vec()), (other, b"bb".to_vec())]).unwrap();
+    let (mut one, mut two) = (remote.client().unwrap(), remote.client().unwrap());
+    let mut buffer = [b'c'; 2];
+    let met = remote.change(&mut one, &key, &mut buffer, |value, _| {
+        assert_eq!(value, Some(&b"aa"[..]));
+        assert_eq!(remote.put(&mut two, &key, b"dd"), Tried::Done);
+        Ok(())
+    });
+    assert_eq!(met, Tried::Conflict);
+    assert_eq!(remote.look(&mut one, &[key, other]).unwrap(), [Some(b"dd".to_vec()), Some(b"bb".to_vec())]);
+    let again = remote.change(&mut one, &key, &mut buffer, |value, next| {
+        assert_eq!(value, Some(&b"dd"[..]));
+        next.copy_from_slice(b"ee");
+        // Another record is another one's business.
+        assert_eq!(remote.put(&mut two, &other, b"ff"), Tried::Done);
+        Ok(())
+    });
+    assert_eq!(again, Tried::Done);
+    assert_eq!(remote.look(&mut two, &[key, other]).unwrap(), [Some(b"ee".to_vec()), Some(b"ff".to_vec())]);
+}
+
+#[test]
+fn what_is_inserted_is_scanned_and_is_not_inserted_twice() {
+    let Some((_running, remote)) = redis() else { return };
+    remote.load(&[([2; 8], b"two".to_vec()), ([9; 8], b"nine".to_vec())]).unwrap();
+    let mut link = remote.client().unwrap();
+    assert_eq!(remote.insert(&mut link, &[b'\n'; 8], b"ten"), Tried::Done);
+    let scanned = |link: &mut Link, from: u8, records: usize| {
+        let mut found = Vec::new();
+        let tried = remote.scan(link, &[from; 8], records, |key, value| {
+            found.push((key[0], value.to_vec()));
+            Ok(())
+        });
+        assert_eq!(tried, Tried::Done);
+        found
+    };
+    assert_eq!(scanned(&mut link, 9, 100), [(9, b"nine".to_vec()), (10, b"ten".to_vec())]);
+    assert_eq!(scanned(&mut link, 1, 2), [(2, b"two".to_vec()), (9, b"nine".to_vec())]);
+    assert!(scanned(&mut link, 11, 12).is_empty());
+    let Tried::Failed(why) = remote.insert(&mut link, &[9; 8], b"again") else { panic!("it is there") };
+    assert!(why.contains("0 of 1 keys"), "{why}");
+}
+
+#[test]
+fn numbers_are_in_digits() {
+    for number in [0, 7, 10, 100, usize::MAX] {
+        assert_eq!(decimal(number, &mut [0; 20]), number.to_string().as_bytes());
+    }
+}
