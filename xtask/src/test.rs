@@ -28,7 +28,7 @@ const STEP: Duration = Duration::from_secs(15 * 60);
 const QUICK: Duration = Duration::from_secs(180);
 
 /// The benchmarks that run as smoke checks.
-const BENCHES: [&str; 5] = ["wait", "guard", "inversion", "range", "pool"];
+const BENCHES: [&str; 6] = ["wait", "guard", "inversion", "range", "pool", "txn"];
 /// The packages that are checked for the other architecture, as far as they can be without a C compiler
 /// for it.
 const PORTABLE: [&str; 5] = ["platform", "manx", "spinloop", "preload-abi", "preload"];
@@ -157,7 +157,7 @@ fn test(package: &str, full: bool, limit: Duration) -> Verdict {
     }
     // What is behind features is tested too; other packages must build without.
     if package == "manx" {
-        command.args(["--features", "rayon,tokio"]);
+        command.args(["--features", "rayon,tokio,durable"]);
     }
     if full {
         command.env("MANX_FULL", "1").env("PROPTEST_CASES", "20000");
