@@ -146,25 +146,36 @@ fn hash_of_one(it: &mut Client, key: &str, field: &str, is_wide: bool) {
     it.expect(&format!("HLEN {key}"), int(1));
 }
 
+/// Two clients prepare themselves, and then do something at once. Returns what each was answered.
+fn at_once(
+    server: &Server,
+    prepare: impl Fn(usize, &mut Client) + Sync,
+    act: impl Fn(usize, &mut Client) -> Reply + Sync,
+) -> [Reply; 2] {
+    let (barrier, prepare, act) = (&Barrier::new(2), &prepare, &act);
+    std::thread::scope(|scope| {
+        let client = |own| {
+            scope.spawn(move || {
+                let it = &mut Client::to(server);
+                prepare(own, it);
+                barrier.wait();
+                act(own, it)
+            })
+        };
+        [client(0), client(1)].map(|client| client.join().unwrap())
+    })
+}
+
 /// Each reads what the other writes: the last field goes while another one comes.
 #[test]
 fn a_field_that_comes_while_the_last_one_goes_is_there() {
     with_each(|server| {
-        let barrier = Barrier::new(2);
         for round in 0..150 {
             let key = &format!("h{round}");
             hash_of_one(&mut Client::to(server), key, "last", round % 3 == 0);
-            std::thread::scope(|scope| {
-                for line in [format!("HDEL {key} last"), format!("HSET {key} new 1")] {
-                    let barrier = &barrier;
-                    scope.spawn(move || {
-                        let it = &mut Client::to(server);
-                        it.ask("PING");
-                        barrier.wait();
-                        it.expect(&line, int(1));
-                    });
-                }
-            });
+            let lines = [format!("HDEL {key} last"), format!("HSET {key} new 1")];
+            let answers = at_once(server, |_, it| drop(it.ask("PING")), |own, it| it.ask(&lines[own]));
+            assert_eq!(answers, [int(1), int(1)], "round {round}");
             let it = &mut Client::to(server);
             it.expect(&format!("HGETALL {key}"), Array(vec![bulk("new"), bulk("1")]));
             it.expect(&format!("HLEN {key}"), int(1));
@@ -176,7 +187,6 @@ fn a_field_that_comes_while_the_last_one_goes_is_there() {
 #[test]
 fn execs_are_in_an_order_also_by_members() {
     with_each(|server| {
-        let barrier = Barrier::new(2);
         for round in 0..100 {
             let keys = [format!("left{round}"), format!("right{round}")];
             for key in &keys {
@@ -185,22 +195,14 @@ fn execs_are_in_an_order_also_by_members() {
             // In some rounds it is all members that are read.
             let read = if round % 2 == 0 { "HGET @ f" } else { "HLEN @" };
             let write = if round % 2 == 0 { "HSET @ f 2" } else { "HSET @ g 2" };
-            let seen: Vec<Reply> = std::thread::scope(|scope| {
-                let clients: Vec<_> = (0..2)
-                    .map(|own| {
-                        let (keys, barrier) = (&keys, &barrier);
-                        scope.spawn(move || {
-                            let it = &mut Client::to(server);
-                            it.expect_ok("MULTI");
-                            it.expect(&read.replace('@', &keys[1 - own]), queued());
-                            it.expect(&write.replace('@', &keys[own]), queued());
-                            barrier.wait();
-                            let Array(mut parts) = it.ask("EXEC") else { panic!() };
-                            parts.remove(0)
-                        })
-                    })
-                    .collect();
-                clients.into_iter().map(|client| client.join().unwrap()).collect()
+            let queue = |own: usize, it: &mut Client| {
+                it.expect_ok("MULTI");
+                it.expect(&read.replace('@', &keys[1 - own]), queued());
+                it.expect(&write.replace('@', &keys[own]), queued());
+            };
+            let seen = at_once(server, queue, |_, it| {
+                let Array(mut parts) = it.ask("EXEC") else { panic!("EXEC has parts") };
+                parts.remove(0)
             });
             let before = if round % 2 == 0 { bulk("1") } else { int(1) };
             assert!(seen.iter().any(|seen| *seen != before), "round {round}: neither saw the other");
