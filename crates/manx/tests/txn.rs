@@ -107,7 +107,7 @@ fn the_first_one_wins_and_the_other_learns_who_it_was() {
             assert_eq!(error, Error::Conflict { key: (*b"a").into(), with: id });
             assert!(error.is_retryable() && error.to_string().contains("\"a\""), "{error}");
             assert_eq!(second.get(b"a"), Err(Error::Failed));
-            assert_eq!(second.commit(), Err(Error::Failed));
+            assert_eq!(second.commit(), Err(error), "so who does not look learns of it");
             first.commit().unwrap();
             // Only who may not see it is told of what is over.
             let mut third = two.begin(isolation).unwrap();

@@ -98,7 +98,7 @@ struct Open {
     sees: usize,
     timestamp: Option<u64>,
     changes: Changes,
-    has_failed: bool,
+    failed: Option<Error>,
 }
 
 #[derive(Debug, Default)]
@@ -273,7 +273,7 @@ impl Model {
                 };
                 assert_eq!(**told, *name(key));
                 assert!(id == 0 || id == *with, "{with} instead of {id}");
-                self.it(session).has_failed = true;
+                self.it(session).failed = error.cloned();
                 return;
             }
             self.change(session, key, value);
@@ -283,7 +283,7 @@ impl Model {
 
     /// What a step changes, and whether what was said of it is right.
     fn step(&mut self, session: usize, step: &Step, said: &Said) {
-        if self.it(session).has_failed {
+        if self.it(session).failed.is_some() {
             let is_bad_range = matches!(step, Step::DeleteRange(range) if is_empty(*range));
             let is_nothing = match step {
                 Step::Scan(range, _) => is_empty(*range),
@@ -346,15 +346,20 @@ impl Model {
     /// The transaction is over, at this timestamp unless it is 0.
     fn end(&mut self, session: usize, step: &Step, timestamp: u64, said: &Result<Option<u64>, Error>) {
         let open = self.open[session].take().expect("it is open");
-        let bad = matches!(step, Step::CommitAt(_)) && timestamp <= self.oldest;
+        let has_timestamp = matches!(step, Step::CommitAt(_));
+        let last = |key| self.past.iter().rev().find(|past| past.changes.contains_key(key));
+        let above = open.changes.keys().filter_map(last).map(|past| past.timestamp).max().unwrap_or(0);
+        // The oldest timestamp is asked first, before what failed, and the keys behind that.
+        let above = if timestamp <= self.oldest { self.oldest } else { above };
+        let bad = has_timestamp && timestamp <= above && (above == self.oldest || open.failed.is_none());
         match (step, said) {
             (Step::Rollback, _) => {}
-            (_, Err(Error::BadTimestamp { asked, above })) => {
-                assert!(bad && *asked == timestamp && *above == self.oldest)
+            (_, Err(Error::BadTimestamp { asked, above: told })) => {
+                assert!(bad && *asked == timestamp && *told == above)
             }
-            (_, Err(error)) => assert!(!bad && open.has_failed && *error == Error::Failed, "{error}"),
+            (_, Err(error)) => assert!(!bad && open.failed.as_ref() == Some(error), "{error}"),
             (_, Ok(id)) => {
-                assert!(!bad && !open.has_failed);
+                assert!(!bad && open.failed.is_none());
                 assert_eq!(id.is_some(), !open.changes.is_empty());
                 if let Some(id) = *id {
                     self.past.push(Past { id, timestamp, changes: open.changes });
@@ -367,7 +372,7 @@ impl Model {
     fn begin(&mut self, session: usize, isolation: Isolation, timestamp: Option<u64>) {
         let sees = self.past.len();
         let changes = Changes::new();
-        self.open[session] = Some(Open { isolation, sees, timestamp, changes, has_failed: false });
+        self.open[session] = Some(Open { isolation, sees, timestamp, changes, failed: None });
     }
 }
 

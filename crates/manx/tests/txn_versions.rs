@@ -5,12 +5,13 @@ mod map;
 #[path = "common/texts.rs"]
 mod texts;
 
-use manx::txn::{Error, Isolation, Options, Session, Store, Value};
+use manx::txn::{Bounds, Change, Data, DataError, Entry, Error, Isolation, Options, Session, Store, Value};
 use map::Map;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 use texts::{get, keys, put, stores};
 
-use Isolation::{ReadCommitted, ReadUncommitted, Snapshot};
+use Isolation::{ReadCommitted, ReadUncommitted, Serializable, Snapshot};
 
 #[test]
 fn what_failed_below_is_taken_back() {
@@ -191,4 +192,241 @@ fn many_sessions_that_go_idle_keep_little_together() {
     // Each its last one, and those of one round in which the news had not come yet.
     let unfinished: usize = sessions.iter().map(|session| session.unfinished()).sum();
     assert!(unfinished <= 500 * 2, "{unfinished}");
+}
+
+/// So many transactions that change a key of their own: enough that what nobody needs is found out and cleaned.
+fn pass_time(session: &mut Session, transactions: u32) {
+    for number in 0..transactions {
+        let mut it = session.begin(Snapshot).unwrap();
+        it.put(b"clock", &number.to_be_bytes()).unwrap();
+        it.commit().unwrap();
+    }
+}
+
+fn alive(values: &[Weak<[u8]>]) -> usize {
+    values.iter().filter(|value| value.strong_count() > 0).count()
+}
+
+#[test]
+fn what_was_scanned_is_freed_like_everything_else() {
+    let map = Map::default();
+    let store = Store::open(Options::default(), Box::new(map.clone()));
+    let mut session = store.session().unwrap();
+    let mut it = session.begin(Snapshot).unwrap();
+    let mut values = Vec::new();
+    for number in 0..200_u32 {
+        let value: Value = number.to_be_bytes().into();
+        values.push(Arc::downgrade(&value));
+        it.put_shared(&number.to_be_bytes(), value).unwrap();
+    }
+    assert_eq!(it.scan::<[u8], _>(..).count(), 200);
+    it.commit().unwrap();
+    let mut it = session.begin(Serializable).unwrap();
+    assert_eq!(it.scan::<[u8], _>(..).count(), 200);
+    assert_eq!(it.scan::<[u8], _>(..).rev().count(), 200);
+    drop(it);
+    map.0.lock().unwrap().clear();
+    // Memory is freed when all threads of this process that were reading have gone on, and other tests read, too.
+    let is_freed = (0..10_000).any(|_| {
+        pass_time(&mut session, 200);
+        alive(&values) == 0
+    });
+    assert!(is_freed, "{} of 200 values are never freed", alive(&values));
+    assert!(store.stats().keys < 5, "{:?}", store.stats());
+}
+
+#[test]
+fn what_only_timestamps_kept_leaves_when_they_do() {
+    for store in stores() {
+        let mut session = store.session().unwrap();
+        for timestamp in [10, 20, 30] {
+            let mut it = session.begin(Snapshot).unwrap();
+            for number in 0..100_u32 {
+                match timestamp {
+                    30 => assert!(it.delete(&number.to_be_bytes()).unwrap()),
+                    _ => it.put(&number.to_be_bytes(), b"1").unwrap(),
+                }
+            }
+            it.commit_at(timestamp).unwrap();
+            store.set_oldest_timestamp(timestamp / 2);
+            pass_time(&mut session, 200);
+        }
+        assert!(store.stats().keys >= 100, "somebody may read at 15: {:?}", store.stats());
+        let mut reader = store.session().unwrap();
+        let at_15 = reader.begin_at(15).unwrap();
+        store.set_oldest_timestamp(40);
+        assert_eq!(store.stats().oldest_timestamp, 40);
+        pass_time(&mut session, 400);
+        assert!(store.stats().keys >= 100, "somebody reads at 15: {:?}", store.stats());
+        drop(at_15);
+        pass_time(&mut session, 400);
+        assert!(store.stats().keys < 5, "{:?}", store.stats());
+    }
+}
+
+#[test]
+fn who_forgets_a_transaction_keeps_nobody_out_and_nothing_back() {
+    let options =
+        Options { active_max: Some(1), active_wait: Duration::from_millis(20), ..Options::default() };
+    let store = Store::in_memory(options);
+    let mut session = store.session().unwrap();
+    let mut forgetful = store.session().unwrap();
+    std::mem::forget(forgetful.begin(ReadCommitted).unwrap());
+    assert_eq!(session.begin(Snapshot).map(drop), Err(Error::TooMany { limit: 1 }), "it might go on");
+    std::mem::forget(forgetful.begin_at(5).expect("its own place is free"));
+    drop(forgetful);
+    for timestamp in [10, 20] {
+        let mut it = session.begin(Snapshot).expect("one may");
+        if timestamp == 10 {
+            it.put(b"gone", b"1").unwrap()
+        } else {
+            assert!(it.delete(b"gone").unwrap())
+        }
+        it.commit_at(timestamp).unwrap();
+    }
+    store.set_oldest_timestamp(20);
+    pass_time(&mut session, 200);
+    assert_eq!(store.stats().keys, 1, "nobody reads at 5");
+}
+
+#[test]
+fn a_scan_is_of_one_moment_at_each_level() {
+    for store in stores() {
+        for number in 0..200 {
+            put(&store, &format!("k{number:03}"), "old");
+        }
+        let mut session = store.session().unwrap();
+        let mut it = session.begin(ReadCommitted).unwrap();
+        let mut scan = it.scan("k".."l");
+        assert_eq!(scan.next().unwrap().unwrap().1[..], *b"old");
+        store
+            .run(Snapshot, |it| {
+                (0..200).try_for_each(|number| it.put(format!("k{number:03}").as_bytes(), b"new"))
+            })
+            .unwrap();
+        assert_eq!(scan.filter(|entry| *entry.as_ref().unwrap().1 == *b"old").count(), 199);
+        assert_eq!(get(&mut it, "k000").as_deref(), Some("new"), "that is another call");
+    }
+}
+
+#[test]
+fn a_scan_of_much_that_is_here_and_below_is_whole() {
+    for store in stores() {
+        let name = |number: u32| format!("k{number:04}");
+        for number in (0..600).step_by(2) {
+            put(&store, &name(number), "below");
+        }
+        let mut session = store.session().unwrap();
+        let mut it = session.begin(Snapshot).unwrap();
+        for number in (1..1_200).step_by(2) {
+            it.put(name(number).as_bytes(), b"here").unwrap();
+        }
+        for number in (0..600).step_by(20) {
+            assert!(it.delete(name(number).as_bytes()).unwrap());
+        }
+        let is_there = |number: &u32| number % 2 == 1 || *number < 600 && number % 20 > 0;
+        let expected: Vec<_> = (0..1_200).filter(is_there).map(name).collect();
+        assert_eq!(keys(&mut it), expected);
+        let back: Vec<_> = it.scan::<[u8], _>(..).rev().map(|entry| entry.unwrap().0).collect();
+        assert!(back.iter().rev().map(|key| &key[..]).eq(expected.iter().map(|key| key.as_bytes())));
+        assert_eq!(it.scan("k0100"..="k0101").count(), 1);
+    }
+}
+
+#[test]
+fn a_key_is_committed_at_growing_timestamps() {
+    for store in stores() {
+        let mut session = store.session().unwrap();
+        let mut commit_at = |key: &[u8], timestamp: u64| {
+            let mut it = session.begin(Snapshot).unwrap();
+            it.put(key, timestamp.to_string().as_bytes()).unwrap();
+            it.commit_at(timestamp).map(drop)
+        };
+        commit_at(b"a", 20).unwrap();
+        for asked in [10, 20] {
+            assert_eq!(commit_at(b"a", asked), Err(Error::BadTimestamp { asked, above: 20 }));
+        }
+        commit_at(b"b", 10).expect("another key");
+        commit_at(b"a", 21).unwrap();
+        let mut session = store.session().unwrap();
+        assert_eq!(get(&mut session.begin_at(20).unwrap(), "a").as_deref(), Some("20"));
+    }
+}
+
+#[test]
+fn what_a_session_left_undone_is_done_by_others() {
+    let store = Store::in_memory(Options::default());
+    let (mut reader, mut idle) = (store.session().unwrap(), store.session().unwrap());
+    let old = reader.begin(Snapshot).unwrap();
+    for is_there in [true, false] {
+        for number in 0..3_000_u32 {
+            let mut it = idle.begin(Snapshot).unwrap();
+            if is_there {
+                it.put(&number.to_be_bytes(), b"1").unwrap();
+            } else {
+                assert!(it.delete(&number.to_be_bytes()).unwrap());
+            }
+            it.commit().unwrap();
+        }
+    }
+    assert!(store.stats().keys >= 3_000);
+    drop(old);
+    assert!(idle.unfinished() <= 1_024, "{}", idle.unfinished());
+    let left = idle.unfinished();
+    let mut busy = store.session().unwrap();
+    pass_time(&mut busy, 5_000);
+    assert!(store.stats().keys <= left + 5, "{left}: {:?}", store.stats());
+}
+
+/// Its `get` fails.
+struct Unreadable;
+
+impl Data for Unreadable {
+    fn get(&self, _: &[u8]) -> Result<Option<Value>, DataError> {
+        Err(DataError("a bad block".into()))
+    }
+
+    fn scan(&self, _: Bounds<'_>, _: bool, _: usize) -> Result<Vec<Entry>, DataError> {
+        Ok(Vec::new())
+    }
+
+    fn apply(&self, _: &[Change], _: bool) -> Result<(), DataError> {
+        Ok(())
+    }
+
+    fn checkpoint(&self) -> Result<(), DataError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_could_not_be_read_leaves_nothing_behind() {
+    let store = Store::open(Options::default(), Box::new(Unreadable));
+    let mut session = store.session().unwrap();
+    let mut it = session.begin(Snapshot).unwrap();
+    let error = it.put(b"a", b"1").expect_err("it has to know what was there");
+    assert!(error.to_string().contains("bad block"), "{error}");
+    assert_eq!(it.put(b"b", b"1"), Err(Error::Failed));
+    assert_eq!(it.commit(), Err(error), "and says so again");
+    assert_eq!(store.stats().keys, 0);
+}
+
+#[test]
+fn what_a_transaction_writes_over_is_freed_before_it_ends() {
+    let store = Store::in_memory(Options::default());
+    let mut session = store.session().unwrap();
+    let mut it = session.begin(Snapshot).unwrap();
+    let mut values = Vec::new();
+    // Others are reading, too: see above.
+    let is_freed = (0..100_000_u32).any(|round| {
+        let value: Value = round.to_be_bytes().into();
+        values.push(Arc::downgrade(&value));
+        it.put_shared(b"key", value).unwrap();
+        round % 1_000 == 999 && alive(&values) < values.len() / 2
+    });
+    assert!(is_freed, "{} of {}", alive(&values), values.len());
+    assert_eq!(
+        it.get(b"key").unwrap().map(|value| Arc::downgrade(&value).ptr_eq(values.last().unwrap())),
+        Some(true)
+    );
 }

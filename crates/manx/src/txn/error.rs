@@ -20,9 +20,14 @@ pub enum Error {
         /// Which transaction waits for whom and for what, in words. Those that have written have an id.
         cycle: String,
     },
-    /// As many transactions write as may.
+    /// As many transactions are at work as may, and none has ended within [`Options::active_wait`](super::Options::active_wait).
     TooMany {
         /// So many.
+        limit: u32,
+    },
+    /// All serializable transactions together hold as many ranges as may be. One that scans or deletes a whole range holds only that.
+    TooManyRanges {
+        /// So many, beside those for which there is always room.
         limit: u32,
     },
     /// There are as many sessions as may be.
@@ -76,8 +81,9 @@ impl Error {
     #[cold]
     pub(super) fn of_lock(error: LockError) -> Error {
         match error {
-            LockError::BadRange(bad) => Error::BadRange(bad.to_string()),
             LockError::Deadlock(circle) => Error::Deadlock { cycle: cycle(&circle) },
+            LockError::TooMany { limit } => Error::TooManyRanges { limit },
+            LockError::BadRange(bad) => Error::BadRange(bad.to_string()),
             error => Error::Deadlock { cycle: error.to_string() },
         }
     }
@@ -110,8 +116,13 @@ impl fmt::Display for Error {
                 write!(to, "transactions wait for each other ({cycle}): roll back and try again")
             }
             Error::TooMany { limit } => {
-                write!(to, "{limit} transactions write, and no more may: try again, or raise active_max")
+                write!(to, "{limit} transactions are at work, and no more may be: try again, or raise active_max")
             }
+            Error::TooManyRanges { limit } => write!(
+                to,
+                "serializable transactions hold {limit} ranges, and no more may be held: scan or delete a range as a whole in place of its \
+                 keys, or divide the transaction"
+            ),
             Error::TooManySessions { limit } => {
                 write!(to, "there are {limit} sessions, and no more may be: drop some, or raise sessions_max")
             }
@@ -124,7 +135,7 @@ impl fmt::Display for Error {
             Error::BadTimestamp { asked, above } => {
                 write!(
                     to,
-                    "the commit timestamp {asked} is not above {above}, which was read or made stable: take a later one"
+                    "the commit timestamp {asked} is not above {above}, the oldest timestamp or that of one of its keys: take a later one"
                 )
             }
             Error::BadRange(why) => to.write_str(why),

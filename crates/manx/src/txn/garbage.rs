@@ -2,7 +2,10 @@
 //!
 //! Who commits remembers which keys it has changed, and cleans some that were changed long ago: one more than it has added, so that no commit does the work of
 //! many, and little is left. What is still needed is looked at again later. To know what is needed means to look at all sessions, so that is done
-//! once for many transactions, by one of them for all sessions: so also one that will be idle for long keeps few.
+//! once for many transactions, by one of them for all sessions.
+//!
+//! A session that ends, or has more than it can expect to clean soon since somebody reads for long, leaves its keys to all: who finds out what is needed cleans some of those,
+//! too. So also a session that will be idle for long keeps few.
 
 use super::retired::Retired;
 use super::store::Inner;
@@ -12,6 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One of so many transactions looks what is needed, and so does who has changed so many keys.
 const ONE_OF: u64 = 64;
+/// It cleans so many of those that were left to all.
+const SOME: usize = 128;
+/// A session keeps so many keys at most when it has committed.
+const OWN_MAX: usize = 1024;
 
 /// What nobody needs, as somebody has found out. It only grows, so whoever knows less is on the safe side.
 #[derive(Debug, Default)]
@@ -44,25 +51,29 @@ impl Garbage {
     pub(super) fn add(&mut self, id: u64, keys: &mut Vec<Written>, inner: &Inner) {
         let added = keys.len();
         self.keys.extend(keys.drain(..).map(|key| (id, key)));
-        if id.is_multiple_of(ONE_OF) {
+        if id.is_multiple_of(ONE_OF) || added as u64 >= ONE_OF {
             inner.unneeded.find_out(inner);
+            // Nobody waits: whoever has it cleans it.
+            if let Some(mut left) = inner.left.try_lock() {
+                left.clean(SOME, inner);
+            }
         }
-        self.clean(added, inner);
+        self.clean(added + 1, inner);
+        if self.keys.len() > OWN_MAX {
+            inner.left.lock().keys.append(&mut self.keys);
+        }
     }
 
     pub(super) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// So many were added.
-    fn clean(&mut self, added: usize, inner: &Inner) {
-        if added as u64 >= ONE_OF {
-            inner.unneeded.find_out(inner);
-        }
+    /// Cleans so many at most.
+    fn clean(&mut self, most: usize, inner: &Inner) {
         let oldest = inner.unneeded.id.load(Ordering::Acquire);
         let oldest_timestamp = inner.unneeded.timestamp.load(Ordering::Acquire);
         let guard = &crossbeam_epoch::pin();
-        for _ in 0..(added + 1).min(self.keys.len()) {
+        for _ in 0..most.min(self.keys.len()) {
             match self.keys.pop_front() {
                 Some((id, key)) if id < oldest => {
                     if !inner.table.clean(&key, oldest, oldest_timestamp, &mut self.retired, guard) {
@@ -80,7 +91,7 @@ impl Garbage {
         self.retired.free_some();
     }
 
-    /// Its session ends: what is left is cleaned with what others left.
+    /// Its session ends: what is left is cleaned by others.
     pub(super) fn leave(&mut self, inner: &Inner) {
         if self.keys.is_empty() && self.retired.is_empty() {
             return;
@@ -89,6 +100,6 @@ impl Garbage {
         let added = self.keys.len();
         left.keys.append(&mut self.keys);
         left.retired.absorb(&mut self.retired, &crossbeam_epoch::pin());
-        left.clean(added, inner);
+        left.clean(added + 1, inner);
     }
 }

@@ -111,3 +111,74 @@ impl Drop for Retired {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::txn::{Isolation, Options, Store, Value};
+    use std::sync::Weak;
+
+    /// A store of which one session has written over so many values, and those.
+    fn written_over(store: &Store, count: usize) -> (crate::txn::Session, Vec<Weak<[u8]>>) {
+        let mut session = store.session().expect("one of many");
+        let mut values = Vec::new();
+        for round in 0..=count {
+            let value: Value = round.to_be_bytes().into();
+            values.push(Arc::downgrade(&value));
+            let mut it = session.begin(Isolation::Snapshot).expect("no limit");
+            it.put_shared(b"key", value).expect("nobody else writes");
+            it.commit().expect("in memory");
+        }
+        values.pop();
+        (session, values)
+    }
+
+    fn alive(values: &[Weak<[u8]>]) -> usize {
+        values.iter().filter(|value| value.strong_count() > 0).count()
+    }
+
+    #[test]
+    fn what_somebody_may_read_is_not_freed_even_if_its_session_ends() {
+        // Somebody reads.
+        let guard = crossbeam_epoch::pin();
+        let store = Store::in_memory(Options::default());
+        let (session, values) = written_over(&store, 300);
+        assert_eq!(alive(&values), 300);
+        drop(session);
+        assert_eq!(alive(&values), 300, "the reader has not gone on");
+        drop(guard);
+        drop(store);
+        assert_eq!(alive(&values), 0);
+    }
+
+    #[test]
+    fn a_batch_is_freed_when_the_epochs_have_told_of_it_and_no_sooner() {
+        let mut retired = Retired::default();
+        let mut values = Vec::new();
+        let mut take = |retired: &mut Retired, count: usize| {
+            let guard = crossbeam_epoch::pin();
+            for _ in 0..count {
+                let value: Value = [0; 8].into();
+                values.push(Arc::downgrade(&value));
+                let version = Owned::new(Version::first(1, Some(value))).into_shared(&guard);
+                // SAFETY: it was in no list, and is ours.
+                unsafe { retired.take(version, &guard) };
+            }
+            values.clone()
+        };
+        let values = take(&mut retired, BATCH + 5);
+        // Others read, too.
+        for _ in 0..10_000_000 {
+            if retired.safe.load(Ordering::Acquire) > 0 {
+                break;
+            }
+            crossbeam_epoch::pin().flush();
+        }
+        for _ in 0..BATCH {
+            retired.free_some();
+        }
+        assert_eq!(alive(&values), 5, "the epochs know nothing of those yet");
+        drop(retired);
+        assert_eq!(alive(&values), 0);
+    }
+}

@@ -54,6 +54,8 @@ pub struct Stats {
     pub current_id: u64,
     /// All transactions below this id are over for everybody.
     pub oldest_id: u64,
+    /// The oldest timestamp that can be read ([`Store::set_oldest_timestamp`]).
+    pub oldest_timestamp: u64,
     /// Keys that have versions in memory.
     pub keys: usize,
     /// Transactions that have committed what they wrote.
@@ -175,7 +177,7 @@ impl Store {
     /// [`Error::TooManySessions`].
     pub fn session(&self) -> Result<Session, Error> {
         let ids = self.0.ids.session().map_err(|error| Error::TooManySessions { limit: error.limit })?;
-        let work = Work { ids, written: Vec::new(), garbage: Garbage::default() };
+        let work = Work { ids, written: Vec::new(), garbage: Garbage::default(), is_open: false, read_timestamp: None };
         Ok(Session { store: self.clone(), work })
     }
 
@@ -183,7 +185,7 @@ impl Store {
     /// ([`Error::is_retryable`]), it waits a little, more each time, and begins again.
     ///
     /// # Errors
-    /// What `work` or the commit said, if it cannot pass; or [`Error::Retried`].
+    /// What `work` or the commit said, if it cannot pass; [`Error::Retried`]; and as [`Store::session`] and [`Session::begin`], at once.
     pub fn run<T>(
         &self,
         isolation: Isolation,
@@ -193,12 +195,10 @@ impl Store {
         let mut backoff = Adaptive::DEFAULT.start();
         let tries_max = self.0.options.tries_max.max(1);
         for tried in 1.. {
-            let once = session.begin(isolation).and_then(|mut transaction| {
-                let result = work(&mut transaction)?;
-                transaction.commit()?;
-                Ok(result)
-            });
-            match once {
+            // Who was not let in has waited long enough.
+            let mut transaction = session.begin(isolation)?;
+            let result = work(&mut transaction);
+            match result.and_then(|done| transaction.commit().map(|_| done)) {
                 Err(error) if error.is_retryable() && tried >= tries_max => {
                     return Err(Error::Retried { times: tried, last: Box::new(error) });
                 }
@@ -217,7 +217,9 @@ impl Store {
         Ok(self.0.table.data.as_ref().map_or(Ok(()), |data| data.checkpoint())?)
     }
 
-    /// No transaction will read at an earlier timestamp than this one: what only those could see is not kept. It never goes back.
+    /// No transaction will read at an earlier timestamp than this one, or commit at it or an earlier one: what only those could see is not kept, and who reads at
+    /// [`Stats::oldest_timestamp`] sees what nobody changes any more. It never goes back, and comes into effect when the commits that have begun at earlier
+    /// timestamps are over.
     pub fn set_oldest_timestamp(&self, timestamp: u64) {
         self.0.timestamps.set_oldest(timestamp);
     }
@@ -228,6 +230,7 @@ impl Store {
         Stats {
             current_id: inner.ids.current(),
             oldest_id: inner.ids.oldest(),
+            oldest_timestamp: inner.timestamps.settled(),
             keys: inner.table.keys.len(),
             committed: inner.committed.load(Ordering::Relaxed),
             refused: inner.refused.load(Ordering::Relaxed),
@@ -261,7 +264,7 @@ impl Inner {
     }
 
     /// A transaction is over.
-    pub(super) fn dismiss(&self) {
+    fn dismiss(&self) {
         if self.options.active_max.is_some() {
             self.active.fetch_sub(1, Ordering::Relaxed);
             self.ended.signal_one();
@@ -283,6 +286,9 @@ pub(super) struct Work {
     pub(super) ids: coordinator::Session,
     pub(super) written: Vec<Written>,
     pub(super) garbage: Garbage,
+    /// A transaction has begun and is not over: it was admitted, and may read at a timestamp.
+    is_open: bool,
+    pub(super) read_timestamp: Option<u64>,
 }
 
 impl Session {
@@ -292,8 +298,8 @@ impl Session {
     /// [`Error::TooMany`], if [`Options::active_max`] is set.
     #[inline]
     pub fn begin(&mut self, isolation: Isolation) -> Result<Transaction<'_>, Error> {
-        self.store.0.admit()?;
-        Ok(Transaction::begin(self, isolation, None))
+        self.work.open(&self.store.0)?;
+        Ok(Transaction::begin(self, isolation))
     }
 
     /// Begins a transaction of [`Isolation::Snapshot`] that sees, of what was committed with a timestamp, nothing later than this.
@@ -301,12 +307,13 @@ impl Session {
     /// # Errors
     /// [`Error::TooOld`]: it is below the oldest timestamp; and as [`Session::begin`].
     pub fn begin_at(&mut self, timestamp: u64) -> Result<Transaction<'_>, Error> {
-        self.store.0.admit()?;
+        self.work.open(&self.store.0)?;
         if let Err(error) = self.store.0.timestamps.read_at(timestamp) {
-            self.store.0.dismiss();
+            self.work.close(&self.store.0);
             return Err(error);
         }
-        Ok(Transaction::begin(self, Isolation::Snapshot, Some(timestamp)))
+        self.work.read_timestamp = Some(timestamp);
+        Ok(Transaction::begin(self, Isolation::Snapshot))
     }
 
     /// So many changes of this session's may have left versions that nobody needs, and are still to be cleaned up: for monitoring.
@@ -321,8 +328,22 @@ impl Session {
 }
 
 impl Work {
-    /// The transaction is over. What it has written is gone, and is seen by nobody.
-    pub(super) fn take_back(&mut self, inner: &Inner) {
+    /// A transaction begins.
+    #[inline]
+    fn open(&mut self, inner: &Inner) -> Result<(), Error> {
+        // The one before was forgotten.
+        self.close(inner);
+        inner.admit()?;
+        self.is_open = true;
+        Ok(())
+    }
+
+    /// The transaction is over, if there is one. What it has written and not committed is gone, and is seen by nobody.
+    #[inline]
+    pub(super) fn close(&mut self, inner: &Inner) {
+        if !std::mem::take(&mut self.is_open) {
+            return;
+        }
         if let Some(id) = self.ids.id() {
             let guard = &crossbeam_epoch::pin();
             let retired = &mut self.garbage.retired;
@@ -331,12 +352,16 @@ impl Work {
             self.garbage.add(id, &mut self.written, inner);
         }
         self.ids.unpin();
+        if let Some(timestamp) = self.read_timestamp.take() {
+            inner.timestamps.done(timestamp);
+        }
+        inner.dismiss();
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.work.take_back(&self.store.0);
+        self.work.close(&self.store.0);
         self.work.garbage.leave(&self.store.0);
     }
 }

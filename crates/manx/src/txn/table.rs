@@ -19,7 +19,9 @@ use super::retired::Retired;
 use super::versions::{Refused, Versions, View};
 use crossbeam_epoch::Guard;
 use crossbeam_skiplist::SkipMap;
-use std::ops::Bound;
+use crossbeam_skiplist::map;
+use std::iter;
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 /// See [the module](self).
@@ -34,6 +36,9 @@ pub(super) struct Written {
     pub(super) key: Value,
     pub(super) versions: Arc<Versions>,
 }
+
+/// A key that has versions.
+type Here<'t> = map::Entry<'t, Value, Arc<Versions>>;
 
 /// Entries, and the last key that was looked at if there may be more.
 pub(super) type Found = (Vec<Entry>, Option<Value>);
@@ -57,8 +62,17 @@ impl Table {
 
     /// A key of the bounds of which the last version is not seen, and whose it is.
     pub(super) fn hidden(&self, bounds: Bounds<'_>, view: View<'_>, guard: &Guard) -> Option<(Value, u64)> {
-        let mut range = self.keys.range::<[u8], _>(bounds);
-        range.find_map(|entry| Some((entry.key().clone(), entry.value().hidden(view, guard)?)))
+        let mut within = self.within(bounds, false);
+        within.find_map(|entry| Some((entry.key().clone(), entry.value().hidden(view, guard)?)))
+    }
+
+    /// The keys of the bounds that have versions. (`SkipMap::range` would keep each node that it has passed for ever: crossbeam's issue 1178, in
+    /// crossbeam-skiplist 0.1.3.)
+    fn within<'t>(&'t self, bounds: Bounds<'t>, descending: bool) -> impl Iterator<Item = Here<'t>> {
+        let first =
+            if descending { self.keys.upper_bound(bounds.1) } else { self.keys.lower_bound(bounds.0) };
+        let next = move |at: &Here<'t>| if descending { at.prev() } else { at.next() };
+        iter::successors(first, next).take_while(move |at| bounds.contains(&**at.key()))
     }
 
     /// Writes a version. Returns what was written to, unless the transaction had written it before.
@@ -81,10 +95,23 @@ impl Table {
                 && versions.is_empty(guard)
             {
                 // It cannot have been changed since it was read: whoever changes it has its versions here first, and in these.
-                versions.begin_with(data.get(key).map_err(WriteError::Data)?, guard);
+                match data.get(key) {
+                    Ok(below) => versions.begin_with(below, guard),
+                    Err(error) => {
+                        // Nobody else would clean it up.
+                        if versions.close(0, guard) {
+                            entry.remove();
+                        }
+                        return Err(WriteError::Data(error));
+                    }
+                }
             }
             match versions.write(id, value.cloned(), view, retired, guard) {
-                Ok(true) => return Ok(None),
+                Ok(true) => {
+                    // What it wrote over is its own, and may be as much as one likes.
+                    retired.free_some();
+                    return Ok(None);
+                }
                 Ok(false) => return Ok(Some(Written { key: entry.key().clone(), versions: versions.clone() })),
                 Err(Refused::Conflict(with)) => return Err(WriteError::Conflict(with)),
                 // Whoever has closed it is about to remove it.
@@ -94,7 +121,7 @@ impl Table {
     }
 
     /// Cuts off what nobody needs of this key, and the key itself if it need not be here, for a transaction that has changed it and is over for all. Returns whether
-    /// nothing is left to do: what was written since is the business of who wrote it. Not so if somebody may read at a timestamp.
+    /// nothing is left to do: what was written since is the business of who wrote it. Not so if only timestamps keep something.
     pub(super) fn clean(
         &self,
         it: &Written,
@@ -107,7 +134,7 @@ impl Table {
         let Some((left, is_deleted)) = versions.cut(oldest, oldest_timestamp, retired, guard) else { return false };
         let may_leave = left <= 1 && (self.data.is_some() || is_deleted);
         if may_leave
-            && versions.close(oldest, oldest_timestamp, guard)
+            && versions.close(oldest, guard)
             // If others have replaced them, these are not the key's own any more.
             && let Some(entry) = self.keys.get(&**key)
             && Arc::ptr_eq(entry.value(), versions)
@@ -142,9 +169,7 @@ impl Table {
         guard: &Guard,
     ) -> Found {
         let mut found = Vec::new();
-        let mut range = self.keys.range::<[u8], _>(bounds);
-        let mut next = || if descending { range.next_back() } else { range.next() };
-        while let Some(entry) = next() {
+        for entry in self.within(bounds, descending) {
             if let Some(Some(value)) = entry.value().see(view, guard) {
                 found.push((entry.key().clone(), value.clone()));
                 if found.len() == limit {
@@ -177,9 +202,7 @@ impl Table {
         let in_order = |a: &Value, b: &Value| if descending { a > b } else { a < b };
         let mut found = Vec::with_capacity(below.len());
         let mut below = below.into_iter().peekable();
-        let mut range = self.keys.range::<[u8], _>(bounds);
-        let mut next = || if descending { range.next_back() } else { range.next() };
-        while let Some(entry) = next() {
+        for entry in self.within(bounds, descending) {
             let Some(seen) = entry.value().see(view, guard) else { continue };
             let key = entry.key();
             while let Some(before) = below.next_if(|(other, _)| in_order(other, key)) {
@@ -188,6 +211,10 @@ impl Table {
             below.next_if(|(other, _)| other == key);
             if let Some(value) = seen {
                 found.push((key.clone(), value.clone()));
+            }
+            if found.len() >= limit {
+                // There may be more here than there is below.
+                return Ok((found, Some(key.clone())));
             }
         }
         found.extend(below);

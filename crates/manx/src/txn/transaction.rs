@@ -2,7 +2,7 @@
 //!
 //! | isolation | it sees | it locks | it is told of a conflict when |
 //! | --- | --- | --- | --- |
-//! | read uncommitted | what was written last | nothing | somebody at work has written the key |
+//! | read uncommitted | what was written last | nothing | somebody has written the key who was not over when the call began |
 //! | read committed | what was over when each call began | nothing | likewise |
 //! | snapshot | what was over when it began | nothing | somebody has written the key who was not over then |
 //! | serializable | what was over when it had locked the first thing | what it reads, shared; what it writes, alone | somebody has written since what it reads or writes, or transactions wait for each other |
@@ -28,7 +28,7 @@ use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::Ordering;
 
-/// What a transaction is protected from. See [the table](super::Isolation#variants).
+/// What a transaction is protected from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Isolation {
     /// From nothing: it sees what others have not committed, and may take back.
@@ -38,7 +38,8 @@ pub enum Isolation {
     /// It sees the store as it was when it began, and its own changes. Of two that write the same key one is told of a conflict.
     #[default]
     Snapshot,
-    /// All such transactions are as if one came after the other.
+    /// All such transactions are as if one came after the other. It sees the store as it was when it had locked the first thing, holds
+    /// what it reads, and is told of a conflict if somebody has changed that meanwhile.
     Serializable,
 }
 
@@ -55,10 +56,9 @@ pub struct Transaction<'s> {
     inner: &'s Inner,
     work: &'s mut Work,
     isolation: Isolation,
-    read_timestamp: Option<u64>,
     owner: Option<Owner<'s, Vec<u8>>>,
-    has_failed: bool,
-    is_over: bool,
+    /// Why it can only be rolled back.
+    failed: Option<Error>,
 }
 
 impl fmt::Debug for Transaction<'_> {
@@ -73,18 +73,14 @@ impl fmt::Debug for Transaction<'_> {
 
 impl<'s> Transaction<'s> {
     #[inline]
-    pub(super) fn begin(session: &'s mut Session, isolation: Isolation, read_timestamp: Option<u64>) -> Self {
+    pub(super) fn begin(session: &'s mut Session, isolation: Isolation) -> Self {
         let Session { store, work } = session;
         let inner = &*store.0;
-        if work.ids.id().is_some() || work.ids.pinned().is_some() {
-            // The one before was forgotten.
-            work.take_back(inner);
-        }
         if isolation == Isolation::Snapshot {
             work.ids.snapshot();
         }
         let owner = (isolation == Isolation::Serializable).then(|| inner.ranges.owner());
-        Transaction { inner, work, isolation, read_timestamp, owner, has_failed: false, is_over: false }
+        Transaction { inner, work, isolation, owner, failed: None }
     }
 
     /// Its id, once it has written something.
@@ -100,7 +96,8 @@ impl<'s> Transaction<'s> {
     /// What a key has.
     ///
     /// # Errors
-    /// [`Error::Deadlock`], if serializable; [`Error::Data`].
+    /// [`Error::Conflict`], [`Error::Deadlock`] and [`Error::TooManyRanges`], if serializable: the transaction can then only be rolled back;
+    /// [`Error::Failed`] if that is so already; [`Error::Data`].
     #[inline]
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Value>, Error> {
         self.prepare(|owner| owner.lock_shared(Span::point(key.to_vec())))?;
@@ -112,7 +109,8 @@ impl<'s> Transaction<'s> {
     /// The key has this value from now on.
     ///
     /// # Errors
-    /// [`Error::Conflict`], [`Error::Deadlock`] if serializable, [`Error::Data`]. The transaction can then only be rolled back.
+    /// [`Error::Conflict`], [`Error::Deadlock`] and [`Error::TooManyRanges`] if serializable, [`Error::Data`]. The transaction can then only be rolled back.
+    /// [`Error::Failed`] if that is so already.
     #[inline]
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.put_shared(key, value.into())
@@ -190,32 +188,40 @@ impl<'s> Transaction<'s> {
     /// Commits what it wrote. If the data component is durable, so is what was committed, when this returns.
     ///
     /// # Errors
-    /// [`Error::Failed`] if something failed before; [`Error::Data`]. It is rolled back.
+    /// What failed before, if something did; [`Error::Data`]. It is rolled back.
     #[inline]
     pub fn commit(self) -> Result<Committed, Error> {
         self.finish(0)
     }
 
-    /// The same, with a timestamp: who reads at an earlier one ([`Session::begin_at`]) does not see it.
+    /// The same, with a timestamp: who reads at an earlier one ([`Session::begin_at`]) does not see it. (What is committed without one, all see.)
     ///
     /// # Errors
-    /// [`Error::BadTimestamp`] if it is not above the oldest timestamp; and as [`Transaction::commit`].
+    /// [`Error::BadTimestamp`] if it is not above the oldest timestamp, or that of the last commit of one of its keys; and as [`Transaction::commit`].
     pub fn commit_at(self, timestamp: u64) -> Result<Committed, Error> {
-        self.inner.timestamps.check_commit(timestamp)?;
-        self.finish(timestamp)
+        let timestamps = &self.inner.timestamps;
+        timestamps.begin_commit(timestamp)?;
+        let result = self.finish(timestamp);
+        timestamps.end_commit(timestamp);
+        result
     }
 
     /// Takes back what it wrote. So does dropping it.
     pub fn rollback(self) {}
 
     fn finish(mut self, timestamp: u64) -> Result<Committed, Error> {
-        if self.has_failed {
-            return Err(Error::Failed);
+        if let Some(why) = self.failed.take() {
+            return Err(why);
         }
-        let Some(id) = self.work.ids.id() else {
-            self.close();
-            return Ok(Committed { id: None });
-        };
+        let Some(id) = self.work.ids.id() else { return Ok(Committed { id: None }) };
+        if timestamp != 0 {
+            let guard = &epoch::pin();
+            let stamped = self.work.written.iter().map(|it| it.versions.stamped_before(id, guard));
+            let above = stamped.max().unwrap_or(0);
+            if timestamp <= above {
+                return Err(Error::BadTimestamp { asked: timestamp, above });
+            }
+        }
         // Invariant 2.
         if let Some(data) = &self.inner.table.data {
             data.apply(&self.changes(), self.inner.options.sync)?;
@@ -228,7 +234,6 @@ impl<'s> Transaction<'s> {
         self.inner.committed.fetch_add(1, Ordering::Relaxed);
         let Work { written, garbage, .. } = &mut *self.work;
         garbage.add(id, written, self.inner);
-        self.close();
         Ok(Committed { id: Some(id) })
     }
 
@@ -252,15 +257,12 @@ impl<'s> Transaction<'s> {
         &mut self,
         lock: impl FnOnce(&mut Owner<'s, Vec<u8>>) -> Result<(), LockError>,
     ) -> Result<(), Error> {
-        if self.has_failed {
-            return Err(Error::Failed);
-        }
+        self.check_usable()?;
         if let Some(owner) = &mut self.owner
             && let Err(error) = lock(owner)
         {
-            self.has_failed = true;
             self.inner.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(Error::of_lock(error));
+            return Err(self.fail(Error::of_lock(error)));
         }
         let keeps = matches!(self.isolation, Isolation::Snapshot | Isolation::Serializable);
         if !keeps || self.work.ids.pinned().is_none() {
@@ -281,17 +283,32 @@ impl<'s> Transaction<'s> {
         }
     }
 
+    #[inline]
+    fn check_usable(&self) -> Result<(), Error> {
+        if self.failed.is_some() { Err(Error::Failed) } else { Ok(()) }
+    }
+
+    /// From now on it can only be rolled back.
+    #[cold]
+    fn fail(&mut self, error: Error) -> Error {
+        self.failed = Some(error.clone());
+        error
+    }
+
     #[cold]
     fn conflict(&mut self, key: &[u8], with: u64) -> Error {
-        self.has_failed = true;
         self.inner.refused.fetch_add(1, Ordering::Relaxed);
-        Error::Conflict { key: key.into(), with }
+        self.fail(Error::Conflict { key: key.into(), with })
+    }
+
+    fn timestamp(&self) -> u64 {
+        self.work.read_timestamp.unwrap_or(u64::MAX)
     }
 
     fn view(&self) -> View<'_> {
         match self.work.ids.pinned() {
             Some(snapshot) if self.isolation != Isolation::ReadUncommitted => {
-                View::Of { snapshot, own: self.work.ids.id(), timestamp: self.read_timestamp.unwrap_or(u64::MAX) }
+                View::Of { snapshot, own: self.work.ids.id(), timestamp: self.timestamp() }
             }
             _ => View::Newest,
         }
@@ -306,17 +323,14 @@ impl<'s> Transaction<'s> {
         let guard = &epoch::pin();
         // Who reads what is not committed must not write over it.
         let view = match self.work.ids.pinned() {
-            Some(snapshot) => {
-                View::Of { snapshot, own: Some(id), timestamp: self.read_timestamp.unwrap_or(u64::MAX) }
-            }
+            Some(snapshot) => View::Of { snapshot, own: Some(id), timestamp: self.timestamp() },
             None => unreachable!("prepared"),
         };
         match self.inner.table.write(key, id, value.as_ref(), view, &mut self.work.garbage.retired, guard) {
             Ok(key) => self.work.written.extend(key),
             Err(WriteError::Conflict(with)) => return Err(self.conflict(key, with)),
             Err(WriteError::Data(error)) => {
-                self.has_failed = true;
-                return Err(error.into());
+                return Err(self.fail(error.into()));
             }
         }
         Ok(())
@@ -344,31 +358,19 @@ impl<'s> Transaction<'s> {
                 self.prepare(|owner| owner.lock_shared(span))?;
                 self.check_read(bounds)?;
             }
-            None => self.prepare(|_| Ok(()))?,
+            // It goes on with the snapshot that it has begun with, so it is of one moment at each level.
+            None => self.check_usable()?,
         }
         self.entries(bounds, descending, BATCH)
     }
 
-    /// It is over, one way or the other.
-    fn close(&mut self) {
-        self.is_over = true;
-        self.work.ids.unpin();
-        self.owner = None;
-        if let Some(timestamp) = self.read_timestamp.take() {
-            self.inner.timestamps.done(timestamp);
-        }
-        self.inner.dismiss();
-    }
 }
 
 impl Drop for Transaction<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.is_over {
-            return;
-        }
-        self.work.take_back(self.inner);
-        self.close();
+        // What was committed is nothing to take back any more.
+        self.work.close(self.inner);
     }
 }
 

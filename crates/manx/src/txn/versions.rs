@@ -35,6 +35,13 @@ pub(super) struct Version {
     next: Atomic<Version>,
 }
 
+impl Version {
+    /// The only one of a list, so far.
+    pub(super) fn first(id: u64, value: Option<Value>) -> Version {
+        Version { id, timestamp: AtomicU64::new(0), value, next: Atomic::null() }
+    }
+}
+
 /// All versions of a key that somebody may still see.
 #[derive(Debug, Default)]
 pub(super) struct Versions {
@@ -84,7 +91,7 @@ impl Versions {
 
     /// Begins with a version that all see, unless somebody else has begun.
     pub(super) fn begin_with(&self, value: Option<Value>, guard: &Guard) {
-        let first = Owned::new(Version { id: 0, timestamp: AtomicU64::new(0), value, next: Atomic::null() });
+        let first = Owned::new(Version::first(0, value));
         // Whoever was faster knew the same.
         let _ = self.head.compare_exchange(Shared::null(), first, Ordering::AcqRel, Ordering::Relaxed, guard);
     }
@@ -119,7 +126,7 @@ impl Versions {
         retired: &mut Retired,
         guard: &Guard,
     ) -> Result<bool, Refused> {
-        let mut version = Owned::new(Version { id, timestamp: AtomicU64::new(0), value, next: Atomic::null() });
+        let mut version = Owned::new(Version::first(id, value));
         loop {
             let head = self.head.load(Ordering::Acquire, guard);
             if head.tag() == CLOSED {
@@ -174,9 +181,18 @@ impl Versions {
         }
     }
 
+    /// The timestamp of the last commit before the transaction, which is at work and has written; 0 if that has none.
+    pub(super) fn stamped_before(&self, id: u64, guard: &Guard) -> u64 {
+        // SAFETY: Invariant 3, here and below.
+        let first = unsafe { self.head.load(Ordering::Acquire, guard).as_ref() }.filter(|first| first.id == id);
+        let before = first.and_then(|own| unsafe { own.next.load(Ordering::Acquire, guard).as_ref() });
+        // Relaxed: it was over when this one was written.
+        before.map_or(0, |before| before.timestamp.load(Ordering::Relaxed))
+    }
+
     /// Cuts off what nobody can see: what is behind the first version whose id is below `oldest`, and whose timestamp is not above
-    /// `oldest_timestamp`. Returns how many versions are left, and whether the last one is a deleted key's; `None` if only
-    /// its timestamp keeps one that is over.
+    /// `oldest_timestamp`. Returns how many versions are left, and whether the last one is a deleted key's; `None` if one that is over, or
+    /// the one behind it, is kept by its timestamp alone.
     pub(super) fn cut(
         &self,
         oldest: u64,
@@ -200,7 +216,7 @@ impl Versions {
                     unsafe { retired.take(behind, guard) };
                     behind = next;
                 }
-                return Some((left, version.value.is_none()));
+                return (!is_kept).then_some((left, version.value.is_none()));
             }
             is_kept |= is_over;
             at = version.next.load(Ordering::Acquire, guard);
@@ -208,9 +224,9 @@ impl Versions {
         (!is_kept).then_some((left, left == 0))
     }
 
-    /// Closes the list if its only version is over for all and is in the data component as well (or deleted, where there is none): the key may leave the
-    /// table.
-    pub(super) fn close(&self, oldest: u64, oldest_timestamp: u64, guard: &Guard) -> bool {
+    /// Closes the list, of which [`Versions::cut`] has left one version at most, if that is still the only one, and so is in the data component as well (or
+    /// deleted, where there is none): the key may leave the table.
+    pub(super) fn close(&self, oldest: u64, guard: &Guard) -> bool {
         let head = self.head.load(Ordering::Acquire, guard);
         if head.tag() == CLOSED {
             return true;
@@ -220,8 +236,8 @@ impl Versions {
             let closed = Shared::null().with_tag(CLOSED);
             return self.head.compare_exchange(head, closed, Ordering::AcqRel, Ordering::Relaxed, guard).is_ok();
         };
-        let is_over = only.id < oldest && only.timestamp.load(Ordering::Relaxed) <= oldest_timestamp;
-        if !is_over || !only.next.load(Ordering::Acquire, guard).is_null() {
+        // Whoever wrote since has a later id.
+        if only.id >= oldest || !only.next.load(Ordering::Acquire, guard).is_null() {
             return false;
         }
         // Readers that have the list see the version still.

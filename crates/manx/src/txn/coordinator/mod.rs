@@ -27,8 +27,8 @@
 //! # Invariants
 //! 1. Ids are unique, and those that a session gets grow. Some belong to nobody: there are gaps.
 //! 2. A session's id is in its seat, as active, from before it is returned until the session ends the transaction.
-//! 3. An id that is active in a published snapshot's collection was active at the moment when the snapshot took its place. All ids below its `current`
-//!    that are not concurrent in it were over at that moment, or belong to nobody.
+//! 3. An id that is concurrent in a published snapshot is over in none before it; it may have ended, and not have been published, when the snapshot took its place.
+//!    All ids below its `current` that are not concurrent in it were over at that moment, or belong to nobody.
 //! 4. Snapshots are published one after another; what is over in one is over in all that follow.
 //! 5. When [`Session::end`] returns, the transaction is over in what is published.
 //! 6. So a snapshot never sees half a commit: what a transaction wrote was written before it ended, its end before it was published, and whoever reads the

@@ -44,9 +44,12 @@ pub(super) struct Published {
 pub(super) struct Replaced {
     old: Vec<Box<Place>>,
     free: Vec<Box<Place>>,
+    /// So many old ones could not be given back the last time.
+    kept: usize,
 }
 
-/// Give back when so many were replaced.
+/// Give back when so many were replaced; and twice as many as could not be given back the last time, lest each end looks at all of them while
+/// somebody who is stopped reads one.
 const REPLACED_MAX: usize = 32;
 
 // SAFETY: whoever has one may read and change what is in it: by Invariants 1 and 2 nobody else does.
@@ -99,7 +102,7 @@ impl Published {
             let _ = self.publish(allocation, seats, pin, replaced);
         }
         pin::clear(pin);
-        if replaced.old.len() >= REPLACED_MAX {
+        if replaced.old.len() >= REPLACED_MAX.max(2 * replaced.kept) {
             replaced.give_back(seats);
         }
     }
@@ -167,6 +170,7 @@ impl Replaced {
                 self.old.push(place);
             }
         }
+        self.kept = self.old.len();
         // Two are enough for an end.
         self.free.truncate(REPLACED_MAX);
     }
