@@ -74,7 +74,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> LockFuture<'a, K, SHAR
             done => return Poll::Ready(guard(this.lock, done)),
         }
         // SAFETY: the span is in the pinned future, as the node, and does not change.
-        let node = unsafe { Node::new(&request, clock::now_ns(), this.lock.window_ns(), false) };
+        let node = unsafe { Node::new(&request, clock::now_ns(), this.lock.window_ns()) };
         let node = this.node.insert(node);
         let mut waker = Some(context.waker().clone());
         // SAFETY: called under the room's mutex.

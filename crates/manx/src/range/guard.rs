@@ -13,7 +13,6 @@ use super::request::Request;
 use super::slot::{self, Held};
 use super::span::Span;
 use super::table::{How, Refused};
-use super::waiting::Terms;
 use platform::futex::Deadline;
 use std::fmt;
 use std::mem;
@@ -184,7 +183,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
         let own = [self.held];
         let spans = slice::from_ref(self.span());
         let request = Request { spans, access: Access::Exclusive, holder: self.holder(), own: &own, tag: 0 };
-        match self.lock.lock_request(&request, Terms { deadline, upgrades: true }) {
+        match self.lock.lock_request(&request, deadline) {
             // SAFETY: just acquired.
             Ok(held) => Ok(unsafe { RangeGuard::new(self.lock, held) }),
             Err(error) => Err(Unchanged { guard: self, error }),

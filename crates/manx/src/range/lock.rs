@@ -11,7 +11,6 @@ use super::room::Room;
 use super::slot::Held;
 use super::span::Span;
 use super::table::Table;
-use super::waiting::Terms;
 use platform::futex::Deadline;
 use std::slice;
 
@@ -190,7 +189,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         deadline: Option<Deadline>,
     ) -> Result<Held<K>, LockError> {
         let request = Request { spans: slice::from_ref(span), access, holder, own: &[], tag: 0 };
-        self.lock_request(&request, Terms { deadline, upgrades: false })
+        self.lock_request(&request, deadline)
     }
 
     #[inline(always)]

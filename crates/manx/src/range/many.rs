@@ -12,7 +12,6 @@ use super::raw::Access;
 use super::request::Request;
 use super::slot::Held;
 use super::span::Span;
-use super::waiting::Terms;
 use platform::futex::Deadline;
 
 /// Ranges in their order, of which no two overlap; at least one.
@@ -136,7 +135,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         access: Access,
         deadline: Option<Deadline>,
     ) -> Result<ManyGuard<'_, K, SHARDS, SLOTS>, LockError> {
-        let held = self.lock_request(&whole(&set, access), Terms { deadline, upgrades: false })?;
+        let held = self.lock_request(&whole(&set, access), deadline)?;
         Ok(ManyGuard { lock: self, held, set })
     }
 

@@ -14,7 +14,6 @@ use super::request::Request;
 use super::slot::Held;
 use super::span::Span;
 use super::table::How;
-use super::waiting::Terms;
 use platform::atomic::{AtomicU32, Ordering};
 use platform::futex::Deadline;
 use std::slice;
@@ -157,9 +156,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
         access: Access,
         deadline: Option<Deadline>,
     ) -> Result<(), LockError> {
-        let upgrades = access == Access::Exclusive
-            && self.held().any(|(held, access)| access == Access::Shared && held.overlaps(&span));
-        let held = self.lock.lock_request(&self.request(&span, access), Terms { deadline, upgrades })?;
+        let held = self.lock.lock_request(&self.request(&span, access), deadline)?;
         self.add(held);
         Ok(())
     }

@@ -43,6 +43,18 @@ impl<K: Key> Request<'_, K> {
         is_its || unsafe { is_among(self.own, slot) }
     }
 
+    /// Whether the one who asks wants for itself what it shares already.
+    ///
+    /// # Safety
+    /// What is in `own` is held.
+    pub(super) unsafe fn upgrades(&self) -> bool {
+        // SAFETY: the caller's promise.
+        let shared = self.own.iter().filter(|held| unsafe { held.access() } == Access::Shared);
+        // SAFETY: likewise.
+        let mut shared = shared.map(|held| unsafe { held.span() });
+        self.access == Access::Exclusive && shared.any(|own| self.spans.iter().any(|span| own.overlaps(span)))
+    }
+
     /// What is wanted of each range.
     pub(super) fn wants(&self) -> impl Iterator<Item = Want<'_, K>> {
         self.spans.iter().map(|span| Want::new(span, self.access, self.own))

@@ -78,12 +78,10 @@ unsafe impl<K: Send + Sync> Sync for Node<K> {}
 impl<K> Node<K> {
     /// # Safety
     /// What is in the request lives, and does not change, until the node is dropped.
-    pub(super) unsafe fn new(
-        request: &Request<'_, K>,
-        began_ns: u64,
-        window_ns: u64,
-        upgrades: bool,
-    ) -> Node<K> {
+    pub(super) unsafe fn new(request: &Request<'_, K>, began_ns: u64, window_ns: u64) -> Node<K>
+    where
+        K: Key,
+    {
         let guarded = Guarded {
             next: ptr::null(),
             previous: ptr::null(),
@@ -92,7 +90,8 @@ impl<K> Node<K> {
             began_ns,
             window_end_ns: began_ns.saturating_add(window_ns),
             overdue: false,
-            upgrades,
+            // SAFETY: what it holds is held until the node is dropped.
+            upgrades: unsafe { request.upgrades() },
             waker: None,
         };
         Node {

@@ -53,15 +53,6 @@ use std::ptr;
 /// later only some are in the way, so that less is lost by waiting for the one.
 pub const WINDOW_NS: u64 = 30_000;
 
-/// What somebody may do who asks for ranges.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Terms {
-    /// When to give up.
-    pub(super) deadline: Option<Deadline>,
-    /// It has a part of its ranges already, as one who shares.
-    pub(super) upgrades: bool,
-}
-
 /// Keys that became free, or that somebody waits for no more: from the one position to the other, both included.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Stretch {
@@ -124,21 +115,25 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             .any(|node| unsafe { node.guarded() }.overdue)
     }
 
-    /// Waits for ranges.
+    /// Waits for ranges, until the deadline if there is one.
     #[cold]
-    pub(super) fn lock_request(&self, request: &Request<'_, K>, terms: Terms) -> Result<Held<K>, LockError> {
+    pub(super) fn lock_request(
+        &self,
+        request: &Request<'_, K>,
+        deadline: Option<Deadline>,
+    ) -> Result<Held<K>, LockError> {
         let mut began = None;
-        match self.yield_and_try(request, terms.deadline, &mut began) {
+        match self.yield_and_try(request, deadline, &mut began) {
             Err(LockError::WouldBlock) => {}
             other => return other,
         }
-        let Wait { began_ns, window_ns, .. } = began.unwrap_or_else(|| self.begin(terms.deadline));
+        let Wait { began_ns, window_ns, .. } = began.unwrap_or_else(|| self.begin(deadline));
         // SAFETY: the request's parts are borrowed for longer than this function runs.
-        let node = pin!(unsafe { Node::new(request, began_ns, window_ns, terms.upgrades) });
+        let node = pin!(unsafe { Node::new(request, began_ns, window_ns) });
         let node = &*node;
         let stays = Stays { lock: self, node };
         let result = match self.enter(node, |_| ()) {
-            Ok(None) => self.sleep(node, terms.deadline),
+            Ok(None) => self.sleep(node, deadline),
             Ok(Some(held)) => Ok(held),
             Err(error) => Err(error),
         };
