@@ -3,8 +3,8 @@
 //! Algorithms say `use platform::…` and nothing else about the machine, so that the same source also
 //! compiles on a twin of this package (`platform-loom`, a model checker; `platform-shuttle`, a sampler of
 //! schedules). A twin has the modules
-//! [`atomic`], [`cell`], [`futex`], [`clock`], [`cpu`], [`thread`] and the macros; [`epoll`], [`mod@file`], [`memory`],
-//! [`perf`], [`signal`], [`syscall`] and [`usage`] are for code that only makes sense on the real machine.
+//! [`atomic`], [`cell`], [`futex`], [`clock`], [`cpu`], [`thread`] and the macros; [`epoll`], [`mod@file`], [`limits`],
+//! [`memory`], [`perf`], [`poll`], [`signal`], [`syscall`] and [`usage`] are for code that only makes sense on the real machine.
 //!
 //! What differs between the machines, and how source is written that suits both:
 //!
@@ -28,10 +28,12 @@ pub mod folder;
 pub mod fork;
 pub mod futex;
 mod kind;
+pub mod limits;
 mod macros;
 pub mod memory;
 pub mod own_file;
 pub mod perf;
+pub mod poll;
 pub mod signal;
 pub mod syscall;
 pub mod thread;

@@ -1,0 +1,64 @@
+//! Limits that the kernel has for the process.
+
+use crate::syscall::{check, syscall4};
+
+/// How many descriptors a process may have open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenFiles {
+    /// So many now.
+    pub now: u64,
+    /// To so many the process may raise that by itself.
+    pub most: u64,
+}
+
+/// How many descriptors this process may have open.
+///
+/// ```
+/// let limit = platform::limits::open_files().expect("it can be asked for");
+/// assert!(limit.now > 0 && limit.now <= limit.most);
+/// ```
+///
+/// # Errors
+/// The error number of `prlimit`.
+pub fn open_files() -> Result<OpenFiles, i32> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let own = 0;
+    let which = libc::RLIMIT_NOFILE as usize;
+    // SAFETY: the kernel writes the limit, and is given no new one.
+    check(unsafe { syscall4(libc::SYS_prlimit64, own, which, 0, (&raw mut limit).addr()) })?;
+    Ok(OpenFiles { now: limit.rlim_cur, most: limit.rlim_max })
+}
+
+/// From now on it may have so many open. Those that are open already stay so.
+///
+/// ```
+/// use platform::limits::{open_files, set_open_files};
+///
+/// let limit = open_files().expect("it can be asked for");
+/// set_open_files(limit.now).expect("no more than before");
+/// assert_eq!(open_files(), Ok(limit));
+/// ```
+///
+/// # Errors
+/// The error number of `prlimit`: `EINVAL` if that is more than the process may raise it to.
+pub fn set_open_files(now: u64) -> Result<(), i32> {
+    let limit = libc::rlimit { rlim_cur: now, rlim_max: open_files()?.most };
+    let own = 0;
+    let which = libc::RLIMIT_NOFILE as usize;
+    // SAFETY: the kernel reads the limit; it takes no open descriptor away.
+    check(unsafe { syscall4(libc::SYS_prlimit64, own, which, (&raw const limit).addr(), 0) }).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_the_most() {
+        let limit = open_files().unwrap();
+        if limit.most < u64::MAX {
+            assert_eq!(set_open_files(limit.most + 1), Err(libc::EINVAL));
+        }
+        assert_eq!(open_files(), Ok(limit));
+    }
+}
