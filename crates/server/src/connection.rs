@@ -1,12 +1,14 @@
 //! A connection: what came is understood, done and answered, in this order and nothing else.
 //!
 //! Both models take *turns* at it. A turn reads once, does what has come completely, and sends the answers as far as the client takes them. What a
-//! client does not take piles up, up to a bound; then it is disconnected, because it would be the server's memory that it fills.
+//! client does not take piles up, up to a bound; then it is disconnected, because it would be the server's memory that it fills. A command whose answer passes the
+//! bound leaves off in the middle of it, so nothing of such an answer is sent, and nothing behind it.
 //!
 //! Invariants:
 //! 1. A command's answer is in the output before the next command is begun, so answers have the order of the commands.
-//! 2. What was answered is committed. What was committed is answered, unless the client is gone or does not read.
-//! 3. After [`Turn::Over`] nothing is read or done any more.
+//! 2. What was answered is committed. What was committed is answered, unless the client is gone, does not read, or has asked for more than may be answered.
+//! 3. After [`Turn::Over`] nothing is read or done any more, and nothing is sent.
+//! 4. While there may be more to read, a turn says so ([`Turn::Again`]), also if answers are waiting. Who is told of what comes only once would not be told of it again.
 
 use crate::client::Client;
 use crate::command::{Call, execute};
@@ -21,6 +23,8 @@ use std::sync::Arc;
 
 /// Answers are sent when there are so many bytes of them, even if there are commands left.
 const SEND_BYTES: usize = 64 * 1024;
+/// Who has not said the password leaves so many bytes of answers unread at most.
+const STRANGER_UNREAD_MAX: usize = 64 * 1024;
 
 /// A connection.
 pub(crate) struct Connection {
@@ -40,11 +44,11 @@ pub(crate) struct Connection {
 /// What a turn ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// There may be more to read.
+    /// There may be more to read; answers may be waiting too ([`Connection::is_behind`]).
     Again,
     /// There is nothing to read now, and all answers are sent.
     Read,
-    /// Answers are waiting for the client to read.
+    /// There is nothing to read now, and answers are waiting for the client to read.
     Write,
     /// The connection is to be closed.
     Over,
@@ -114,8 +118,20 @@ impl Connection {
         }
         match self.send() {
             Turn::Read => received,
+            // Invariant 4. What piles up meanwhile has its bound.
+            Turn::Write if received == Turn::Again => Turn::Again,
             turn => turn,
         }
+    }
+
+    /// Whether answers are waiting for the client to read.
+    pub(crate) fn is_behind(&mut self) -> bool {
+        !self.out.bytes().is_empty() || self.transport.is_behind()
+    }
+
+    /// Whether something is still read from the client.
+    pub(crate) fn reads(&self) -> bool {
+        !self.client.is_leaving
     }
 
     /// The client has closed its side: a read that gives less than there was room for is not the last one.
@@ -148,7 +164,7 @@ impl Connection {
                 }
             };
             input.take(taken);
-            if self.out.bytes().len() > SEND_BYTES {
+            if self.out.bytes().len() > SEND_BYTES || self.out.is_over() {
                 goes_on = self.send() != Turn::Over;
             }
         }
@@ -158,6 +174,10 @@ impl Connection {
 
     /// Sends what the client takes.
     fn send(&mut self) -> Turn {
+        // Before anything is written: the kernel may take so much that what is left would not be too much, and the last answer may not be whole.
+        if self.out.is_over() {
+            return self.too_slow();
+        }
         while !self.out.bytes().is_empty() {
             match self.transport.write(self.out.bytes()) {
                 Ok(0) => return Turn::Over,
@@ -167,17 +187,23 @@ impl Connection {
                 Err(_) => return Turn::Over,
             }
         }
-        if self.out.is_over() {
-            count(&self.shared.counts.slow);
-            return Turn::Over;
+        if !self.client.is_trusted && self.out.bytes().len() > STRANGER_UNREAD_MAX {
+            return self.too_slow();
         }
-        if !self.out.bytes().is_empty() || self.transport.is_behind() {
+        if self.is_behind() {
             Turn::Write
         } else if self.client.is_leaving {
             Turn::Over
         } else {
             Turn::Read
         }
+    }
+
+    /// There are more answers than may be.
+    #[cold]
+    fn too_slow(&self) -> Turn {
+        count(&self.shared.counts.slow);
+        Turn::Over
     }
 
     pub(crate) fn peer(&self) -> &Arc<Peer> {

@@ -69,13 +69,15 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
         }
         out.array(queued.len());
         for (command, kept) in &queued {
+            // Too many answers end the connection, not the transaction: all of it is done, and what else it would answer is not kept.
+            let unwanted = out.is_over().then(|| out.mark());
             match command.run {
                 Run::Data(run) => perform(run, ops, kept.args(), out)?,
                 Run::Plain(run) => run(call, kept.args(), out),
                 Run::Outer(_) => unreachable!("these are done at once"),
             }
-            if out.is_over() {
-                break;
+            if let Some(mark) = unwanted {
+                out.cut(mark);
             }
         }
         ops.promote()

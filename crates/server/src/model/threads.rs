@@ -1,15 +1,14 @@
 //! A thread for each connection.
 //!
 //! It waits in a read of its socket, so a request takes a read and a write. Writes do not wait: if a client does not take its answers, its socket
-//! is made non-blocking, and the thread waits for either direction until all is sent. That needs an epoll instance, for as long as it lasts.
+//! is made non-blocking, and the thread waits for either direction until all is sent. That needs no other descriptor, of which there may be none.
 
 use super::Serve;
 use crate::connection::{Connection, Turn};
 use crate::peer::Peer;
 use crate::shared::Shared;
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token};
-use std::io::{self, ErrorKind};
+use platform::poll;
+use std::io;
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::thread;
@@ -44,8 +43,10 @@ impl Serve for Threads {
 fn serve(mut connection: Connection) {
     loop {
         match connection.turn() {
-            Turn::Again | Turn::Read => {}
-            Turn::Write => match wait_until_sent(&mut connection) {
+            Turn::Read => {}
+            // The next read may wait for a client that waits for its answers.
+            Turn::Again if !connection.is_behind() => {}
+            Turn::Again | Turn::Write => match wait_until_sent(&mut connection) {
                 Ok(Turn::Over) | Err(_) => return,
                 Ok(_) => {}
             },
@@ -59,17 +60,11 @@ fn serve(mut connection: Connection) {
 fn wait_until_sent(connection: &mut Connection) -> io::Result<Turn> {
     let peer = Arc::clone(connection.peer());
     peer.socket.set_nonblocking(true)?;
-    let mut poll = Poll::new()?;
-    let socket = peer.socket.as_raw_fd();
-    poll.registry().register(&mut SourceFd(&socket), Token(0), Interest::READABLE | Interest::WRITABLE)?;
-    let mut events = Events::with_capacity(1);
     loop {
         match connection.turn() {
             Turn::Again => {}
-            Turn::Write => match poll.poll(&mut events, None) {
-                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
-                _ => {}
-            },
+            // The end of what it sends can be read for ever: who has seen that waits for the other direction alone.
+            Turn::Write => poll::wait_to_write(peer.socket.as_raw_fd(), connection.reads()),
             Turn::Read => {
                 peer.socket.set_nonblocking(false)?;
                 return Ok(Turn::Read);

@@ -63,7 +63,7 @@ impl Replies {
         }
     }
 
-    /// Whether there is more than may be.
+    /// Whether there is more than may be: then nothing of it is sent any more, and a command need not go on with its answer.
     pub fn is_over(&self) -> bool {
         self.bytes.len() - self.sent > self.bytes_max
     }
@@ -182,7 +182,7 @@ impl Replies {
     /// The next so many pairs of answers are one.
     pub fn map(&mut self, pairs: usize) {
         match self.version {
-            Version::Two => self.length(b'*', pairs * 2),
+            Version::Two => self.length(b'*', pairs.saturating_mul(2)),
             Version::Three => self.length(b'%', pairs),
         }
     }
