@@ -144,9 +144,11 @@ impl Crew {
         self.watch.begin_round();
         self.ready.look(told);
         if told.is_empty() {
+            self.watch.waits();
             block_in_place(|| self.ready.wait(told));
-            // A deputy is not to think that this one still waits.
+            // A deputy is not to think that this one still waits, nor to doze any more.
             self.watch.begin_round();
+            self.watch.returns();
         }
     }
 

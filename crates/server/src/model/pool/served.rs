@@ -11,8 +11,10 @@
 //! 1. Who brings a connection from IDLE to QUEUED serves it or queues a job that does; so one thread at a time does.
 //! 2. A connection becomes IDLE only from RUNNING, after a turn that found nothing to read or could not write. What came since made it AGAIN.
 //! 3. Between [`Served::receive`] and [`Served::deliver`], by the same thread, it stays RUNNING or AGAIN.
+//! 4. A panic inside a connection ends that connection, and goes no further: others that are in the same hands are served.
 
 use crate::connection::{Connection, Turn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -38,6 +40,21 @@ struct Place {
     connection: Option<Connection>,
     /// What was received and is to be delivered.
     received: Turn,
+}
+
+impl Place {
+    /// Has the connection do this; what it panics at, or has ended with, leaves none.
+    fn attempt(&mut self, work: impl FnOnce(&mut Connection) -> Turn) -> Turn {
+        let Some(connection) = &mut self.connection else { return Turn::Over };
+        // Invariant 4. What the connection has is dropped, so nobody sees it half done; what it shares is left whole by those who share it.
+        let turn = catch_unwind(AssertUnwindSafe(|| work(connection))).unwrap_or(Turn::Over);
+        if turn == Turn::Over {
+            let ended = self.connection.take();
+            // It has said itself what it was about.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(ended)));
+        }
+        turn
+    }
 }
 
 /// What became of a connection that was served.
@@ -80,26 +97,25 @@ impl Served {
         // Acquire: what the last one did with the connection. (The mutex says so too.)
         self.state.swap(RUNNING, Ordering::Acquire);
         let mut place = self.place();
-        let Place { connection: Some(connection), received } = &mut *place else { return };
         // Relaxed: behind the state's Acquire.
-        if self.is_ending.load(Ordering::Relaxed) {
-            connection.expect_end();
-        }
-        *received = connection.receive();
+        let is_ending = self.is_ending.load(Ordering::Relaxed);
+        place.received = place.attempt(|connection| {
+            if is_ending {
+                connection.expect_end();
+            }
+            connection.receive()
+        });
     }
 
     /// Sends the answers, and does what has come since.
     pub(super) fn deliver(&self) -> Left {
         let mut place = self.place();
-        let Place { connection: Some(connection), received } = &mut *place else { return Left::Over };
-        let mut turn = connection.deliver(*received);
+        let received = place.received;
+        let mut turn = place.attempt(|connection| connection.deliver(received));
         for _ in 0..TURNS {
             match turn {
-                Turn::Over => {
-                    // The state stays RUNNING, so nobody serves it again.
-                    place.connection = None;
-                    return Left::Over;
-                }
+                // The state stays RUNNING, so nobody serves it again.
+                Turn::Over => return Left::Over,
                 Turn::Again => {}
                 Turn::Read | Turn::Write => {
                     // Release: who serves it next sees what was done. Acquire: what came since is seen by the next turn.
@@ -113,13 +129,15 @@ impl Served {
                 }
             }
             // Relaxed: as in `receive`.
-            if self.is_ending.load(Ordering::Relaxed) {
-                connection.expect_end();
-            }
-            turn = connection.turn();
+            let is_ending = self.is_ending.load(Ordering::Relaxed);
+            turn = place.attempt(|connection| {
+                if is_ending {
+                    connection.expect_end();
+                }
+                connection.turn()
+            });
         }
         if turn == Turn::Over {
-            place.connection = None;
             return Left::Over;
         }
         // Release: as above. What the last turn found is found again by the next one.

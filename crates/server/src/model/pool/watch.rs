@@ -5,17 +5,21 @@
 //! deputy asks epoll itself; and if somebody is ready, it leads from then on, on whichever CPU the kernel gives it. The old leader
 //! finds that out when it has served those whom it had in its hands, and becomes a deputy.
 //!
-//! A server that has nothing to do shall not wake up a thousand times a second. Deputies that saw nothing happen for a while doze, until a
-//! leader has begun so many rounds that there seems to be something to watch.
+//! A server that has nothing to do shall not wake up a thousand times a second. Deputies that saw nothing happen for a while doze, as long as somebody waits in
+//! epoll: who comes then is served by that one. When it is woken for somebody, and nobody watches, it wakes a deputy first, because what it
+//! is to do may take long. A deputy then watches for a while, so on a busy server nobody has to be woken; and all watch once there were many rounds.
 //!
 //! Invariants:
 //! 1. The seat that was the last to call [`Watch::take_over`] leads. So there is always one, and only the leader waits for events without bound.
 //! 2. Two may serve for a moment, since the old leader goes on until it looks. Nothing depends on there being only one: an event is told to one of them, and a
 //!    connection is one's at a time (`served.rs`).
+//! 3. If nobody waits in epoll, a deputy watches, if there is one that does not serve. Who dozes has said so before it looked whether somebody waits ([`Watch::attend`]), and
+//!    who was the last to wait has said that it does not any more before it looks who dozes ([`Watch::returns`]): in one order of all (SeqCst), so one sees the other.
 //!
-//! All is Relaxed: numbers and hints. Who reads an old one looks a round too early, or is woken 32 rounds later.
+//! All else is Relaxed: numbers and hints. Who reads an old one looks a round too early.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -24,20 +28,29 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(1);
 /// A deputy that has seen nothing happen so many times dozes.
 const QUIET: u32 = 64;
-/// Those who doze are woken by each round whose number is a multiple of this.
+/// All who doze are woken by each round whose number is a multiple of this.
 const WAKING: u64 = 32;
+
+/// Who has the seat leads or serves.
+const AWAY: u8 = 0;
+/// It looks now and then.
+const WATCHES: u8 = 1;
+/// It looks when it is woken.
+const DOZES: u8 = 2;
 
 /// Leader and deputies, each of whom has a seat.
 pub(super) struct Watch {
     leader: AtomicUsize,
     /// Rounds that leaders have begun.
     rounds: AtomicU64,
+    /// So many wait in epoll.
+    waiting: AtomicUsize,
     seats: Box<[Seat]>,
 }
 
 #[derive(Default)]
 struct Seat {
-    dozes: AtomicBool,
+    state: AtomicU8,
     thread: Mutex<Option<Thread>>,
 }
 
@@ -46,9 +59,14 @@ impl Seat {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn dozes(&self) -> bool {
+        self.state.load(Relaxed) == DOZES
+    }
+
     #[cold]
     fn wake(&self) {
-        self.dozes.store(false, Relaxed);
+        // What it has become meanwhile it stays.
+        let _ = self.state.compare_exchange(DOZES, WATCHES, SeqCst, Relaxed);
         if let Some(thread) = &*self.thread() {
             thread.unpark();
         }
@@ -59,21 +77,53 @@ impl Watch {
     /// So many seats, of which the first one leads.
     pub(super) fn new(seats: usize) -> Watch {
         let seats = (0..seats).map(|_| Seat::default()).collect();
-        Watch { leader: AtomicUsize::new(0), rounds: AtomicU64::new(0), seats }
+        Watch { leader: AtomicUsize::new(0), rounds: AtomicU64::new(0), waiting: AtomicUsize::new(0), seats }
     }
 
     pub(super) fn leads(&self, seat: usize) -> bool {
         self.leader.load(Relaxed) == seat
     }
 
+    /// This one leads from now on, and has somebody to serve.
     pub(super) fn take_over(&self, seat: usize) {
         self.leader.store(seat, Relaxed);
+        if self.waiting.load(SeqCst) == 0 {
+            self.rouse();
+        }
+    }
+
+    /// The caller is about to wait in epoll.
+    pub(super) fn waits(&self) {
+        self.waiting.fetch_add(1, SeqCst);
+    }
+
+    /// It does not wait any more.
+    pub(super) fn returns(&self) {
+        // Invariant 3.
+        if self.waiting.fetch_sub(1, SeqCst) == 1 {
+            self.rouse();
+        }
+    }
+
+    /// Wakes one of those who doze, unless somebody watches.
+    fn rouse(&self) {
+        let mut dozes = None;
+        for seat in &self.seats {
+            match seat.state.load(SeqCst) {
+                WATCHES => return,
+                DOZES => dozes = Some(seat),
+                _ => {}
+            }
+        }
+        if let Some(seat) = dozes {
+            seat.wake();
+        }
     }
 
     /// The leader begins a round.
     pub(super) fn begin_round(&self) {
         if self.rounds.fetch_add(1, Relaxed).is_multiple_of(WAKING) {
-            self.seats.iter().filter(|seat| seat.dozes.load(Relaxed)).for_each(Seat::wake);
+            self.seats.iter().filter(|seat| seat.dozes()).for_each(Seat::wake);
         }
     }
 
@@ -86,19 +136,25 @@ impl Watch {
     pub(super) fn attend(&self, seat: usize, mut look: impl FnMut() -> bool) {
         let seat = &self.seats[seat];
         *seat.thread() = Some(thread::current());
+        seat.state.store(WATCHES, SeqCst);
         let mut quiet = 0;
         loop {
             let seen = self.rounds.load(Relaxed);
             if quiet < QUIET {
                 thread::park_timeout(LOOK);
             } else {
-                seat.dozes.store(true, Relaxed);
-                thread::park();
+                seat.state.store(DOZES, SeqCst);
+                // Invariant 3.
+                if self.waiting.load(SeqCst) > 0 {
+                    thread::park();
+                }
+                seat.state.store(WATCHES, SeqCst);
                 quiet = 0;
             }
             if self.rounds.load(Relaxed) != seen {
                 quiet = 0;
             } else if look() {
+                seat.state.store(AWAY, SeqCst);
                 return;
             } else {
                 quiet += 1;
@@ -134,9 +190,67 @@ mod tests {
     }
 
     #[test]
+    fn nobody_dozes_while_nobody_waits() {
+        let watch = Arc::new(Watch::new(2));
+        let (tell, told) = mpsc::channel();
+        let deputy = Arc::clone(&watch);
+        thread::spawn(move || {
+            let mut looks = 0;
+            deputy.attend(1, || {
+                looks += 1;
+                looks > 3 * QUIET
+            });
+            tell.send(looks)
+        });
+        assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(3 * QUIET + 1));
+    }
+
+    #[test]
+    fn one_of_those_who_doze_is_woken_when_nobody_waits_any_more() {
+        const DEPUTIES: usize = 3;
+        let watch = Arc::new(Watch::new(1 + DEPUTIES));
+        let (tell, told) = mpsc::channel();
+        watch.waits();
+        watch.waits();
+        for seat in 1..=DEPUTIES {
+            let (watch, tell) = (Arc::clone(&watch), tell.clone());
+            thread::spawn(move || {
+                let mut looks = 0;
+                watch.attend(seat, || {
+                    looks += 1;
+                    looks > QUIET
+                });
+                tell.send(seat)
+            });
+        }
+        let dozing = || watch.seats.iter().filter(|seat| seat.dozes()).count();
+        while dozing() < DEPUTIES {
+            thread::yield_now();
+        }
+        // Another one still waits.
+        watch.returns();
+        assert_eq!((dozing(), told.try_recv()), (DEPUTIES, Err(mpsc::TryRecvError::Empty)));
+        watch.returns();
+        let first = told.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(dozing(), DEPUTIES - 1);
+        // Who takes over while nobody waits has the next one watch.
+        watch.take_over(first);
+        let second = told.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(dozing(), DEPUTIES - 2);
+        // As long as somebody watches, nobody else is woken for that.
+        watch.seats[second].state.store(WATCHES, SeqCst);
+        watch.waits();
+        watch.returns();
+        assert_eq!(dozing(), DEPUTIES - 2);
+        watch.end();
+    }
+
+    #[test]
     fn a_deputy_that_dozes_is_woken_by_rounds_and_by_the_end() {
         for is_end in [false, true] {
             let watch = Arc::new(Watch::new(2));
+            watch.waits();
             let (tell, told) = mpsc::channel();
             let deputy = thread::spawn({
                 let watch = Arc::clone(&watch);
@@ -151,7 +265,7 @@ mod tests {
             });
             // It has looked so often that it dozes now, or will in a moment; nothing else wakes it.
             while told.recv().unwrap() < QUIET {}
-            while !watch.seats[1].dozes.load(Relaxed) {
+            while !watch.seats[1].dozes() {
                 thread::yield_now();
             }
             if is_end {
