@@ -2,7 +2,7 @@
 //!
 //! There is room for some; what finds none is told again by the next who reads the key, or found by the housekeeping's own rounds.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 /// So many keys …
 const KEYS_MAX: usize = 1024;
@@ -24,12 +24,14 @@ impl Expired {
         }
     }
 
+    /// Whether any was told of.
+    pub(crate) fn has_some(&self) -> bool {
+        !self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// What was told.
     pub(crate) fn take(&self) -> Vec<Box<[u8]>> {
-        match self.0.lock() {
-            Ok(mut keys) => std::mem::take(&mut *keys),
-            Err(poisoned) => std::mem::take(&mut *poisoned.into_inner()),
-        }
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -44,7 +46,8 @@ mod tests {
             expired.tell(b"key");
         }
         expired.tell(&[0; KEY_BYTES_MAX + 1]);
+        assert!(expired.has_some());
         assert_eq!(expired.take().len(), KEYS_MAX);
-        assert!(expired.take().is_empty());
+        assert!(expired.take().is_empty() && !expired.has_some());
     }
 }

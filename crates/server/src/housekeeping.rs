@@ -1,49 +1,46 @@
 //! What is done now and then: connections that are idle for too long are closed, and expired keys and members of dead collections are deleted.
 //!
-//! Readers tell of expired keys that they meet. Those that nobody reads are found in rounds through all keys, some at a time, once any key had an expiry.
+//! Readers tell of expired keys that they meet. Those that nobody reads are found in rounds through all keys, once any key had an expiry. Each tick looks for a short
+//! time; where many have expired, it goes on, a half of the time at most, as long as it finds so many. So they cannot come faster than they go for long, and a server where
+//! nothing expires is hardly disturbed.
+
+mod rounds;
 
 use crate::collection;
-use crate::ops::Enough;
 use crate::resp::Replies;
 use crate::shared::{Shared, count};
 use crate::transact::transact;
-use manx::txn::{Error, Session};
+use manx::txn::Session;
+use rounds::{Looked, Rounds};
 use std::net::Shutdown;
-use std::ops::Bound;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often.
 const TICK: Duration = Duration::from_millis(500);
-/// So many keys are looked at each time.
-const KEYS: usize = 2_000;
+/// A tick looks at keys for so long, unless there is much to delete among them.
+const LOOK: Duration = Duration::from_millis(10);
+/// So long are pauses at least, in which others work.
+const BREATHER: Duration = Duration::from_millis(1);
 /// So many pieces of dead collections are deleted each time.
 const PIECES: usize = 64;
 
 /// Goes on until the server stops.
 pub(crate) fn keep(shared: &Arc<Shared>) {
-    let mut session = None;
-    let mut behind: Option<Box<[u8]>> = None;
+    let (mut session, mut rounds) = (None, Rounds::default());
     let half_idle = shared.options.idle_timeout.map_or(TICK, |time| time / 2);
-    while !shared.stop.wait(TICK.min(half_idle).max(Duration::from_millis(1))) {
+    while !shared.stop.wait(TICK.min(half_idle).max(BREATHER)) {
         disconnect_idle(shared);
-        let mut keys = shared.keyspace.expired.take();
-        if keys.is_empty() && !shared.keyspace.expires() && !shared.keyspace.collections() {
+        let keyspace = &shared.keyspace;
+        if !keyspace.expired.has_some() && !keyspace.expires() && !keyspace.collections() {
             continue;
         }
         if session.is_none() {
             session = shared.store.session().ok();
         }
         let Some(session) = &mut session else { continue };
-        // What fails now is tried again with the next round.
-        if shared.keyspace.expires() {
-            let _ = look(shared, session, &mut behind);
-        }
-        keys.append(&mut shared.keyspace.expired.take());
-        for key in keys {
-            let _ = transact(shared, session, &mut Replies::new(0), |ops, _| ops.delete_expired(&key));
-        }
-        if shared.keyspace.collections() {
+        delete_expired(shared, session, &mut rounds);
+        if keyspace.collections() {
             for _ in 0..PIECES {
                 let cleaned =
                     transact(shared, session, &mut Replies::new(0), |ops, _| collection::clean(ops));
@@ -66,20 +63,23 @@ fn disconnect_idle(shared: &Shared) {
     }
 }
 
-/// Looks at some keys behind the last one: the scan itself tells of those that have expired.
-fn look(shared: &Shared, session: &mut Session, behind: &mut Option<Box<[u8]>>) -> Result<(), Error> {
-    *behind = transact(shared, session, &mut Replies::new(0), |ops, _| {
-        let from = behind.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let (mut seen, mut last) = (0, None);
-        ops.scan(from, |key, _| {
-            seen += 1;
-            if seen == KEYS {
-                last = Some(Box::from(key));
-                return Enough::Yes;
-            }
-            Enough::No
-        })?;
-        Ok(last)
-    })?;
-    Ok(())
+/// Deletes what was told of, and what is found.
+fn delete_expired(shared: &Shared, session: &mut Session, rounds: &mut Rounds) {
+    let mut looking = Duration::ZERO;
+    loop {
+        let began = Instant::now();
+        // What fails now is tried again with the next tick.
+        let Ok(looked) = rounds.next(shared, session) else { return };
+        let took = began.elapsed();
+        looking += took;
+        match looked {
+            Looked::AtAll => return,
+            Looked::AtSome if looking > LOOK => return,
+            Looked::AtSome => {}
+            // Longer than a tick would keep those from being disconnected who are idle, and the dead from being cleaned.
+            Looked::AtMany if looking > TICK => return,
+            Looked::AtMany if shared.stop.wait(took.max(BREATHER)) => return,
+            Looked::AtMany => {}
+        }
+    }
 }

@@ -26,7 +26,9 @@ impl Keyspace {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let newest = newest_incarnation(store)?;
         // Also if the clock was set back: an incarnation that begins anew would find the members of the old one.
-        let first = u64::try_from(now.as_nanos()).unwrap_or(0).max(newest.map_or(0, |newest| newest + 1));
+        let first = u64::try_from(now.as_nanos())
+            .unwrap_or(0)
+            .max(newest.map_or(0, |newest| newest.saturating_add(1)));
         Ok(Keyspace {
             stamps: AtomicU64::new(first),
             cursors: Cursors::new(u64::try_from(now.as_micros()).unwrap_or(0)),

@@ -27,7 +27,8 @@
 //! | `numbers.rs`, `scores.rs`, `glob.rs` | what arguments mean |
 //! | `connection.rs`, `input.rs`, `transport.rs` | one connection, and its bytes |
 //! | `model/` | who serves connections |
-//! | `accept.rs`, `housekeeping.rs`, `stop.rs` | how they begin and end |
+//! | `accept.rs`, `descriptors.rs`, `stop.rs` | how they begin and end |
+//! | `housekeeping.rs` | what is done now and then |
 //! | `peer.rs`, `client.rs`, `shared.rs` | who is connected, and what is known of it |
 
 mod accept;
@@ -36,6 +37,7 @@ mod collection;
 mod command;
 mod connection;
 mod cursors;
+mod descriptors;
 mod expired;
 mod fault;
 mod glob;
@@ -61,5 +63,5 @@ mod value;
 
 pub use options::{Model, Options};
 pub use password::Password;
-pub use server::{Server, StartError, Stopper};
+pub use server::{SESSIONS_BESIDE, Server, StartError, Stopper};
 pub use tls::Tls;

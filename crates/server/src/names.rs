@@ -55,8 +55,12 @@ pub(crate) fn all(space: u8) -> Range<Name> {
 
 /// All names of an incarnation in a space.
 pub(crate) fn all_of(space: u8, incarnation: u64) -> Range<Name> {
-    // Numbers begin at a time in nanoseconds, so the last one is never reached.
-    name(space, &[&incarnation.to_be_bytes()])..name(space, &[&(incarnation + 1).to_be_bytes()])
+    let first = name(space, &[&incarnation.to_be_bytes()]);
+    // Numbers begin at a time in nanoseconds; the last one is in a folder that no server has written.
+    match incarnation.checked_add(1) {
+        Some(next) => first..name(space, &[&next.to_be_bytes()]),
+        None => first..all(space).end,
+    }
 }
 
 /// Of a member.
@@ -64,9 +68,9 @@ pub(crate) fn member(incarnation: u64, member: &[u8]) -> Name {
     name(MEMBERS, &[&incarnation.to_be_bytes(), member])
 }
 
-/// The member in a name of [`MEMBERS`].
-pub(crate) fn member_in(name: &[u8]) -> &[u8] {
-    &name[MEMBER..]
+/// The member in a name of [`MEMBERS`]; none if no server has written it.
+pub(crate) fn member_in(name: &[u8]) -> Option<&[u8]> {
+    name.get(MEMBER..)
 }
 
 /// Of a member at its place among the scores.
@@ -74,9 +78,9 @@ pub(crate) fn ordered(incarnation: u64, place: u64, member: &[u8]) -> Name {
     name(ORDER, &[&incarnation.to_be_bytes(), &place.to_be_bytes(), member])
 }
 
-/// The place and the member in a name of [`ORDER`].
-pub(crate) fn ordered_in(name: &[u8]) -> (u64, &[u8]) {
-    (number(&name[MEMBER..ORDERED_MEMBER]), &name[ORDERED_MEMBER..])
+/// The place and the member in a name of [`ORDER`]; none if no server has written it.
+pub(crate) fn ordered_in(name: &[u8]) -> Option<(u64, &[u8])> {
+    Some((number(name.get(MEMBER..ORDERED_MEMBER)?), &name[ORDERED_MEMBER..]))
 }
 
 /// Of a lane.
@@ -131,8 +135,9 @@ mod tests {
     #[test]
     fn what_is_in_a_name() {
         assert_eq!(key_in(&key(b"k")), b"k");
-        assert_eq!(member_in(&member(7, b"m")), b"m");
-        assert_eq!(ordered_in(&ordered(7, 9, b"m")), (9, &b"m"[..]));
+        assert_eq!(member_in(&member(7, b"m")), Some(&b"m"[..]));
+        assert_eq!(ordered_in(&ordered(7, 9, b"m")), Some((9, &b"m"[..])));
+        assert_eq!((member_in(&[MEMBERS; 8]), ordered_in(&[ORDER; 16])), (None, None));
         assert_eq!(incarnation_in(&lane(7, 3)), Some(7));
         assert_eq!(incarnation_in(&[DEAD, 1]), None);
     }

@@ -255,6 +255,22 @@ impl<'o, 's> Ops<'o, 's> {
         from: Bound<&[u8]>,
         mut see: impl FnMut(&[u8], &Found) -> Enough,
     ) -> Result<(), Error> {
+        let keyspace = self.keyspace;
+        self.scan_all(from, |key, found| match found {
+            Some(found) => see(key, found),
+            None => {
+                keyspace.expired.tell(key);
+                Enough::No
+            }
+        })
+    }
+
+    /// The same, with those that have expired, of which nothing is shown but the key.
+    pub(crate) fn scan_all(
+        &mut self,
+        from: Bound<&[u8]>,
+        mut see: impl FnMut(&[u8], Option<&Found>) -> Enough,
+    ) -> Result<(), Error> {
         let (now, end) = (self.now_ms(), names::all(KEYS).end);
         let from = from.map(names::key);
         let from = match &from {
@@ -265,9 +281,8 @@ impl<'o, 's> Ops<'o, 's> {
             let (name, value) = entry?;
             let key = names::key_in(&name);
             let found = Found::read(value).ok_or_else(|| foreign(key))?;
-            if found.expires_ms().is_some_and(|expires| expires <= now) {
-                self.keyspace.expired.tell(key);
-            } else if see(key, &found) == Enough::Yes {
+            let is_alive = found.expires_ms().is_none_or(|expires| expires > now);
+            if see(key, is_alive.then_some(&found)) == Enough::Yes {
                 break;
             }
         }
@@ -318,8 +333,9 @@ pub(crate) enum Enough {
     No,
 }
 
+/// What stands there, of a key or a name, is not what a server writes.
 #[cold]
-fn foreign(key: &[u8]) -> Error {
+pub(crate) fn foreign(key: &[u8]) -> Error {
     let key = key[..key.len().min(64)].escape_ascii();
     Error::Data(DataError(format!("the value of {key} was not written by a server: serve another folder")))
 }

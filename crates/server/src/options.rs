@@ -53,11 +53,12 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Who serves a connection.
     pub model: Model,
-    /// Who comes when there are so many gets an error.
+    /// Who comes when there are so many gets an error. The process's limit of descriptors is raised for them; what that does not suffice for there will not be
+    /// ([`Server::connections_max`](crate::Server::connections_max)). The store needs a session for each, and [`SESSIONS_BESIDE`](crate::SESSIONS_BESIDE).
     pub connections_max: usize,
-    /// The longest command; what MULTI may queue and WATCH remember; and the longest value.
+    /// The longest command; what MULTI may queue, and what WATCH may remember; and the longest value.
     pub input_bytes_max: usize,
-    /// A client that leaves more answers than this unread is disconnected.
+    /// A client that leaves more answers than this unread, or asks for a longer one, is disconnected.
     pub output_bytes_max: usize,
     /// A client that sends nothing for so long is disconnected.
     pub idle_timeout: Option<Duration>,

@@ -1,14 +1,11 @@
 //! A server, from its start to its end.
 
 use crate::accept::{self, LISTENER};
+use crate::descriptors;
 use crate::housekeeping;
-use crate::keyspace::Keyspace;
 use crate::model;
 use crate::options::Options;
-use crate::shared::{Counts, Shared};
-use crate::stop::Stop;
-use crate::transact::Turns;
-use manx::slo::Epoch;
+use crate::shared::Shared;
 use manx::txn::Store;
 use mio::Waker;
 use std::fmt;
@@ -16,7 +13,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+
+/// So many sessions of its store a server takes beside one for each connection: for the housekeeping, and for those who count keys at the same time.
+pub const SESSIONS_BESIDE: u32 = 16;
 
 /// A server that runs. Dropping it stops it and waits for its end.
 pub struct Server {
@@ -100,22 +99,12 @@ impl Server {
         if least < 1024 {
             return Err(StartError::TooSmall(least));
         }
+        let connections_max = descriptors::connections(options.connections_max);
         let refused = |error| StartError::Listen(options.listen, error);
         let (listener, poll) = accept::listen(options.listen).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
-        let keyspace = Keyspace::new(&store, options.durable).map_err(StartError::Store)?;
-        let shared = Arc::new(Shared {
-            address,
-            store,
-            keyspace,
-            turns: Turns::new(),
-            peers: Arc::default(),
-            counts: Counts::default(),
-            stop: Stop::default(),
-            started: Instant::now(),
-            request: options.slo.map(|slo| Epoch::new("request", slo)),
-            options,
-        });
+        let options = Options { listen: address, connections_max, ..options };
+        let shared = Arc::new(Shared::new(options, store).map_err(StartError::Store)?);
         let model = model::of(&shared).map_err(StartError::System)?;
         let waker = Waker::new(poll.registry(), LISTENER).map_err(StartError::System)?;
         shared.stop.wakes(waker);
@@ -136,6 +125,11 @@ impl Server {
     /// Where it listens: with the port that it got, if any was asked for.
     pub fn address(&self) -> SocketAddr {
         self.shared.address
+    }
+
+    /// So many clients at once it serves: fewer than it was to, if the process may not have so many descriptors open.
+    pub fn connections_max(&self) -> usize {
+        self.shared.options.connections_max
     }
 
     /// What stops it.

@@ -6,10 +6,11 @@ use crate::peer::Peers;
 use crate::stop::Stop;
 use crate::transact::Turns;
 use manx::slo::Epoch;
-use manx::txn::Store;
+use manx::txn::{DataError, Error, Store};
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 /// What all parts of a server share.
@@ -22,10 +23,30 @@ pub(crate) struct Shared {
     pub(crate) turns: Turns,
     pub(crate) peers: Arc<Peers>,
     pub(crate) counts: Counts,
+    pub(crate) writing: Writing,
     pub(crate) stop: Stop,
     pub(crate) started: Instant,
     /// What a request is, if there is a target for it.
     pub(crate) request: Option<Epoch>,
+}
+
+impl Shared {
+    /// Of a server that will listen where its options say.
+    pub(crate) fn new(options: Options, store: Store) -> Result<Shared, Error> {
+        Ok(Shared {
+            address: options.listen,
+            keyspace: Keyspace::new(&store, options.durable)?,
+            store,
+            turns: Turns::new(),
+            peers: Arc::default(),
+            counts: Counts::default(),
+            writing: Writing::default(),
+            stop: Stop::default(),
+            started: Instant::now(),
+            request: options.slo.map(|slo| Epoch::new("request", slo)),
+            options,
+        })
+    }
 }
 
 /// What happened, for INFO. Relaxed all over: figures for people.
@@ -44,6 +65,34 @@ impl Counts {
         let Counts { connections, rejected, slow, idle, malformed, retries } = self;
         for count in [connections, rejected, slow, idle, malformed, retries] {
             count.store(0, Relaxed);
+        }
+    }
+}
+
+/// Whether what was last written to the data's disk is there.
+#[derive(Default)]
+pub(crate) struct Writing(AtomicBool);
+
+impl Writing {
+    /// Relaxed, as the counts.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+
+    /// A write was made.
+    #[inline]
+    pub(crate) fn went_well(&self) {
+        if self.has_failed() {
+            self.0.store(false, Relaxed);
+        }
+    }
+
+    /// A write has failed. Whoever runs the server is told, once until one is made again.
+    #[cold]
+    pub(crate) fn failed(&self, error: &DataError) {
+        if !self.0.swap(true, Relaxed) {
+            // Nobody may be there to read it.
+            let _ = writeln!(io::stderr(), "manx: a write has failed, and clients are told so: {error}");
         }
     }
 }

@@ -106,11 +106,19 @@ fn once<R>(
     let mut transaction = session.begin(Isolation::Snapshot)?;
     let mut ops = Ops::new(&mut transaction, &shared.keyspace, shared.options.input_bytes_max);
     let result = work(&mut ops, out)?;
-    // What waits for a disk lets others of the pool work.
-    if shared.options.durable && transaction.id().is_some() {
-        block_in_place(|| transaction.commit())?;
-    } else {
+    if !shared.options.durable || transaction.id().is_none() {
         transaction.commit()?;
+        return Ok(result);
+    }
+    // What waits for a disk lets others of the pool work.
+    match block_in_place(|| transaction.commit()) {
+        Ok(_) => shared.writing.went_well(),
+        Err(error) => {
+            if let Error::Data(error) = &error {
+                shared.writing.failed(error);
+            }
+            return Err(error);
+        }
     }
     Ok(result)
 }
@@ -121,4 +129,38 @@ pub(crate) fn failed(error: &Error) -> String {
         return format!("TRYAGAIN tried for {} s; the last time: {error}", PATIENCE.as_secs());
     }
     format!("ERR the store failed: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use manx::txn::Store;
+
+    #[test]
+    fn what_a_try_has_answered_is_taken_back_and_so_is_the_version_that_it_spoke() {
+        let store = Store::in_memory(manx::txn::Options::default());
+        let shared = Shared::new(Options::default(), store).unwrap();
+        let (mut session, mut out) = (shared.store.session().unwrap(), Replies::new(usize::MAX));
+        out.ok();
+        let mut tries = 0;
+        let done = transact(&shared, &mut session, &mut out, |_, out| {
+            tries += 1;
+            out.null();
+            // As HELLO does in EXEC.
+            out.set_version(Version::Three);
+            if tries < 3 { Err(Error::Conflict { key: (*b"k").into(), with: 1 }) } else { Ok(tries) }
+        });
+        assert_eq!(done, Ok(3));
+        assert_eq!(out.bytes().escape_ascii().to_string(), "+OK\\r\\n$-1\\r\\n");
+        assert_eq!(out.version(), Version::Three);
+        // What cannot succeed is taken back too.
+        let failed = transact(&shared, &mut session, &mut out, |_, out| -> Result<(), Error> {
+            out.set_version(Version::Two);
+            out.ok();
+            Err(Error::Failed)
+        });
+        assert_eq!(failed, Err(Error::Failed));
+        assert_eq!((out.bytes().len(), out.version()), (10, Version::Three));
+    }
 }

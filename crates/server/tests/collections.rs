@@ -33,6 +33,20 @@ fn version_three_has_maps_and_doubles() {
     });
 }
 
+#[test]
+fn a_limit_below_zero_is_none() {
+    with_each(|server| {
+        let it = &mut Client::to(server);
+        it.expect("ZADD z 1 a 2 b 3 c", int(3));
+        let all = || Array(vec![bulk("b"), bulk("c")]);
+        for limit in [-1, -2, i64::MIN, i64::MIN + 1] {
+            it.expect(&format!("ZRANGEBYSCORE z -inf +inf LIMIT 1 {limit}"), all());
+            it.expect(&format!("ZRANGEBYLEX z - + LIMIT 1 {limit}"), all());
+        }
+        it.expect("ZRANGEBYSCORE z -inf +inf LIMIT 0 0", Array(vec![]));
+    });
+}
+
 /// All of a scan, and in how many steps.
 fn scan(it: &mut Client, line: &str) -> (Vec<(String, String)>, usize) {
     let text = |part: &Reply| String::from_utf8(part.as_bytes().unwrap().to_vec()).unwrap();

@@ -2,7 +2,10 @@
 
 mod support;
 
+use manx::txn::{Isolation, Store};
 use server::resp::Reply::{self, Array, Bulk, Map, Null, Simple};
+use server::{Options, SESSIONS_BESIDE, Server};
+use std::time::{Duration, Instant};
 use support::*;
 
 #[test]
@@ -299,4 +302,50 @@ fn version_three_has_names_for_things() {
         assert!(matches!(it.ask("HELLO 2"), Array(_)));
         assert!(matches!(it.ask("INFO"), Bulk(_)));
     });
+}
+
+/// The values that there are, expired ones too, seen past the server, so that nobody tells it of them.
+fn values_in(store: &Store) -> usize {
+    let mut session = store.session().unwrap();
+    let mut transaction = session.begin(Isolation::Snapshot).unwrap();
+    transaction.scan::<[u8], _>(..).count()
+}
+
+#[test]
+fn expired_keys_that_nobody_reads_leave_the_store_and_living_ones_stay() {
+    for model in MODELS {
+        let store = Store::in_memory(manx::txn::Options::default());
+        let server = Server::start(options(model), store.clone()).unwrap();
+        let it = &mut Client::to(&server);
+        it.expect_ok("SET alive v");
+        it.expect_ok("SET long v EX 1000");
+        let gone: String = (0..5_000).map(|n| format!("SET k{n} v PX 1\r\n")).collect();
+        it.send(gone.as_bytes());
+        (0..5_000).for_each(|_| assert_eq!(it.next(), Some(ok())));
+        let deadline = Instant::now() + PATIENCE;
+        while values_in(&store) > 2 {
+            assert!(Instant::now() < deadline, "{model}: {} are left", values_in(&store));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        it.expect("MGET alive long", Array(vec![bulk("v"), bulk("v")]));
+    }
+}
+
+#[test]
+fn keys_are_counted_also_when_all_connections_are_taken() {
+    for model in MODELS {
+        let sessions_max = 2 + SESSIONS_BESIDE;
+        let store = Store::in_memory(manx::txn::Options { sessions_max, ..Default::default() });
+        let server = Server::start(Options { connections_max: 2, ..options(model) }, store.clone()).unwrap();
+        let (it, other) = (&mut Client::to(&server), &mut Client::to(&server));
+        other.expect_ok("SET k v");
+        other.expect_ok("SET gone v PX 1");
+        // The housekeeping has its session from then on.
+        while values_in(&store) > 1 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let Bulk(info) = it.ask("INFO keyspace") else { panic!() };
+        let info = String::from_utf8(info).unwrap();
+        assert!(info.contains("db0:keys=1,expires=0"), "{info}");
+    }
 }

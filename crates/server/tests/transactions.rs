@@ -174,18 +174,27 @@ fn of_two_that_write_what_the_other_watches_one_is_refused() {
 fn nobody_sees_half_of_a_transaction() {
     with_each(|server| {
         Client::to(server).expect_ok("MSET a 0 b 0");
+        let (tell, told) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             let writer = scope.spawn(move || {
                 let it = &mut Client::to(server);
-                for _ in 0..500 {
+                for number in 1..=500 {
                     it.send(b"MULTI\r\nINCR a\r\nDECR b\r\nEXEC\r\n");
-                    for _ in 0..4 {
-                        it.next().unwrap();
+                    assert_eq!(
+                        [it.next(), it.next(), it.next()],
+                        [Some(ok()), Some(queued()), Some(queued())]
+                    );
+                    assert_eq!(it.next(), Some(Array(vec![int(number), int(-number)])));
+                    if number == 1 {
+                        tell.send(()).unwrap();
                     }
                 }
             });
             let it = &mut Client::to(server);
-            while !writer.is_finished() {
+            told.recv().unwrap();
+            let mut rounds = 0;
+            while rounds == 0 || !writer.is_finished() {
+                rounds += 1;
                 let Array(both) = it.ask("MGET a b") else { panic!() };
                 let sum: i64 = both
                     .iter()
@@ -201,6 +210,7 @@ fn nobody_sees_half_of_a_transaction() {
                 let [Integer(a), Integer(b)] = both[..] else { panic!("{both:?}") };
                 assert_eq!(a + b, 0);
             }
+            it.expect("MGET a b", Array(vec![bulk("500"), bulk("-500")]));
         });
     });
 }

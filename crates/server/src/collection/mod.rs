@@ -30,7 +30,7 @@ mod tests;
 
 use crate::fault::{Fault, WRONG_TYPE};
 use crate::names::{self, MEMBERS, Name};
-use crate::ops::{Enough, Ops};
+use crate::ops::{Enough, Ops, foreign};
 use crate::value::{Header, Kind};
 pub(crate) use dead::{bury, clean};
 use manx::txn::{Error, Value};
@@ -145,7 +145,8 @@ impl<'k> Collection<'k> {
         self.all_are_read(ops)?;
         for entry in ops.entries(range, descending) {
             let (name, value) = entry?;
-            if see(names::member_in(&name), &value) == Enough::Yes {
+            let member = names::member_in(&name).ok_or_else(|| foreign(self.key))?;
+            if see(member, &value) == Enough::Yes {
                 break;
             }
         }

@@ -6,7 +6,7 @@
 use super::Collection;
 use crate::fault::Fault;
 use crate::names::{self, Name};
-use crate::ops::{Enough, Ops};
+use crate::ops::{Enough, Ops, foreign};
 use crate::value::Kind;
 use manx::txn::{Error, Value};
 use std::ops::Range;
@@ -102,7 +102,7 @@ impl<'k> SortedSet<'k> {
         self.0.all_are_read(ops)?;
         for entry in ops.entries(&self.names(scores), descending) {
             let (name, _) = entry?;
-            let (place, member) = names::ordered_in(&name);
+            let (place, member) = names::ordered_in(&name).ok_or_else(|| foreign(self.0.key))?;
             if see(member, at_place(place)) == Enough::Yes {
                 break;
             }

@@ -74,6 +74,7 @@ fn persistence(shared: &Shared, text: &mut String) {
     lines!(text:
         "loading" 0,
         "aof_enabled" u8::from(shared.options.durable),
+        "aof_last_write_status" if shared.writing.has_failed() { "err" } else { "ok" },
     );
 }
 

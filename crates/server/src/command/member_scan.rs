@@ -31,7 +31,7 @@ fn scan(
         let mut steps = Steps::new(&options);
         // The cursor may be one of an earlier incarnation: its member is a place in this one as well.
         let range = match ops.behind_cursor(number, MEMBERS)? {
-            Some(name) => collection.behind(names::member_in(&name)),
+            Some(name) => collection.behind(names::member_in(&name).unwrap_or_default()),
             None => collection.from(steps.prefix())..collection.all().end,
         };
         collection.members(ops, &range, false, |member, value| {

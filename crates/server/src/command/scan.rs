@@ -10,7 +10,7 @@ use crate::resp::{Args, Replies};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// How many keys SCAN looks at, unless told.
+/// How many keys SCAN looks at, unless told; those that have expired and are not yet deleted are among them.
 const COUNT: usize = 10;
 /// A single SCAN does not go on beyond an answer of so many bytes.
 const BYTES_MAX: usize = 1 << 20;
@@ -95,7 +95,7 @@ impl<'o> Steps<'o> {
         self.options.pattern.map_or(&b""[..], glob::prefix)
     }
 
-    /// The next one is this, of which the answer would have so many bytes; `fits`: it is of the right kind.
+    /// The next one is this, of which the answer would have so many bytes; `fits`: it is there, and of the right kind.
     pub(super) fn see(&mut self, name: &[u8], bytes: usize, fits: bool) -> Step {
         if !name.starts_with(self.prefix()) {
             return Step::Enough;
@@ -132,8 +132,9 @@ pub(super) fn scan(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> 
         None => Bound::Included(steps.prefix()),
     };
     let mut found: Vec<Box<[u8]>> = Vec::new();
-    ops.scan(from, |key, value| {
-        let fits = options.kind.is_none_or(|kind| is(kind, value.kind().name()));
+    // Those that have expired count too: there may be any number of them between two that are there.
+    ops.scan_all(from, |key, value| {
+        let fits = value.is_some_and(|value| options.kind.is_none_or(|kind| is(kind, value.kind().name())));
         match steps.see(key, key.len(), fits) {
             Step::Enough => return Enough::Yes,
             Step::Other => {}
@@ -179,4 +180,54 @@ pub(super) fn dbsize(ops: &mut Ops<'_, '_>, _: Args<'_>, out: &mut Replies) -> R
     })?;
     out.count(count);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::{Limits, Parser, Reply, Step as Parsed};
+    use crate::shared::Shared;
+    use crate::transact::transact;
+    use manx::txn::{Error, Store};
+
+    /// What a SCAN answers: where it goes on, and how many keys it has found.
+    fn step(shared: &Shared, line: &str) -> (u64, usize) {
+        let (mut session, mut out) = (shared.store.session().unwrap(), Replies::new(usize::MAX));
+        let (mut parser, limits) = (Parser::new(), Limits { command_bytes_max: 1 << 20, stranger: false });
+        let Ok(Parsed::Command(args, _)) = parser.step(line.as_bytes(), limits) else { panic!() };
+        let done = transact(shared, &mut session, &mut out, |ops, out| {
+            scan(ops, args, out).map_err(|fault| match fault {
+                Fault::Store(error) => error,
+                Fault::Told(text) => panic!("{text}"),
+            })
+        });
+        done.unwrap();
+        let Ok(Some((Reply::Array(parts), _))) = Reply::read(out.bytes()) else { panic!() };
+        let [next, Reply::Array(found)] = &parts[..] else { panic!() };
+        let next = std::str::from_utf8(next.as_bytes().unwrap()).unwrap().parse().unwrap();
+        (next, found.len())
+    }
+
+    #[test]
+    fn expired_keys_are_looked_at_as_others_are() {
+        let store = Store::in_memory(manx::txn::Options::default());
+        let shared = Shared::new(crate::Options::default(), store).unwrap();
+        let mut session = shared.store.session().unwrap();
+        let put = |ops: &mut Ops<'_, '_>, _: &mut Replies| -> Result<(), Error> {
+            (0..100).try_for_each(|n| ops.put(format!("{n:03}").as_bytes(), b"", (n < 95).then_some(1)))
+        };
+        transact(&shared, &mut session, &mut Replies::new(0), put).unwrap();
+        let (mut next, mut found) = (0, Vec::new());
+        loop {
+            let step = step(&shared, &format!("SCAN {next} COUNT 20\r\n"));
+            found.push(step.1);
+            next = step.0;
+            if next == 0 {
+                break;
+            }
+        }
+        assert_eq!(found, [0, 0, 0, 0, 5]);
+        let _ = step(&shared, "SCAN 0 TYPE string COUNT 1000\r\n");
+        assert_eq!(step(&shared, "SCAN 0 COUNT 1000\r\n"), (0, 5));
+    }
 }

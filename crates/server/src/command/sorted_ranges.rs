@@ -144,7 +144,8 @@ fn some(
             return Enough::No;
         }
         found.push((member.into(), score));
-        limit -= 1;
+        // All, if negative.
+        limit -= i64::from(limit > 0);
         let has_room = room > 0;
         room = room.saturating_sub(member.len() + 1);
         if limit == 0 || !has_room { Enough::Yes } else { Enough::No }

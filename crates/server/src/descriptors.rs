@@ -1,0 +1,43 @@
+//! How many connections there are descriptors for.
+
+use platform::limits::{open_files, set_open_files};
+
+/// What a server needs beside its connections: for its data, for waiting, and to tell those who are too many that they are.
+const SPARE: u64 = 64;
+
+/// So many connections, of those that are wanted, the process has descriptors for. Its limit is raised for them, as far as it may be.
+pub(crate) fn connections(wanted: usize) -> usize {
+    // Where that cannot be found out, it is found out when there are none.
+    let Ok(limit) = open_files() else { return wanted };
+    let needed = u64::try_from(wanted).unwrap_or(u64::MAX).saturating_add(SPARE);
+    if needed <= limit.now {
+        return wanted;
+    }
+    let raised = needed.min(limit.most);
+    let now = if raised > limit.now && set_open_files(raised).is_ok() { raised } else { limit.now };
+    fit(wanted, now)
+}
+
+/// So many of those that are wanted, and one at least, if so many descriptors may be open.
+fn fit(wanted: usize, now: u64) -> usize {
+    wanted.min(usize::try_from(now.saturating_sub(SPARE)).unwrap_or(usize::MAX)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_as_fit() {
+        for (wanted, now, connections) in [
+            (10, 1024, 10),
+            (10_000, 1024, 960),
+            (960, 1024, 960),
+            (961, 1024, 960),
+            (10, 0, 1),
+            (10, u64::MAX, 10),
+        ] {
+            assert_eq!(fit(wanted, now), connections, "{wanted} of {now}");
+        }
+    }
+}

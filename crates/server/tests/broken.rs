@@ -1,0 +1,110 @@
+//! What is below the server fails: a disk that takes no more, or a panic. Clients are told or disconnected, and others are served.
+
+mod support;
+
+use manx::txn::{Bounds, Change, Data, DataError, Entry, Store, Value};
+use server::resp::Reply::{Bulk, Simple};
+use server::{Model, Options, Server};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use support::*;
+
+/// Data in memory, on a disk that may be full.
+#[derive(Default)]
+struct Faulty {
+    entries: Mutex<BTreeMap<Value, Value>>,
+    is_full: Arc<AtomicBool>,
+}
+
+impl Data for Faulty {
+    fn get(&self, key: &[u8]) -> Result<Option<Value>, DataError> {
+        assert!(!key.ends_with(b"panic"), "this key is read");
+        Ok(self.entries.lock().unwrap().get(key).cloned())
+    }
+
+    fn scan(&self, bounds: Bounds<'_>, descending: bool, limit: usize) -> Result<Vec<Entry>, DataError> {
+        let entries = self.entries.lock().unwrap();
+        let found = entries.range::<[u8], _>(bounds).map(|(key, value)| (key.clone(), value.clone()));
+        Ok(if descending { found.rev().take(limit).collect() } else { found.take(limit).collect() })
+    }
+
+    fn apply(&self, batch: &[Change], _: bool) -> Result<(), DataError> {
+        if self.is_full.load(Relaxed) {
+            return Err(DataError("there is no room".into()));
+        }
+        let mut entries = self.entries.lock().unwrap();
+        for change in batch {
+            match change {
+                Change::Put { key, value } => drop(entries.insert(key.clone(), value.clone())),
+                Change::Delete { key } => drop(entries.remove(key)),
+            }
+        }
+        Ok(())
+    }
+
+    fn checkpoint(&self) -> Result<(), DataError> {
+        Ok(())
+    }
+}
+
+fn on(data: Faulty, model: Model) -> Server {
+    let store = Store::open(manx::txn::Options::default(), Box::new(data));
+    Server::start(Options { durable: true, ..options(model) }, store).unwrap()
+}
+
+fn writing(it: &mut Client) -> String {
+    let Bulk(info) = it.ask("INFO persistence") else { panic!() };
+    let info = String::from_utf8(info).unwrap();
+    let (_, behind) = info.split_once("aof_last_write_status:").unwrap();
+    behind.split_once("\r\n").unwrap().0.to_owned()
+}
+
+#[test]
+fn a_write_that_fails_is_told_of() {
+    for model in MODELS {
+        let data = Faulty::default();
+        let is_full = Arc::clone(&data.is_full);
+        let server = on(data, model);
+        let it = &mut Client::to(&server);
+        assert_eq!(writing(it), "ok");
+        it.expect_ok("SET k 1");
+        is_full.store(true, Relaxed);
+        it.expect_error("SET k 2", "ERR the store failed: there is no room");
+        assert_eq!(writing(it), "err");
+        // Reading is no writing.
+        it.expect("GET k", bulk("1"));
+        assert_eq!(writing(it), "err");
+        is_full.store(false, Relaxed);
+        it.expect_ok("SET k 3");
+        assert_eq!(writing(it), "ok");
+    }
+}
+
+/// More often than there are threads that could end by it.
+#[test]
+fn a_panic_ends_its_connection_and_no_other() {
+    for model in MODELS {
+        let server = on(Faulty::default(), model);
+        let other = &mut Client::to(&server);
+        for _ in 0..20 {
+            let it = &mut Client::to(&server);
+            it.expect("PING", Simple("PONG".into()));
+            it.send(b"GET panic\r\nPING\r\n");
+            assert_eq!(it.next(), None);
+            other.expect("PING", Simple("PONG".into()));
+        }
+        // Their places are free as soon as they have ended.
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let Bulk(info) = other.ask("INFO clients") else { panic!() };
+            if String::from_utf8(info).unwrap().contains("connected_clients:1\r\n") {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{model}: they still have their places");
+        }
+        other.expect_ok("SET k v");
+        other.expect("GET k", bulk("v"));
+    }
+}
