@@ -5,7 +5,7 @@ mod copied;
 
 use copied::copied;
 use manx::txn::durable::{Disk, Durable, DurableOptions, Folder, Medium};
-use manx::txn::{Change, Data, DataError, Entry};
+use manx::txn::{Change, Data, DataError, Entry, Value};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::io;
@@ -195,12 +195,14 @@ fn a_folder_that_is_not_there_not_ours_or_in_use_is_refused_in_words() {
     Durable::open(ours.path(), SHORT).expect("free again");
 }
 
+const SAMPLE: [u8; 100] = [7; 100];
+
 /// A store with some data that was closed in order.
 fn closed() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Durable::open(folder.path(), DurableOptions::default()).expect("made");
     for number in 0..2_000_u32 {
-        store.apply(&[put(&number.to_be_bytes(), &[7; 100])], false).expect("applied");
+        store.apply(&[put(&number.to_be_bytes(), &SAMPLE)], false).expect("applied");
     }
     drop(store);
     folder
@@ -210,6 +212,8 @@ fn closed() -> tempfile::TempDir {
 fn damage_is_an_error_and_never_a_panic() {
     let sample = closed();
     let bytes = std::fs::read(sample.path().join("data.redb")).expect("read");
+    let entry = |number: u32| (Value::from(number.to_be_bytes()), Value::from(SAMPLE));
+    let expected: Vec<Entry> = (0..2_000).map(entry).collect();
     let mut random = 0x9E37_79B9_7F4A_7C15_u64;
     let mut seen = 0;
     for round in 0..40 {
@@ -237,7 +241,7 @@ fn damage_is_an_error_and_never_a_panic() {
                 seen += 1;
             }
             // Where the changes hit nothing that is in use, all is as it was.
-            Ok(store) => assert_eq!(all(&store).len(), 2_000),
+            Ok(store) => assert!(all(&store) == expected, "round {round}: it is something else"),
         }
     }
     assert!(seen > 10, "{seen} of 40 were seen");
@@ -289,6 +293,9 @@ impl Medium for FailingFile {
         self.file.write(bytes, offset)
     }
     fn set_length(&self, bytes: u64) -> io::Result<()> {
+        if self.full.load(SeqCst) && bytes > self.file.length()? {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         self.file.set_length(bytes)
     }
     fn sync(&self) -> io::Result<()> {
@@ -296,26 +303,94 @@ impl Medium for FailingFile {
     }
 }
 
+/// A store on such a disk, and what makes it full, and breaks it.
+fn failing(folder: &Path, options: DurableOptions) -> (Durable, Arc<AtomicBool>, Arc<AtomicBool>) {
+    let (full, broken) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let taken = Folder::open(folder).expect("taken");
+    let disk = Failing { folder: taken, full: Arc::clone(&full), broken: Arc::clone(&broken) };
+    (Durable::open_on(Box::new(disk), options).expect("opened"), full, broken)
+}
+
+fn keys_of(store: &Durable) -> Vec<Vec<u8>> {
+    all(store).into_iter().map(|(key, _)| key.to_vec()).collect()
+}
+
+/// In the first lap of the log, which grows, and in a later one, where the file is as long as it gets.
 #[test]
 fn a_full_disk_changes_nothing_and_what_comes_after_it_is_taken() {
+    for before in [0, 200] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (store, full, _) = failing(folder.path(), SHORT);
+        for _ in 0..before {
+            store.apply(&[put(b"a", &[0; 100])], false).expect("applied");
+        }
+        // None runs any more, which would find no room either.
+        store.checkpoint().expect("made");
+        store.apply(&[put(b"a", b"1")], true).expect("applied");
+        full.store(true, SeqCst);
+        let error = store.apply(&[put(b"a", b"2"), put(b"b", &[1; 300])], true).expect_err("full");
+        assert!(error.0.contains("make room"), "{error}");
+        assert_eq!(store.get(b"a").expect("read").as_deref(), Some(&b"1"[..]));
+        let copy = copied(folder.path());
+        assert_eq!(keys_of(&Durable::open(copy.path(), SHORT).expect("opened")), [b"a"], "and a crash");
+        full.store(false, SeqCst);
+        store.apply(&[put(b"c", b"3")], true).expect("there is room again");
+        // As after a crash: nothing is closed in order.
+        broken_off(store);
+        let copy = copied(folder.path());
+        let store = Durable::open(copy.path(), SHORT).expect("opened");
+        assert_eq!(keys_of(&store), [b"a", b"c"]);
+        assert_eq!(store.get(b"a").expect("read").as_deref(), Some(&b"1"[..]));
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_at_a_checkpoint_loses_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (full, broken) = (Arc::new(AtomicBool::new(false)), Arc::default());
-    let disk =
-        Failing { folder: Folder::open(folder.path()).expect("taken"), full: Arc::clone(&full), broken };
-    let store = Durable::open_on(Box::new(disk), DurableOptions::default()).expect("made");
-    store.apply(&[put(b"a", b"1")], true).expect("applied");
+    let (store, full, _) = failing(folder.path(), DurableOptions::default());
+    let value = |number: u32| vec![number as u8; 1_000];
+    for number in 0..2_000_u32 {
+        store.apply(&[put(&number.to_be_bytes(), &value(number))], false).expect("applied");
+    }
     full.store(true, SeqCst);
-    let error = store.apply(&[put(b"a", b"2"), put(b"b", &[1; 300])], true).expect_err("full");
-    assert!(error.0.contains("make room"), "{error}");
-    assert_eq!(store.get(b"a").expect("read").as_deref(), Some(&b"1"[..]));
+    let error = store.checkpoint().expect_err("full").0;
+    assert!(error.contains("make room") && error.contains("data.redb"), "{error}");
+    let error = store.apply(&[put(b"later", b"1")], true).expect_err("refused").0;
+    assert!(error.contains("takes no changes"), "{error}");
+    drop(store);
     full.store(false, SeqCst);
-    store.apply(&[put(b"c", b"3")], true).expect("there is room again");
-    // As after a crash: nothing is closed in order.
-    broken_off(store);
+    let store = Durable::open(folder.path(), SHORT).expect("there is room again");
+    assert_eq!(all(&store).len(), 2_000);
+    for number in 0..2_000_u32 {
+        let found = store.get(&number.to_be_bytes()).expect("read");
+        assert!(found.as_deref() == Some(&value(number)[..]), "{number}");
+    }
+    store.apply(&[put(b"later", b"1")], true).expect("applied");
+}
+
+/// Who may write values, and knows how a log is written, writes a log as a value: that of another store, of a later generation.
+#[test]
+fn a_value_may_look_like_the_log() {
+    let other = tempfile::tempdir().expect("a folder");
+    for _ in 0..5 {
+        let store = Durable::open(other.path(), SHORT).expect("opened");
+        store.apply(&[put(b"a", b"forged"), put(b"forged", b"2")], true).expect("applied");
+    }
+    let log = std::fs::read(other.path().join("log")).expect("read");
+    assert!(log.len() > 40, "the sample has no record");
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Durable::open(folder.path(), SHORT).expect("made");
+    store.apply(&[put(b"a", b"1")], true).expect("applied");
+    store.apply(&[put(b"value", &log)], true).expect("applied");
     let copy = copied(folder.path());
-    let store = Durable::open(copy.path(), SHORT).expect("opened");
-    let keys: Vec<_> = all(&store).into_iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
-    assert_eq!(keys, [(b"a".to_vec(), b"1".to_vec()), (b"c".to_vec(), b"3".to_vec())]);
+    drop(store);
+    // After a crash, after an end in order, and each time after that.
+    for folder in [&copy, &copy, &folder, &folder] {
+        let store = Durable::open(folder.path(), SHORT).expect("opened");
+        assert_eq!(store.get(b"a").expect("read").as_deref(), Some(&b"1"[..]));
+        assert!(store.get(b"value").expect("read").as_deref() == Some(&log[..]));
+        assert_eq!(all(&store).len(), 2);
+    }
 }
 
 /// Leaves a store open for ever.
@@ -326,10 +401,7 @@ fn broken_off(store: Durable) {
 #[test]
 fn after_a_sync_that_failed_nothing_is_taken_until_it_is_opened_again() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (full, broken) = (Arc::default(), Arc::new(AtomicBool::new(false)));
-    let disk =
-        Failing { folder: Folder::open(folder.path()).expect("taken"), full, broken: Arc::clone(&broken) };
-    let store = Durable::open_on(Box::new(disk), DurableOptions::default()).expect("made");
+    let (store, _, broken) = failing(folder.path(), DurableOptions::default());
     store.apply(&[put(b"a", b"1")], true).expect("applied");
     broken.store(true, SeqCst);
     // All of a group are told.

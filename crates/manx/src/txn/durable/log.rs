@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A checkpoint *seals* the current file, and what comes meanwhile goes to the other one. When it is made, the sealed one counts no more, and is
-//! free for the next turn. Nothing is ever cut off or renamed; what is old is written over. So that a sync is of data alone once a file has its full length, and so
-//! that no folder has to be synced on the way.
+//! free for the next turn. Nothing is renamed, or cut off unless a group is refused; what is old is written over. So that a sync is of data alone once a file has its
+//! full length, and so that no folder has to be synced on the way.
 //!
 //! # What is in it
 //! Somewhere behind the last whole record of a file are others: older ones, of laps before, and perhaps the pieces of groups that nobody was told of. What
@@ -20,6 +20,9 @@
 //! 3. A group is acknowledged as durable after a sync that began when its record, and with it all before it in its file, was written; and a file is synced before
 //!    it is sealed, whatever was asked for. So an acknowledged record is never behind the end, whatever a loss of power left of those that were not synced.
 //! 4. A file is written from its beginning when the checkpoint that has all that was in it is durable.
+//! 5. A group that is told to be refused for want of room is in no file, and will not be: what was written of it, which with the bytes of laps before might be a whole record,
+//!    was cut off durably before anybody is told.
+//! 6. Whoever may write values can write any bytes into a file, but none that are a record: those are known by the store's secret (`secret.rs`).
 //!
 //! # Damage
 //! A record that a loss of power has torn and one that the disk has damaged look alike. But each record says up to which
@@ -29,8 +32,10 @@
 
 use super::disk::Medium;
 use super::failure;
-use super::record::{self, Head, MAGIC};
+use super::record::{self, Head};
+use super::secret::Secret;
 use crate::txn::{Change, DataError};
+use memchr::memmem;
 use std::io;
 
 /// Why a group is not in the log.
@@ -55,6 +60,7 @@ pub(super) struct Log {
     parts: [Part; 2],
     /// The one that is written.
     current: usize,
+    secret: Secret,
     bytes_max: usize,
     generation: u64,
     /// The last record's.
@@ -63,17 +69,21 @@ pub(super) struct Log {
     durable: u64,
     /// Where the next record goes.
     end: usize,
-    /// A part of one that was refused may be there.
-    torn: bool,
     buffer: Vec<u8>,
 }
 
 impl Log {
     /// The log of a store whose checkpoint contains everything up to `applied`; it is as if empty. Each of its files has so many bytes at most.
-    pub(super) fn new(parts: [Part; 2], bytes_max: usize, generation: u64, applied: u64) -> Log {
-        let buffer = Vec::new();
-        let (current, end, torn) = (0, 0, false);
-        Log { parts, current, bytes_max, generation, sequence: applied, durable: applied, end, torn, buffer }
+    pub(super) fn new(
+        parts: [Part; 2],
+        secret: Secret,
+        bytes_max: usize,
+        generation: u64,
+        applied: u64,
+    ) -> Log {
+        let (sequence, durable) = (applied, applied);
+        let (current, end, buffer) = (0, 0, Vec::new());
+        Log { parts, current, secret, bytes_max, generation, sequence, durable, end, buffer }
     }
 
     /// The sequence of the last record.
@@ -99,15 +109,16 @@ impl Log {
     /// Writes a group behind the others; durably, and the others with it, if `sync`.
     pub(super) fn append(&mut self, batches: &[&[Change]], sync: bool) -> Result<(), Refused> {
         let head = Head { generation: self.generation, sequence: self.sequence + 1, durable: self.durable };
-        record::encode(head, batches, &mut self.buffer);
+        record::encode(self.secret, head, batches, &mut self.buffer);
         let Part { file, place } = &self.parts[self.current];
-        file.write(&self.buffer, self.end as u64).map_err(|error| {
+        if let Err(error) = file.write(&self.buffer, self.end as u64) {
             let told = failure::of_io(place, "written", &error);
-            // Of a record that did not fit a part may be there; the next one goes to the same place.
-            self.torn = true;
-            if failure::is_full(&error) { Refused::Full(told) } else { Refused::Unknown(told) }
-        })?;
-        self.torn = false;
+            if !failure::is_full(&error) {
+                return Err(Refused::Unknown(told));
+            }
+            self.cut().map_err(Refused::Unknown)?;
+            return Err(Refused::Full(told));
+        }
         self.sequence = head.sequence;
         self.end += self.buffer.len();
         // One large group does not keep its room for ever.
@@ -130,37 +141,38 @@ impl Log {
     /// Begins again at 0, behind a checkpoint of all that was written so far.
     pub(super) fn restart(&mut self) {
         self.durable = self.sequence;
-        (self.end, self.torn) = (0, false);
+        self.end = 0;
     }
 
     /// Goes on in the other file, of which a durable checkpoint has all (Invariant 4). Returns what the next checkpoint is to have.
     pub(super) fn seal(&mut self) -> Result<u64, DataError> {
-        let torn = self.torn && self.wipe()?;
-        if self.durable < self.sequence || torn {
+        if self.durable < self.sequence {
             // Invariant 3.
             self.sync()?;
         }
         self.current ^= 1;
-        (self.end, self.torn) = (0, false);
+        self.end = 0;
         Ok(self.sequence)
     }
 
-    /// Makes sure that what is behind the last record is none: together with what was there before, a part of a record might be a whole one, in the place of
-    /// which the other file has another. Returns whether something was written.
-    fn wipe(&mut self) -> Result<bool, DataError> {
+    /// Makes sure that nothing is behind the last record, after a loss of power either (Invariant 5). It takes no room, where to write over something might.
+    fn cut(&mut self) -> Result<(), DataError> {
         let Part { file, place } = &self.parts[self.current];
-        let failed = |error| failure::of_io(place, "written", &error);
-        let is_there = file.length().map_err(failed)? > self.end as u64;
-        if is_there {
-            file.write(&[0; MAGIC.len()], self.end as u64).map_err(failed)?;
-        }
-        Ok(is_there)
+        let end = self.end as u64;
+        let cut = match file.length() {
+            Ok(length) if length <= end => return Ok(()),
+            Ok(_) => file.set_length(end),
+            Err(error) => Err(error),
+        };
+        cut.map_err(|error| failure::of_io(place, "cut", &error))?;
+        self.sync()
     }
 }
 
 /// Reads the groups that the log has beyond a checkpoint, in order; returns the sequence of the last one.
 pub(super) fn replay(
     parts: &[Part; 2],
+    secret: Secret,
     generation: u64,
     applied: u64,
     mut each: impl FnMut(Vec<Change>) -> Result<(), DataError>,
@@ -174,7 +186,7 @@ pub(super) fn replay(
     // Invariant 1: the one that was sealed, if there is one, then the current one. Which is which, their first records tell.
     for _ in 0..files.len() {
         for (_, bytes, at) in files.iter_mut().filter(|(_, _, at)| *at == 0) {
-            while let Some((head, changes, length)) = record::decode(&bytes[*at..]) {
+            while let Some((head, changes, length)) = record::decode(secret, &bytes[*at..]) {
                 if head.generation != generation || head.sequence != sequence + 1 {
                     break;
                 }
@@ -189,7 +201,8 @@ pub(super) fn replay(
         let current = head.generation == generation && head.sequence > missing && head.durable >= missing;
         current || head.generation > generation
     };
-    let told = files.iter().find_map(|(part, bytes, at)| Some((part, behind(&bytes[*at..]).find(tells)?)));
+    let told =
+        files.iter().find_map(|(part, bytes, at)| Some((part, behind(&secret, &bytes[*at..]).find(tells)?)));
     match told {
         None => Ok(sequence),
         Some((part, head)) => {
@@ -204,9 +217,16 @@ pub(super) fn replay(
 }
 
 /// All whole records that begin anywhere in some bytes.
-fn behind(bytes: &[u8]) -> impl Iterator<Item = Head> + '_ {
-    let starts = memchr::memmem::find_iter(bytes, &MAGIC);
-    starts.filter_map(|at| Some(record::check(&bytes[at..])?.0))
+fn behind<'a>(secret: &'a Secret, bytes: &'a [u8]) -> impl Iterator<Item = Head> + 'a {
+    let finder = memmem::Finder::new(&secret.start);
+    let mut from = 0;
+    // One by one: those that were drawn may overlap with themselves.
+    let starts = std::iter::from_fn(move || {
+        let at = from + finder.find(&bytes[from..])?;
+        from = at + 1;
+        Some(at)
+    });
+    starts.filter_map(move |at| Some(record::check(*secret, &bytes[at..])?.0))
 }
 
 fn read(file: &dyn Medium) -> io::Result<Vec<u8>> {
@@ -219,6 +239,9 @@ fn read(file: &dyn Medium) -> io::Result<Vec<u8>> {
 mod tests {
     use super::*;
     use std::fs::File;
+    use std::sync::{Arc, Mutex};
+
+    const SECRET: Secret = Secret { start: *b"\xABsecret!", sum: 7 };
 
     fn put(number: u8) -> Change {
         Change::Put { key: [number].into(), value: [number; 20].into() }
@@ -242,7 +265,7 @@ mod tests {
         }
 
         fn log(&self, generation: u64, applied: u64) -> Log {
-            Log::new(self.parts(), 1 << 20, generation, applied)
+            Log::new(self.parts(), SECRET, 1 << 20, generation, applied)
         }
 
         fn replayed(&self, generation: u64, applied: u64) -> Result<Vec<Change>, DataError> {
@@ -251,7 +274,7 @@ mod tests {
                 all.extend(changes);
                 Ok(())
             };
-            replay(&self.parts(), generation, applied, each).map(|_| all)
+            replay(&self.parts(), SECRET, generation, applied, each).map(|_| all)
         }
 
         /// Writes over some bytes.
@@ -354,20 +377,128 @@ mod tests {
         assert!(error.0.contains("the group 3"), "{error}");
     }
 
-    /// A group that was refused is none, even if what was written of it, with what was there before, is a whole record.
+    /// A file on a disk that gets full: of a write that begins at or behind `room`, all but the last byte is there.
+    #[derive(Debug)]
+    struct Tight {
+        file: File,
+        room: u64,
+        cuts: bool,
+        done: Arc<Mutex<Vec<&'static str>>>,
+    }
+
+    impl Tight {
+        fn does(&self, what: &'static str) {
+            self.done.lock().expect("no panic").push(what);
+        }
+    }
+
+    impl Medium for Tight {
+        fn length(&self) -> io::Result<u64> {
+            self.file.length()
+        }
+        fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+            Medium::read(&self.file, into, offset)
+        }
+        fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+            self.does("write");
+            if offset < self.room {
+                return Medium::write(&self.file, bytes, offset);
+            }
+            Medium::write(&self.file, &bytes[..bytes.len() - 1], offset)?;
+            Err(io::ErrorKind::StorageFull.into())
+        }
+        fn set_length(&self, bytes: u64) -> io::Result<()> {
+            self.does("cut");
+            if self.cuts { self.file.set_length(bytes) } else { Err(io::ErrorKind::StorageFull.into()) }
+        }
+        fn sync(&self) -> io::Result<()> {
+            self.does("sync");
+            Medium::sync(&self.file)
+        }
+    }
+
+    impl Setting {
+        /// A log of which both groups 1 and 2 were there in a lap before, with the same bytes, and now there is room for the first alone.
+        fn tight(&self, cuts: bool) -> (Log, Arc<Mutex<Vec<&'static str>>>) {
+            let mut log = self.log(1, 0);
+            log.append(&[&[put(1)]], false).expect("appended");
+            let room = log.end as u64;
+            log.append(&[&[put(2)]], false).expect("appended");
+            let done = Arc::<Mutex<Vec<_>>>::default();
+            let mut parts = self.parts();
+            parts[0].file = Box::new(Tight { file: self.file("log"), room, cuts, done: Arc::clone(&done) });
+            let mut log = Log::new(parts, SECRET, 1 << 20, 1, 0);
+            log.append(&[&[put(1)]], false).expect("appended");
+            done.lock().expect("no panic").clear();
+            (log, done)
+        }
+    }
+
+    /// What was written of it is a whole record with what was there before.
     #[test]
-    fn a_group_that_was_refused_does_not_come_back_when_the_file_is_sealed() {
+    fn a_group_that_was_refused_never_comes_back() {
+        let setting = Setting::new();
+        let (mut log, done) = setting.tight(true);
+        let refused = log.append(&[&[put(2)]], false).expect_err("full");
+        assert!(matches!(&refused, Refused::Full(why) if why.0.contains("make room")), "{refused:?}");
+        // A sync, or a loss of power might bring it back.
+        assert_eq!(*done.lock().expect("no panic"), ["write", "cut", "sync"]);
+        assert_eq!(setting.replayed(1, 0), Ok(vec![put(1)]));
+        assert_eq!((log.sequence(), log.durable), (1, 1));
+        log.seal().expect("sealed");
+        log.append(&[&[put(3)]], true).expect("appended");
+        assert_eq!(setting.replayed(1, 0), Ok(vec![put(1), put(3)]));
+    }
+
+    #[test]
+    fn what_cannot_be_cut_off_may_come_back_and_is_told_so() {
+        let (mut log, _) = Setting::new().tight(false);
+        let refused = log.append(&[&[put(2)]], false).expect_err("full");
+        assert!(matches!(&refused, Refused::Unknown(why) if why.0.contains("cut")), "{refused:?}");
+    }
+
+    #[test]
+    fn a_group_that_went_past_the_log_is_known_to_be_durable() {
         let setting = Setting::new();
         let mut log = setting.log(1, 0);
-        let append = |log: &mut Log, number, sync| log.append(&[&[put(number)]], sync).expect("appended");
-        append(&mut log, 1, true);
-        append(&mut log, 2, true);
-        let end = log.end / 2;
-        // As after a write of all but the last bytes, which are as they should be.
-        (log.sequence, log.durable, log.end, log.torn) = (1, 1, end, true);
-        log.seal().expect("sealed");
-        append(&mut log, 3, true);
-        append(&mut log, 4, true);
-        assert_eq!(setting.replayed(1, 0), Ok(vec![put(1), put(3), put(4)]));
+        log.append(&[&[put(1)]], false).expect("appended");
+        log.skip();
+        log.restart();
+        log.append(&[&[put(3)]], false).expect("appended");
+        let bytes = read(&setting.file("log")).expect("read");
+        let (head, ..) = record::decode(SECRET, &bytes).expect("a record");
+        assert_eq!(head, Head { generation: 1, sequence: 3, durable: 2 });
+    }
+
+    /// Everything of a record is known to who writes values, but the secret.
+    #[test]
+    fn a_value_that_looks_like_a_record_is_none() {
+        let setting = Setting::new();
+        let mut log = setting.log(1, 0);
+        let head = Head { generation: u64::MAX, sequence: 9, durable: 8 };
+        let mut forged = Vec::new();
+        let mut forge = |secret: Secret| {
+            record::encode(secret, head, &[], &mut forged);
+            let change = Change::Put { key: (*b"x").into(), value: forged.as_slice().into() };
+            log.append(&[&[change]], true).expect("appended");
+        };
+        forge(Secret { start: *b"\xABmanxlog", ..SECRET });
+        forge(Secret { sum: 0, ..SECRET });
+        assert_eq!(setting.replayed(1, 0).expect("all").len(), 2);
+        assert_eq!(setting.replayed(1, 2), Ok(vec![]), "behind the end, too");
+        // The test itself: with the secret it would be one.
+        forge(SECRET);
+        let error = setting.replayed(1, 3).expect_err("a record of a later generation");
+        assert!(error.0.contains("the group 4"), "{error}");
+    }
+
+    /// Records are found wherever they begin, although what they begin with may overlap with itself.
+    #[test]
+    fn a_record_is_found_behind_a_part_of_what_it_begins_with() {
+        let secret = Secret { start: *b"abababab", sum: 0 };
+        let mut record = Vec::new();
+        record::encode(secret, Head { generation: 1, sequence: 2, durable: 1 }, &[], &mut record);
+        let bytes = [b"ababab", record.as_slice(), b"more"].concat();
+        assert_eq!(behind(&secret, &bytes).count(), 1);
     }
 }

@@ -9,7 +9,7 @@
 //! Many threads' batches go to a log together, with one write and one sync (`group.rs`, `record.rs`, `log.rs`). Then they are applied to the
 //! base (`base.rs`), an ordered tree in a file, where readers find them; that is volatile until the next checkpoint. While one is made, beside the commits
 //! (`writer.rs`), they are kept above the tree (`recent.rs`). After a crash the base is as at the last checkpoint, and the log is applied again. Files are reached through `disk.rs`, in a folder (`folder.rs`) that a mark tells
-//! from others (`mark.rs`). Why this engine, and why a log of its own: see the README beside this room's files.
+//! from others (`mark.rs`), and in which records are known by a secret, since values may be anything (`secret.rs`). Why this engine, and why a log of its own: see the README beside this room's files.
 //!
 //! Invariants:
 //! 1. Checkpoint and log together contain every group that somebody was told of, in order, at each moment; and of others each whole or not at all.
@@ -27,6 +27,7 @@ mod log;
 mod mark;
 mod recent;
 mod record;
+mod secret;
 mod writer;
 
 pub use disk::{Disk, Medium};
@@ -143,7 +144,7 @@ impl Durable {
         let (base, at) = Base::open(file, base_place, options.cache_bytes, options.check)?;
         // Many groups in one step: a page of the tree that several of them change is changed once.
         let mut changes = Vec::new();
-        let applied = log::replay(&log, at.generation, at.applied, |group| {
+        let applied = log::replay(&log, mark.secret(), at.generation, at.applied, |group| {
             changes.extend(group);
             if changes.len() < REPLAYED_AT_ONCE {
                 Ok(())
@@ -159,7 +160,7 @@ impl Durable {
             synced.map_err(|error| failure::of_io(&place, "synced", &error))?;
             mark.make_ready()?;
         }
-        let log = Log::new(log, bytes_max, generation, applied);
+        let log = Log::new(log, mark.secret(), bytes_max, generation, applied);
         let writer = Arc::new(Writer::new(log, base, generation, place, disk));
         let its = Arc::clone(&writer);
         let started =

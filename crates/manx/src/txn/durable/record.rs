@@ -2,8 +2,8 @@
 //!
 //! | bytes | what |
 //! | --- | --- |
-//! | 0..8 | [`MAGIC`] |
-//! | 8..12 | checksum (CRC-32) of all that follows |
+//! | 0..8 | the store's [`Secret`], the part for this |
+//! | 8..12 | checksum (CRC-32, begun with the other part of the secret) of all that follows |
 //! | 12..16 | length of the changes in bytes |
 //! | 16..24 | *generation*: of the opening of the store that wrote it |
 //! | 24..32 | *sequence*: one more than that of the record before it |
@@ -12,10 +12,10 @@
 //!
 //! All numbers are little-endian.
 
+use super::secret::Secret;
 use crate::txn::{Change, Value};
+use crc32fast::Hasher;
 
-/// What a record begins with.
-pub(super) const MAGIC: [u8; 8] = *b"\xabMANXlog";
 /// How many bytes come before the changes.
 pub(super) const HEADER: usize = 40;
 /// Where what the checksum covers begins.
@@ -42,7 +42,7 @@ pub(super) fn bytes_of(batches: &[&[Change]]) -> usize {
 }
 
 /// Writes a record in the place of what is in `into`. Its changes have less than 4 GiB.
-pub(super) fn encode(head: Head, batches: &[&[Change]], into: &mut Vec<u8>) {
+pub(super) fn encode(secret: Secret, head: Head, batches: &[&[Change]], into: &mut Vec<u8>) {
     into.clear();
     into.resize(HEADER, 0);
     for change in batches.iter().copied().flatten() {
@@ -59,13 +59,19 @@ pub(super) fn encode(head: Head, batches: &[&[Change]], into: &mut Vec<u8>) {
         }
     }
     let length = (into.len() - HEADER) as u32;
-    into[..8].copy_from_slice(&MAGIC);
+    into[..8].copy_from_slice(&secret.start);
     into[12..16].copy_from_slice(&length.to_le_bytes());
     into[16..24].copy_from_slice(&head.generation.to_le_bytes());
     into[24..32].copy_from_slice(&head.sequence.to_le_bytes());
     into[32..40].copy_from_slice(&head.durable.to_le_bytes());
-    let sum = crc32fast::hash(&into[COVERED..]);
+    let sum = sum(secret, &into[COVERED..]);
     into[8..12].copy_from_slice(&sum.to_le_bytes());
+}
+
+fn sum(secret: Secret, covered: &[u8]) -> u32 {
+    let mut hasher = Hasher::new_with_initial(secret.sum);
+    hasher.update(covered);
+    hasher.finalize()
 }
 
 fn put(bytes: &[u8], into: &mut Vec<u8>) {
@@ -74,8 +80,8 @@ fn put(bytes: &[u8], into: &mut Vec<u8>) {
 }
 
 /// The record at the beginning of `bytes`, and its length, if it is whole.
-pub(super) fn decode(bytes: &[u8]) -> Option<(Head, Vec<Change>, usize)> {
-    let (head, body) = check(bytes)?;
+pub(super) fn decode(secret: Secret, bytes: &[u8]) -> Option<(Head, Vec<Change>, usize)> {
+    let (head, body) = check(secret, bytes)?;
     let mut rest = body;
     let mut changes = Vec::new();
     while let Some((tag, after)) = rest.split_first() {
@@ -91,15 +97,15 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Head, Vec<Change>, usize)> {
 }
 
 /// What the record at the beginning of `bytes` says of itself, and its changes as bytes, if it is whole.
-pub(super) fn check(bytes: &[u8]) -> Option<(Head, &[u8])> {
+pub(super) fn check(secret: Secret, bytes: &[u8]) -> Option<(Head, &[u8])> {
     let number = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
     let short = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    if !bytes.starts_with(&MAGIC) {
+    if !bytes.starts_with(&secret.start) {
         return None;
     }
     let end = HEADER.checked_add(short(12)? as usize)?;
     let covered = bytes.get(COVERED..end)?;
-    if crc32fast::hash(covered) != short(8)? {
+    if sum(secret, covered) != short(8)? {
         return None;
     }
     let head = Head { generation: number(16)?, sequence: number(24)?, durable: number(32)? };
@@ -118,6 +124,7 @@ fn take(rest: &mut &[u8]) -> Option<Value> {
 mod tests {
     use super::*;
 
+    const SECRET: Secret = Secret { start: *b"\xABsecret!", sum: 0x0102_0304 };
     const HEAD: Head = Head { generation: 3, sequence: 9, durable: 7 };
 
     fn changes() -> Vec<Change> {
@@ -127,7 +134,7 @@ mod tests {
 
     fn record() -> Vec<u8> {
         let (changes, mut bytes) = (changes(), Vec::new());
-        encode(HEAD, &[&changes[..1], &changes[1..]], &mut bytes);
+        encode(SECRET, HEAD, &[&changes[..1], &changes[1..]], &mut bytes);
         assert_eq!(bytes.len(), bytes_of(&[&changes]));
         bytes
     }
@@ -136,21 +143,57 @@ mod tests {
     fn a_record_is_read_as_it_was_written_whatever_follows() {
         let mut bytes = record();
         let length = bytes.len();
-        assert_eq!(decode(&bytes), Some((HEAD, changes(), length)));
+        assert_eq!(decode(SECRET, &bytes), Some((HEAD, changes(), length)));
         bytes.extend(b"and more");
-        assert_eq!(decode(&bytes), Some((HEAD, changes(), length)));
+        assert_eq!(decode(SECRET, &bytes), Some((HEAD, changes(), length)));
     }
 
     #[test]
     fn a_record_that_is_cut_or_changed_anywhere_is_none() {
         let bytes = record();
         for at in 0..bytes.len() {
-            assert_eq!(decode(&bytes[..at]), None, "cut at {at}");
+            assert_eq!(decode(SECRET, &bytes[..at]), None, "cut at {at}");
             let mut torn = bytes.clone();
             torn[at] ^= 0x10;
-            assert_eq!(decode(&torn), None, "changed at {at}");
+            assert_eq!(decode(SECRET, &torn), None, "changed at {at}");
             torn[at..].fill(0);
-            assert!(decode(&torn).is_none() || torn == bytes, "zeroes from {at}");
+            assert!(decode(SECRET, &torn).is_none() || torn == bytes, "zeroes from {at}");
+        }
+    }
+
+    /// The format is this one, and every later version has to read it, or to say that it cannot.
+    #[test]
+    fn a_record_of_an_earlier_day_is_read_and_written_as_it_was() {
+        let parts: [&[u8]; 8] = [
+            b"\xABsecret!",
+            // By another implementation of the checksum.
+            &[0xED, 0x21, 0x9F, 0xCE],
+            &[20, 0, 0, 0],
+            &[3, 0, 0, 0, 0, 0, 0, 0],
+            &[9, 0, 0, 0, 0, 0, 0, 0],
+            &[7, 0, 0, 0, 0, 0, 0, 0],
+            // A put of two bytes under one, and a delete.
+            b"\x01\x01\0\0\0a\x02\0\0\x0012",
+            b"\x02\x03\0\0\0key",
+        ];
+        let sample = parts.concat();
+        let changes = vec![
+            Change::Put { key: (*b"a").into(), value: (*b"12").into() },
+            Change::Delete { key: (*b"key").into() },
+        ];
+        let mut bytes = Vec::new();
+        encode(SECRET, HEAD, &[&changes], &mut bytes);
+        assert_eq!(bytes, sample);
+        assert_eq!(decode(SECRET, &sample), Some((HEAD, changes, sample.len())));
+    }
+
+    #[test]
+    fn a_record_of_another_store_is_none_whichever_part_of_the_secret_differs() {
+        let bytes = record();
+        let start = Secret { start: *b"\xABsecret?", ..SECRET };
+        let sum = Secret { sum: SECRET.sum + 1, ..SECRET };
+        for other in [start, sum] {
+            assert_eq!(decode(other, &bytes), None);
         }
     }
 }
