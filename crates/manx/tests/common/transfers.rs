@@ -40,7 +40,7 @@ pub struct Model {
     thread: u64,
     pub transfers: u64,
     balances: Vec<i64>,
-    /// One of so many groups is longer than the log, that is to say this long.
+    /// One of so many groups is longer than the log, that is to say this long; some are a quarter of that.
     filling: (u64, usize),
 }
 
@@ -61,9 +61,13 @@ impl Model {
         let account = |it: u64| put(self.account(it), &self.balances[it as usize].to_le_bytes());
         let mut batch = vec![account(from), account(to), put(self.count(), &self.transfers.to_le_bytes())];
         let (one_of, bytes) = self.filling;
-        if random.below(one_of) == 0 {
-            batch.push(put(format!("filling{}", self.thread), &vec![self.transfers as u8; bytes]));
-        }
+        let bytes = match random.below(one_of) {
+            0 => bytes,
+            number if number < one_of / 6 => bytes / 4,
+            _ => return batch,
+        };
+        // All the same: with what was there before, a part of a record may be a whole one.
+        batch.push(put(format!("filling{}", self.thread), &vec![0x5A; bytes]));
         batch
     }
 

@@ -13,9 +13,11 @@
 //! 1. Readers see the state after some group, whole: a view of the tree, and above it what is recent, up to a sequence. The three are replaced together,
 //!    when a group has been applied, before anybody is told.
 //! 2. The tree is changed by one thread at a time: by who has the writer, unless a checkpoint is made; then by who makes it.
-//! 3. Whatever the engine reports, or a panic of it (it asserts much of what is in its file), is an error here, and no later change is tried.
+//! 3. Only a checkpoint makes changes durable. The engine itself would at its end, under the position of the checkpoint before, and the log may have lost
+//!    some of them since: then the log would be applied again to what is newer. So its file is shut before it ends, unless all is in a checkpoint.
+//! 4. Whatever the engine reports, or a panic of it (it asserts much of what is in its file), is an error here, and no later change is tried.
 
-use super::backend::Backend;
+use super::backend::{Backend, Shutter};
 use super::disk::Medium;
 use super::failure;
 use super::recent::Recent;
@@ -28,6 +30,7 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const DATA: TableDefinition<&[u8], &[u8]> = TableDefinition::new("data");
 const POSITION: TableDefinition<&str, u64> = TableDefinition::new("position");
@@ -58,6 +61,9 @@ pub(super) struct Base {
     /// Before the database, so that it is dropped before it.
     seen: RwLock<Seen>,
     database: Database,
+    shutter: Shutter,
+    /// All is in a checkpoint (Invariant 3). Relaxed: who ends it has said so, or nobody.
+    finished: AtomicBool,
     place: String,
 }
 
@@ -73,10 +79,12 @@ impl Base {
             let failed = |error: redb::Error| failure::of_engine(&place, "opened", error);
             let mut builder = Builder::new();
             builder.set_cache_size(cache_bytes).set_check_integrity_on_open(check);
-            let opened = builder.create_with_backend(Backend(file));
+            let (backend, shutter) = Backend::new(file);
+            let opened = builder.create_with_backend(backend);
             let database = opened.map_err(|error| failed(error.into()))?;
             let position = position(&database).map_err(failed)?;
-            let base = Base { seen: RwLock::default(), database, place: place.clone() };
+            let (seen, finished, place) = (RwLock::default(), AtomicBool::new(false), place.clone());
+            let base = Base { seen, database, shutter, finished, place };
             Ok((base, position))
         })
     }
@@ -111,6 +119,11 @@ impl Base {
     /// Makes changes, and with all that were made before makes them durable.
     pub(super) fn checkpoint(&self, batches: &[&[Change]], position: Position) -> Result<(), DataError> {
         self.change(batches, Some(position), false)
+    }
+
+    /// Says that everything is in a checkpoint, and that nothing will be changed any more.
+    pub(super) fn finish(&self) {
+        self.finished.store(true, Relaxed);
     }
 
     fn change(
@@ -204,6 +217,14 @@ impl Base {
     fn guarded<T>(&self, done: &str, work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, DataError> {
         let told = |error| failure::of_engine(&self.place, done, error);
         guarded(&self.place, || work().map_err(told))
+    }
+}
+
+impl Drop for Base {
+    fn drop(&mut self) {
+        if !self.finished.load(Relaxed) {
+            self.shutter.shut();
+        }
     }
 }
 

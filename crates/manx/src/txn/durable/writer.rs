@@ -175,10 +175,13 @@ impl Writer {
     /// A last checkpoint, after the checkpointer has ended.
     pub(super) fn finish(&self) {
         let state = self.state.lock();
-        if state.running.is_none() && state.broken.is_none() && !state.log.is_empty() {
-            // It makes the next opening quick, no more: what fails here the log still has.
-            let position = Position { applied: state.log.sequence(), generation: self.generation };
-            let _ = self.base.checkpoint(&[], position);
+        if state.running.is_some() || state.broken.is_some() {
+            return;
+        }
+        // It makes the next opening quick, no more: what fails here the log still has.
+        let position = Position { applied: state.log.sequence(), generation: self.generation };
+        if state.log.is_empty() || self.base.checkpoint(&[], position).is_ok() {
+            self.base.finish();
         }
     }
 
