@@ -14,13 +14,14 @@ use manx::txn::coordinator::Protocol;
 use manx::txn::durable::{Durable, DurableOptions};
 use manx::txn::{self, Store};
 use manx::wait::Adaptive;
-use server::{Model, Options, Server, StartError, Tls};
+use server::{Model, Options, SESSIONS_BESIDE, Server, StartError, Stopper, Tls};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use sizes::parse_bytes;
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The exit code of a second signal: the server did not end in time.
@@ -42,7 +43,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// Who comes when there are so many gets an error
+    /// Who comes when there are so many gets an error; each takes a descriptor (ulimit -n)
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     connections_max: usize,
 
@@ -50,7 +51,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_bytes)]
     input_bytes_max: usize,
 
-    /// A client that leaves more answers than this unread is disconnected
+    /// A client that leaves more answers than this unread, or asks for a longer one, is disconnected
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = parse_bytes)]
     output_bytes_max: usize,
 
@@ -97,13 +98,14 @@ enum Snapshots {
 fn more_help() -> String {
     const MORE: &str = "\
 What it is:
-  A store of keys and strings, with transactions, for redis-cli, redis-benchmark and any
-  client library of Redis: RESP 2 and 3, pipelines, MULTI, EXEC and WATCH. docs/serve.md
-  has the commands, and what differs.
+  A store of strings, hashes and sorted sets, with transactions, for redis-cli,
+  redis-benchmark and any client library of Redis: RESP 2 and 3, pipelines, MULTI, EXEC
+  and WATCH. docs/serve.md has the commands, and what differs.
 
 How it ends:
   By SIGTERM, SIGINT or SHUTDOWN: it accepts nobody any more, answers what it has
-  received, and exits with code 0. A second signal ends it at once, with code 130.";
+  received, and exits with code 0. A second signal ends it at once, with code 130. While
+  it still opens its data, one signal ends it, with code 0.";
     format!("{MORE}\n\n{}", crate::EXIT_CODES)
 }
 
@@ -159,18 +161,24 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         let what = format!("signals cannot be handled: {}", reason(&error));
         Failure::new(BROKEN, what, "see what the system's log says")
     })?;
-    let store = open(args)?;
-    let server = Server::start(options, store.clone()).map_err(cannot_start)?;
-    print(&server, args)?;
-    let (handle, stopper) = (signals.handle(), server.stopper());
+    let (handle, serving) = (signals.handle(), Arc::new(OnceLock::<Stopper>::new()));
+    let stopper = Arc::clone(&serving);
     let waiting = std::thread::spawn(move || {
         for (count, _) in signals.forever().enumerate() {
-            if count > 0 {
-                std::process::exit(IMPATIENT);
+            match stopper.get() {
+                _ if count > 0 => std::process::exit(IMPATIENT),
+                Some(stopper) => stopper.stop(),
+                // It still opens its data, which may take long and may break off anywhere.
+                None => std::process::exit(0),
             }
-            stopper.stop();
         }
     });
+    let store = open(args)?;
+    let server = Server::start(options, store.clone()).map_err(cannot_start)?;
+    // It is set once.
+    let _ = serving.set(server.stopper());
+    print(&server, args)?;
+    warn_of_few_connections(&server, args);
     server.wait();
     handle.close();
     // A panic there has said itself what it was about.
@@ -191,12 +199,12 @@ fn open(args: &Args) -> Result<Store, Failure> {
         Snapshots::Adaptive => Protocol::Adaptive(Adaptive::DEFAULT),
         Snapshots::Spin => Protocol::Spin,
     };
-    // One for each connection, and one for the housekeeping.
-    let sessions_max = u32::try_from(args.connections_max).ok().and_then(|count| count.checked_add(1));
-    let sessions_max = sessions_max.filter(|count| *count <= 1 << 20).ok_or_else(|| {
+    let connections_max = u32::try_from(args.connections_max).ok().filter(|count| *count < 1 << 20);
+    let connections_max = connections_max.ok_or_else(|| {
         let what = format!("--connections-max {}: too many", args.connections_max);
         Failure::new(USAGE, what, "a million is the most")
     })?;
+    let sessions_max = connections_max + SESSIONS_BESIDE;
     let options = txn::Options { protocol, sessions_max, ..txn::Options::default() };
     let Some(folder) = &args.data else { return Ok(Store::in_memory(options)) };
     files::folder(folder)?;
@@ -221,6 +229,17 @@ fn cannot_start(error: StartError) -> Failure {
         StartError::Store(_) => (BROKEN, "see that its folder can be read, and name one of manx serve"),
     };
     Failure::new(code, error.to_string(), help)
+}
+
+/// Says that fewer can connect than were to; nobody reading is no error.
+fn warn_of_few_connections(server: &Server, args: &Args) {
+    let (wanted, most) = (args.connections_max, server.connections_max());
+    if most < wanted {
+        let _ = writeln!(
+            io::stderr(),
+            "manx: warning: {most} clients at once are the most, not {wanted}: more files may not be open (ulimit -n)"
+        );
+    }
 }
 
 /// Says where it listens; nobody reading is no error.

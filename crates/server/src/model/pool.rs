@@ -11,7 +11,8 @@
 //! The pool has as many active workers as CPUs and does not shrink beside busy neighbours ([`Control::Fixed`]). A server has as much to do as its
 //! clients ask for; what it leaves undone now is there a moment later, and clients have waited. What neighbours are to get, the kernel sees to.
 //!
-//! Who is ready is served together with others ([`SHARE`]); if that takes long, those who have been answered already do not wait for the rest ([`DELAY`]).
+//! Who is ready is served together with others ([`SHARE`]); if that takes long, those who have been answered already do not wait for the rest ([`DELAY`]). That is looked at
+//! between two connections: a command that takes long itself keeps the answers of those before it as well.
 //!
 //! Invariants:
 //! 1. Who finds that a connection is called ([`Served::is_called`]) serves it or hands it over: no event is lost.
