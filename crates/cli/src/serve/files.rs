@@ -1,6 +1,7 @@
 //! Files that `manx serve` is given.
 
 use crate::failure::{Failure, USAGE, reason};
+use manx::txn::durable::Folder;
 use server::Password;
 use std::fs;
 use std::path::Path;
@@ -30,9 +31,9 @@ pub(super) fn password(path: &Path) -> Result<Password, Failure> {
     })
 }
 
-/// Makes the folder if it is not there.
+/// Makes the folder if it is not there, for good.
 pub(super) fn folder(path: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(path).map_err(|error| {
+    Folder::make(path).map_err(|error| {
         let what = format!("{}: the folder cannot be made: {}", path.display(), reason(&error));
         Failure::new(USAGE, what, "name another with --data")
     })
