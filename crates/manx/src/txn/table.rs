@@ -15,6 +15,7 @@
 //! 2. Versions leave the table closed. So whoever writes into some that were not closed writes into the key's own.
 
 use super::data::{Bounds, Data, DataError, Entry, Value};
+use super::points::Points;
 use super::retired::Retired;
 use super::versions::{Refused, Versions, View};
 use crossbeam_epoch::Guard;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 /// See [the module](self).
 pub(super) struct Table {
     pub(super) keys: SkipMap<Value, Arc<Versions>>,
+    points: Points,
     pub(super) data: Option<Box<dyn Data>>,
 }
 
@@ -45,13 +47,16 @@ pub(super) type Found = (Vec<Entry>, Option<Value>);
 
 impl Table {
     pub(super) fn new(data: Option<Box<dyn Data>>) -> Table {
-        Table { keys: SkipMap::new(), data }
+        Table { keys: SkipMap::new(), points: Points::default(), data }
     }
 
     /// What the key has in this view.
     #[inline]
     pub(super) fn get(&self, key: &[u8], view: View<'_>, guard: &Guard) -> Result<Option<Value>, DataError> {
-        let here = || self.keys.get(key).and_then(|entry| entry.value().see(view, guard).cloned());
+        let here = || match self.points.find(key, guard, |_, versions| versions.see(view, guard).cloned()) {
+            Some(seen) => seen,
+            None => self.keys.get(key).and_then(|entry| entry.value().see(view, guard).cloned()),
+        };
         if let Some(seen) = here() {
             return Ok(seen);
         }
@@ -85,12 +90,18 @@ impl Table {
         retired: &mut Retired,
         guard: &Guard,
     ) -> Result<Option<Written>, WriteError> {
+        let found = |key: &Value, versions: &Arc<Versions>| Written { key: key.clone(), versions: versions.clone() };
         loop {
-            let entry = match self.keys.get(key) {
-                Some(entry) => entry,
-                None => self.keys.get_or_insert_with(key.into(), Arc::default),
-            };
-            let versions = entry.value();
+            let it = self.points.find(key, guard, found);
+            let it = it.unwrap_or_else(|| {
+                let entry = match self.keys.get(key) {
+                    Some(entry) => entry,
+                    None => self.keys.get_or_insert_with(key.into(), Arc::default),
+                };
+                self.points.add(entry.key(), entry.value(), guard);
+                found(entry.key(), entry.value())
+            });
+            let versions = &*it.versions;
             if let Some(data) = &self.data
                 && versions.is_empty(guard)
             {
@@ -100,7 +111,7 @@ impl Table {
                     Err(error) => {
                         // Nobody else would clean it up.
                         if versions.close(0, guard) {
-                            entry.remove();
+                            self.remove(&it);
                         }
                         return Err(WriteError::Data(error));
                     }
@@ -112,10 +123,10 @@ impl Table {
                     retired.free_some();
                     return Ok(None);
                 }
-                Ok(false) => return Ok(Some(Written { key: entry.key().clone(), versions: versions.clone() })),
+                Ok(false) => return Ok(Some(it)),
                 Err(Refused::Conflict(with)) => return Err(WriteError::Conflict(with)),
-                // Whoever has closed it is about to remove it.
-                Err(Refused::Closed) => drop(entry.remove()),
+                // Whoever has closed it is about to.
+                Err(Refused::Closed) => self.remove(&it),
             }
         }
     }
@@ -130,18 +141,24 @@ impl Table {
         retired: &mut Retired,
         guard: &Guard,
     ) -> bool {
-        let Written { key, versions } = it;
+        let versions = &it.versions;
         let Some((left, is_deleted)) = versions.cut(oldest, oldest_timestamp, retired, guard) else { return false };
         let may_leave = left <= 1 && (self.data.is_some() || is_deleted);
-        if may_leave
-            && versions.close(oldest, guard)
-            // If others have replaced them, these are not the key's own any more.
-            && let Some(entry) = self.keys.get(&**key)
+        if may_leave && versions.close(oldest, guard) {
+            self.remove(it);
+        }
+        true
+    }
+
+    /// Removes a key whose versions are closed.
+    fn remove(&self, Written { key, versions }: &Written) {
+        // If others have replaced them, these are not the key's own any more.
+        if let Some(entry) = self.keys.get(&**key)
             && Arc::ptr_eq(entry.value(), versions)
         {
             entry.remove();
         }
-        true
+        self.points.remove(key, versions);
     }
 
     /// Up to `limit` entries that are seen, from the beginning of the bounds or from their end, and whether there may be more.

@@ -89,6 +89,12 @@ impl Versions {
         head.is_null() && head.tag() != CLOSED
     }
 
+    /// See Invariant 2.
+    #[inline]
+    pub(super) fn is_closed(&self, guard: &Guard) -> bool {
+        self.head.load(Ordering::Acquire, guard).tag() == CLOSED
+    }
+
     /// Begins with a version that all see, unless somebody else has begun.
     pub(super) fn begin_with(&self, value: Option<Value>, guard: &Guard) {
         let first = Owned::new(Version::first(0, value));

@@ -1,0 +1,51 @@
+//! Where a key's versions are, for those who know the key.
+//!
+//! The ordered table finds a key by comparing some twenty others with it, most of which no cache has: microseconds, of which a read takes little more. A
+//! hash table finds it with one. So each key is in both. The ordered one decides which versions are a key's; this one only knows them sooner.
+//!
+//! Reading never waits here. Who adds or removes a key may have to for others who are just making the table larger (papaya, by parking).
+//!
+//! Invariants:
+//! 1. Versions are put here after they have come into the ordered table, and are closed before they leave that. So those that are here and not closed are the key's.
+//! 2. Versions that are closed do not stay: who closed them removes them afterwards, and who puts some here looks afterwards whether they were closed. Each
+//!    writes, then reads what the other one writes, with a fence between (Dekker's pattern): one of the two sees the other.
+
+use super::data::Value;
+use super::versions::Versions;
+use crossbeam_epoch::Guard;
+use papaya::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+/// See [the module](self).
+#[derive(Debug, Default)]
+pub(super) struct Points(HashMap<Value, Arc<Versions>>);
+
+impl Points {
+    /// What `look` makes of the key and its versions, if they are here.
+    #[inline]
+    pub(super) fn find<T>(&self, key: &[u8], guard: &Guard, look: impl FnOnce(&Value, &Arc<Versions>) -> T) -> Option<T> {
+        let pinned = self.0.pin();
+        let (key, versions) = pinned.get_key_value(key)?;
+        // Invariant 1.
+        (!versions.is_closed(guard)).then(|| look(key, versions))
+    }
+
+    /// Puts a key's versions here, which the ordered table has.
+    pub(super) fn add(&self, key: &Value, versions: &Arc<Versions>, guard: &Guard) {
+        self.0.pin().insert(Arc::clone(key), Arc::clone(versions));
+        // Invariant 2.
+        fence(Ordering::SeqCst);
+        if versions.is_closed(guard) {
+            self.remove(key, versions);
+        }
+    }
+
+    /// Removes the versions of a key, which are closed.
+    pub(super) fn remove(&self, key: &[u8], versions: &Arc<Versions>) {
+        // Invariant 2.
+        fence(Ordering::SeqCst);
+        // Others may have come.
+        let _ = self.0.pin().remove_if(key, |_, here| Arc::ptr_eq(here, versions));
+    }
+}
