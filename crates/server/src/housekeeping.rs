@@ -7,6 +7,7 @@
 mod rounds;
 
 use crate::collection;
+use crate::ops::Enough;
 use crate::resp::Replies;
 use crate::shared::{Shared, count};
 use crate::transact::transact;
@@ -29,7 +30,10 @@ const PIECES: usize = 64;
 pub(crate) fn keep(shared: &Arc<Shared>) {
     let (mut session, mut rounds) = (None, Rounds::default());
     let half_idle = shared.options.idle_timeout.map_or(TICK, |time| time / 2);
-    while !shared.stop.wait(TICK.min(half_idle).max(BREATHER)) {
+    let tick = TICK.min(half_idle).max(BREATHER);
+    let mut pause = tick;
+    while !shared.stop.wait(pause) {
+        pause = tick;
         disconnect_idle(shared);
         let keyspace = &shared.keyspace;
         if !keyspace.expired.has_some() && !keyspace.expires() && !keyspace.collections() {
@@ -39,7 +43,9 @@ pub(crate) fn keep(shared: &Arc<Shared>) {
             session = shared.store.session().ok();
         }
         let Some(session) = &mut session else { continue };
-        delete_expired(shared, session, &mut rounds);
+        if delete_expired(shared, session, &mut rounds) == Enough::No {
+            pause = BREATHER;
+        }
         if keyspace.collections() {
             for _ in 0..PIECES {
                 let cleaned =
@@ -63,22 +69,23 @@ fn disconnect_idle(shared: &Shared) {
     }
 }
 
-/// Deletes what was told of, and what is found.
-fn delete_expired(shared: &Shared, session: &mut Session, rounds: &mut Rounds) {
+/// Deletes what was told of, and what is found. Returns whether that is enough until the next tick.
+fn delete_expired(shared: &Shared, session: &mut Session, rounds: &mut Rounds) -> Enough {
     let mut looking = Duration::ZERO;
     loop {
         let began = Instant::now();
         // What fails now is tried again with the next tick.
-        let Ok(looked) = rounds.next(shared, session) else { return };
+        let Ok(looked) = rounds.next(shared, session) else { return Enough::Yes };
         let took = began.elapsed();
         looking += took;
         match looked {
-            Looked::AtAll => return,
-            Looked::AtSome if looking > LOOK => return,
+            Looked::AtAll => return Enough::Yes,
+            Looked::AtSome if looking > LOOK => return Enough::Yes,
             Looked::AtSome => {}
-            // Longer than a tick would keep those from being disconnected who are idle, and the dead from being cleaned.
-            Looked::AtMany if looking > TICK => return,
-            Looked::AtMany if shared.stop.wait(took.max(BREATHER)) => return,
+            // As long as it took others work.
+            Looked::AtMany if shared.stop.wait(took.max(BREATHER)) => return Enough::Yes,
+            // What else there is to do has its turn too.
+            Looked::AtMany if looking > TICK => return Enough::No,
             Looked::AtMany => {}
         }
     }

@@ -121,3 +121,26 @@ fn who_has_not_said_the_password_leaves_little_unread() {
         assert_eq!(disconnections(other), 1);
     }
 }
+
+/// What it sends fills what a connection reads at once, so there may be more; but there is not, before it has its answers.
+#[test]
+fn answers_are_sent_also_if_there_may_be_more_to_read() {
+    const READ_AT_ONCE: usize = 16 * 1024;
+    with_each(|server| {
+        let it = &mut Client::to(server);
+        let value = "x".repeat(20_000);
+        it.expect_ok(&format!("SET k {value}"));
+        let count = READ_AT_ONCE / b"GET k\r\n".len();
+        let mut asked = b"GET k\r\n".repeat(count);
+        // Empty lines ask for nothing.
+        while asked.len() < READ_AT_ONCE {
+            asked.push(b'\n');
+        }
+        it.send(&asked);
+        let expected = format!("$20000\r\n{value}\r\n").repeat(count);
+        let mut received = vec![0; expected.len()];
+        it.stream.read_exact(&mut received).unwrap();
+        assert!(received == expected.as_bytes());
+        it.expect("PING", Simple("PONG".into()));
+    });
+}

@@ -311,6 +311,15 @@ fn values_in(store: &Store) -> usize {
     transaction.scan::<[u8], _>(..).count()
 }
 
+/// Waits until so many are left.
+fn until_there_are(count: usize, store: &Store) {
+    let deadline = Instant::now() + PATIENCE;
+    while values_in(store) > count {
+        assert!(Instant::now() < deadline, "{} are left", values_in(store));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn expired_keys_that_nobody_reads_leave_the_store_and_living_ones_stay() {
     for model in MODELS {
@@ -322,11 +331,7 @@ fn expired_keys_that_nobody_reads_leave_the_store_and_living_ones_stay() {
         let gone: String = (0..5_000).map(|n| format!("SET k{n} v PX 1\r\n")).collect();
         it.send(gone.as_bytes());
         (0..5_000).for_each(|_| assert_eq!(it.next(), Some(ok())));
-        let deadline = Instant::now() + PATIENCE;
-        while values_in(&store) > 2 {
-            assert!(Instant::now() < deadline, "{model}: {} are left", values_in(&store));
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        until_there_are(2, &store);
         it.expect("MGET alive long", Array(vec![bulk("v"), bulk("v")]));
     }
 }
@@ -341,9 +346,7 @@ fn keys_are_counted_also_when_all_connections_are_taken() {
         other.expect_ok("SET k v");
         other.expect_ok("SET gone v PX 1");
         // The housekeeping has its session from then on.
-        while values_in(&store) > 1 {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        until_there_are(1, &store);
         let Bulk(info) = it.ask("INFO keyspace") else { panic!() };
         let info = String::from_utf8(info).unwrap();
         assert!(info.contains("db0:keys=1,expires=0"), "{info}");

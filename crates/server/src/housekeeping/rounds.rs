@@ -14,7 +14,7 @@ const MANY: usize = KEYS / 10;
 /// Keys that are remembered have so many bytes, or there is one of them.
 const BYTES_MAX: usize = 1 << 20;
 /// So many keys are deleted in one transaction: a commit of many takes hardly longer than one, and who writes one of them meanwhile waits for all.
-const TOGETHER: usize = 256;
+const TOGETHER: usize = 512;
 
 /// Where the next look begins.
 #[derive(Default)]
