@@ -189,8 +189,9 @@ impl Versions {
 
     /// The timestamp of the last commit before the transaction, which is at work and has written; 0 if that has none.
     pub(super) fn stamped_before(&self, id: u64, guard: &Guard) -> u64 {
-        // SAFETY: Invariant 3, here and below.
+        // SAFETY: Invariant 3.
         let first = unsafe { self.head.load(Ordering::Acquire, guard).as_ref() }.filter(|first| first.id == id);
+        // SAFETY: likewise.
         let before = first.and_then(|own| unsafe { own.next.load(Ordering::Acquire, guard).as_ref() });
         // Relaxed: it was over when this one was written.
         before.map_or(0, |before| before.timestamp.load(Ordering::Relaxed))
