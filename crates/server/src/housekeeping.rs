@@ -79,14 +79,14 @@ fn delete_expired(shared: &Shared, session: &mut Session, rounds: &mut Rounds) -
         let took = began.elapsed();
         looking += took;
         match looked {
-            Looked::AtAll => return Enough::Yes,
-            Looked::AtSome if looking > LOOK => return Enough::Yes,
-            Looked::AtSome => {}
+            Looked::End => return Enough::Yes,
+            Looked::Few if looking > LOOK => return Enough::Yes,
+            Looked::Few => {}
             // As long as it took others work.
-            Looked::AtMany if shared.stop.wait(took.max(BREATHER)) => return Enough::Yes,
+            Looked::Many if shared.stop.wait(took.max(BREATHER)) => return Enough::Yes,
             // What else there is to do has its turn too.
-            Looked::AtMany if looking > TICK => return Enough::No,
-            Looked::AtMany => {}
+            Looked::Many if looking > TICK => return Enough::No,
+            Looked::Many => {}
         }
     }
 }

@@ -26,11 +26,11 @@ pub(super) struct Rounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Looked {
     /// There are no more keys: the next round begins at the first one.
-    AtAll,
-    /// There are more keys.
-    AtSome,
-    /// There are more keys, and among those that were looked at many had expired.
-    AtMany,
+    End,
+    /// There are more keys, and few had expired of those that were looked at.
+    Few,
+    /// There are more keys, and many had expired of those that were looked at.
+    Many,
 }
 
 impl Rounds {
@@ -41,15 +41,15 @@ impl Rounds {
     pub(super) fn next(&mut self, shared: &Shared, session: &mut Session) -> Result<Looked, Error> {
         delete(shared, session, &shared.keyspace.expired.take())?;
         if !shared.keyspace.expires() {
-            return Ok(Looked::AtAll);
+            return Ok(Looked::End);
         }
         let (expired, last) = self.look(shared, session)?;
         delete(shared, session, &expired)?;
         self.behind = last;
         Ok(match &self.behind {
-            None => Looked::AtAll,
-            Some(_) if expired.len() > MANY => Looked::AtMany,
-            Some(_) => Looked::AtSome,
+            None => Looked::End,
+            Some(_) if expired.len() > MANY => Looked::Many,
+            Some(_) => Looked::Few,
         })
     }
 
@@ -139,10 +139,10 @@ mod tests {
         put(&shared, &names("alive for long", LIVING), Some(u64::MAX));
         let (mut session, mut rounds) = (shared.store.session().unwrap(), Rounds::default());
         for look in 1..=5 {
-            assert_eq!(rounds.next(&shared, &mut session).unwrap(), Looked::AtMany, "{look}");
+            assert_eq!(rounds.next(&shared, &mut session).unwrap(), Looked::Many, "{look}");
             assert!(keys_in(&shared).1 <= (5 - look) * KEYS + 2 * LIVING, "{look}");
         }
-        assert_eq!(rounds.next(&shared, &mut session).unwrap(), Looked::AtAll);
+        assert_eq!(rounds.next(&shared, &mut session).unwrap(), Looked::End);
         assert_eq!(keys_in(&shared), (2 * LIVING, 0));
     }
 
@@ -152,7 +152,7 @@ mod tests {
         put(&shared, &names("alive", 2 * KEYS + 1), Some(u64::MAX));
         let (mut session, mut rounds) = (shared.store.session().unwrap(), Rounds::default());
         let looked: Vec<_> = (0..4).map(|_| rounds.next(&shared, &mut session).unwrap()).collect();
-        assert_eq!(looked, [Looked::AtSome, Looked::AtSome, Looked::AtAll, Looked::AtSome]);
+        assert_eq!(looked, [Looked::Few, Looked::Few, Looked::End, Looked::Few]);
         // Of long keys fewer are remembered.
         let long = "x".repeat(BYTES_MAX / 4);
         put(&shared, &(0..9).map(|number| format!(" {number}{long}")).collect::<Vec<_>>(), Some(1));
