@@ -49,3 +49,34 @@ impl Points {
         let _ = self.0.pin().remove_if(key, |_, here| Arc::ptr_eq(here, versions));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossbeam_epoch as epoch;
+
+    #[test]
+    fn what_is_closed_is_not_found_and_takes_nobody_else_along() {
+        let (points, guard) = (Points::default(), &epoch::pin());
+        let key: Value = (*b"key").into();
+        let (old, new) = (Arc::new(Versions::default()), Arc::new(Versions::default()));
+        let is_here = |versions: &Arc<Versions>| {
+            points.find(b"key", guard, |_, here| Arc::ptr_eq(here, versions)).unwrap_or(false)
+        };
+        points.add(&key, &old, guard);
+        assert!(is_here(&old));
+        assert!(old.close(1, guard));
+        assert!(!is_here(&old), "it is not the key's any more");
+        points.add(&key, &new, guard);
+        points.remove(&key, &old);
+        assert!(is_here(&new));
+        // Somebody was slow.
+        points.add(&key, &old, guard);
+        assert!(!is_here(&old));
+        assert_eq!(points.0.len(), 0, "who closed it has been here already");
+        points.add(&key, &new, guard);
+        assert!(new.close(1, guard));
+        points.remove(&key, &new);
+        assert_eq!(points.0.len(), 0);
+    }
+}

@@ -77,7 +77,7 @@ impl Table {
         let first =
             if descending { self.keys.upper_bound(bounds.1) } else { self.keys.lower_bound(bounds.0) };
         let next = move |at: &Here<'t>| if descending { at.prev() } else { at.next() };
-        iter::successors(first, next).take_while(move |at| bounds.contains(&**at.key()))
+        iter::successors(first, next).take_while(move |at| RangeBounds::<[u8]>::contains(&bounds, &**at.key()))
     }
 
     /// Writes a version. Returns what was written to, unless the transaction had written it before.
