@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One of so many transactions looks what is needed, and so does who has changed so many keys.
 const ONE_OF: u64 = 64;
-/// It cleans so many of those that were left to all.
+/// It cleans so many of those that were left to all, or as many as it has changed.
 const SOME: usize = 128;
 /// A session keeps so many keys at most when it has committed.
 const OWN_MAX: usize = 1024;
@@ -55,7 +55,7 @@ impl Garbage {
             inner.unneeded.find_out(inner);
             // Nobody waits: whoever has it cleans it.
             if let Some(mut left) = inner.left.try_lock() {
-                left.clean(SOME, inner);
+                left.clean(SOME.max(added), inner);
             }
         }
         self.clean(added + 1, inner);
