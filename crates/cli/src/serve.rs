@@ -132,6 +132,23 @@ fn parse_target(text: &str) -> Result<Slo, String> {
 /// # Errors
 /// With code 2 if the options cannot be, 125 if the system refuses something.
 pub fn run(args: &Args) -> Result<u8, Failure> {
+    // Before anything that may take long: no signal finds nobody.
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| {
+        let what = format!("signals cannot be handled: {}", reason(&error));
+        Failure::new(BROKEN, what, "see what the system's log says")
+    })?;
+    let (handle, serving) = (signals.handle(), Arc::new(OnceLock::<Stopper>::new()));
+    let stopper = Arc::clone(&serving);
+    let waiting = std::thread::spawn(move || {
+        for (count, _) in signals.forever().enumerate() {
+            match stopper.get() {
+                _ if count > 0 => std::process::exit(IMPATIENT),
+                Some(stopper) => stopper.stop(),
+                // It still reads its files or opens its data, which may break off anywhere.
+                None => std::process::exit(0),
+            }
+        }
+    });
     let password = args.password_file.as_deref().map(files::password).transpose()?;
     let tls = match (&args.tls_cert, &args.tls_key) {
         (Some(certificate), Some(key)) => {
@@ -156,23 +173,6 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         slo: args.slo,
         ..Options::default()
     };
-    // Before the server: no signal finds nobody.
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| {
-        let what = format!("signals cannot be handled: {}", reason(&error));
-        Failure::new(BROKEN, what, "see what the system's log says")
-    })?;
-    let (handle, serving) = (signals.handle(), Arc::new(OnceLock::<Stopper>::new()));
-    let stopper = Arc::clone(&serving);
-    let waiting = std::thread::spawn(move || {
-        for (count, _) in signals.forever().enumerate() {
-            match stopper.get() {
-                _ if count > 0 => std::process::exit(IMPATIENT),
-                Some(stopper) => stopper.stop(),
-                // It still opens its data, which may take long and may break off anywhere.
-                None => std::process::exit(0),
-            }
-        }
-    });
     let store = open(args)?;
     let server = Server::start(options, store.clone()).map_err(cannot_start)?;
     // It is set once.
@@ -180,11 +180,12 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     print(&server, args)?;
     warn_of_few_connections(&server, args);
     server.wait();
+    // What was committed is safe without it, but the next start is quicker. A second signal ends this too.
+    let made = store.checkpoint();
     handle.close();
     // A panic there has said itself what it was about.
     let _ = waiting.join();
-    // What was committed is safe without it, but the next start is quicker.
-    store.checkpoint().map(|()| 0).map_err(|error| {
+    made.map(|()| 0).map_err(|error| {
         Failure::new(
             BROKEN,
             format!("the last checkpoint failed: {error}"),
