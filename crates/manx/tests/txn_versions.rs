@@ -379,6 +379,23 @@ fn what_a_session_left_undone_is_done_by_others() {
     assert!(store.stats().keys <= left + 5, "{left}: {:?}", store.stats());
 }
 
+/// Also what the oldest one who reads has just not seen.
+#[test]
+fn what_ended_after_somebody_began_is_cleaned_when_they_have_gone() {
+    let store = Store::in_memory(Options::default());
+    put(&store, "gone", "1");
+    let (mut session, mut reading) = (store.session().unwrap(), store.session().unwrap());
+    let mut it = session.begin(Snapshot).unwrap();
+    assert!(it.delete(b"gone").unwrap());
+    let mut old = reading.begin(Snapshot).unwrap();
+    assert_eq!(it.commit().unwrap().id, Some(store.stats().oldest_id), "it is at work as the reader sees it");
+    pass_time(&mut session, 200);
+    assert_eq!(get(&mut old, "gone").as_deref(), Some("1"));
+    drop(old);
+    pass_time(&mut session, 200);
+    assert_eq!(store.stats().keys, 1);
+}
+
 /// Its `get` fails.
 struct Unreadable;
 
