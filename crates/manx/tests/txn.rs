@@ -186,6 +186,20 @@ fn only_the_serializable_are_safe_from_skewed_writes() {
 }
 
 #[test]
+fn a_serializable_transaction_sees_what_was_there_when_it_had_locked_the_first_thing() {
+    for store in stores() {
+        put(&store, "a", "old");
+        let mut session = store.session().unwrap();
+        let mut it = session.begin(Serializable).unwrap();
+        put(&store, "a", "new");
+        assert_eq!(get(&mut it, "a").as_deref(), Some("new"));
+        put(&store, "b", "newer");
+        let error = it.get(b"b").expect_err("that is not what its snapshot has");
+        assert!(matches!(error, Error::Conflict { .. }), "{error}");
+    }
+}
+
+#[test]
 fn a_serializable_scan_has_no_phantoms() {
     for store in stores() {
         for key in ["b", "d"] {
