@@ -402,6 +402,8 @@ fn no_more_are_at_work_than_may_be() {
     let (one, _two) = (one.begin(Snapshot).unwrap(), two.begin(Snapshot).unwrap());
     let error = three.begin(Snapshot).map(drop).expect_err("two are");
     assert!(error == Error::TooMany { limit: 2 } && error.is_retryable());
+    let run = store.run(Snapshot, |it| it.put(b"a", b"1"));
+    assert_eq!(run, Err(error), "it has waited long enough");
     drop(one);
     three.begin(Snapshot).expect("one has ended").commit().unwrap();
 }
