@@ -1,7 +1,7 @@
 //! Where a key's versions are, for those who know the key.
 //!
 //! The ordered table finds a key by comparing some twenty others with it, most of which no cache has: microseconds, of which a read takes little more. A
-//! hash table finds it with one. So each key is in both. The ordered one decides which versions are a key's; this one only knows them sooner.
+//! hash table finds it with one. So each key of a store in memory is in both. The ordered one decides which versions are a key's; this one only knows them sooner.
 //!
 //! Reading never waits here. Who adds or removes a key may have to for others who are just making the table larger (papaya, by parking).
 //!

@@ -28,7 +28,8 @@ use std::sync::Arc;
 /// See [the module](self).
 pub(super) struct Table {
     pub(super) keys: SkipMap<Value, Arc<Versions>>,
-    points: Points,
+    /// In memory: over a data component keys come and go, and few are here.
+    points: Option<Points>,
     pub(super) data: Option<Box<dyn Data>>,
 }
 
@@ -47,15 +48,16 @@ pub(super) type Found = (Vec<Entry>, Option<Value>);
 
 impl Table {
     pub(super) fn new(data: Option<Box<dyn Data>>) -> Table {
-        Table { keys: SkipMap::new(), points: Points::default(), data }
+        Table { keys: SkipMap::new(), points: data.is_none().then(Points::default), data }
     }
 
     /// What the key has in this view.
     #[inline]
     pub(super) fn get(&self, key: &[u8], view: View<'_>, guard: &Guard) -> Result<Option<Value>, DataError> {
-        let here = || match self.points.find(key, guard, |_, versions| versions.see(view, guard).cloned()) {
+        let see = |_: &Value, versions: &Arc<Versions>| versions.see(view, guard).cloned();
+        let here = || match self.points.as_ref().and_then(|points| points.find(key, guard, see)) {
             Some(seen) => seen,
-            None => self.keys.get(key).and_then(|entry| entry.value().see(view, guard).cloned()),
+            None => self.keys.get(key).and_then(|entry| see(entry.key(), entry.value())),
         };
         if let Some(seen) = here() {
             return Ok(seen);
@@ -92,13 +94,15 @@ impl Table {
     ) -> Result<Option<Written>, WriteError> {
         let found = |key: &Value, versions: &Arc<Versions>| Written { key: key.clone(), versions: versions.clone() };
         loop {
-            let it = self.points.find(key, guard, found);
+            let it = self.points.as_ref().and_then(|points| points.find(key, guard, found));
             let it = it.unwrap_or_else(|| {
                 let entry = match self.keys.get(key) {
                     Some(entry) => entry,
                     None => self.keys.get_or_insert_with(key.into(), Arc::default),
                 };
-                self.points.add(entry.key(), entry.value(), guard);
+                if let Some(points) = &self.points {
+                    points.add(entry.key(), entry.value(), guard);
+                }
                 found(entry.key(), entry.value())
             });
             let versions = &*it.versions;
@@ -158,7 +162,9 @@ impl Table {
         {
             entry.remove();
         }
-        self.points.remove(key, versions);
+        if let Some(points) = &self.points {
+            points.remove(key, versions);
+        }
     }
 
     /// Up to `limit` entries that are seen, from the beginning of the bounds or from their end, and whether there may be more.
