@@ -11,7 +11,7 @@
 //! | `change` | changes: the update workload of Andreoli and Cucinotta | uniform |
 //!
 //! An *update* puts a value without reading it, a *change* reads the record and puts it back one version later. Each operation is a
-//! transaction of its own. A driver says how its store does each (`struct store`); this file draws, checks and counts.
+//! transaction of its own. A driver says how its store does each, by the functions declared below; this file draws, checks and counts.
 //!
 //! Records are numbered from 1 on. Their keys are eight bytes in which the numbers are scattered, by a function that has an inverse, as
 //! YCSB's hash scatters its own: so neighbours in the order of keys were not loaded one after the other.
@@ -46,26 +46,24 @@ enum { YCSB_INSERTS_MAX = 4 << 20 };
 /// How an operation of a store ended: as an engine's, or with a write conflict, after which it is tried again.
 enum tried { TRIED_DONE, TRIED_FAILED, TRIED_CONFLICT };
 
-/// What a driver tells of its store. Each is a transaction; `key` is that of record `number`.
-struct store {
-    /// Loads the records from `first` to before `end` with values by `ledger_load`
-    void (*load)(uint64_t first, uint64_t end);
-    /// Calls `ycsb_found` with what there is
-    enum tried (*read)(struct worker *worker, uint64_t number, uint64_t key);
-    /// Puts a value of `option_value_bytes`
-    enum tried (*put)(struct worker *worker, uint64_t key, const char *value);
-    /// Reads, calls `ycsb_changed` with what there is, and puts `value` back
-    enum tried (*change)(struct worker *worker, uint64_t number, uint64_t key, char *value);
-    /// From `key` on as many as there are, at most `records`; calls `ycsb_scanned` for each in order
-    enum tried (*scan)(struct worker *worker, uint64_t key, unsigned records);
-    /// At the end: calls `ycsb_settle` once for each record, with null for one that is not there
-    void (*settle)(void);
-};
+/// What a driver does with its store. Each is a transaction; `key` is that of record `number`.
+
+/// Loads the records from `first` to before `end` with values by `ledger_load`
+static void load(uint64_t first, uint64_t end);
+/// Calls `ycsb_found` with what there is
+static enum tried read_record(struct worker *worker, uint64_t number, uint64_t key);
+/// Puts a value of `option_value_bytes`
+static enum tried put_record(struct worker *worker, uint64_t key, const char *value);
+/// Reads, calls `ycsb_changed` with what there is, and puts `value` back
+static enum tried change_record(struct worker *worker, uint64_t number, uint64_t key, char *value);
+/// From `key` on as many as there are, at most `records`; calls `ycsb_scanned` for each in order
+static enum tried scan_records(struct worker *worker, uint64_t key, unsigned records);
+/// At the end: calls `ycsb_settle` once for each record, with null for one that is not there
+static void settle(void);
 
 enum { READ, UPDATE, INSERT, CHANGE, SCAN, OPERATIONS };
 enum { KEYS_UNIFORM, KEYS_ZIPFIAN, KEYS_LATEST };
 
-static const struct store *ycsb_store;
 static double ycsb_shares[OPERATIONS];
 static int ycsb_keys;
 static struct zipfian ycsb_zipfian;
@@ -97,7 +95,7 @@ static inline uint64_t ycsb_key(uint64_t number) {
 }
 
 /// To be called from `open`, before records are loaded.
-static inline void ycsb_open(unsigned threads, const struct store *store) {
+static inline void ycsb_open(unsigned threads) {
     static const struct {
         const char *name;
         double shares[OPERATIONS];
@@ -108,7 +106,6 @@ static inline void ycsb_open(unsigned threads, const struct store *store) {
         {"e", {[SCAN] = 0.95, [INSERT] = 0.05}, KEYS_ZIPFIAN}, {"f", {[READ] = 0.5, [CHANGE] = 0.5}, KEYS_ZIPFIAN},
         {"change", {[CHANGE] = 1}, KEYS_UNIFORM},
     };
-    ycsb_store = store;
     for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++)
         if (strcmp(option_workload, workloads[i].name) == 0) {
             memcpy(ycsb_shares, workloads[i].shares, sizeof ycsb_shares);
@@ -127,7 +124,7 @@ static inline void ycsb_open(unsigned threads, const struct store *store) {
     ycsb_inserted = allocate(YCSB_INSERTS_MAX, 1);
     for (uint64_t first = 1; first <= option_records; first += YCSB_LOAD_AT_ONCE) {
         uint64_t end = first + YCSB_LOAD_AT_ONCE;
-        store->load(first, end <= option_records ? end : option_records + 1);
+        load(first, end <= option_records ? end : option_records + 1);
     }
 }
 
@@ -221,18 +218,18 @@ static inline enum tried ycsb_try(struct worker *worker, int operation, uint64_t
     uint64_t key = ycsb_key(number);
     switch (operation) {
     case READ:
-        return ycsb_store->read(worker, number, key);
+        return read_record(worker, number, key);
     case UPDATE:
         ledger_next(client->value, number, worker, 0);
-        return ycsb_store->put(worker, key, client->value);
+        return put_record(worker, key, client->value);
     case INSERT:
         ledger_load(client->value, number);
-        return ycsb_store->put(worker, key, client->value);
+        return put_record(worker, key, client->value);
     case CHANGE:
-        return ycsb_store->change(worker, number, key, client->value);
+        return change_record(worker, number, key, client->value);
     default:
         client->scanned = 0;
-        enum tried tried = ycsb_store->scan(worker, key, records);
+        enum tried tried = scan_records(worker, key, records);
         if (tried == TRIED_DONE && client->scanned == 0) {
             note_error("a scan finds nothing from a record on that is there");
             return TRIED_FAILED;
@@ -300,7 +297,7 @@ static inline uint64_t ycsb_records(void) {
 
 /// To be called at the end: how many updates, changes and inserts were found.
 static inline uint64_t ycsb_verify(void) {
-    ycsb_store->settle();
+    settle();
     uint64_t made = ledger_puts();
     for (unsigned i = 0; i < ledger_threads; i++)
         made += ycsb_clients[i]->changes + ycsb_clients[i]->inserts;

@@ -145,15 +145,6 @@ static void settle(void) {
     mdb_txn_abort(transaction);
 }
 
-static const struct store store = {
-    .load = load,
-    .read = read_record,
-    .put = put_record,
-    .change = change_record,
-    .scan = scan_records,
-    .settle = settle,
-};
-
 static void open_engine(unsigned threads) {
     if (!option_home)
         fail(2, "--home is missing: an empty folder for the database");
@@ -165,7 +156,7 @@ static void open_engine(unsigned threads) {
     must(mdb_txn_begin(environment, NULL, 0, &transaction), "begin");
     must(mdb_dbi_open(transaction, NULL, 0, &table), "open the table");
     must(mdb_txn_commit(transaction), "open the table");
-    ycsb_open(threads, &store);
+    ycsb_open(threads);
 }
 
 static void *open_session(struct worker *worker) {

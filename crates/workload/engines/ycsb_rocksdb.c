@@ -126,15 +126,6 @@ static void settle(void) {
     }
 }
 
-static const struct store store = {
-    .load = load,
-    .read = read_record,
-    .put = put_record,
-    .change = change_record,
-    .scan = scan_records,
-    .settle = settle,
-};
-
 static void open_engine(unsigned threads) {
     rocksdb_options_t *how = rocksdb_options_create();
     rocksdb_options_set_create_if_missing(how, 1);
@@ -152,7 +143,7 @@ static void open_engine(unsigned threads) {
     read_options = rocksdb_readoptions_create();
     write_options = rocksdb_writeoptions_create();
     rocksdb_writeoptions_disable_WAL(write_options, 1);
-    ycsb_open(threads, &store);
+    ycsb_open(threads);
 }
 
 static void *open_session(struct worker *worker) {

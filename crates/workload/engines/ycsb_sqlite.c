@@ -165,15 +165,6 @@ static void settle(void) {
     disconnect(&client);
 }
 
-static const struct store store = {
-    .load = load,
-    .read = read_record,
-    .put = put_record,
-    .change = change_record,
-    .scan = scan_records,
-    .settle = settle,
-};
-
 static void open_engine(unsigned threads) {
     if (!option_home)
         fail(2, "--home is missing: an empty folder for the database");
@@ -182,7 +173,7 @@ static void open_engine(unsigned threads) {
     int length = snprintf(path, sizeof path, "%s/records.db", option_home);
     if (length < 0 || (size_t)length >= sizeof path)
         fail(2, "--home: longer than %zu bytes", sizeof path - sizeof "/records.db");
-    ycsb_open(threads, &store);
+    ycsb_open(threads);
 }
 
 static void *open_session(struct worker *worker) {

@@ -154,18 +154,9 @@ static void settle(void) {
     must(client.session->close(client.session, NULL), "self-check");
 }
 
-static const struct store store = {
-    .load = load,
-    .read = read_record,
-    .put = put_record,
-    .change = change_record,
-    .scan = scan_records,
-    .settle = settle,
-};
-
 static void open_engine(unsigned threads) {
     wiredtiger_create(threads, option_cache_mb, "in_memory=true,", "key_format=u,value_format=u");
-    ycsb_open(threads, &store);
+    ycsb_open(threads);
 }
 
 static void *open_session(struct worker *worker) {
