@@ -103,13 +103,13 @@ static void load(uint64_t first, uint64_t end) {
     char value[option_value_bytes];
     for (; first < end; first++) { ledger_load(value, first); set(ycsb_key(first), value); }
 }
-static enum tried get(struct worker *worker, uint64_t number, uint64_t key) {
+static enum tried read_record(struct worker *worker, uint64_t number, uint64_t key) {
     pthread_mutex_lock(&mutex);
     enum tried tried = ycsb_found(worker, number, found(key) ? entries[at(key)].value : NULL, option_value_bytes);
     pthread_mutex_unlock(&mutex);
     return tried;
 }
-static enum tried put(struct worker *worker, uint64_t key, const char *value) {
+static enum tried put_record(struct worker *worker, uint64_t key, const char *value) {
     (void)worker;
     pthread_mutex_lock(&mutex);
     enum tried tried = CONFLICTS && ++turns % 2 ? TRIED_CONFLICT : TRIED_DONE;
@@ -117,13 +117,13 @@ static enum tried put(struct worker *worker, uint64_t key, const char *value) {
     pthread_mutex_unlock(&mutex);
     return tried;
 }
-static enum tried change(struct worker *worker, uint64_t number, uint64_t key, char *value) {
+static enum tried change_record(struct worker *worker, uint64_t number, uint64_t key, char *value) {
     pthread_mutex_lock(&mutex);
     enum tried tried = ycsb_changed(value, number, found(key) ? entries[at(key)].value : NULL, option_value_bytes);
     pthread_mutex_unlock(&mutex);
-    return tried == TRIED_DONE ? put(worker, key, value) : tried;
+    return tried == TRIED_DONE ? put_record(worker, key, value) : tried;
 }
-static enum tried scan(struct worker *worker, uint64_t key, unsigned records) {
+static enum tried scan_records(struct worker *worker, uint64_t key, unsigned records) {
     enum tried tried = TRIED_DONE;
     pthread_mutex_lock(&mutex);
     for (size_t i = at(key); tried == TRIED_DONE && i < count && records--; i += 1 - (DISORDERS && i % 2))
@@ -137,10 +137,9 @@ static void settle(void) {
         ycsb_settle(found(key) ? entries[at(key)].value : NULL, option_value_bytes, number);
     }
 }
-static const struct store store = {load, get, put, change, scan, settle};
 static void open_store(unsigned threads) {
     fprintf(stderr, "key %016llx\n", (unsigned long long)be64toh(ycsb_key(1)));
-    ycsb_open(threads, &store);
+    ycsb_open(threads);
 }
 static void *session(struct worker *worker) { return ycsb_session(worker, NULL); }
 int main(int argc, char **argv) {
