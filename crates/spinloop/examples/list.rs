@@ -1,13 +1,13 @@
-//! Lists every PAUSE of ELF files, what is said of it, and the way for a jump.
+//! Lists every busy-wait loop of ELF files, what is said of it, and the way for a jump.
 //!
 //! ```text
-//! cargo run -p spinloop --example list -- [--time] FILE…
+//! cargo run -p spinloop --example list -- [--time] [--live] FILE…
 //! ```
 //!
-//! `--time` repeats the search and prints the shortest time it took, without the listing.
+//! `--live` finds ways for a program whose threads run. `--time` repeats the search and prints the shortest time it took, without the listing.
 
 use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags, elf};
-use spinloop::{Finder, Finding, Machine, Module, Segments};
+use spinloop::{Counter, Finder, Finding, Jump, Kind, Machine, Module, Seed, Segments, Way, seeds};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::process::ExitCode;
@@ -16,12 +16,13 @@ use std::time::{Duration, Instant};
 fn main() -> ExitCode {
     let (flags, files): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|arg| arg.starts_with("--"));
-    if files.is_empty() || flags.iter().any(|flag| flag != "--time") {
-        eprintln!("usage: list [--time] FILE...");
+    if files.is_empty() || flags.iter().any(|flag| flag != "--time" && flag != "--live") {
+        eprintln!("usage: list [--time] [--live] FILE...");
         return ExitCode::from(2);
     }
+    let has = |name: &str| flags.iter().any(|flag| flag == name);
     for file in &files {
-        if let Err(error) = list(file, !flags.is_empty()) {
+        if let Err(error) = list(file, has("--time"), !has("--live")) {
             eprintln!("list: {file}: {error}");
             return ExitCode::FAILURE;
         }
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn list(path: &str, time: bool) -> Result<(), Box<dyn std::error::Error>> {
+fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::Error>> {
     let data = std::fs::read(path)?;
     let elf = object::File::parse(&*data)?;
     let machine = match elf.architecture() {
@@ -53,19 +54,26 @@ fn list(path: &str, time: bool) -> Result<(), Box<dyn std::error::Error>> {
     let module = Module::new(machine, &image, &text, Some(header));
     let search = || {
         let mut finder = Finder::new(module);
-        let mut found = Vec::new();
+        let (mut all, mut found) = (Vec::new(), Vec::new());
         for range in &text {
             let chunk = spinloop::Image::at(&image, range.start);
-            let offsets: Vec<usize> = match machine {
-                Machine::X86_64 => spinloop::candidates(chunk).collect(),
-                Machine::Aarch64 => spinloop::aarch64::candidates(chunk).collect(),
-            };
-            for offset in offsets {
-                let address = range.start + offset as u64;
-                let finding = finder.analyse(address);
-                let route = matches!(finding, Finding::Wait(_)).then(|| finder.route(address)).flatten();
-                found.push((address, finding, route));
+            match machine {
+                Machine::X86_64 => {
+                    all.extend(seeds(chunk).into_iter().map(|(at, seed)| (seed, range.start + at as u64)))
+                }
+                Machine::Aarch64 => all.extend(
+                    spinloop::aarch64::candidates(chunk).map(|at| (Seed::Pause, range.start + at as u64)),
+                ),
             }
+        }
+        all.sort_unstable();
+        for (seed, address) in all {
+            let finding = finder.analyse(address, seed);
+            let way = match &finding {
+                Finding::Wait(wait) => finder.way(wait, alone),
+                _ => None,
+            };
+            found.push((address, seed, finding, way));
         }
         found
     };
@@ -90,26 +98,49 @@ fn list(path: &str, time: bool) -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     println!("{path}");
-    let mut inside_others = 0;
-    for (address, finding, route) in search() {
+    let mut nothing = 0;
+    for (address, seed, finding, way) in search() {
         let name = match symbols.range(..=address).next_back() {
             Some((start, (size, name))) if address < start + size => format!("{name}+{:#x}", address - start),
             _ => "-".to_string(),
         };
         let verdict = match finding {
-            Finding::NotAnInstruction => {
-                inside_others += 1;
+            Finding::Nothing => {
+                nothing += 1;
                 continue;
             }
             Finding::Leave(reason) => reason.to_string(),
             Finding::Wait(found) => {
-                let route =
-                    route.map_or("no room".to_string(), |route| format!("{} hops", route.hops().len()));
-                format!("WAIT {:#x}..{:#x}, {} bytes, {route}", found.head, found.latch, found.bytes)
+                let way = match way {
+                    None => "no way".to_string(),
+                    Some(Way { replaced, jump: Jump::Short(route) }) => {
+                        format!("short at {:#x}, {} hops", replaced.start, route.hops().len())
+                    }
+                    Some(Way { replaced, jump }) => format!("{jump:?} at {:#x}", replaced.start),
+                };
+                format!(
+                    "WAIT {:#x}..{:#x}, {} bytes, {way}, {}",
+                    found.head,
+                    found.latch,
+                    found.bytes,
+                    kind(found.kind)
+                )
             }
         };
-        println!("  {address:#10x}  {verdict:<50}  {name}");
+        println!("  {address:#10x}  {seed:?}  {verdict:<50}  {name}");
     }
-    println!("  {inside_others} inside other instructions");
+    println!("  {nothing} seeds are nothing, or known by another");
     Ok(())
+}
+
+fn kind(kind: Kind) -> String {
+    match kind {
+        Kind::Counted(Counter { place, step, bound, goes_on, blocks, ahead, bits }) => {
+            let then = if blocks { "blocks" } else { "goes on" };
+            format!(
+                "counted: {place:?} of {bits} bits, {step:+} a round, {ahead:+} ahead, {goes_on:?} {bound:?}, then {then}"
+            )
+        }
+        other => format!("{other:?}"),
+    }
 }

@@ -1,29 +1,35 @@
 //! A copy of a busy-wait loop in which every round, every way in and every way out is known.
 //!
-//! Leading the PAUSE somewhere tells that a thread spins. It does not tell when it stops: a thread that
-//! comes back to the same PAUSE a moment later may still wait for the same thing, or may have got it, done
+//! A jump in the loop tells that a thread spins. It does not tell when it stops: a thread that
+//! comes back to the same jump a moment later may still wait for the same thing, or may have got it, done
 //! its work and begun to wait again (two threads that take turns do so thousands of times in a
 //! millisecond, and letting the second one sleep because "it has waited for so long" slows it down a
 //! thousandfold). Time between visits cannot tell the two apart. So the loop goes on in a copy:
 //!
 //! ```text
 //! loop:  ...                     entry:   waiting = 0            (no wait goes on: the next visit begins one)
-//!        PAUSE ──────────────────────┐    rounds = the site's
-//!        ...                         └──> jmp pause'
+//!        here ───────────────────────┐    rounds = the site's
+//!        pivot                       └──> jmp here'
 //!        jcc loop                copy:    ...
-//!        behind                  pause':  rounds = rounds - 1; if it was 0: step over the red zone, push, jump
-//!                                            to the trampoline, come back behind the PAUSE
-//!                                         PAUSE
-//!                                         ...
+//!        behind                  here':   ...
+//!                                pivot':  rounds = rounds - 1; if it was 0: step over the red zone, push, jump
+//!                                            to the trampoline, come back behind this
+//!                                         pivot
 //!                                         jcc copy
 //!                                exit:    waiting = 0
 //!                                         jmp behind
 //! ```
 //!
+//! A visit comes before the pivot and before each other PAUSE of the loop. It takes the place of a PAUSE; any other
+//! pivot runs behind it.
+//!
 //! The first rounds of a wait are spun as they always were, without a visit, so that a wait that is short
 //! stays as short as it was: `rounds` is one more word of the thread's. Counting it down changes the flags,
-//! so it is done only where every flag is written before it is read behind the PAUSE ([`flags_are_dead`]);
+//! so it is done only where every flag is written before it is read behind the visit ([`flags_are_dead`]);
 //! elsewhere, every round is a visit.
+//!
+//! A *hint* is not a loop: its copy is what the jump replaces. It does not know when a wait begins or ends, so it
+//! changes none of the words but `rounds`.
 //!
 //! Instructions are copied whole, with their operands relative to the instruction pointer and their jumps
 //! re-encoded; the original stays as it was, so jumps into its middle still work and other ways through it
@@ -35,10 +41,11 @@
 //! | what | bytes |
 //! | --- | --- |
 //! | the trampoline's address, the site's | 16 |
-//! | for each PAUSE: the address behind it in the original, and in the copy | 16 |
+//! | for each visit: where it stands in the original, and where it comes back to in the copy | 16 |
 //! | entry, copy, exits | the rest |
 
 use crate::image::Image;
+use crate::x86::{decoder, near};
 use alloc::vec::Vec;
 use core::ops::Range;
 use iced_x86::{
@@ -53,7 +60,7 @@ pub const COPY_BYTES_MAX: usize = 4096;
 #[derive(Clone, Copy, Debug)]
 pub struct Hooks {
     /// The trampoline's address. It is jumped to, with 128 bytes stepped over on the stack and then three
-    /// words pushed: the address behind the PAUSE in the original, the address to return to, the site.
+    /// words pushed: where the thread stands in the original, the address to return to, the site.
     pub trampoline: u64,
     /// What the trampoline is told about the site.
     pub site: u64,
@@ -66,15 +73,26 @@ pub struct Hooks {
     pub site_rounds: u64,
 }
 
+/// What is copied.
+#[derive(Clone, Copy, Debug)]
+pub struct Original<'a> {
+    /// Its code: ascending, not touching, free of calls.
+    pub parts: &'a [Range<u64>],
+    /// The instruction at which the waiter looks.
+    pub pivot: u64,
+    /// The instruction in whose place the jump stands.
+    pub entered_at: u64,
+    /// It is a whole loop, and not a hint.
+    pub is_loop: bool,
+}
+
 /// A copied loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copy {
     /// The bytes, for the address that was given.
     pub bytes: Vec<u8>,
-    /// The address to lead the PAUSE to.
+    /// The address that the jump leads to.
     pub entry: u64,
-    /// The address that a thread in the middle of the PAUSE at the entry goes on from: behind it.
-    pub resume: u64,
     /// Whether the first rounds are spun without a visit, as many as the site says.
     pub spins: bool,
 }
@@ -82,47 +100,57 @@ pub struct Copy {
 /// Addresses of what the copy adds: no instruction of a program stands there.
 const ADDED: u64 = 0xffff_e000_0000_0000;
 
-/// Copies the loop with these `parts` (ascending, not touching, free of calls) and the PAUSE at `pause`, to
-/// run at the address `at`, a multiple of 8.
+/// Copies `original`, to run at the address `at`, a multiple of 8.
 ///
-/// `None` if the loop does not decode into whole instructions, or its copy would be too long or too far.
-pub fn copy(image: &dyn Image, parts: &[Range<u64>], pause: u64, at: u64, hooks: &Hooks) -> Option<Copy> {
-    let mut builder = Builder::default();
-    let original = decode(image, parts)?;
-    let is_copied = |address: u64| original.binary_search_by_key(&address, Instruction::ip).is_ok();
-    if !is_copied(pause) {
+/// `None` if it does not decode into whole instructions, or its copy would be too long or too far.
+pub fn copy(image: &dyn Image, original: &Original<'_>, at: u64, hooks: &Hooks) -> Option<Copy> {
+    let mut builder = Builder { is_loop: original.is_loop, ..Builder::default() };
+    let all = decode(image, original.parts)?;
+    let is_copied = |address: u64| all.binary_search_by_key(&address, Instruction::ip).is_ok();
+    if !is_copied(original.pivot) || !is_copied(original.entered_at) {
         return None;
     }
-    let pauses = original.iter().filter(|instruction| instruction.code() == Code::Pause).count();
-    let pool = 16 + 16 * pauses;
+    let is_visited = |one: &Instruction| one.code() == Code::Pause || one.ip() == original.pivot;
+    let pool = 16 + 16 * all.iter().filter(|one| is_visited(one)).count();
 
     // Entry: no wait goes on.
-    let first = builder.mark(hooks)?;
-    builder.take_rounds(hooks)?;
-    builder.jump(pause)?;
+    let first = if original.is_loop {
+        let first = builder.mark(hooks)?;
+        builder.take_rounds(hooks)?;
+        builder.jump(original.entered_at)?;
+        first
+    } else {
+        builder.jump(original.entered_at)?
+    };
     let mut seen = 0;
     let mut spins = true;
-    for (n, instruction) in original.iter().enumerate() {
+    for (n, instruction) in all.iter().enumerate() {
         let mut instruction = *instruction;
-        if instruction.code() == Code::Pause {
-            let counted = flags_are_dead(&original, n + 1);
-            builder.pause(instruction.ip(), at, at + 16 + 16 * seen, counted.then_some(hooks))?;
+        if is_visited(&instruction) {
+            let counted = flags_are_dead(image, &instruction);
+            builder.look(&instruction, at, at + 16 + 16 * seen, counted.then_some(hooks))?;
             spins &= counted;
             seen += 1;
-        } else {
+        }
+        if instruction.code() != Code::Pause {
             let target = instruction.near_branch_target();
             if instruction.flow_control() != FlowControl::Next && target != 0 && !is_copied(target) {
                 let exit = builder.exit_to(target);
                 instruction.set_near_branch64(exit);
             }
-            builder.instructions.push(instruction);
+            if is_visited(&instruction) {
+                // Jumps to it lead to the visit before it.
+                builder.push(instruction);
+            } else {
+                builder.instructions.push(instruction);
+            }
         }
         let goes_on = !matches!(
             instruction.flow_control(),
             FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return
         );
         let next = instruction.next_ip();
-        if goes_on && original.get(n + 1).is_none_or(|following| following.ip() != next) {
+        if goes_on && all.get(n + 1).is_none_or(|following| following.ip() != next) {
             let to = if is_copied(next) { next } else { builder.exit_to(next) };
             builder.jump(to)?;
         }
@@ -141,16 +169,12 @@ pub fn copy(image: &dyn Image, parts: &[Range<u64>], pause: u64, at: u64, hooks:
         (offset != u32::MAX).then(|| at + pool as u64 + u64::from(offset))
     };
     let mut words = Vec::from([hooks.trampoline, hooks.site]);
-    let mut resume = None;
     for (address, behind) in &builder.visits {
-        words.extend([address + 2, place(*behind)?]);
-        if *address == pause {
-            resume = place(*behind);
-        }
+        words.extend([*address, place(*behind)?]);
     }
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.extend_from_slice(&encoded.code_buffer);
-    Some(Copy { bytes, entry: place(first)?, resume: resume?, spins })
+    Some(Copy { bytes, entry: place(first)?, spins })
 }
 
 /// The instructions of the parts, in order.
@@ -176,15 +200,17 @@ fn decode(image: &dyn Image, parts: &[Range<u64>]) -> Option<Vec<Instruction>> {
     Some(all)
 }
 
-/// Whether every status flag is written before it is read from the instruction `n` on, along the only way
-/// that leads from there.
-fn flags_are_dead(original: &[Instruction], mut n: usize) -> bool {
+/// Whether every status flag is written before it is read from `first` on, along the only way that leads from
+/// there. A function's caller and a function that is called read none.
+fn flags_are_dead(image: &dyn Image, first: &Instruction) -> bool {
     const STATUS: u32 =
         RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
+    /// No way is followed further.
+    const STEPS_MAX: usize = 32;
     let mut live = STATUS;
-    for _ in 0..original.len() {
-        let Some(instruction) = original.get(n) else { return false };
-        if instruction.rflags_read() & live != 0 {
+    let mut instruction = *first;
+    for _ in 0..STEPS_MAX {
+        if instruction.is_invalid() || instruction.rflags_read() & live != 0 {
             return false;
         }
         // A shift by a count of zero, or a string instruction repeated zero times, changes none.
@@ -201,13 +227,11 @@ fn flags_are_dead(original: &[Instruction], mut n: usize) -> bool {
         }
         let next = match instruction.flow_control() {
             FlowControl::Next => instruction.next_ip(),
-            FlowControl::UnconditionalBranch => instruction.near_branch_target(),
+            FlowControl::UnconditionalBranch if near(&instruction) => instruction.near_branch_target(),
+            FlowControl::Return | FlowControl::Call | FlowControl::IndirectCall => return true,
             _ => return false,
         };
-        match original.binary_search_by_key(&next, Instruction::ip) {
-            Ok(following) => n = following,
-            Err(_) => return false,
-        }
+        instruction = decoder(image.at(next), next).decode();
     }
     false
 }
@@ -215,11 +239,13 @@ fn flags_are_dead(original: &[Instruction], mut n: usize) -> bool {
 #[derive(Default)]
 struct Builder {
     instructions: Vec<Instruction>,
+    /// Exits say that no wait goes on.
+    is_loop: bool,
     /// How many addresses have been invented.
     added: u64,
     /// Of each exit: its invented address and where it leads.
     exits: Vec<(u64, u64)>,
-    /// Of each PAUSE: its address in the original, and the invented one behind its visit.
+    /// Of each visit: where it stands in the original, and the invented address behind it.
     visits: Vec<(u64, u64)>,
     /// Of each visit that stands behind the loop: its invented address, and its [`Builder::visit`]'s
     /// arguments.
@@ -270,18 +296,21 @@ impl Builder {
         Some(self.push(Instruction::with2(Code::Lea_r64_m, Register::RSP, to).ok()?))
     }
 
-    /// What stands in the place of a PAUSE: a visit, or, if rounds are `counted`, a visit when there are none
-    /// left and the PAUSE otherwise. `pool` holds the trampoline and the site, `own` the addresses behind the
-    /// PAUSE.
-    fn pause(&mut self, address: u64, pool: u64, own: u64, counted: Option<&Hooks>) -> Option<()> {
+    /// What stands before an instruction, or in the place of a PAUSE: a visit, or, if rounds are `counted`, a visit when
+    /// there are none left and the PAUSE otherwise. `pool` holds the trampoline and the site, `own` the two
+    /// addresses of the visit.
+    fn look(&mut self, one: &Instruction, pool: u64, own: u64, counted: Option<&Hooks>) -> Option<()> {
         let begin = self.instructions.len();
+        let pauses = one.code() == Code::Pause;
         let behind = match counted {
             Some(hooks) => {
                 let rounds = of_thread(hooks.rounds);
                 self.push(Instruction::with2(Code::Sub_rm64_imm8, rounds, 1).ok()?);
                 let visit = self.invent();
                 self.push(Instruction::with_branch(Code::Jb_rel32_64, visit).ok()?);
-                self.push(Instruction::with(Code::Pause));
+                if pauses {
+                    self.push(Instruction::with(Code::Pause));
+                }
                 let behind = self.push(Instruction::with(Code::Nopd));
                 self.late.push((visit, pool, own));
                 behind
@@ -291,12 +320,12 @@ impl Builder {
                 self.push(Instruction::with(Code::Nopd))
             }
         };
-        self.instructions.get_mut(begin)?.set_ip(address);
-        self.visits.push((address, behind));
+        self.instructions.get_mut(begin)?.set_ip(one.ip());
+        self.visits.push((if pauses { one.next_ip() } else { one.ip() }, behind));
         Some(())
     }
 
-    /// A visit, which comes back behind the PAUSE.
+    /// A visit, which comes back behind itself.
     fn visit(&mut self, pool: u64, own: u64) -> Option<u64> {
         let word = |at: u64| MemoryOperand::with_base_displ(Register::RIP, at as i64);
         let first = self.step(-128)?;
@@ -325,9 +354,12 @@ impl Builder {
             self.instructions.get_mut(begin)?.set_ip(visit);
         }
         for (exit, target) in core::mem::take(&mut self.exits) {
-            self.mark(hooks)?;
-            self.instructions.last_mut()?.set_ip(exit);
+            let begin = self.instructions.len();
+            if self.is_loop {
+                self.mark(hooks)?;
+            }
             self.jump(target)?;
+            self.instructions.get_mut(begin)?.set_ip(exit);
         }
         Some(())
     }

@@ -59,6 +59,26 @@ impl<'a> Dead<'a> {
         Dead { source, surveys: BTreeMap::new() }
     }
 
+    /// Whether anything refers to an address in `range`, as far as code can tell: these parts, which hold it, and the parts
+    /// before and behind them. Also where the targets of an indirect jump are not known.
+    pub(crate) fn touched(&mut self, parts: &[Range<u64>], range: &Range<u64>) -> bool {
+        let unwind = self.source.unwind;
+        let around = parts.iter().flat_map(|part| {
+            [Some(part.clone()), unwind.preceding(part.start), unwind.following(part.start)]
+                .into_iter()
+                .flatten()
+        });
+        let around: Vec<Range<u64>> = around.collect();
+        around.iter().any(|part| {
+            let source = &self.source;
+            let survey = self.surveys.entry(part.start).or_insert_with(|| Survey::new(source, part));
+            let own = parts.contains(part);
+            survey
+                .as_ref()
+                .map_or(own, |survey| survey.references.touch(range) || own && survey.references.unknown)
+        })
+    }
+
     /// The dead runs that touch `window`, which should hold `address`, in ascending order.
     pub(crate) fn runs(&mut self, address: u64, window: &Range<u64>) -> Vec<Range<u64>> {
         let mut parts = Vec::new();

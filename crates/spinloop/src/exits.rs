@@ -6,18 +6,15 @@
 //! depends on memory, not on `i`. Where several definitions meet, the jumps that choose between them are
 //! followed too, because unoptimised code turns `while (a && b)` into a variable that is 0 or 1.
 //!
-//! What is found decides, in this order:
+//! What is found, for [`crate::finder`] to decide by:
 //!
-//! 1. A *recurrence*, a value computed by arithmetic from its own value of before the PAUSE, decides an exit:
-//!    the loop ends by itself ([`Reason::Counted`]). This holds whatever else the exit depends on, so
-//!    `for (i = 0; i < shared->spins; i++)` counts, and it errs on the side of leaving alone. Linear counters,
-//!    doubled delays, pointers that run to an end, and counters in variables are all recurrences. A counter that
-//!    starts anew in every round is none: `do { for (i = 0; …; i++) check(i); pause } while (…)`.
-//! 2. The time decides an exit ([`Reason::Timed`]).
-//! 3. There is no exit ([`Reason::NoExit`]).
-//! 4. No conditional jump of the loop depends on memory ([`Reason::NoLoad`]). Not only those that leave
-//!    count here: others choose whether a round gets to an exit or to the PAUSE.
-//! 5. Otherwise the loop waits for another thread.
+//! - *counted*: a recurrence, a value computed by arithmetic from its own value of before the pivot, decides an exit.
+//!   This holds whatever else the exit depends on, so `for (i = 0; i < shared->spins; i++)` counts. Linear
+//!   counters, doubled delays, pointers that run to an end, and counters in variables are all recurrences. A
+//!   counter that starts anew in every round is none: `do { for (i = 0; …; i++) check(i); pause } while (…)`.
+//! - *timed*: the time decides an exit.
+//! - *memory*: a conditional jump of the loop depends on memory. Not only those that leave count here: others choose
+//!   whether a round gets to an exit or to the pivot.
 //!
 //! Memory is whatever a round reads and does not itself write. A local variable that the loop only reads
 //! counts: with nothing else to end the loop, another thread holds its address (a queue lock's node on the
@@ -30,7 +27,6 @@ use crate::graph::{Edge, Graph};
 use crate::image::Image;
 use crate::instruction::{Flow, Instruction};
 use crate::rounds::Region;
-use crate::verdict::Reason;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -41,17 +37,30 @@ enum Location {
     Variable(Place),
 }
 
-/// Whether the region's exits make it a wait for another thread.
+/// What the exits of a region depend on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Exits {
+    /// There are some.
+    pub(crate) any: bool,
+    /// A recurrence decides one.
+    pub(crate) counted: bool,
+    /// The time decides one.
+    pub(crate) timed: bool,
+    /// A jump depends on memory.
+    pub(crate) memory: bool,
+}
+
+/// What the region's exits depend on. `pivot` is an instruction that every round passes.
 pub(crate) fn judge(
     machine: Machine,
     image: &dyn Image,
     instructions: &[Instruction],
     graph: &Graph,
     region: &Region,
-    pause: u32,
-) -> Result<(), Reason> {
-    let flow = Flows::new(machine, image, instructions, graph, region, pause);
-    let (mut exits, mut timed, mut memory) = (false, false, false);
+    pivot: u32,
+) -> Exits {
+    let flow = Flows::new(machine, image, instructions, graph, region, pivot);
+    let mut exits = Exits::default();
     for &block in &region.blocks {
         let edges = &graph.blocks[block as usize].edges;
         let last = graph.blocks[block as usize].instructions.end - 1;
@@ -60,29 +69,22 @@ pub(crate) fn judge(
             continue;
         }
         let slice = flow.slice(last);
-        memory |= slice.memory;
+        exits.memory |= slice.memory;
         if leaves {
-            exits = true;
-            timed |= slice.timed;
-            if slice.recurs() {
-                return Err(Reason::Counted);
-            }
+            exits.any = true;
+            exits.timed |= slice.timed;
+            exits.counted |= slice.recurs();
         }
     }
-    match (exits, timed, memory) {
-        (true, false, true) => Ok(()),
-        (true, true, _) => Err(Reason::Timed),
-        (false, ..) => Err(Reason::NoExit),
-        (true, false, false) => Err(Reason::NoLoad),
-    }
+    exits
 }
 
 /// Data flow in a region.
 struct Flows<'a> {
     graph: &'a Graph,
     region: &'a Region,
-    /// The index of the PAUSE.
-    pause: u32,
+    /// The index of the instruction that every round passes.
+    pivot: u32,
     effects: BTreeMap<u32, Effect>,
     /// All registers that the region writes.
     writes: Registers,
@@ -92,8 +94,8 @@ struct Flows<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Definition {
     at: u32,
-    /// It comes to its use past the PAUSE.
-    past_pause: bool,
+    /// It comes to its use past the pivot.
+    past_pivot: bool,
 }
 
 /// Everything that a jump depends on.
@@ -108,15 +110,15 @@ struct Slice {
 }
 
 impl Slice {
-    /// Whether an instruction of the slice computes a value from that value's own past, of before the PAUSE.
+    /// Whether an instruction of the slice computes a value from that value's own past, of before the pivot.
     fn recurs(&self) -> bool {
         self.arithmetic.iter().any(|&start| {
             let mut seen = BTreeSet::new();
-            let mut open = Vec::from([Definition { at: start, past_pause: false }]);
-            while let Some(Definition { at, past_pause }) = open.pop() {
+            let mut open = Vec::from([Definition { at: start, past_pivot: false }]);
+            while let Some(Definition { at, past_pivot }) = open.pop() {
                 for next in self.uses.get(&at).into_iter().flatten() {
-                    let next = Definition { at: next.at, past_pause: past_pause || next.past_pause };
-                    if next == (Definition { at: start, past_pause: true }) {
+                    let next = Definition { at: next.at, past_pivot: past_pivot || next.past_pivot };
+                    if next == (Definition { at: start, past_pivot: true }) {
                         return true;
                     }
                     if seen.insert(next) {
@@ -136,7 +138,7 @@ impl<'a> Flows<'a> {
         instructions: &[Instruction],
         graph: &'a Graph,
         region: &'a Region,
-        pause: u32,
+        pivot: u32,
     ) -> Self {
         let mut effects = BTreeMap::new();
         let mut writes = Registers::NONE;
@@ -148,7 +150,7 @@ impl<'a> Flows<'a> {
             writes |= effect.writes;
             effects.insert(n, effect);
         }
-        let mut flows = Flows { graph, region, pause, effects, writes };
+        let mut flows = Flows { graph, region, pivot, effects, writes };
         flows.name_through_variables();
         flows
     }
@@ -250,18 +252,18 @@ impl<'a> Flows<'a> {
         let mut seen = BTreeSet::new();
         let mut open =
             Vec::from([(block, self.graph.blocks[block as usize].instructions.start..user, false)]);
-        while let Some((block, range, mut past_pause)) = open.pop() {
+        while let Some((block, range, mut past_pivot)) = open.pop() {
             let definition = range.clone().rev().find(|&n| self.defines(n, location));
-            past_pause |= (definition.map_or(range.start, |at| at + 1)..range.end).contains(&self.pause);
+            past_pivot |= (definition.map_or(range.start, |at| at + 1)..range.end).contains(&self.pivot);
             if let Some(at) = definition {
-                found.push(Definition { at, past_pause });
+                found.push(Definition { at, past_pivot });
                 continue;
             }
             for &before in self.graph.predecessors(block) {
                 if !self.region.contains(before) {
                     from_outside = true;
-                } else if seen.insert((before, past_pause)) {
-                    open.push((before, self.graph.blocks[before as usize].instructions.clone(), past_pause));
+                } else if seen.insert((before, past_pivot)) {
+                    open.push((before, self.graph.blocks[before as usize].instructions.clone(), past_pivot));
                 }
             }
         }

@@ -1,9 +1,20 @@
-//! The whole question: a module, and what to say of each PAUSE in it.
+//! The whole question: a module, and what to say of each seed in it.
 //!
-//! Work is done only where a candidate is: the unwind table is searched, one function is decoded as far as the
-//! candidate (most are inside another instruction, and end here), then the function's graph is built, and kept
-//! for the next candidate. Room for jumps is looked for only when it is asked for.
+//! Work is done only where a seed is: the unwind table is searched, one function is decoded as far as the
+//! seed (most are inside another instruction, and end here), then the function's graph is built, and kept
+//! for the next seed. Ways for jumps are looked for only when they are asked for.
+//!
+//! | what the exits depend on (`exits`) | what lasts (`proof`) | finding |
+//! | --- | --- | --- |
+//! | memory alone | not asked behind a PAUSE: any delay is allowed there | a wait without a bound |
+//! | memory alone | nothing | a wait without a bound, whatever the seed |
+//! | memory and a counter | the counter | a wait that is bounded by a counter |
+//! | memory and the time | nothing but the clock | a wait that is bounded by a clock |
+//!
+//! A PAUSE in a loop that calls, or in a small function without a loop, is a *hint*: the wait passes it in every
+//! round, and that is all that is known.
 
+use crate::blocking;
 use crate::dead::Dead;
 use crate::exits;
 use crate::function::{Function, Source};
@@ -11,13 +22,21 @@ use crate::graph::index_of;
 use crate::image::Image;
 use crate::instruction::Instruction;
 use crate::jump::Route;
-use crate::rounds;
+use crate::proof;
+use crate::rounds::{self, Region};
 use crate::route;
+use crate::seeds::{SHORT_BYTES_MAX, Seed};
+use crate::short;
 use crate::text::Text;
 use crate::unwind::Unwind;
-use crate::verdict::{Finding, Loop, Reason};
+use crate::verdict::{Finding, Kind, Loop, Reason};
+use crate::way::{self, Way};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
+
+/// The largest function that holds a PAUSE without a loop and is a hint itself.
+const HINT_BYTES_MAX: u64 = 512;
 
 /// Whose instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,9 +80,9 @@ impl<'a> Module<'a> {
     }
 }
 
-/// Analyses the candidates of one module, and remembers which dead bytes have been given away.
+/// Analyses the seeds of one module, and remembers which dead bytes have been given away.
 ///
-/// The module's code must be as the compiler left it while it is analysed: ask for all findings and routes
+/// The module's code must be as the compiler left it while it is analysed: ask for all findings and ways
 /// before anything is written.
 pub struct Finder<'a> {
     source: Option<Source<'a>>,
@@ -72,36 +91,70 @@ pub struct Finder<'a> {
     function: Option<Function>,
     dead: Option<Dead<'a>>,
     taken: Vec<Range<u64>>,
+    /// Where the loops lie that are known by now.
+    known: BTreeMap<u64, u64>,
+    /// The words that lead to functions that block, in ascending order.
+    blocking: Vec<u64>,
 }
 
 impl<'a> Finder<'a> {
     /// A finder that has given nothing away.
     pub fn new(module: Module<'a>) -> Self {
-        let source = module.source();
-        let dead = source.filter(|source| source.machine == Machine::X86_64).map(Dead::new);
-        Finder { source, part: None, function: None, dead, taken: Vec::new() }
+        Finder::with_imports(module, Vec::new())
     }
 
-    /// Analyses the candidate at `address`. Cheapest in ascending order of addresses: the function that was
-    /// decoded last is kept.
-    pub fn analyse(&mut self, address: u64) -> Finding {
-        match self.wait_loop(address) {
-            Ok(Some(found)) => Finding::Wait(found),
-            Ok(None) => Finding::NotAnInstruction,
-            Err(reason) => Finding::Leave(reason),
+    /// The same, with the addresses of the words (slots of the module's table of imports) that lead to functions
+    /// that block: see [`crate::BLOCKING`].
+    pub fn with_imports(module: Module<'a>, mut blocking: Vec<u64>) -> Self {
+        let source = module.source();
+        let dead = source.filter(|source| source.machine == Machine::X86_64).map(Dead::new);
+        blocking.sort_unstable();
+        Finder {
+            source,
+            part: None,
+            function: None,
+            dead,
+            taken: Vec::new(),
+            known: BTreeMap::new(),
+            blocking,
+        }
+    }
+
+    /// Analyses the seed at `address`. Cheapest in ascending order of addresses, one kind after the other: the
+    /// function that was decoded last is kept. Kinds in their own order, so that a loop with a PAUSE is known by that.
+    pub fn analyse(&mut self, address: u64, seed: Seed) -> Finding {
+        if seed != Seed::Pause
+            && self.known.range(..=address).next_back().is_some_and(|(_, &end)| address < end)
+        {
+            return Finding::Nothing;
+        }
+        match self.wait_loop(address, seed) {
+            Ok(Some(found)) => {
+                if found.kind != Kind::Hint {
+                    self.known.extend(found.parts.iter().map(|part| (part.start, part.end)));
+                }
+                Finding::Wait(found)
+            }
+            Ok(None) => Finding::Nothing,
+            Err(reason) if matches!(seed, Seed::Pause | Seed::TimedPause) => Finding::Leave(reason),
+            Err(_) => Finding::Nothing,
         }
     }
 
     /// The loop at `address`; none if no instruction stands there.
-    fn wait_loop(&mut self, address: u64) -> Result<Option<Loop>, Reason> {
+    fn wait_loop(&mut self, address: u64, seed: Seed) -> Result<Option<Loop>, Reason> {
         let source = self.source.ok_or(Reason::NoFunction)?;
+        if seed == Seed::Short && !short::may_wait(source.image.at(address), address) {
+            return Ok(None);
+        }
         if !self.part.as_ref().is_some_and(|(part, _)| part.contains(&address)) {
             let part = source.part(address)?;
             let instructions = source.decode(&part);
             self.part = Some((part, instructions));
         }
         let Some((part, Some(instructions))) = &self.part else { return Err(Reason::Undecodable) };
-        if !index_of(instructions, address).is_some_and(|n| instructions[n].spin) {
+        let Some(at) = index_of(instructions, address) else { return Ok(None) };
+        if seed == Seed::Pause && !instructions[at].spin {
             return Ok(None);
         }
         let known = self.function.as_ref().is_some_and(|function| function.parts.contains(part));
@@ -110,33 +163,104 @@ impl<'a> Finder<'a> {
         }
         let function = self.function.as_ref().ok_or(Reason::Undecodable)?;
         let (instructions, graph) = (&function.instructions, &function.graph);
-        let pause = index_of(instructions, address).ok_or(Reason::Undecodable)?;
-        let home = graph.block_of(pause).ok_or(Reason::Undecodable)?;
-        let region = rounds::region(graph, &function.dominators, home)?;
-        exits::judge(source.machine, source.image, instructions, graph, &region, pause as u32)?;
+        let pivot = index_of(instructions, address).ok_or(Reason::Undecodable)?;
+        let home = graph.block_of(pivot).ok_or(Reason::Undecodable)?;
         let block = |n: u32| &graph.blocks[n as usize];
         let instruction = |n: u32| &instructions[n as usize];
-        Ok(Some(Loop {
+        let bounds = |n: u32| {
+            let own = &block(n).instructions;
+            instruction(own.start).address..instruction(own.end - 1).end()
+        };
+        let found = |region: &Region, kind| Loop {
             head: instruction(block(region.head).instructions.start).address,
             latch: instruction(block(region.latch).instructions.end - 1).address,
             bytes: region.blocks.iter().map(|&n| block(n).bytes).sum(),
-            parts: merged(region.blocks.iter().map(|&n| {
-                let own = &block(n).instructions;
-                instruction(own.start).address..instruction(own.end - 1).end()
-            })),
+            parts: merged(region.blocks.iter().map(|&n| bounds(n))),
             function: part.clone(),
-        }))
+            kind,
+            pivot: address,
+            home: bounds(home),
+        };
+        let hinted = matches!(seed, Seed::Pause | Seed::TimedPause);
+        let region = match rounds::region(graph, &function.dominators, home) {
+            Ok(region) => region,
+            Err(reason) => {
+                let small = part.end - part.start <= HINT_BYTES_MAX;
+                let hint = hinted && (reason == Reason::Works || reason == Reason::NotInALoop && small);
+                let alone = source.machine == Machine::X86_64 && hint;
+                let own = Region { blocks: Vec::from([home]), head: home, latch: home };
+                return if alone {
+                    Ok(Some(hint_of(found(&own, Kind::Hint), instruction(pivot as u32))))
+                } else {
+                    Err(reason)
+                };
+            }
+        };
+        let exits = exits::judge(source.machine, source.image, instructions, graph, &region, pivot as u32);
+        let proof = || {
+            (source.machine == Machine::X86_64)
+                .then(|| proof::prove(source.image, instructions, graph, &region, pivot as u32))
+                .flatten()
+        };
+        let kind = match (exits.any, exits.counted, exits.timed, exits.memory) {
+            (false, ..) => return Err(Reason::NoExit),
+            (true, true, _, false) => return Err(Reason::Counted),
+            (true, false, true, false) => return Err(Reason::Timed),
+            (true, false, false, false) => return Err(Reason::NoLoad),
+            (true, false, false, true) if hinted => Kind::Unbounded,
+            (true, false, timed, true) => match proof() {
+                Some(proof) if proof.counter.is_none() => {
+                    if timed {
+                        Kind::Timed
+                    } else {
+                        Kind::Unbounded
+                    }
+                }
+                _ => return Err(if timed { Reason::Timed } else { Reason::Works }),
+            },
+            (true, true, _, true) if seed == Seed::Short => return Err(Reason::Counted),
+            (true, true, timed, true) => match proof().and_then(|proof| proof.counter) {
+                Some((counter, exit)) if !timed => {
+                    let blocks = blocking::blocks(&source, instructions, graph, exit, &self.blocking);
+                    Kind::Counted(crate::Counter { blocks, ..counter })
+                }
+                _ => return Err(Reason::Counted),
+            },
+        };
+        // Without a hint, a loop has to be short and without a bound, or it is not there to wait.
+        let short = seed != Seed::Short
+            || region.blocks.iter().map(|&n| block(n).bytes).sum::<u32>() <= SHORT_BYTES_MAX as u32;
+        if short { Ok(Some(found(&region, kind))) } else { Err(Reason::TooLong) }
     }
 
-    /// Room for a jump in the place of the PAUSE at `pause`, which should have been found to wait: short jumps
+    /// Where a jump into the copy of `found` can stand. With `alone`, no other thread can be in its function. What is
+    /// returned is reserved and never returned again.
+    ///
+    /// None on aarch64, where every instruction has room for a branch.
+    pub fn way(&mut self, found: &Loop, alone: bool) -> Option<Way> {
+        let (source, function, dead) = (self.source?, self.function.as_ref()?, self.dead.as_mut()?);
+        let same = function.parts.contains(&found.function);
+        same.then(|| way::best(&source, function, found, dead, &mut self.taken, alone)).flatten()
+    }
+
+    /// Room for a jump in the place of the instruction at `at`, which has two bytes at least: short jumps
     /// through dead bytes that end in five dead bytes. What is returned is reserved and never returned again.
     ///
     /// None on aarch64, where every instruction has room for a branch.
-    pub fn route(&mut self, pause: u64) -> Option<Route> {
-        let dead = self.dead.as_mut()?;
-        let window = pause.saturating_sub(route::REACH)..pause.saturating_add(route::REACH);
-        let runs = dead.runs(pause, &window);
-        route::find(pause, &runs, &mut self.taken)
+    pub fn route(&mut self, at: u64) -> Option<Route> {
+        route::through(self.dead.as_mut()?, at, &mut self.taken)
+    }
+}
+
+/// A hint's loop is its own instruction.
+fn hint_of(found: Loop, hint: &Instruction) -> Loop {
+    let own = hint.address..hint.end();
+    Loop {
+        head: own.start,
+        latch: own.start,
+        bytes: u32::from(hint.length),
+        parts: Vec::from([own]),
+        ..found
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn region(graph: &Graph, dominators: &Dominators, pause: u32) -> Resu
     let returns = |calls| reach(graph, pause, u32::MAX, calls, |_| true, Graph::forward).1.is_some();
     Err(match (returns(true), returns(false)) {
         (false, _) => Reason::NotInALoop,
-        (true, false) => Reason::Calls,
+        (true, false) => Reason::Works,
         (true, true) => Reason::TooLong,
     })
 }

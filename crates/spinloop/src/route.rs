@@ -8,6 +8,7 @@
 //! 1. Reserved bytes are dead ([`crate::dead`]) and belong to one route only: neither routes nor the pieces of
 //!    one overlap.
 
+use crate::dead::Dead;
 use crate::jump::{MAX_HOPS, Route};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -16,12 +17,19 @@ const SHORT_BYTES: u64 = 2;
 const NEAR_BYTES: u64 = 5;
 
 /// How far from a PAUSE a route can lead: all jumps at their longest, and the landing.
-pub(crate) const REACH: u64 = (MAX_HOPS as u64 + 1) * (127 + SHORT_BYTES) + NEAR_BYTES;
+const REACH: u64 = (MAX_HOPS as u64 + 1) * (127 + SHORT_BYTES) + NEAR_BYTES;
 
 /// Where the short jump at `from` can lead.
 fn reach(from: u64) -> Range<u64> {
     let behind = from.saturating_add(SHORT_BYTES);
     behind.saturating_sub(128)..behind.saturating_add(128)
+}
+
+/// Room for a jump in the place of the instruction at `at`; what is found is added to `taken`.
+pub(crate) fn through(dead: &mut Dead<'_>, at: u64, taken: &mut Vec<Range<u64>>) -> Option<Route> {
+    let window = at.saturating_sub(REACH)..at.saturating_add(REACH);
+    let runs = dead.runs(at, &window);
+    find(at, &runs, taken)
 }
 
 /// Finds a route over `runs`, dead runs in ascending order, avoiding and extending `taken`.

@@ -1,18 +1,33 @@
-//! What is said of a PAUSE.
+//! What is said of a seed.
 
+use crate::counter::Counter;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-/// What a candidate turned out to be.
+/// What a seed turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// A loop that waits for another thread: worth waiting adaptively in.
+    /// A wait for another thread: worth waiting adaptively in.
     Wait(Loop),
-    /// A PAUSE that is left alone.
+    /// A seed that is left alone.
     Leave(Reason),
-    /// The two bytes are part of another instruction.
-    NotAnInstruction,
+    /// No instruction stands there, or it says nothing: padding, a loop that is known by another seed.
+    Nothing,
+}
+
+/// How a wait ends if what it waits for does not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It does not end.
+    Unbounded,
+    /// After a number of rounds, and nothing else lasts from round to round.
+    Counted(Counter),
+    /// After a time.
+    Timed,
+    /// The hint stands in a function that the loop calls, or the loop calls others: what the loop is, is not
+    /// known. Only the hint's own instruction is copied.
+    Hint,
 }
 
 /// A busy-wait loop.
@@ -26,29 +41,35 @@ pub struct Loop {
     pub bytes: u32,
     /// Where these blocks lie, in ascending order; parts that touch are one. See [`crate::copy`].
     pub parts: Vec<Range<u64>>,
-    /// The part of the function that holds the PAUSE.
+    /// The part of the function that holds the pivot.
     pub function: Range<u64>,
+    /// How it ends.
+    pub kind: Kind,
+    /// The address of an instruction that every round passes: there the waiter looks.
+    pub pivot: u64,
+    /// The block of the pivot.
+    pub home: Range<u64>,
 }
 
-/// Why a PAUSE is left alone.
+/// Why a seed is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Reason {
-    /// An exit of the loop is decided by a counter: it ends by itself.
+    /// A counter decides an exit of the loop, and cannot be moved on.
     Counted,
-    /// An exit of the loop is decided by the time: it ends by itself.
+    /// The time decides an exit of the loop, and memory decides none: it is a delay.
     Timed,
     /// No exit of the loop depends on memory that the loop reads again.
     NoLoad,
     /// The loop has no exit.
     NoExit,
-    /// Every round calls a function or the kernel.
-    Calls,
-    /// The PAUSE is not in a loop of its own function.
+    /// Rounds change something that lasts: the loop works.
+    Works,
+    /// The PAUSE is not in a loop of its own function, and the function is too large to be a hint itself.
     NotInALoop,
     /// The shortest round is longer than a busy-wait loop's.
     TooLong,
-    /// No unwind information tells which function holds the PAUSE.
+    /// No unwind information tells which function holds it.
     NoFunction,
     /// The function does not decode, or is too large.
     Undecodable,
@@ -62,7 +83,7 @@ impl Reason {
             Reason::Timed => "ends by the clock",
             Reason::NoLoad => "re-reads no memory",
             Reason::NoExit => "has no exit",
-            Reason::Calls => "calls in every round",
+            Reason::Works => "works in every round",
             Reason::NotInALoop => "not in a loop",
             Reason::TooLong => "loop too long",
             Reason::NoFunction => "no unwind information",

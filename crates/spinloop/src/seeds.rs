@@ -1,0 +1,148 @@
+//! Where a busy-wait loop may be: byte patterns that are cheap to find in text.
+//!
+//! | seed | bytes | whose |
+//! | --- | --- | --- |
+//! | PAUSE | `F3 90` | nearly everybody's |
+//! | TPAUSE, UMWAIT | `66` or `F2`, `0F AE`, a register form with 6 in the middle | those that ask for a bounded pause |
+//! | a row of NOPs | five times `90` and more | OpenBLAS, BLIS: a pause that is none |
+//! | RDTSC | `0F 31` | loops that are bounded by a clock |
+//! | a short loop | a jump back by at most [`SHORT_BYTES_MAX`] bytes to an instruction that reads memory | loops with nothing in them |
+//!
+//! A pattern may as well be the inside of another instruction, and a row of NOPs is mostly padding: the
+//! [`Finder`](crate::Finder) tells. What is found here only has to be little.
+
+use alloc::vec::Vec;
+use memchr::memmem;
+
+/// The longest loop without any hint in it, in bytes.
+pub const SHORT_BYTES_MAX: usize = 32;
+/// How far the bytes of a seed reach: parts of a text that are searched one by one overlap by as much.
+pub const OVERLAP: usize = SHORT_BYTES_MAX + 8;
+
+/// A kind of seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Seed {
+    /// PAUSE, or on aarch64 YIELD and ISB.
+    Pause,
+    /// TPAUSE or UMWAIT.
+    TimedPause,
+    /// The first of a row of NOPs.
+    Nops,
+    /// RDTSC.
+    Clock,
+    /// The target of a short jump back.
+    Short,
+}
+
+/// The seeds in `chunk`, as offsets.
+///
+/// ```
+/// use spinloop::{Seed, seeds};
+/// // mov eax, [rdi]; test eax, eax; je back; pause
+/// let found = seeds(b"\x8b\x07\x85\xc0\x74\xfa\xf3\x90");
+/// assert_eq!(found, [(6, Seed::Pause), (0, Seed::Short)]);
+/// ```
+pub fn seeds(chunk: &[u8]) -> Vec<(usize, Seed)> {
+    let mut found: Vec<(usize, Seed)> =
+        memmem::find_iter(chunk, &[0xf3, 0x90]).map(|at| (at, Seed::Pause)).collect();
+    nops(chunk, &mut found);
+    found.extend(memmem::find_iter(chunk, &[0x0f, 0x31]).map(|at| (at, Seed::Clock)));
+    for at in memmem::find_iter(chunk, &[0x0f, 0xae]) {
+        let Some(&[form, ..]) = chunk.get(at + 2..) else { continue };
+        let prefix = at.checked_sub(1).map(|before| chunk[before]);
+        if form & 0xf8 == 0xf0 && matches!(prefix, Some(0x66 | 0xf2)) {
+            found.push((at - 1, Seed::TimedPause));
+        }
+    }
+    short(chunk, &mut found);
+    found
+}
+
+fn nops(chunk: &[u8], found: &mut Vec<(usize, Seed)>) {
+    let mut end = 0;
+    for at in memmem::find_iter(chunk, &[0x90; 5]) {
+        if at < end {
+            continue;
+        }
+        // The second byte of PAUSE is a NOP's.
+        let start = at + usize::from(at > 0 && chunk[at - 1] == 0xf3);
+        end = chunk[at..].iter().position(|&byte| byte != 0x90).map_or(chunk.len(), |length| at + length);
+        if end - start >= 5 {
+            found.push((start, Seed::Nops));
+        }
+    }
+}
+
+/// Jumps back to where memory is read: nearly every loop with an empty body begins so.
+fn short(chunk: &[u8], found: &mut Vec<(usize, Seed)>) {
+    /// As many bytes at once as a compiler makes a few vector instructions of.
+    const STRIDE: usize = 32;
+    // A conditional jump of two bytes, from the one for "below" on, that leads back far enough, and not too far.
+    let is_back = |code: u8, distance: u8| {
+        (code.wrapping_sub(0x72) < 14)
+            & (distance.wrapping_sub(0u8.wrapping_sub(SHORT_BYTES_MAX as u8)) <= SHORT_BYTES_MAX as u8 - 4)
+    };
+    let mut look = |at: usize| {
+        let distance = isize::from(chunk[at + 1] as i8);
+        let Some(head) = (at + 2).checked_add_signed(distance) else { return };
+        if reads_memory(&chunk[head..at]) {
+            found.push((head, Seed::Short));
+        }
+    };
+    let last = chunk.len().saturating_sub(1);
+    let mut from = 0;
+    while from < last {
+        let end = (from + STRIDE).min(last);
+        let (codes, distances) = (&chunk[from..end], &chunk[from + 1..end + 1]);
+        let any =
+            codes.iter().zip(distances).fold(false, |any, (&code, &distance)| any | is_back(code, distance));
+        if any {
+            (from..end).filter(|&at| is_back(chunk[at], chunk[at + 1])).for_each(&mut look);
+        }
+        from = end;
+    }
+}
+
+/// Whether the first instruction, if there is one, reads memory and does nothing else that lasts: a move to a
+/// register, a comparison or a test.
+fn reads_memory(code: &[u8]) -> bool {
+    let mut code = code;
+    // NOP: unoptimised code has one in an empty body.
+    if let [0x90, rest @ ..] = code {
+        code = rest;
+    }
+    while let [0x66 | 0x40..=0x4f, rest @ ..] = code {
+        code = rest;
+    }
+    match code {
+        [0x0f, 0xb6 | 0xb7 | 0xbe | 0xbf, form, ..] => *form < 0xc0,
+        [0x8a | 0x8b | 0x38..=0x3b | 0x84 | 0x85, form, ..] => *form < 0xc0,
+        [0x80 | 0x81 | 0x83, form, ..] => {
+            *form & 0xf8 == 0x38 || *form & 0xf8 == 0x78 || *form & 0xf8 == 0xb8
+        }
+        [0xf6 | 0xf7, form, ..] => *form < 0xc0 && *form & 0x38 == 0,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_found_where_it_stands() {
+        assert_eq!(seeds(b"\x90\xf3\x90\xf3\x90"), [(1, Seed::Pause), (3, Seed::Pause)]);
+        assert_eq!(seeds(b"\xc3\x90\x90\x90\x90\x90\x90\x0f\x31"), [(1, Seed::Nops), (7, Seed::Clock)]);
+        assert_eq!(seeds(b"\xf3\x90\x90\x90\x90\x90\x90"), [(0, Seed::Pause), (2, Seed::Nops)]);
+        assert_eq!(seeds(b"\x90\x90\x90\x90"), []);
+        assert_eq!(seeds(b"\x66\x0f\xae\xf1"), [(0, Seed::TimedPause)]);
+        assert_eq!(seeds(b"\xf2\x0f\xae\xf1"), [(0, Seed::TimedPause)]);
+        assert_eq!(seeds(b"\xf3\x0f\xae\xf1"), [], "UMONITOR waits for nothing");
+        // cmp dword [rip + 8], 0; je back
+        assert_eq!(seeds(b"\x83\x3d\x08\0\0\0\0\x74\xf7"), [(0, Seed::Short)]);
+        // inc rdi; cmp byte [rdi], 0; jne back
+        assert_eq!(seeds(b"\x48\xff\xc7\x80\x3f\x00\x75\xf8"), []);
+        assert_eq!(seeds(b"\x74"), []);
+        assert_eq!(seeds(b"\x74\xf0"), [], "it would begin before the chunk");
+    }
+}

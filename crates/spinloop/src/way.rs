@@ -1,0 +1,130 @@
+//! Where the jump into a loop's copy stands.
+//!
+//! The loop is copied whole, so the jump may stand at any instruction of a round; it leads to that instruction's
+//! copy. Best is a place that only spinning threads pass, so the pivot's own block comes first. In a block:
+//!
+//! | the jump | where | while other threads run |
+//! | --- | --- | --- |
+//! | [`Jump::Whole`]: five bytes | one instruction, its first five bytes in one aligned word of eight | yes: one store |
+//! | [`Jump::Row`]: five bytes | instructions that follow each other | no: a thread may stand between two of them |
+//! | [`Jump::Short`]: two bytes | one instruction, through dead bytes ([`crate::route`]) | yes: one store |
+//!
+//! 1. No jump leads between the bytes that are replaced. Within an instruction none does (a LOCK prefix is the
+//!    exception, and refused). Between instructions of one block no jump of the function does, by the graph;
+//!    nor does anything else that the function, its neighbours, or a jump table refers to ([`Dead::touched`]).
+//! 2. The replaced instructions belong to the loop, and their copy is complete.
+
+use crate::dead::Dead;
+use crate::function::{Function, Source};
+use crate::graph::index_of;
+use crate::instruction::{Flow, Instruction};
+use crate::jump::Route;
+use crate::route;
+use crate::verdict::{Kind, Loop};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// A `jmp rel32`.
+const NEAR_BYTES: u64 = 5;
+
+/// The form of a jump: see the file's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Jump {
+    /// A `jmp rel32` in the place of one instruction.
+    Whole,
+    /// A `jmp rel32` in the place of several.
+    Row,
+    /// A `jmp rel8` in the place of one instruction, and on through dead bytes.
+    Short(Route),
+}
+
+/// A place for a jump into a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The instructions that the jump replaces. It stands at their start.
+    pub replaced: Range<u64>,
+    /// Its form.
+    pub jump: Jump,
+}
+
+/// The best way into a copy of `found`, a loop of `function`. With `alone` no other thread can be in the function.
+pub(crate) fn best(
+    source: &Source<'_>,
+    function: &Function,
+    found: &Loop,
+    dead: &mut Dead<'_>,
+    taken: &mut Vec<Range<u64>>,
+    alone: bool,
+) -> Option<Way> {
+    let (instructions, graph) = (&function.instructions, &function.graph);
+    let home = graph.block_of(index_of(instructions, found.pivot)?)?;
+    let inside = |range: &Range<u64>| {
+        found.parts.iter().any(|part| part.start <= range.start && range.end <= part.end)
+    };
+    let mut blocks = Vec::from([home]);
+    if found.kind != Kind::Hint {
+        blocks.extend((0..graph.blocks.len() as u32).filter(|&n| {
+            let own = &graph.blocks[n as usize].instructions;
+            n != home
+                && inside(
+                    &(instructions[own.start as usize].address..instructions[own.end as usize - 1].end()),
+                )
+        }));
+    }
+    let free = |range: &Range<u64>, taken: &[Range<u64>]| {
+        taken.iter().all(|gone| gone.end <= range.start || range.end <= gone.start)
+    };
+    for block in blocks {
+        let own = &graph.blocks[block as usize].instructions;
+        let own = &instructions[own.start as usize..own.end as usize];
+        let may_move = |one: &Instruction| !matches!(one.flow, Flow::Call | Flow::Indirect);
+        let locked = |one: &Instruction| source.image.at(one.address).first() == Some(&0xf0);
+        // A hint's copy is what the jump replaces, and has to hold the pivot.
+        let holds = |range: &Range<u64>| found.kind != Kind::Hint || range.contains(&found.pivot);
+        let whole = own.iter().find(|one| {
+            let range = one.address..one.end();
+            let fits = u64::from(one.length) >= NEAR_BYTES && one.address % 8 + NEAR_BYTES <= 8;
+            fits && may_move(one) && !locked(one) && holds(&range) && free(&range, taken)
+        });
+        if let Some(one) = whole {
+            let replaced = one.address..one.end();
+            taken.push(replaced.clone());
+            return Some(Way { replaced, jump: Jump::Whole });
+        }
+        // From the pivot on, if it lies here, and then from anywhere.
+        let mut starts: Vec<usize> = (0..own.len()).collect();
+        starts.sort_by_key(|&n| own[n].address != found.pivot);
+        if alone {
+            for start in starts.iter().copied() {
+                let row = own[start..].iter().take_while(|one| may_move(one));
+                let Some(last) = row.clone().find(|one| one.end() - own[start].address >= NEAR_BYTES) else {
+                    continue;
+                };
+                let replaced = own[start].address..last.end();
+                let between = replaced.start + 1..replaced.start + NEAR_BYTES;
+                if !locked(&own[start])
+                    && holds(&replaced)
+                    && free(&replaced, taken)
+                    && !dead.touched(&function.parts, &between)
+                {
+                    taken.push(replaced.clone());
+                    return Some(Way { replaced, jump: Jump::Row });
+                }
+            }
+        }
+        for start in starts {
+            let one = &own[start];
+            let range = one.address..one.end();
+            let fits = one.length >= 2 && one.address % 8 != 7 && may_move(one) && !locked(one);
+            if fits
+                && holds(&range)
+                && free(&range, taken)
+                && let Some(route) = route::through(dead, one.address, taken)
+            {
+                taken.push(range.clone());
+                return Some(Way { replaced: range, jump: Jump::Short(route) });
+            }
+        }
+    }
+    None
+}
