@@ -15,6 +15,7 @@
 //! round, and that is all that is known.
 
 use crate::blocking;
+use crate::counter::Counter;
 use crate::dead::Dead;
 use crate::exits;
 use crate::function::{Function, Source};
@@ -196,36 +197,46 @@ impl<'a> Finder<'a> {
                 };
             }
         };
-        let exits = exits::judge(source.machine, source.image, instructions, graph, &region, pivot as u32);
-        let proof = || {
-            (source.machine == Machine::X86_64)
-                .then(|| proof::prove(source.image, instructions, graph, &region, pivot as u32))
-                .flatten()
-        };
-        let kind = match (exits.any, exits.counted, exits.timed, exits.memory) {
-            (false, ..) => return Err(Reason::NoExit),
-            (true, true, _, false) => return Err(Reason::Counted),
-            (true, false, true, false) => return Err(Reason::Timed),
-            (true, false, false, false) => return Err(Reason::NoLoad),
-            (true, false, false, true) if hinted => Kind::Unbounded,
-            (true, false, timed, true) => match proof() {
-                Some(proof) if proof.counter.is_none() => {
-                    if timed {
-                        Kind::Timed
-                    } else {
-                        Kind::Unbounded
+        let kind = |region: &Region| {
+            let exits = exits::judge(source.machine, source.image, instructions, graph, region, pivot as u32);
+            let proof = || {
+                (source.machine == Machine::X86_64)
+                    .then(|| proof::prove(source.image, instructions, graph, region, pivot as u32))
+                    .flatten()
+            };
+            match (exits.any, exits.counted, exits.timed, exits.memory) {
+                (false, ..) => Err(Reason::NoExit),
+                (true, true, _, false) => Err(Reason::Counted),
+                (true, false, true, false) => Err(Reason::Timed),
+                (true, false, false, false) => Err(Reason::NoLoad),
+                (true, false, false, true) if hinted => Ok(Kind::Unbounded),
+                (true, false, timed, true) => match proof() {
+                    Some(proof) if proof.counter.is_none() => {
+                        Ok(if timed { Kind::Timed } else { Kind::Unbounded })
                     }
-                }
-                _ => return Err(if timed { Reason::Timed } else { Reason::Works }),
-            },
-            (true, true, _, true) if seed == Seed::Short => return Err(Reason::Counted),
-            (true, true, timed, true) => match proof().and_then(|proof| proof.counter) {
-                Some((counter, exit)) if !timed => {
-                    let blocks = blocking::blocks(&source, instructions, graph, exit, &self.blocking);
-                    Kind::Counted(crate::Counter { blocks, ..counter })
-                }
-                _ => return Err(Reason::Counted),
-            },
+                    _ => Err(if timed { Reason::Timed } else { Reason::Works }),
+                },
+                (true, true, _, true) if seed == Seed::Short => Err(Reason::Counted),
+                (true, true, timed, true) => match proof().and_then(|proof| proof.counter) {
+                    Some((counter, exit)) if !timed => {
+                        let blocks = blocking::blocks(&source, instructions, graph, exit, &self.blocking);
+                        Ok(Kind::Counted(Counter { blocks, ..counter }))
+                    }
+                    _ => Err(Reason::Counted),
+                },
+            }
+        };
+        let (region, kind) = match kind(&region) {
+            Ok(kind) => (region, kind),
+            // Behind a PAUSE, a part of the loop says nothing of the whole.
+            Err(reason) if hinted => return Err(reason),
+            Err(reason) => {
+                let tighter = rounds::shortest(graph, home)
+                    .filter(|tighter| tighter.blocks.len() < region.blocks.len());
+                let tighter = tighter.ok_or(reason)?;
+                let kind = kind(&tighter).map_err(|_| reason)?;
+                (tighter, kind)
+            }
         };
         // Without a hint, a loop has to be short and without a bound, or it is not there to wait.
         let short = seed != Seed::Short

@@ -102,17 +102,31 @@ fn natural_loops(graph: &Graph, dominators: &Dominators, pause: u32) -> Vec<Natu
     loops
 }
 
+/// The blocks of the shortest round through the block `pivot` alone: a loop that is entered at two places is a part of
+/// larger ones only, as natural loops go.
+pub(crate) fn shortest(graph: &Graph, pivot: u32) -> Option<Region> {
+    let (_, round) = reach(graph, pivot, ROUND_BYTES_MAX, false, |_| true, Graph::forward);
+    let blocks = rounds_up_to(graph, pivot, round?, |_| true)?;
+    let latch = graph.predecessors(pivot).iter().copied().find(|before| blocks.contains(before))?;
+    Some(Region { blocks, head: pivot, latch })
+}
+
 /// The blocks that lie on a short round through `pause` inside a loop, in ascending order.
 fn short_rounds(graph: &Graph, pause: u32, inside: impl Fn(u32) -> bool) -> Option<Vec<u32>> {
-    let (from, round) = reach(graph, pause, ROUND_BYTES_MAX, false, &inside, Graph::forward);
-    round.filter(|&bytes| bytes <= ROUND_BYTES_MAX)?;
-    let (back, _) = reach(graph, pause, ROUND_BYTES_MAX, false, &inside, Graph::backward);
+    rounds_up_to(graph, pause, ROUND_BYTES_MAX, inside)
+}
+
+/// The same for rounds of `bytes_max` bytes at most.
+fn rounds_up_to(graph: &Graph, pause: u32, bytes_max: u32, inside: impl Fn(u32) -> bool) -> Option<Vec<u32>> {
+    let (from, round) = reach(graph, pause, bytes_max, false, &inside, Graph::forward);
+    round.filter(|&bytes| bytes <= bytes_max)?;
+    let (back, _) = reach(graph, pause, bytes_max, false, &inside, Graph::backward);
     let short = from.iter().filter_map(|(&block, &there)| {
         let here = graph.blocks[block as usize].bytes;
         let round = there.saturating_add(*back.get(&block)?).saturating_sub(here);
         // Both distances count PAUSE's block as well as this one.
         let round = if block == pause { there } else { round - graph.blocks[pause as usize].bytes };
-        (round <= ROUND_BYTES_MAX).then_some(block)
+        (round <= bytes_max).then_some(block)
     });
     Some(short.collect())
 }

@@ -1,0 +1,207 @@
+//! Are CPUs short for this process now? What a thread that spins can tell of it.
+//!
+//! While there is room every loop spins as its author wrote, for as long as the author wrote. While CPUs are short it does not
+//! spin at all: the thread that it waits for needs the CPU that it burns. So everything depends on knowing which of the two it is,
+//! quickly, without a thread of our own, and at no cost to threads that do not spin for long.
+//!
+//! A thread that has spun for a while *looks*. There are two kinds of evidence:
+//!
+//! | evidence | what it is | it shows |
+//! | --- | --- | --- |
+//! | a gap | between two readings of its own clock lies [`GAP_NS`] or more, and the kernel has counted one more involuntary switch of the thread | the thread was preempted while it spun: by another program, by another thread of its own, or because the quota was used up |
+//! | a crowd | [`CROWDED_MAX`] readings in a row, [`READING_NS`] apart, of the machine's number of runnable threads (`/proc/loadavg`), each above its number of CPUs | somebody waits for a CPU, before anybody is preempted |
+//!
+//! A gap without a switch is an interrupt, or a hypervisor's doing; a single reading may be a kernel thread that wakes for a moment.
+//! The crowd is asked only where the process may use all CPUs of the machine: others may be crowded while ours are idle.
+//!
+//! Evidence makes CPUs short for a *window*. In that time nobody spins, so nobody can look; when it is over, threads spin again
+//! and look again, which is the probe. A probe that finds evidence within [`PROBE_NS`] of the window's end doubles the next window; one that
+//! does not brings it back to [`WINDOW_NS_MIN`]. So a false alarm costs milliseconds, and beside a neighbour that stays the
+//! probes grow apart: each costs some hundred microseconds where the crowd is seen, and a slice where only a gap tells.
+//!
+//! Invariants:
+//! 1. Everything here runs in the trampoline too (see [`crate::guard::visit`]): system calls are made directly, nothing allocates,
+//!    locks or panics.
+//! 2. The words are hints. They order nothing, so they are relaxed, and a lost update costs one probe.
+//! 3. The file is read, never written, and what is read is used only if it is of the form that the kernel writes: the program may have
+//!    closed our descriptor and opened another file under its number.
+
+use crate::thread;
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use platform::clock::ns_to_ticks;
+use platform::{cpu, file, usage};
+use preload_abi::options::Short;
+
+/// A thread that was away for so long while it spun was preempted, if the kernel counted it.
+const GAP_NS: u64 = 1_000_000;
+/// How long a thread spins before it asks how many others are runnable.
+const PATIENCE_NS: u64 = 100_000;
+/// How far apart the process's readings are.
+const READING_NS: u64 = 60_000;
+/// So many readings in a row make a crowd.
+const CROWDED_MAX: u32 = 3;
+/// The first window, and that of a process whose last probe found room.
+const WINDOW_NS_MIN: u64 = 5_000_000;
+/// The longest.
+const WINDOW_NS_MAX: u64 = 640_000_000;
+/// Evidence that comes within this time after a window means that CPUs had not ceased to be short. A window is also as long, if
+/// it is longer.
+const PROBE_NS: u64 = 20_000_000;
+
+/// CPUs are short until then, in ticks.
+static UNTIL: AtomicU64 = AtomicU64::new(0);
+/// The last window, in ticks.
+static WINDOW: AtomicU64 = AtomicU64::new(0);
+/// When the process last read how many threads are runnable, in ticks.
+static READ: AtomicU64 = AtomicU64::new(0);
+/// The descriptor of `/proc/loadavg`; -1: there is none.
+static FILE: AtomicI32 = AtomicI32::new(-1);
+/// CPUs of the machine, if the process may use all of them; 0 otherwise, or if nobody asked yet.
+static CPUS: AtomicU32 = AtomicU32::new(0);
+/// [`Short`]
+static FORCED: AtomicU32 = AtomicU32::new(Short::Auto as u32);
+
+/// Takes over what the user wants. Called once, before there are threads.
+pub fn set(short: Short) {
+    FORCED.store(short as u32, Ordering::Relaxed);
+    UNTIL.store(if short == Short::Always { u64::MAX } else { 0 }, Ordering::Relaxed);
+}
+
+/// Gets ready to count runnable threads. Called when the guard wakes.
+pub fn prepare() {
+    if FILE.load(Ordering::Relaxed) >= 0 || FORCED.load(Ordering::Relaxed) != Short::Auto as u32 {
+        return;
+    }
+    if let Ok(file) = file::File::open(c"/proc/loadavg").and_then(|file| file.moved_up()) {
+        FILE.store(file.leave_open(), Ordering::Relaxed);
+    }
+    note_cpus();
+}
+
+/// Notes how many CPUs there are, if all may be used.
+fn note_cpus() {
+    let all = cpu::online();
+    let usable = cpu::allowed().count();
+    CPUS.store(if usable >= all { all as u32 } else { 0 }, Ordering::Relaxed);
+}
+
+/// Whether CPUs are short now.
+#[inline(always)]
+pub fn is_short(now_ticks: u64) -> bool {
+    now_ticks < UNTIL.load(Ordering::Relaxed)
+}
+
+/// A thread that has spun since `began_ticks`, and read its clock at `last_ticks` before, looks whether CPUs are short.
+#[inline]
+pub fn look(began_ticks: u64, last_ticks: u64, now_ticks: u64) -> bool {
+    if is_short(now_ticks) {
+        return true;
+    }
+    let away_ticks = now_ticks.saturating_sub(last_ticks);
+    let spun_ticks = now_ticks.saturating_sub(began_ticks);
+    if spun_ticks < ns_to_ticks(PATIENCE_NS) && away_ticks < ns_to_ticks(PATIENCE_NS) {
+        return false;
+    }
+    look_slow(away_ticks, spun_ticks, now_ticks)
+}
+
+#[cold]
+fn look_slow(away_ticks: u64, spun_ticks: u64, now_ticks: u64) -> bool {
+    if FORCED.load(Ordering::Relaxed) != Short::Auto as u32 {
+        return false;
+    }
+    let evidence = away_ticks >= ns_to_ticks(GAP_NS) && was_preempted()
+        || spun_ticks >= ns_to_ticks(PATIENCE_NS) && is_crowded(now_ticks);
+    if evidence {
+        begin(now_ticks);
+    }
+    evidence
+}
+
+/// Whether the kernel took the thread's CPU away since the thread last asked.
+fn was_preempted() -> bool {
+    let count = &thread::current().preemptions;
+    let now = usage::of_this_thread().involuntary;
+    count.replace(now) != now
+}
+
+/// Whether more threads than there are CPUs have been runnable for a while.
+fn is_crowded(now_ticks: u64) -> bool {
+    let cpus = CPUS.load(Ordering::Relaxed);
+    let read_ticks = READ.load(Ordering::Relaxed);
+    let due = now_ticks.saturating_sub(read_ticks) >= ns_to_ticks(READING_NS);
+    if cpus == 0 || !due || READ.compare_exchange(read_ticks, now_ticks, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        return false;
+    }
+    /// Readings in a row that found a crowd, of the whole process.
+    static CROWDED: AtomicU32 = AtomicU32::new(0);
+    let Some(runnable) = runnable() else {
+        CPUS.store(0, Ordering::Relaxed);
+        return false;
+    };
+    // Readings that are far apart do not belong together.
+    let row = now_ticks.saturating_sub(read_ticks) < ns_to_ticks(READING_NS * 8);
+    let crowded = if runnable <= cpus { 0 } else if row { CROWDED.load(Ordering::Relaxed) + 1 } else { 1 };
+    CROWDED.store(crowded, Ordering::Relaxed);
+    if crowded < CROWDED_MAX {
+        return false;
+    }
+    CROWDED.store(0, Ordering::Relaxed);
+    // The program may have bound itself since.
+    note_cpus();
+    CPUS.load(Ordering::Relaxed) != 0
+}
+
+/// How many threads of the machine are runnable now.
+fn runnable() -> Option<u32> {
+    let mut text = [0; 64];
+    let length = file::read_descriptor_at(FILE.load(Ordering::Relaxed), &mut text, 0).ok()?;
+    parse(text.get(..length)?)
+}
+
+/// The fourth of the numbers in `0.01 0.02 0.05 2/345 678`.
+fn parse(text: &[u8]) -> Option<u32> {
+    let mut words = text.splitn(5, |&byte| byte == b' ');
+    for _ in 0..3 {
+        let load = words.next()?;
+        if load.len() < 4 || !load.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') {
+            return None;
+        }
+    }
+    let both = words.next()?;
+    let slash = both.iter().position(|&byte| byte == b'/')?;
+    let digits = both.get(..slash)?;
+    if digits.is_empty() || digits.len() > 7 {
+        return None;
+    }
+    digits.iter().try_fold(0u32, |number, byte| {
+        byte.is_ascii_digit().then(|| number.wrapping_mul(10).wrapping_add(u32::from(byte - b'0')))
+    })
+}
+
+/// CPUs are short from now on, for a window.
+fn begin(now_ticks: u64) {
+    let until = UNTIL.load(Ordering::Relaxed);
+    let last = WINDOW.load(Ordering::Relaxed);
+    let (least, most) = (ns_to_ticks(WINDOW_NS_MIN), ns_to_ticks(WINDOW_NS_MAX));
+    let still = until != 0 && now_ticks.saturating_sub(until) < last.max(ns_to_ticks(PROBE_NS));
+    let window = if still { last.saturating_mul(2).clamp(least, most) } else { least };
+    // One thread of those that find the same.
+    if UNTIL.compare_exchange(until, now_ticks.saturating_add(window), Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        WINDOW.store(window, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_kernels_form_is_read() {
+        assert_eq!(parse(b"0.00 0.01 0.05 3/345 678\n"), Some(3));
+        assert_eq!(parse(b"12.50 10.01 9.05 128/3450 678\n"), Some(128));
+        for text in [&b""[..], b"0.00 0.01 0.05", b"0.00 0.01 0.05 /345 1", b"0.00 0.01 0.05 x/345 1", b"a b c 1/2 3", b"0.00 0.01 0.05 12345678/1 1"] {
+            assert_eq!(parse(text), None, "{}", String::from_utf8_lossy(text));
+        }
+    }
+}
