@@ -115,6 +115,18 @@ impl File {
         ManuallyDrop::new(File { descriptor })
     }
 
+    /// The same file under a number of at least `least`, out of the way of programs that count on low ones; still
+    /// closed when another program is executed.
+    ///
+    /// # Errors
+    /// The error number of `fcntl`; the file is closed then.
+    pub fn moved_to(self, least: i32) -> Result<File, i32> {
+        let (from, how) = (self.descriptor as usize, libc::F_DUPFD_CLOEXEC as usize);
+        // SAFETY: a new descriptor disturbs nothing.
+        let result = unsafe { syscall3(libc::SYS_fcntl, from, how, least as usize) };
+        check(result).map(|descriptor| File { descriptor: descriptor as i32 })
+    }
+
     /// Leaves the file open; returns its descriptor's number.
     pub fn leave_open(self) -> i32 {
         ManuallyDrop::new(self).descriptor

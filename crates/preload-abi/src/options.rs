@@ -23,9 +23,6 @@ pub enum Guard {
     /// As `On`, but already when the library is loaded (for programs that share memory between processes
     /// or create threads without the C library).
     Always,
-    /// Do not write to the program's text: sample where its threads spend CPU time, and wait on behalf of
-    /// those that spin.
-    Sample,
 }
 
 impl Guard {
@@ -35,13 +32,12 @@ impl Guard {
             Guard::On => "on",
             Guard::Off => "off",
             Guard::Always => "always",
-            Guard::Sample => "sample",
         }
     }
 
     /// The guard that `word` names.
     pub fn from_word(word: &[u8]) -> Option<Guard> {
-        [Guard::On, Guard::Off, Guard::Always, Guard::Sample]
+        [Guard::On, Guard::Off, Guard::Always]
             .into_iter()
             .find(|g| g.word().as_bytes() == word)
     }
@@ -149,7 +145,7 @@ pub const DILATIONS: core::ops::RangeInclusive<u32> = 1000..=1_000_000;
 /// What the library is asked to do. The waiting numbers are those of `wait`'s adaptive policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options<'a> {
-    /// `guard=on|off|always|sample`
+    /// `guard=on|off|always`
     pub guard: Guard,
     /// `lock=manx|adaptive|asl|fifo|glibc`
     pub lock: Lock,
@@ -171,8 +167,6 @@ pub struct Options<'a> {
     pub pid: u32,
     /// `verbose=1`: say on standard error what could not be done.
     pub verbose: bool,
-    /// `trap=off`: never use a breakpoint where no jump fits.
-    pub trap: bool,
     /// `spins=N`: visits of a busy-wait loop before the first yield.
     pub spins: u32,
     /// `yields=N`: yields before the first sleep.
@@ -198,7 +192,6 @@ impl Default for Options<'_> {
             stats: Stats::Off,
             pid: 0,
             verbose: false,
-            trap: true,
             spins: 10,
             yields: 1000,
             step_us: 100,
@@ -243,7 +236,6 @@ impl<'a> Options<'a> {
             b"stats" if !value.is_empty() => self.stats = Stats::File(value),
             b"pid" => self.pid = number(value)?,
             b"verbose" => self.verbose = switch(value)?,
-            b"trap" => self.trap = switch(value)?,
             b"spins" => self.spins = number(value)?,
             b"yields" => self.yields = number(value)?,
             b"step_us" => self.step_us = number(value)?,
@@ -331,9 +323,6 @@ impl core::fmt::Display for Options<'_> {
         if self.verbose {
             f.write_str(",verbose=1")?;
         }
-        if !self.trap {
-            f.write_str(",trap=off")?;
-        }
         for (key, value, usual) in [
             ("dilate", self.dilation, default.dilation),
             ("pid", self.pid, default.pid),
@@ -367,7 +356,6 @@ mod tests {
             stats: Stats::File(b"/tmp/a%2Cb"),
             pid: 7,
             verbose: true,
-            trap: false,
             spins: 0,
             yields: u32::MAX,
             ..Options::default()
@@ -394,7 +382,6 @@ mod tests {
             "spins=",
             "nonsense",
             "stats=",
-            "trap=perhaps",
         ] {
             let options = Options::parse(bad.as_bytes());
             assert_eq!(options, Options { rejected: Some(bad.as_bytes()), ..Options::default() });

@@ -6,7 +6,7 @@
 #[cfg(target_arch = "x86_64")]
 use crate::lock;
 use crate::settings::{self, SETTINGS};
-use crate::{ARENA, cpus, guard, process, sample, slo, statistics, thread, trap};
+use crate::{ARENA, cpus, guard, process, shortage, slo, statistics, thread};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use platform::clock;
 use platform::signal::{Change, change_mask};
@@ -71,6 +71,7 @@ fn read_options() -> bool {
     let options = Options::parse(text);
     clock::init();
     SETTINGS.set(&options, clock::ns_to_ticks);
+    shortage::set(options.short);
     slo::set(options.slos);
     if options.lock == Lock::Asl || options.dilation > 1000 {
         // Looks at the machine now, rather than when a thread waits for the first time.
@@ -102,15 +103,11 @@ extern "C" fn before_fork() {
     let mask = change_mask(Change::Block, u64::MAX);
     guard::hold();
     MASK.store(mask, Ordering::Relaxed);
-    trap::hold();
-    sample::hold();
     ARENA.hold();
 }
 
 extern "C" fn after_fork() {
     ARENA.release();
-    sample::release();
-    trap::release();
     let mask = MASK.load(Ordering::Relaxed);
     guard::release();
     statistics::forked();
@@ -128,7 +125,6 @@ extern "C" fn after_fork_in_child() {
 }
 
 extern "C" fn constructor() {
-    trap::calls::look_up();
     #[cfg(target_arch = "x86_64")]
     lock::real::look_up();
     cpus::calls::look_up();

@@ -9,7 +9,7 @@
 //! All are exported without a version, and so serve callers of every version.
 
 use crate::elf::symbols::next;
-use crate::{entry, guard, sample, trap};
+use crate::{entry, guard};
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -55,12 +55,7 @@ pub unsafe extern "C" fn pthread_create(
     }
     let Some(real) = REAL.get() else { return libc::EAGAIN };
     // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
-    unsafe {
-        let creation = trap::calls::creating(attributes.cast());
-        let result = core::mem::transmute::<usize, Create>(real)(thread, attributes, routine, argument);
-        created(&creation, (result == 0).then_some(thread.addr()));
-        result
-    }
+    unsafe { core::mem::transmute::<usize, Create>(real)(thread, attributes, routine, argument) }
 }
 
 /// As the C library's, after the guard has seen what there is.
@@ -82,23 +77,7 @@ pub unsafe extern "C" fn thrd_create(
     }
     let Some(real) = REAL.get() else { return ERROR };
     // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
-    unsafe {
-        let creation = trap::calls::creating(core::ptr::null());
-        let result = core::mem::transmute::<usize, Create>(real)(thread, routine, argument);
-        created(&creation, (result == 0).then_some(thread.addr()));
-        result
-    }
-}
-
-/// A thread was created and its name is at this address, or it could not be created. The thread may have
-/// ended by now, and the program have given back the memory that the name was in.
-fn created(creation: &trap::calls::Creation, place: Option<usize>) {
-    let wanted = creation.wants_name() || sample::wants_name();
-    let name = place.filter(|_| wanted).and_then(platform::memory::peek);
-    trap::calls::created(creation, name);
-    if let Some(name) = name {
-        sample::created(name);
-    }
+    unsafe { core::mem::transmute::<usize, Create>(real)(thread, routine, argument) }
 }
 
 /// Before a jump to `real`: the guard looks at what has been opened, if `look` is 1. Returns where to

@@ -27,7 +27,6 @@ pub struct Settings {
     /// How many times as long a thread on a little CPU is to take, in thousandths.
     pub dilation: AtomicU32,
     verbose: AtomicBool,
-    traps: AtomicBool,
 }
 
 /// How long a yield takes, at least, if another thread ran meanwhile.
@@ -47,7 +46,6 @@ pub static SETTINGS: Settings = Settings {
     lock: AtomicU32::new(Lock::Glibc as u32),
     dilation: AtomicU32::new(1000),
     verbose: AtomicBool::new(false),
-    traps: AtomicBool::new(false),
 };
 
 impl Settings {
@@ -60,7 +58,6 @@ impl Settings {
         self.slow_yield_ticks.store(ticks(SLOW_YIELD_NS), Ordering::Relaxed);
         self.short_wait_ticks.store(ticks(SHORT_WAIT_NS), Ordering::Relaxed);
         self.verbose.store(options.verbose, Ordering::Relaxed);
-        self.traps.store(options.trap, Ordering::Relaxed);
         self.dilation.store(options.dilation, Ordering::Relaxed);
         self.lock.store(options.lock as u32, Ordering::Relaxed);
         self.guard.store(options.guard as u32, Ordering::Release);
@@ -75,15 +72,10 @@ impl Settings {
 /// How the guard works.
 pub fn guard() -> Guard {
     let number = SETTINGS.guard.load(Ordering::Acquire);
-    [Guard::On, Guard::Always, Guard::Sample].into_iter().find(|g| *g as u32 == number).unwrap_or(Guard::Off)
+    [Guard::On, Guard::Always].into_iter().find(|g| *g as u32 == number).unwrap_or(Guard::Off)
 }
 
 /// Whether to say on standard error what could not be done.
 pub fn verbose() -> bool {
     SETTINGS.verbose.load(Ordering::Relaxed)
-}
-
-/// Whether breakpoints may be used where no jump fits.
-pub fn traps_wanted() -> bool {
-    SETTINGS.traps.load(Ordering::Relaxed)
 }

@@ -29,7 +29,8 @@
 use crate::thread;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use platform::clock::ns_to_ticks;
-use platform::{cpu, file, usage};
+use platform::file::File;
+use platform::{cpu, usage};
 use preload_abi::options::Short;
 
 /// A thread that was away for so long while it spun was preempted, if the kernel counted it.
@@ -56,8 +57,8 @@ static WINDOW: AtomicU64 = AtomicU64::new(0);
 static READ: AtomicU64 = AtomicU64::new(0);
 /// The descriptor of `/proc/loadavg`; -1: there is none.
 static FILE: AtomicI32 = AtomicI32::new(-1);
-/// CPUs of the machine, if the process may use all of them; 0 otherwise, or if nobody asked yet.
-static CPUS: AtomicU32 = AtomicU32::new(0);
+/// CPUs of the machine; 0 if that is not known.
+static ONLINE: AtomicU32 = AtomicU32::new(0);
 /// [`Short`]
 static FORCED: AtomicU32 = AtomicU32::new(Short::Auto as u32);
 
@@ -69,20 +70,31 @@ pub fn set(short: Short) {
 
 /// Gets ready to count runnable threads. Called when the guard wakes.
 pub fn prepare() {
+    /// Descriptors from here on are in nobody's way.
+    const HIGH: i32 = 500;
     if FILE.load(Ordering::Relaxed) >= 0 || FORCED.load(Ordering::Relaxed) != Short::Auto as u32 {
         return;
     }
-    if let Ok(file) = file::File::open(c"/proc/loadavg").and_then(|file| file.moved_up()) {
+    let Some(online) = online() else { return };
+    ONLINE.store(online, Ordering::Relaxed);
+    let open = || File::open(c"/proc/loadavg");
+    let file = open().and_then(|file| file.moved_to(HIGH)).or_else(|_| open());
+    if let Ok(file) = file {
         FILE.store(file.leave_open(), Ordering::Relaxed);
     }
-    note_cpus();
 }
 
-/// Notes how many CPUs there are, if all may be used.
-fn note_cpus() {
-    let all = cpu::online();
-    let usable = cpu::allowed().count();
-    CPUS.store(if usable >= all { all as u32 } else { 0 }, Ordering::Relaxed);
+/// How many CPUs the machine has.
+fn online() -> Option<u32> {
+    let mut text = [0; 256];
+    let length = File::open(c"/sys/devices/system/cpu/online").ok()?.read_once_at(&mut text, 0).ok()?;
+    let number = |digits: &[u8]| core::str::from_utf8(digits).ok()?.parse::<u32>().ok();
+    text.get(..length)?.trim_ascii().split(|&byte| byte == b',').try_fold(0, |sum, range| {
+        let mut ends = range.splitn(2, |&byte| byte == b'-');
+        let first = number(ends.next()?)?;
+        let last = ends.next().map_or(Some(first), number)?;
+        Some(sum + last.checked_sub(first)? + 1)
+    })
 }
 
 /// Whether CPUs are short now.
@@ -127,7 +139,7 @@ fn was_preempted() -> bool {
 
 /// Whether more threads than there are CPUs have been runnable for a while.
 fn is_crowded(now_ticks: u64) -> bool {
-    let cpus = CPUS.load(Ordering::Relaxed);
+    let cpus = ONLINE.load(Ordering::Relaxed);
     let read_ticks = READ.load(Ordering::Relaxed);
     let due = now_ticks.saturating_sub(read_ticks) >= ns_to_ticks(READING_NS);
     if cpus == 0 || !due || READ.compare_exchange(read_ticks, now_ticks, Ordering::Relaxed, Ordering::Relaxed).is_err() {
@@ -136,7 +148,8 @@ fn is_crowded(now_ticks: u64) -> bool {
     /// Readings in a row that found a crowd, of the whole process.
     static CROWDED: AtomicU32 = AtomicU32::new(0);
     let Some(runnable) = runnable() else {
-        CPUS.store(0, Ordering::Relaxed);
+        // The descriptor is somebody else's now.
+        ONLINE.store(0, Ordering::Relaxed);
         return false;
     };
     // Readings that are far apart do not belong together.
@@ -147,15 +160,14 @@ fn is_crowded(now_ticks: u64) -> bool {
         return false;
     }
     CROWDED.store(0, Ordering::Relaxed);
-    // The program may have bound itself since.
-    note_cpus();
-    CPUS.load(Ordering::Relaxed) != 0
+    // Others' CPUs may be crowded while ours are idle.
+    cpu::count_of_few() >= cpus as usize
 }
 
 /// How many threads of the machine are runnable now.
 fn runnable() -> Option<u32> {
     let mut text = [0; 64];
-    let length = file::read_descriptor_at(FILE.load(Ordering::Relaxed), &mut text, 0).ok()?;
+    let length = File::borrowed(FILE.load(Ordering::Relaxed)).read_once_at(&mut text, 0).ok()?;
     parse(text.get(..length)?)
 }
 

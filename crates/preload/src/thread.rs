@@ -8,7 +8,7 @@
 //! Invariants:
 //! 1. A block is read and written only by its own thread, and by signal handlers that run on it. Fields
 //!    are cells, never borrowed across a point where a handler may run.
-//! 2. All-zero means: never waited, nothing blocked.
+//! 2. All-zero means: never waited.
 
 use core::cell::Cell;
 
@@ -28,6 +28,10 @@ pub struct Thread {
     pub began_ticks: Cell<u64>,
     /// Rounds of this wait so far.
     pub round: Cell<u32>,
+    /// Rounds of this wait in which CPUs were short, and those that were never seen.
+    pub short_round: Cell<u32>,
+    /// How many rounds the copy was told to run until the next visit.
+    pub stride: Cell<u64>,
     /// Up to when the wait's time has been added to the site's statistics, in ticks.
     pub counted_ticks: Cell<u64>,
     /// Rounds of this wait that have been added to the site's statistics.
@@ -38,10 +42,10 @@ pub struct Thread {
     pub sleeps: Cell<u32>,
     /// What this wait has met so far: bits of [`super::guard::visit`].
     pub met: Cell<u32>,
-    /// 1 if the program believes that it has blocked SIGTRAP on this thread.
-    pub trap_blocked: Cell<u32>,
-    /// 1 if a SIGTRAP came meanwhile that the program has yet to get.
-    pub trap_pending: Cell<u32>,
+    /// When the wait's time is over that the program's author set, in ticks; 0: not yet asked.
+    pub limit_ticks: Cell<u64>,
+    /// How often the kernel had taken the thread's CPU away when the thread last asked.
+    pub preemptions: Cell<u64>,
     /// What the program's mutexes remember of the thread.
     pub lock: manx::lock::bounded::Thread,
     /// The number by which the kernel knows the thread; 0 until somebody asks.
@@ -63,7 +67,7 @@ pub struct Thread {
 }
 
 /// What is set aside for each thread, below.
-const BYTES: usize = 224;
+const BYTES: usize = 256;
 const _: () = assert!(size_of::<Thread>() <= BYTES);
 
 #[cfg(target_arch = "x86_64")]
@@ -73,8 +77,8 @@ core::arch::global_asm!(
     ".hidden manx_thread",
     ".globl manx_thread",
     ".type manx_thread,@object",
-    ".size manx_thread,224",
-    "manx_thread: .zero 224",
+    ".size manx_thread,256",
+    "manx_thread: .zero 256",
     ".popsection",
 );
 
@@ -85,8 +89,8 @@ core::arch::global_asm!(
     ".hidden manx_thread",
     ".globl manx_thread",
     ".type manx_thread,%object",
-    ".size manx_thread,224",
-    "manx_thread: .zero 224",
+    ".size manx_thread,256",
+    "manx_thread: .zero 256",
     ".popsection",
 );
 
@@ -117,7 +121,7 @@ pub fn current() -> &'static Thread {
             options(nostack, readonly),
         );
     }
-    // SAFETY: the block is 224 bytes of this thread's own storage and lives as long as the thread; all-zero
+    // SAFETY: the block is 256 bytes of this thread's own storage and lives as long as the thread; all-zero
     // is valid (Invariant 2); the reference does not leave the thread, since Thread is not Sync.
     unsafe { &*block }
 }

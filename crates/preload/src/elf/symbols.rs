@@ -75,6 +75,11 @@ impl Table {
         unsafe { CStr::from_ptr(self.strings.wrapping_add(symbol.st_name as usize).cast()) }
     }
 
+    /// The name of the symbol with this index, which a relocation of the module names.
+    pub fn name_of(&self, index: u32) -> &CStr {
+        self.name(self.symbol(index))
+    }
+
     fn is_default(&self, index: u32) -> bool {
         self.versions.is_none_or(|versions| {
             // SAFETY: there is one version entry for each symbol.
