@@ -48,13 +48,14 @@ use spinloop::{Bound, Counter, Kind, Place};
 pub const SPINS_MAX: u32 = 512;
 /// A wait that ended within so many yields might have been spun.
 const FEW_YIELDS: u32 = 8;
-/// How far apart visits are while there is room, and the most rounds between them.
+/// How far apart visits are while there is room, and the fewest and the most rounds between them.
 const STRIDE_NS: u64 = 3_000;
+const STRIDE_ROUNDS_MIN: u64 = 8;
 const STRIDE_ROUNDS_MAX: u64 = 4096;
 /// How long a wait with a bound sleeps at a time.
 const STEP_NS: u64 = 50_000;
-/// At a hint, a thread that comes back within this time still waits.
-const CLOSELY_NS: u64 = 2_000;
+/// At a hint, a thread that comes back within this time, for each round that passed unseen, still waits.
+const CLOSELY_NS: u64 = 5_000;
 /// At a hint, so many visits in a row make a wait.
 const HINTS: u32 = 32;
 /// The longest sleep at a hint.
@@ -77,7 +78,7 @@ pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
     let now = clock::ticks();
     let kind = site.kind();
     let goes_on = match kind {
-        Kind::Hint => goes_on_at_hint(site, thread, now),
+        Kind::Hint => goes_on_at_hint(site, thread, stride, now),
         _ => thread.waiting.get() == core::ptr::from_ref(site).addr(),
     };
     if goes_on {
@@ -109,9 +110,10 @@ pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
 }
 
 /// Whether a thread that comes to a hint still waits for what it waited for.
-fn goes_on_at_hint(site: &Site, thread: &Thread, now: u64) -> bool {
+fn goes_on_at_hint(site: &Site, thread: &Thread, stride: u64, now: u64) -> bool {
     let here = core::ptr::from_ref(site).addr();
-    thread.site.get() == here && now.wrapping_sub(thread.left_ticks.get()) < ns_to_ticks(CLOSELY_NS)
+    let closely = ns_to_ticks(CLOSELY_NS).saturating_mul(stride + 1);
+    thread.site.get() == here && now.wrapping_sub(thread.left_ticks.get()) < closely
 }
 
 /// There is room: the loop spins on without a visit, for about [`STRIDE_NS`].
@@ -121,9 +123,9 @@ fn spin_on(thread: &Thread, goes_on: bool, stride: u64, took_ticks: u64) {
         (true, took) if took < wanted / 2 => stride * 2,
         (true, took) if took > wanted * 2 => stride / 2,
         (true, _) => stride,
-        (false, _) => 64,
+        (false, _) => STRIDE_ROUNDS_MIN,
     };
-    let next = next.clamp(16, STRIDE_ROUNDS_MAX);
+    let next = next.clamp(STRIDE_ROUNDS_MIN, STRIDE_ROUNDS_MAX);
     thread.stride.set(next);
     thread.rounds.set(next);
 }
