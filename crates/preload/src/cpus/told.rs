@@ -17,14 +17,14 @@
 //! 3. Who finds the count too old and moves `LOOKED_UP_NS` on looks up; others take the old count meanwhile. If the one
 //!    who moved it is gone, the count is looked up by another after [`FRESH_NS`].
 
-use crate::{arena, process};
+use crate::{arena, meant, process};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use manx::cpu::{CpuBudget, CpuSet, LimitKind, Rounding};
 use platform::signal::{Change, change_mask};
 use platform::{clock, cpu};
+use preload_abi::OPTIONS_VARIABLE;
 use preload_abi::cpus::{Cpus, Place, Places};
 use preload_abi::options::Options;
-use preload_abi::{OPTIONS_VARIABLE, SWITCH_VARIABLE};
 
 /// For so long a count is not looked up again.
 pub const FRESH_NS: u64 = clock::SECOND_NS / 10;
@@ -90,9 +90,9 @@ fn read() -> u32 {
         // Too early to know what is wanted: for now the C library's answers stand.
         return KEEP;
     }
-    let off = process::variable(SWITCH_VARIABLE.as_bytes()) == Some(b"off");
     let options = Options::parse(process::variable(OPTIONS_VARIABLE.as_bytes()).unwrap_or(b""));
-    let (wanted, also) = if off { (KEEP, Places::NONE) } else { (encode(options.cpus), options.cpus_also) };
+    let meant = meant::process(&options);
+    let (wanted, also) = if meant { (encode(options.cpus), options.cpus_also) } else { (KEEP, Places::NONE) };
     for (word, allowed) in AFFINITY_AT_START.iter().zip(cpu::allowed()) {
         word.store(allowed, Ordering::Relaxed);
     }

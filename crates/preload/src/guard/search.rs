@@ -16,7 +16,7 @@ use super::room::Room;
 use super::site::Site;
 use super::text::Text;
 use crate::elf::modules::{self, Generation, Module};
-use crate::{sample, settings, statistics, trap};
+use crate::{meant, sample, settings, statistics, trap};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -128,7 +128,7 @@ impl Search {
             return;
         }
         let mut repairs = Vec::new();
-        if !left_alone(module) && !module.has_writable_text() {
+        if !left_alone(module) && !module.has_writable_text() && meant::module(module) {
             for plan in self.plan(module, text) {
                 match self.repair(plan, text, alone) {
                     Ok(repair) => repairs.push(repair),
@@ -163,6 +163,10 @@ impl Search {
                 Finding::NotAnInstruction => continue,
                 Finding::Leave(reason) => {
                     statistics::left(module, pause, reason.words());
+                    continue;
+                }
+                Finding::Wait(_) if !meant::site(module, pause) => {
+                    statistics::left(module, pause, preload_abi::filter::NOT_MEANT);
                     continue;
                 }
                 Finding::Wait(found) => found,
