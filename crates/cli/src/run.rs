@@ -3,7 +3,7 @@
 //! Order of what happens, and of what is complained about first: the settings are put together
 //! ([`settings`]), the program is found and followed to what really runs ([`program`]), what would keep the
 //! library out is looked for ([`obstacle`]), the library is found ([`library`]), the environment is
-//! composed ([`environment`], [`cpus`]), and the process executes the program ([`exec`]). Nothing is forked and
+//! composed ([`environment`], [`cpus`], [`variables`]), and the process executes the program ([`exec`]). Nothing is forked and
 //! nothing stays behind, so signals, exit status, terminal and standard streams are the program's own.
 
 pub mod config;
@@ -22,6 +22,7 @@ pub mod script;
 pub mod search;
 pub mod settings;
 pub mod slo;
+pub mod variables;
 
 use crate::failure::{BROKEN, Failure, reason};
 use crate::sigpipe::{Inherited, or_unread};
