@@ -115,6 +115,36 @@ fn find() -> Vec<Runtime> {
     {
         add("Go", &[made.to_str().expect("utf-8")]);
     }
+    const OPENBLAS: &str = r#"
+        #include <dlfcn.h>
+        #include <stdio.h>
+        int main(void) {
+            void *library = dlopen("libopenblas.so.0", RTLD_NOW);
+            int (*threads)(void) = library ? (int (*)(void))dlsym(library, "openblas_get_num_threads") : NULL;
+            if (threads == NULL) return 77;
+            printf("%d\n", threads());
+            return 0;
+        }"#;
+    if let Some(made) = compiled("blas.c", OPENBLAS, &["cc", "-o", "blas", "blas.c", "-ldl"], "blas") {
+        let there = Command::new(&made).stdout(Stdio::null()).status().is_ok_and(|status| status.success());
+        if there {
+            add("OpenBLAS", &[made.to_str().expect("utf-8")]);
+        } else {
+            println!("skipped: libopenblas.so.0 is not installed");
+        }
+    }
+    for (name, script) in [
+        ("Numba", "import numba; print(numba.get_num_threads())"),
+        ("NumExpr", "import numexpr; print(numexpr.utils._init_num_threads())"),
+    ] {
+        let mut command = Command::new("python3");
+        let there = command.args(["-c", script]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if there.is_ok_and(|status| status.success()) {
+            add(name, &["python3", "-c", script]);
+        } else {
+            println!("skipped: python3 has no {name}");
+        }
+    }
     const JAVA: &str = "class Cpus { public static void main(String[] a) { System.out.println(Runtime.getRuntime().availableProcessors()); } }";
     if installed("java", "-version")
         && installed("javac", "-version")
@@ -197,6 +227,19 @@ fn cpp_and_openmp_take_the_budget() {
         let Some(command) = under(&words, &[], &group) else { return };
         finish(command).succeeded();
     }
+}
+
+#[test]
+fn a_variable_of_the_users_speaks_for_libraries_that_read_it_too() {
+    let Some(group) = Group::or_skip("cpu") else { return };
+    let Some(runtime) = runtimes().iter().find(|runtime| runtime.name == "OpenBLAS") else { return };
+    if allowed() < 2 {
+        println!("skipped: with one CPU OpenBLAS has one thread, whatever is said");
+        return;
+    }
+    let Some(mut command) = under(&runtime.words, &["--cpus=1"], &group) else { return };
+    command.env("OMP_NUM_THREADS", "2");
+    assert_eq!(finish(command).succeeded().stdout.trim(), "2");
 }
 
 #[test]

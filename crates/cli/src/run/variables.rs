@@ -206,7 +206,7 @@ pub const RULES: [Rule; 13] = [
     },
     Rule {
         unless: &["NUMEXPR_MAX_THREADS", "OMP_NUM_THREADS"],
-        // It takes 8 at most unless it is told.
+        // Unless it is told, it takes 16 at most, and older versions 8.
         most: 8,
         ..rule(
             "NumExpr",
