@@ -49,9 +49,10 @@ pub struct Flags {
 
     /// How many CPUs the program is told that it has: auto, a number, or keep [default: auto]
     ///
-    /// auto is what it really gets, by its affinity, its cpuset and the quotas of its control groups, rounded down; a number is that
-    /// many; keep leaves it what it would be told. It is told where it asks the C library, and by variables such as GOMAXPROCS
-    /// that are not set yet, and never of more CPUs than the machine has. See `manx cpus`.
+    /// auto is what it really gets, by its affinity, its cpuset and the quotas of its control groups. A fraction is rounded down, or as
+    /// the program's runtime rounds quotas itself. A number is that many; keep leaves it what it would be told. It is told where it
+    /// asks the C library, and by variables such as GOMAXPROCS that are not set yet, and never of more CPUs than the machine
+    /// has. See `manx cpus`.
     #[arg(long, value_name = "COUNT", value_parser = parse_cpus)]
     cpus: Option<Cpus>,
 

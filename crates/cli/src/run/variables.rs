@@ -106,7 +106,7 @@ enum When {
 /// A variable, and the runtime that reads it.
 #[derive(Debug)]
 pub struct Rule {
-    /// Who reads it.
+    /// The runtime that reads it.
     pub runtime: &'static str,
     /// Its name.
     pub name: &'static str,
