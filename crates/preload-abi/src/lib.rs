@@ -9,6 +9,7 @@
 #![cfg_attr(not(test), no_std)]
 
 pub mod cpus;
+pub mod filter;
 pub mod live;
 pub mod options;
 pub mod render;
@@ -16,7 +17,7 @@ pub mod slo;
 
 /// The library exports a symbol of this name. It changes whenever [`options`] or [`live`] change in a
 /// way that an older launcher or library would misread.
-pub const VERSION_SYMBOL: &str = "manx_preload_abi_4";
+pub const VERSION_SYMBOL: &str = "manx_preload_abi_5";
 
 /// The environment variable that carries [`options::Options`].
 pub const OPTIONS_VARIABLE: &str = "MANX_OPTIONS";

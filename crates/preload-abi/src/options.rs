@@ -10,6 +10,7 @@
 //! may print, refuses bad options before they get here.
 
 use crate::cpus::{Cpus, Places};
+use crate::filter::Filters;
 use crate::slo::Slos;
 
 /// How the guard against busy waiting works.
@@ -160,6 +161,8 @@ pub struct Options<'a> {
     pub cpus: Cpus,
     /// `cpus_also=PLACE+…`: where it is told of them, beyond the counts that it asks for.
     pub cpus_also: Places,
+    /// `only=…` and `not=…`: which programs, libraries and loops are meant (see [`crate::filter`]).
+    pub filters: Filters<'a>,
     /// `stats=stderr` or `stats=FILE`
     pub stats: Stats<'a>,
     /// `pid=N`: the process that the launcher became. It alone uses the names given in `stats`; other
@@ -189,6 +192,7 @@ impl Default for Options<'_> {
             slos: Slos::default(),
             cpus: Cpus::Auto,
             cpus_also: Places::NONE,
+            filters: Filters::default(),
             stats: Stats::Off,
             pid: 0,
             verbose: false,
@@ -231,6 +235,8 @@ impl<'a> Options<'a> {
             b"slo" => self.slos = Slos::parse(value)?,
             b"cpus" => self.cpus = Cpus::from_word(value)?,
             b"cpus_also" => self.cpus_also = Places::parse(value)?,
+            b"only" => self.filters.only = value.try_into().ok()?,
+            b"not" => self.filters.not = value.try_into().ok()?,
             b"stats" if value == b"stderr" => self.stats = Stats::Stderr,
             b"stats" if value == b"off" => self.stats = Stats::Off,
             b"stats" if !value.is_empty() => self.stats = Stats::File(value),
@@ -277,7 +283,7 @@ pub fn decode<'b>(value: &[u8], into: &'b mut [u8]) -> Option<&'b [u8]> {
     Some(&into[..length])
 }
 
-fn hex(digit: u8) -> Option<u8> {
+pub(crate) fn hex(digit: u8) -> Option<u8> {
     (digit as char).to_digit(16).map(|d| d as u8)
 }
 
@@ -311,6 +317,11 @@ impl core::fmt::Display for Options<'_> {
         }
         if !self.cpus_also.is_empty() {
             write!(f, ",cpus_also={}", self.cpus_also)?;
+        }
+        for (key, entries) in [("only", self.filters.only), ("not", self.filters.not)] {
+            if !entries.is_empty() {
+                write!(f, ",{key}={entries}")?;
+            }
         }
         match self.stats {
             Stats::Off => {}
@@ -353,6 +364,10 @@ mod tests {
             slos: Slos::parse(b"5:9900+7:6:9990").unwrap(),
             cpus: Cpus::Count(3),
             cpus_also: Places::parse(b"affinity+java").unwrap(),
+            filters: Filters {
+                only: b"mongod+libstdc%2B%2B.so.6".try_into().unwrap(),
+                not: b"libfoo.so:0x1f".try_into().unwrap(),
+            },
             stats: Stats::File(b"/tmp/a%2Cb"),
             pid: 7,
             verbose: true,
@@ -378,6 +393,8 @@ mod tests {
             "cpus=0",
             "cpus=some",
             "cpus_also=all",
+            "only=a++b",
+            "not=libfoo.so:0x",
             "spins=4294967296",
             "spins=",
             "nonsense",

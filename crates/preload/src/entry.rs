@@ -6,12 +6,12 @@
 #[cfg(target_arch = "x86_64")]
 use crate::lock;
 use crate::settings::{self, SETTINGS};
-use crate::{ARENA, cpus, guard, process, shortage, slo, statistics, thread};
+use crate::{ARENA, cpus, guard, meant, process, shortage, slo, statistics, thread};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use platform::clock;
 use platform::signal::{Change, change_mask};
+use preload_abi::OPTIONS_VARIABLE;
 use preload_abi::options::{Guard, Lock, Options};
-use preload_abi::{OPTIONS_VARIABLE, SWITCH_VARIABLE};
 
 /// What [`start`] has done so far.
 static STATE: AtomicU32 = AtomicU32::new(NEW);
@@ -64,11 +64,12 @@ pub fn wait_until_read() {
 }
 
 fn read_options() -> bool {
-    if process::variable(SWITCH_VARIABLE.as_bytes()) == Some(b"off") {
-        return false;
-    }
     let text = process::variable(OPTIONS_VARIABLE.as_bytes()).unwrap_or(b"");
     let options = Options::parse(text);
+    if !meant::process(&options) {
+        return false;
+    }
+    meant::keep(&options.filters);
     clock::init();
     SETTINGS.set(&options, clock::ns_to_ticks);
     shortage::set(options.short);
@@ -151,5 +152,5 @@ static DESTRUCTOR: extern "C" fn() = destructor;
 /// What `manx run` looks for before it trusts a library: see [`preload_abi::VERSION_SYMBOL`].
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
-pub static manx_preload_abi_4: u32 = 1;
-const _: () = assert!(matches!(preload_abi::VERSION_SYMBOL.as_bytes(), b"manx_preload_abi_4"));
+pub static manx_preload_abi_5: u32 = 1;
+const _: () = assert!(matches!(preload_abi::VERSION_SYMBOL.as_bytes(), b"manx_preload_abi_5"));

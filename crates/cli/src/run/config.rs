@@ -4,7 +4,7 @@
 //! column, what is allowed there, and for a misspelt key the nearest one.
 
 use super::duration::parse_us;
-use super::settings::{Destination, Layer, parse_cores, parse_cpus, parse_dilation};
+use super::settings::{Destination, Layer, parse_cores, parse_cpus, parse_dilation, parse_entry};
 use super::slo::parse_slo;
 use crate::failure::{Failure, USAGE, reason};
 use preload_abi::cpus::{Cpus, Place, Places};
@@ -28,6 +28,8 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
     dilate = 1.0           # as --dilate
     cpus = "auto"          # "auto", "keep", or a number
     cpus-also = []         # any of "affinity", "configured" and "java"
+    only = ["mongod"]      # as --only, any number of them
+    not = ["libfoo.so*"]   # as --not, any number of them
     stats = "counts.json"  # a file, "stderr", or "off"
     trap = true            # false: as --no-trap
     verbose = false
@@ -39,14 +41,14 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
     sleep-step = "100us"
     sleep-max = "1ms"
 
-  Except for `slo`, `cores` and `stats`, these are the defaults. A path is
-  relative to the current folder. Flags win over the file, and the
+  Except for `slo`, `cores`, `only`, `not` and `stats`, these are the defaults.
+  A path is relative to the current folder. Flags win over the file, and the
   file wins over MANX_OPTIONS."#;
 
 /// The longest file that is read; what `/dev/zero` holds does not end.
 const BYTES_MAX: u64 = 1 << 20;
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 14] = [
     "guard",
     "lock",
     "slo",
@@ -54,6 +56,8 @@ const KEYS: [&str; 12] = [
     "dilate",
     "cpus",
     "cpus-also",
+    "only",
+    "not",
     "stats",
     "trap",
     "verbose",
@@ -111,6 +115,8 @@ impl Document<'_> {
                 "dilate" => layer.dilation = Some(self.dilation(value.get_ref(), span)?),
                 "cpus" => layer.cpus = Some(self.cpus(value.get_ref(), span)?),
                 "cpus-also" => layer.cpus_also = Some(self.cpus_also(value.get_ref(), span)?),
+                "only" => layer.only = Some(self.filter(value.get_ref(), span)?),
+                "not" => layer.not = Some(self.filter(value.get_ref(), span)?),
                 "stats" => layer.stats = Some(self.stats(value.get_ref(), span)?),
                 "trap" => layer.trap = Some(self.switch(value.get_ref(), span)?),
                 "verbose" => layer.verbose = Some(self.switch(value.get_ref(), span)?),
@@ -220,6 +226,19 @@ impl Document<'_> {
         })
     }
 
+    fn filter(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Vec<String>, Failure> {
+        let help = r#"allowed are strings in brackets, as ["mongod", "libfoo.so.1", "libbar.so*:spin", "libbar.so:0x1a2b"]"#;
+        let DeValue::Array(values) = value else {
+            return Err(self.fault(span, "not a list of names", help));
+        };
+        let read = |value: &Spanned<DeValue<'_>>| match value.get_ref().as_str().map(parse_entry) {
+            Some(Ok(entry)) => Ok(entry),
+            Some(Err(why)) => Err(self.fault(value.span(), format!("not such a name: {why}"), help)),
+            None => Err(self.fault(value.span(), "not such a name", help)),
+        };
+        values.iter().map(read).collect()
+    }
+
     fn stats(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Destination, Failure> {
         match value.as_str() {
             Some(word) if !word.is_empty() => Ok(Destination::from_word(word.as_ref())),
@@ -299,6 +318,8 @@ mod tests {
                 dilation: Some(1000),
                 cpus: Some(default.cpus),
                 cpus_also: Some(default.cpus_also),
+                only: Some(vec!["mongod".to_owned()]),
+                not: Some(vec!["libfoo.so*".to_owned()]),
                 stats: Some(Destination::File(here.join("counts.json"))),
                 spins: Some(default.spins),
                 yields: Some(default.yields),
@@ -352,6 +373,9 @@ mod tests {
             ("cpus = \"many\"", "1:8", "not a count of CPUs", "\"keep\""),
             ("cpus-also = \"java\"", "1:13", "not a list", "[\"java\"]"),
             ("cpus-also = [\"java\", 2]", "1:22", "not such a place", "\"affinity\""),
+            ("only = \"sh\"", "1:8", "not a list of names", "[\"mongod\""),
+            ("only = [\"sh\", 2]", "1:15", "not such a name", "[\"mongod\""),
+            ("not = [\"/bin/sh\"]", "1:8", "without its folder", "[\"mongod\""),
             ("stats = \"\"", "1:9", "not a destination", "\"stderr\""),
             ("trap = 1", "1:8", "neither true nor false", "true and false"),
             ("wait = 3", "1:8", "not a table", "[wait]"),

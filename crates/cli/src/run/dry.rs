@@ -34,6 +34,11 @@ fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) 
             writeln!(out, "runs unchanged: it {obstacle}")?;
             changes
         }
+        Plan::Pass { library, changes } => {
+            writeln!(out, "runs unchanged: not meant; what it starts is judged by its own name")?;
+            writeln!(out, "library      {}", library.display())?;
+            changes
+        }
         Plan::Preload { library, changes, .. } => {
             writeln!(out, "library      {}", library.display())?;
             changes
@@ -52,7 +57,7 @@ fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) 
         }
         None => writeln!(out, "CPUs         as without Manx")?,
     }
-    if matches!(plan, Plan::Environment { .. }) {
+    if matches!(plan, Plan::Environment { .. } | Plan::Pass { .. }) {
         return Ok(());
     }
     writeln!(out, "locks        {}", settings.lock().word())?;

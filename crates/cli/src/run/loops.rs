@@ -7,6 +7,7 @@ use super::settings::Settings;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSymbol as _, SymbolKind};
+use preload_abi::filter::{Filters, NOT_MEANT, Place};
 use preload_abi::options::Guard;
 use preload_abi::{LIBRARY_NAME, is_left_alone};
 use spinloop::{Finder, Finding, Machine, Module, Segments};
@@ -32,10 +33,17 @@ pub fn describe(libraries: &Libraries, settings: &Settings, out: &mut impl Write
         return writeln!(out, "no loop is repaired: the guard is off");
     }
     let (mut lines, mut files, mut bytes) = (Vec::new(), 0, 0);
-    let mut unread = Vec::new();
-    for file in &libraries.files {
+    let (mut unread, mut unmeant) = (Vec::new(), Vec::new());
+    for (index, file) in libraries.files.iter().enumerate() {
+        // The program is known by its file's own name, a library by that by which the loader finds it.
+        let target = if index == 0 { file.canonicalize().ok() } else { None };
+        let file = target.as_ref().unwrap_or(file);
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
         if is_left_alone(name.as_bytes()) || name == LIBRARY_NAME {
+            continue;
+        }
+        if !settings.filters().module(name.as_bytes()) {
+            unmeant.push(name.into_owned());
             continue;
         }
         match std::fs::read(file).ok().and_then(|data| search(&name, &data, settings, &mut lines)) {
@@ -63,6 +71,9 @@ pub fn describe(libraries: &Libraries, settings: &Settings, out: &mut impl Write
     }
     for Line { module, site, fate } in &lines {
         writeln!(out, "{module:modules$}  {site:sites$}  {fate}")?;
+    }
+    for name in &unmeant {
+        writeln!(out, "not searched: {name} is {NOT_MEANT}")?;
     }
     for name in &libraries.missing {
         writeln!(out, "not searched: {name} was not found")?;
@@ -105,6 +116,9 @@ fn search(name: &str, data: &[u8], settings: &Settings, lines: &mut Vec<Line>) -
             let fate = match finder.analyse(pause) {
                 Finding::NotAnInstruction => continue,
                 Finding::Leave(reason) => format!("left alone: {}", reason.words()),
+                Finding::Wait(_) if !symbols.are_meant(&settings.filters(), name, pause) => {
+                    format!("left alone: {NOT_MEANT}")
+                }
                 Finding::Wait(_) => match (settings.guard(), finder.route(pause)) {
                     (Guard::Sample, _) => "waited for when sampled".to_owned(),
                     (_, Some(_)) => "repaired by a jump".to_owned(),
@@ -124,22 +138,34 @@ fn search(name: &str, data: &[u8], settings: &Settings, lines: &mut Vec<Line>) -
     Some(text.iter().map(|range| (range.end - range.start) as usize).sum())
 }
 
+/// A function that a file names.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Function {
+    start: u64,
+    size: u64,
+    /// Whether other modules see it, and so the library.
+    exported: bool,
+    name: String,
+}
+
 /// The functions that a file names.
 struct Symbols {
-    /// Address, size and name, by address.
-    functions: Vec<(u64, u64, String)>,
+    /// By address.
+    functions: Vec<Function>,
 }
 
 impl Symbols {
     fn read(data: &[u8]) -> Symbols {
         let mut functions = Vec::new();
         if let Ok(file) = object::File::parse(data) {
-            for symbol in file.symbols().chain(file.dynamic_symbols()) {
+            let exported = file.dynamic_symbols().map(|symbol| (symbol, true));
+            for (symbol, exported) in file.symbols().map(|symbol| (symbol, false)).chain(exported) {
                 if symbol.kind() == SymbolKind::Text
                     && symbol.is_definition()
                     && let Ok(name) = symbol.name()
                 {
-                    functions.push((symbol.address(), symbol.size(), name.to_owned()));
+                    let (start, size, name) = (symbol.address(), symbol.size(), name.to_owned());
+                    functions.push(Function { start, size, exported, name });
                 }
             }
         }
@@ -147,13 +173,33 @@ impl Symbols {
         Symbols { functions }
     }
 
-    /// The function that holds `address` and the offset in it, or the address.
+    /// The functions that hold `address`, the last that starts before it first.
+    fn around(&self, address: u64) -> impl Iterator<Item = &Function> {
+        let next = self.functions.partition_point(|function| function.start <= address);
+        let near = self.functions[..next].iter().rev().take(NESTED_MAX);
+        near.filter(move |function| address - function.start < function.size)
+    }
+
+    /// The function that holds `address` and the offset in it, with the address itself unless the library knows the function by
+    /// its name, too; or the address.
     fn name(&self, address: u64) -> String {
-        let next = self.functions.partition_point(|(start, ..)| *start <= address);
-        let mut near = self.functions[..next].iter().rev().take(NESTED_MAX);
-        match near.find(|(start, size, _)| address - start < *size) {
-            Some((start, _, name)) => format!("{name}+{:#x}", address - start),
+        let exported = self.around(address).find(|function| function.exported);
+        match exported.or_else(|| self.around(address).next()) {
+            Some(Function { start, exported: true, name, .. }) => format!("{name}+{:#x}", address - start),
+            Some(Function { start, name, .. }) => format!("{name}+{:#x} ({address:#x})", address - start),
             None => format!("{address:#x}"),
         }
+    }
+
+    /// Whether filters leave the loop at `address` in, as the library judges it: by the functions that are exported.
+    fn are_meant(&self, filters: &Filters<'_>, module: &str, address: u64) -> bool {
+        filters.has(&Place {
+            module: module.as_bytes(),
+            offset: address,
+            lies_in: &|symbol| {
+                let mut exported = self.around(address).filter(|function| function.exported);
+                exported.any(|function| symbol.names(function.name.as_bytes()))
+            },
+        })
     }
 }

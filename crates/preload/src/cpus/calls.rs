@@ -4,6 +4,7 @@
 //! an affinity mask are told where the program's call returns to, by an instruction before the function proper, which is jumped
 //! to.
 
+use super::told::Rounds;
 use super::{callers, mask, told};
 use crate::elf::holder;
 use crate::exports::Real;
@@ -33,7 +34,7 @@ fn online(real: c_long) -> c_long {
         // An error, or as few as there can be.
         return real;
     }
-    told::count().map_or(real, |told| real.min(told as c_long))
+    told::count(Rounds::Down).map_or(real, |told| real.min(told as c_long))
 }
 
 /// The same for configured CPUs.
@@ -105,8 +106,9 @@ unsafe fn narrow(bytes: usize, mask: *mut u8, caller: usize) {
     // Whom it is not for does not cause a look-up either: a program that has locked itself in may ask for its mask and open no file.
     if mask::count(mask) > 1
         && told::is_wanted()
-        && (told::also_affinity() || callers::only_count(caller))
-        && let Some(told) = told::count()
+        && let Some(rounds) =
+            callers::only_counts(caller).or_else(|| told::also_affinity().then_some(Rounds::Down))
+        && let Some(told) = told::count(rounds)
     {
         mask::narrow(mask, told);
     }

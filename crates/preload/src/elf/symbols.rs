@@ -161,22 +161,35 @@ impl Table {
         }
     }
 
-    /// The named function that `address` lies in, and its start. Walks the whole table: for reports.
-    pub fn enclosing(&self, address: usize) -> Option<(&CStr, usize)> {
+    /// Calls `visit` with the name and the start of each named function that `address` lies in, until it answers false. Walks the
+    /// whole table: for reports and filters.
+    pub fn each_enclosing<'t>(&'t self, address: usize, visit: &mut dyn FnMut(&'t CStr, usize) -> bool) {
         let (_, buckets, _, _) = self.layout();
-        let mut best: Option<(&CStr, usize)> = None;
+        let mut more = true;
         for bucket in 0..buckets {
             self.walk_bucket(bucket, &mut |index, _| {
                 let symbol = self.symbol(index);
                 let start = self.bias.wrapping_add(symbol.st_value as usize);
                 let inside = (start..start.saturating_add(symbol.st_size as usize)).contains(&address);
                 if inside && symbol.st_info & 0xf == STT_FUNC && symbol.st_shndx != 0 {
-                    best = Some((self.name(symbol), start));
+                    more = visit(self.name(symbol), start);
                 }
-                best.is_some()
+                !more
             });
+            if !more {
+                return;
+            }
         }
-        best
+    }
+
+    /// The first of these.
+    pub fn enclosing(&self, address: usize) -> Option<(&CStr, usize)> {
+        let mut first = None;
+        self.each_enclosing(address, &mut |name, start| {
+            first = Some((name, start));
+            false
+        });
+        first
     }
 }
 

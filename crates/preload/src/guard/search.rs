@@ -21,7 +21,7 @@ use super::site::Site;
 use super::text::Text;
 use crate::elf::modules::{self, Generation, Module};
 use crate::elf::imports;
-use crate::{settings, shortage, statistics};
+use crate::{meant, settings, shortage, statistics};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -123,7 +123,7 @@ impl Search {
             return;
         }
         let mut repairs = Vec::new();
-        if !left_alone(module) && !module.has_writable_text() {
+        if !left_alone(module) && !module.has_writable_text() && meant::module(module) {
             for plan in self.plan(module, text, rows) {
                 match self.repair(plan, text, alone) {
                     Ok(repair) => repairs.push(repair),
@@ -159,6 +159,10 @@ impl Search {
                 Finding::Nothing => continue,
                 Finding::Leave(reason) => {
                     statistics::left(module, address, reason.words());
+                    continue;
+                }
+                Finding::Wait(_) if !meant::site(module, address) => {
+                    statistics::left(module, address, preload_abi::filter::NOT_MEANT);
                     continue;
                 }
                 Finding::Wait(found) => found,

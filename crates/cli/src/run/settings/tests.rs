@@ -26,9 +26,25 @@ fn what_was_said_twice_is_the_same() {
         "guard=on,lock=asl,slo=2000000:9900+7:500000:9990",
         "guard=on,cpus=3,cpus_also=affinity+java",
         "guard=on,cpus=keep",
+        "guard=on,only=mongod+libstdc%2B%2B.so*,not=libfoo.so:spin+libfoo.so:0x1f",
     ] {
         assert_eq!(from(text).to_options(0), text);
     }
+}
+
+#[test]
+fn filters_are_written_as_the_library_reads_them() {
+    assert_eq!(parse_entry("libstdc++.so.6:0x1F").as_deref(), Ok("libstdc%2B%2B.so.6:0x1F"));
+    let mut settings = from("only=a,not=b");
+    let entries = |text: &str| Some(vec![parse_entry(text).expect(text), "sh".to_owned()]);
+    settings.overlay(Layer { not: entries("100%, so"), ..Layer::default() });
+    assert_eq!(settings.to_options(0), "guard=on,only=a,not=100%25%2C%20so+sh");
+    assert!(!settings.filters().executable(&[b"a", b"100%, so"]) && settings.filters().executable(&[b"a"]));
+    settings.overlay(Layer { only: Some(Vec::new()), ..Layer::default() });
+    assert!(
+        settings.filters().executable(&[b"c"]),
+        "an empty list in a file takes away what was said before"
+    );
 }
 
 #[test]
@@ -43,7 +59,16 @@ fn an_outer_process_number_stays_with_its_file_only() {
 
 #[test]
 fn bad_options_in_the_environment_are_refused() {
-    for bad in ["gaurd=on", "cpus=0", "cpus_also=all", "lock=fair", "spins=many", "stats=/tmp/%zz"] {
+    for bad in [
+        "gaurd=on",
+        "only=a++b",
+        "not=/bin/true",
+        "cpus=0",
+        "cpus_also=all",
+        "lock=fair",
+        "spins=many",
+        "stats=/tmp/%zz",
+    ] {
         let failure = Settings::from_environment(bad.as_bytes()).expect_err(bad);
         assert_eq!(failure.code, USAGE);
         assert!(failure.what.starts_with("MANX_OPTIONS: `"), "{failure}");
