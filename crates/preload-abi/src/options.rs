@@ -38,9 +38,7 @@ impl Guard {
 
     /// The guard that `word` names.
     pub fn from_word(word: &[u8]) -> Option<Guard> {
-        [Guard::On, Guard::Off, Guard::Always]
-            .into_iter()
-            .find(|g| g.word().as_bytes() == word)
+        [Guard::On, Guard::Off, Guard::Always].into_iter().find(|g| g.word().as_bytes() == word)
     }
 }
 
@@ -168,6 +166,8 @@ pub struct Options<'a> {
     /// `pid=N`: the process that the launcher became. It alone uses the names given in `stats`; other
     /// processes append their own process id. 0: every process counts as the first.
     pub pid: u32,
+    /// `cache=off`: do not keep in the user's cache folder where the loops of large libraries are.
+    pub cache: bool,
     /// `verbose=1`: say on standard error what could not be done.
     pub verbose: bool,
     /// `spins=N`: visits of a busy-wait loop before the first yield.
@@ -195,6 +195,7 @@ impl Default for Options<'_> {
             filters: Filters::default(),
             stats: Stats::Off,
             pid: 0,
+            cache: true,
             verbose: false,
             spins: 10,
             yields: 1000,
@@ -241,6 +242,7 @@ impl<'a> Options<'a> {
             b"stats" if value == b"off" => self.stats = Stats::Off,
             b"stats" if !value.is_empty() => self.stats = Stats::File(value),
             b"pid" => self.pid = number(value)?,
+            b"cache" => self.cache = switch(value)?,
             b"verbose" => self.verbose = switch(value)?,
             b"spins" => self.spins = number(value)?,
             b"yields" => self.yields = number(value)?,
@@ -331,6 +333,9 @@ impl core::fmt::Display for Options<'_> {
                 f.write_str(core::str::from_utf8(path).map_err(|_| core::fmt::Error)?)?;
             }
         }
+        if !self.cache {
+            f.write_str(",cache=off")?;
+        }
         if self.verbose {
             f.write_str(",verbose=1")?;
         }
@@ -370,6 +375,7 @@ mod tests {
             },
             stats: Stats::File(b"/tmp/a%2Cb"),
             pid: 7,
+            cache: false,
             verbose: true,
             spins: 0,
             yields: u32::MAX,

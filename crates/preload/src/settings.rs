@@ -27,6 +27,7 @@ pub struct Settings {
     /// How many times as long a thread on a little CPU is to take, in thousandths.
     pub dilation: AtomicU32,
     verbose: AtomicBool,
+    cache: AtomicBool,
 }
 
 /// How long a yield takes, at least, if another thread ran meanwhile.
@@ -46,6 +47,7 @@ pub static SETTINGS: Settings = Settings {
     lock: AtomicU32::new(Lock::Glibc as u32),
     dilation: AtomicU32::new(1000),
     verbose: AtomicBool::new(false),
+    cache: AtomicBool::new(false),
 };
 
 impl Settings {
@@ -58,6 +60,7 @@ impl Settings {
         self.slow_yield_ticks.store(ticks(SLOW_YIELD_NS), Ordering::Relaxed);
         self.short_wait_ticks.store(ticks(SHORT_WAIT_NS), Ordering::Relaxed);
         self.verbose.store(options.verbose, Ordering::Relaxed);
+        self.cache.store(options.cache, Ordering::Relaxed);
         self.dilation.store(options.dilation, Ordering::Relaxed);
         self.lock.store(options.lock as u32, Ordering::Relaxed);
         self.guard.store(options.guard as u32, Ordering::Release);
@@ -78,4 +81,9 @@ pub fn guard() -> Guard {
 /// Whether to say on standard error what could not be done.
 pub fn verbose() -> bool {
     SETTINGS.verbose.load(Ordering::Relaxed)
+}
+
+/// Whether what a search found may be kept in the user's cache folder.
+pub fn cache() -> bool {
+    SETTINGS.cache.load(Ordering::Relaxed)
 }

@@ -142,7 +142,10 @@ fn is_crowded(now_ticks: u64) -> bool {
     let cpus = ONLINE.load(Ordering::Relaxed);
     let read_ticks = READ.load(Ordering::Relaxed);
     let due = now_ticks.saturating_sub(read_ticks) >= ns_to_ticks(READING_NS);
-    if cpus == 0 || !due || READ.compare_exchange(read_ticks, now_ticks, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+    if cpus == 0
+        || !due
+        || READ.compare_exchange(read_ticks, now_ticks, Ordering::Relaxed, Ordering::Relaxed).is_err()
+    {
         return false;
     }
     /// Readings in a row that found a crowd, of the whole process.
@@ -154,7 +157,13 @@ fn is_crowded(now_ticks: u64) -> bool {
     };
     // Readings that are far apart do not belong together.
     let row = now_ticks.saturating_sub(read_ticks) < ns_to_ticks(READING_NS * 8);
-    let crowded = if runnable <= cpus { 0 } else if row { CROWDED.load(Ordering::Relaxed) + 1 } else { 1 };
+    let crowded = if runnable <= cpus {
+        0
+    } else if row {
+        CROWDED.load(Ordering::Relaxed) + 1
+    } else {
+        1
+    };
     CROWDED.store(crowded, Ordering::Relaxed);
     if crowded < CROWDED_MAX {
         return false;
@@ -199,7 +208,10 @@ fn begin(now_ticks: u64) {
     let still = until != 0 && now_ticks.saturating_sub(until) < last.max(ns_to_ticks(PROBE_NS));
     let window = if still { last.saturating_mul(2).clamp(least, most) } else { least };
     // One thread of those that find the same.
-    if UNTIL.compare_exchange(until, now_ticks.saturating_add(window), Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+    if UNTIL
+        .compare_exchange(until, now_ticks.saturating_add(window), Ordering::Relaxed, Ordering::Relaxed)
+        .is_ok()
+    {
         WINDOW.store(window, Ordering::Relaxed);
     }
 }
@@ -212,7 +224,14 @@ mod tests {
     fn only_the_kernels_form_is_read() {
         assert_eq!(parse(b"0.00 0.01 0.05 3/345 678\n"), Some(3));
         assert_eq!(parse(b"12.50 10.01 9.05 128/3450 678\n"), Some(128));
-        for text in [&b""[..], b"0.00 0.01 0.05", b"0.00 0.01 0.05 /345 1", b"0.00 0.01 0.05 x/345 1", b"a b c 1/2 3", b"0.00 0.01 0.05 12345678/1 1"] {
+        for text in [
+            &b""[..],
+            b"0.00 0.01 0.05",
+            b"0.00 0.01 0.05 /345 1",
+            b"0.00 0.01 0.05 x/345 1",
+            b"a b c 1/2 3",
+            b"0.00 0.01 0.05 12345678/1 1",
+        ] {
             assert_eq!(parse(text), None, "{}", String::from_utf8_lossy(text));
         }
     }

@@ -102,10 +102,12 @@ pub(crate) fn best(
                 };
                 let replaced = own[start].address..last.end();
                 let between = replaced.start + 1..replaced.start + NEAR_BYTES;
+                // A row of NOPs is one statement: other functions have no label in it.
+                let idle = row.take_while(|one| one.address < between.end).all(|one| one.idle);
                 if !locked(&own[start])
                     && holds(&replaced)
                     && free(&replaced, taken)
-                    && !dead.touched(&function.parts, &between)
+                    && !dead.touched(&function.parts, &between, !idle)
                 {
                     taken.push(replaced.clone());
                     return Some(Way { replaced, jump: Jump::Row });

@@ -66,6 +66,31 @@ impl<'a> Module<'a> {
         self.of_type(PT_GNU_EH_FRAME).next().map(|h| self.range(h).start)
     }
 
+    /// Its build id, which the linker made from its content.
+    pub fn build_id(&self) -> Option<&'a [u8]> {
+        /// `NT_GNU_BUILD_ID`
+        const BUILD_ID: u32 = 3;
+        let mapped = |range: &Range<usize>| {
+            self.readable().any(|all| all.start <= range.start && range.end <= all.end)
+        };
+        self.of_type(libc::PT_NOTE).map(|header| self.range(header)).filter(mapped).find_map(|range| {
+            // SAFETY: the notes lie in a segment that is mapped and readable.
+            let mut notes = unsafe { core::slice::from_raw_parts(range.start as *const u8, range.len()) };
+            while let Some((head, rest)) = notes.split_first_chunk::<12>() {
+                let word =
+                    |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+                let (name_bytes, id_bytes) = (word(0) as usize, word(4) as usize);
+                let id_at = name_bytes.checked_next_multiple_of(4)?;
+                let (name, id) = (rest.get(..name_bytes)?, rest.get(id_at..id_at.checked_add(id_bytes)?)?);
+                if word(8) == BUILD_ID && name == b"GNU\0" && !id.is_empty() {
+                    return Some(id);
+                }
+                notes = rest.get(id_at.checked_add(id_bytes.checked_next_multiple_of(4)?)?..)?;
+            }
+            None
+        })
+    }
+
     /// Its dynamic section.
     pub fn dynamic(&self) -> Option<usize> {
         self.of_type(PT_DYNAMIC).next().map(|h| self.range(h).start)

@@ -8,6 +8,7 @@
 //! | file | its part |
 //! | --- | --- |
 //! | [`search`] | which modules are new, which are gone, which loops wait |
+//! | [`cache`] | what a search found, kept for the next start |
 //! | [`repair`] | one site: jump, or left alone |
 //! | [`text`], [`room`], [`trampoline`] | writing code, room for copies of loops, and the way from them to us |
 //! | [`site`], [`visit`] | what is known of a site, and one round of waiting at it |
@@ -16,6 +17,7 @@
 //! round. While the loader runs constructors it holds a lock of its own, but not that one, so a constructor
 //! that creates a thread may wait for the latch.
 
+pub mod cache;
 pub mod repair;
 pub mod room;
 pub mod search;

@@ -2,7 +2,8 @@
 //!
 //! A search reads the text of each new module from its file, a part at a time, and looks for seeds
 //! (`spinloop::seeds`): that faults in nothing of the program's mapped text and costs a fraction of decoding
-//! it. Only the functions that hold seeds are then decoded, where they are mapped.
+//! it. Only the functions that hold seeds are then decoded, where they are mapped. Where the waits of a large module are is
+//! kept for the next start ([`cache`]).
 //!
 //! Invariants:
 //! 1. `known` lists the modules as of `generation`; a module is searched once for each time it is loaded.
@@ -15,12 +16,13 @@
 //!    program creates, and every look-up of a symbol, begins with a search; so the only threads that ever ran in such a
 //!    module are the one that loads it and those to which its constructors gave work.
 
+use super::cache;
 use super::repair::{Copied, Repair, Workshop};
 use super::room::Room;
 use super::site::Site;
 use super::text::Text;
-use crate::elf::modules::{self, Generation, Module};
 use crate::elf::imports;
+use crate::elf::modules::{self, Generation, Module};
 use crate::{meant, settings, shortage, statistics};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -68,7 +70,13 @@ pub struct Search {
 impl Search {
     /// Nothing searched yet.
     pub const fn new() -> Search {
-        Search { generation: None, known: Vec::new(), room: Room::new(), spare: Vec::new(), kinds: Vec::new() }
+        Search {
+            generation: None,
+            known: Vec::new(),
+            room: Room::new(),
+            spare: Vec::new(),
+            kinds: Vec::new(),
+        }
     }
 
     /// Searches what is new and forgets what is gone.
@@ -137,8 +145,11 @@ impl Search {
 
     /// Searches one module and prepares its repairs. The module's text is only read.
     fn plan(&mut self, module: &Module<'_>, text: &Text, rows: bool) -> Vec<Plan> {
-        let seeds = seeds(module);
-        if seeds.is_empty() {
+        let entry = cache::Entry::of(module, settings::cache());
+        let known = entry.as_ref().and_then(cache::Entry::read);
+        let is_known = known.is_some();
+        let seeds = known.unwrap_or_else(|| seeds(module));
+        if seeds.is_empty() && is_known {
             return Vec::new();
         }
         let slice = |range: Range<usize>| {
@@ -153,9 +164,13 @@ impl Search {
         let unwind = module.eh_frame_hdr().map(|address| address as u64);
         let module_of = spinloop::Module::new(MACHINE, &image, &ranges, unwind);
         let mut finder = Finder::with_imports(module_of, imports::slots(module, &spinloop::BLOCKING));
-        let mut plans = Vec::new();
+        let (mut plans, mut places) = (Vec::new(), Vec::new());
         for (seed, address) in seeds {
-            let found = match finder.analyse(address as u64, seed) {
+            let finding = finder.analyse(address as u64, seed);
+            if finding != Finding::Nothing {
+                places.push((seed, address));
+            }
+            let found = match finding {
                 Finding::Nothing => continue,
                 Finding::Leave(reason) => {
                     statistics::left(module, address, reason.words());
@@ -186,6 +201,9 @@ impl Search {
                     leave(module, address, reason);
                 }
             }
+        }
+        if let Some(entry) = entry.filter(|_| !is_known) {
+            entry.write(&places);
         }
         plans
     }
