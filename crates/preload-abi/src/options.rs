@@ -99,6 +99,38 @@ impl Lock {
     }
 }
 
+/// Whether CPUs are taken to be short: whether waits that spin are to sleep instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u32)]
+pub enum Short {
+    /// The library finds out, again and again.
+    #[default]
+    Auto = 0,
+    /// They are, whatever the machine says: for tests.
+    Always = 1,
+    /// They are not: every wait spins as its author wrote.
+    Never = 2,
+}
+
+impl Short {
+    /// Every answer, in the order of its number.
+    pub const ALL: [Short; 3] = [Short::Auto, Short::Always, Short::Never];
+
+    /// The word for it in the options string.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Short::Auto => "auto",
+            Short::Always => "always",
+            Short::Never => "never",
+        }
+    }
+
+    /// The answer that `word` names.
+    pub fn from_word(word: &[u8]) -> Option<Short> {
+        Short::ALL.into_iter().find(|short| short.word().as_bytes() == word)
+    }
+}
+
 /// Where statistics go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Stats<'a> {
@@ -124,6 +156,8 @@ pub struct Options<'a> {
     /// `dilate=N`: threads on little CPUs take N thousandths as long as they would, to measure locks on unequal
     /// cores where there are none. 1000: they are left alone.
     pub dilation: u32,
+    /// `short=auto|always|never`
+    pub short: Short,
     /// `slo=…`: latency targets (see [`crate::slo`]).
     pub slos: Slos<'a>,
     /// `cpus=auto|keep|N`: how many CPUs the program is told of.
@@ -157,6 +191,7 @@ impl Default for Options<'_> {
             guard: Guard::On,
             lock: Lock::Manx,
             dilation: 1000,
+            short: Short::Auto,
             slos: Slos::default(),
             cpus: Cpus::Auto,
             cpus_also: Places::NONE,
@@ -199,6 +234,7 @@ impl<'a> Options<'a> {
             b"guard" => self.guard = Guard::from_word(value)?,
             b"lock" => self.lock = Lock::from_word(value)?,
             b"dilate" => self.dilation = number(value).filter(|dilation| DILATIONS.contains(dilation))?,
+            b"short" => self.short = Short::from_word(value)?,
             b"slo" => self.slos = Slos::parse(value)?,
             b"cpus" => self.cpus = Cpus::from_word(value)?,
             b"cpus_also" => self.cpus_also = Places::parse(value)?,
@@ -272,6 +308,9 @@ impl core::fmt::Display for Options<'_> {
         if self.lock != default.lock {
             write!(f, ",lock={}", self.lock.word())?;
         }
+        if self.short != default.short {
+            write!(f, ",short={}", self.short.word())?;
+        }
         if !self.slos.is_empty() {
             write!(f, ",slo={}", self.slos)?;
         }
@@ -321,6 +360,7 @@ mod tests {
             guard: Guard::Sample,
             lock: Lock::Fifo,
             dilation: 3750,
+            short: Short::Never,
             slos: Slos::parse(b"5:9900+7:6:9990").unwrap(),
             cpus: Cpus::Count(3),
             cpus_also: Places::parse(b"affinity+java").unwrap(),
@@ -345,6 +385,7 @@ mod tests {
             "dilate=999",
             "dilate=1000001",
             "dilate=3.75",
+            "short=yes",
             "slo=2ms",
             "cpus=0",
             "cpus=some",
@@ -369,6 +410,13 @@ mod tests {
             assert_eq!(Options::parse(options.to_string().as_bytes()).lock, lock);
         }
         assert_eq!(Lock::from_number(5), None);
+    }
+
+    #[test]
+    fn every_answer_about_cpus_has_a_word() {
+        for short in Short::ALL {
+            assert_eq!(Short::from_word(short.word().as_bytes()), Some(short));
+        }
     }
 
     #[test]

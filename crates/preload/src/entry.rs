@@ -6,7 +6,7 @@
 #[cfg(target_arch = "x86_64")]
 use crate::lock;
 use crate::settings::{self, SETTINGS};
-use crate::{ARENA, cpus, guard, process, sample, slo, statistics, thread, trap};
+use crate::{ARENA, cpus, guard, process, sample, shortage, slo, statistics, thread, trap};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use platform::clock;
 use platform::signal::{Change, change_mask};
@@ -71,6 +71,7 @@ fn read_options() -> bool {
     let options = Options::parse(text);
     clock::init();
     SETTINGS.set(&options, clock::ns_to_ticks);
+    shortage::prepare();
     slo::set(options.slos);
     if options.lock == Lock::Asl || options.dilation > 1000 {
         // Looks at the machine now, rather than when a thread waits for the first time.
@@ -123,6 +124,7 @@ extern "C" fn after_fork_in_child() {
     {
         lock::fifo::forked();
         lock::mutex::forked();
+        lock::spin_lock::forked();
     }
     after_fork();
 }

@@ -4,8 +4,9 @@
 //! the function proper, which is jumped to, so that the return address is still on top of the stack.
 
 use super::object::{Cond, Mutex};
-use super::{cond, mutex, real};
+use super::{cond, mutex, real, spin_lock};
 use core::ffi::c_int;
+use core::sync::atomic::AtomicI32;
 use libc::{clockid_t, timespec};
 
 /// Exported functions that pass the address they return to as one more argument.
@@ -105,6 +106,12 @@ plain! {
     pthread_mutex_unlock(object: Mutex) = mutex::unlock;
     /// Unlocks.
     __pthread_mutex_unlock(object: Mutex) = mutex::unlock;
+    /// Locks a spin lock.
+    pthread_spin_lock(word: AtomicI32) = spin_lock::lock;
+    /// Locks a spin lock, if that needs no waiting.
+    pthread_spin_trylock(word: AtomicI32) = spin_lock::trylock;
+    /// Unlocks a spin lock.
+    pthread_spin_unlock(word: AtomicI32) = spin_lock::unlock;
     /// Wakes one of those who wait.
     pthread_cond_signal(variable: Cond) = cond::signal;
     /// Wakes all who wait.

@@ -40,4 +40,5 @@ pub mod mode;
 pub mod mutex;
 pub mod object;
 pub mod real;
+pub mod spin_lock;
 pub mod statistics;
