@@ -121,6 +121,7 @@ extern "C" fn after_fork_in_child() {
     {
         lock::fifo::forked();
         lock::mutex::forked();
+        lock::spin_lock::forked();
     }
     after_fork();
 }

@@ -4,13 +4,16 @@
 //! not wrapped. `dlopen` and its kin must seem to be called by the program itself, since the loader
 //! judges by the caller's address whose search path and whose scope apply: so each is a few instructions
 //! that change no argument, and then a jump, never a call. `dlopen`, `dlmopen` and `dlclose` only mark
-//! that modules may have changed; the next `dlsym`, `dlvsym` or new thread looks.
+//! that modules may have changed; the next `dlsym`, `dlvsym` or new thread looks. A look-up of one of the C
+//! library's functions for conditions by a handle leads to ours: see [`crate::lock::foreign`].
 //!
 //! All are exported without a version, and so serve callers of every version.
 
 use crate::elf::symbols::next;
+#[cfg(target_arch = "x86_64")]
+use crate::lock::{exports::CONDITIONS, foreign};
 use crate::{entry, guard};
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// The function that a wrapper leads to, looked up at its first call.
@@ -80,14 +83,22 @@ pub unsafe extern "C" fn thrd_create(
     unsafe { core::mem::transmute::<usize, Create>(real)(thread, routine, argument) }
 }
 
-/// Before a jump to `real`: the guard looks at what has been opened, if `look` is 1. Returns where to
-/// jump to.
-extern "C" fn way(real: &'static Real, look: usize) -> usize {
+/// Before a jump to `real`: the guard looks at what has been opened, if `look` is 1, for a look-up with these arguments.
+/// Returns where to jump to.
+extern "C" fn way(real: &'static Real, look: usize, handle: *mut c_void, name: *const c_char) -> usize {
     if look == 1 && entry::start() {
         guard::look_again();
     }
     extern "C" fn absent() -> usize {
         0
+    }
+    #[cfg(target_arch = "x86_64")]
+    if look == 1
+        && let Some(dlsym) = DLSYM.get()
+        // SAFETY: the arguments are the caller's, and the function is the C library's.
+        && let Some(answer) = unsafe { foreign::instead(CONDITIONS, dlsym, handle, name) }
+    {
+        return answer as *const () as usize;
     }
     real.get().unwrap_or(absent as *const () as usize)
 }
@@ -112,6 +123,8 @@ macro_rules! tail_jumps {
                 "push rdx",
                 "push rcx",
                 "push r8",
+                "mov rdx, rdi",
+                "mov rcx, rsi",
                 "lea rdi, [rip + {real}]",
                 "mov esi, {looks}",
                 "call {way}",
@@ -154,6 +167,8 @@ macro_rules! tail_jumps {
                 "ldrb w10, [x9]",
                 "orr w10, w10, #{marks}",
                 "strb w10, [x9]",
+                "mov x2, x0",
+                "mov x3, x1",
                 "adrp x0, {real}",
                 "add x0, x0, :lo12:{real}",
                 "mov x1, #{looks}",

@@ -26,7 +26,7 @@
 //! 3. The file is read, never written, and what is read is used only if it is of the form that the kernel writes: the program may have
 //!    closed our descriptor and opened another file under its number.
 
-use crate::thread;
+use crate::{settings, thread};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use platform::clock::ns_to_ticks;
 use platform::file::File;
@@ -59,12 +59,9 @@ static READ: AtomicU64 = AtomicU64::new(0);
 static FILE: AtomicI32 = AtomicI32::new(-1);
 /// CPUs of the machine; 0 if that is not known.
 static ONLINE: AtomicU32 = AtomicU32::new(0);
-/// [`Short`]
-static FORCED: AtomicU32 = AtomicU32::new(Short::Auto as u32);
 
 /// Takes over what the user wants. Called once, before there are threads.
 pub fn set(short: Short) {
-    FORCED.store(short as u32, Ordering::Relaxed);
     UNTIL.store(if short == Short::Always { u64::MAX } else { 0 }, Ordering::Relaxed);
 }
 
@@ -72,7 +69,7 @@ pub fn set(short: Short) {
 pub fn prepare() {
     /// Descriptors from here on are in nobody's way.
     const HIGH: i32 = 500;
-    if FILE.load(Ordering::Relaxed) >= 0 || FORCED.load(Ordering::Relaxed) != Short::Auto as u32 {
+    if FILE.load(Ordering::Relaxed) >= 0 || settings::short() != Short::Auto {
         return;
     }
     let Some(online) = online() else { return };
@@ -119,7 +116,7 @@ pub fn look(began_ticks: u64, last_ticks: u64, now_ticks: u64) -> bool {
 
 #[cold]
 fn look_slow(away_ticks: u64, spun_ticks: u64, now_ticks: u64) -> bool {
-    if FORCED.load(Ordering::Relaxed) != Short::Auto as u32 {
+    if settings::short() != Short::Auto {
         return false;
     }
     let evidence = away_ticks >= ns_to_ticks(GAP_NS) && was_preempted()

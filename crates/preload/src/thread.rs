@@ -50,14 +50,16 @@ pub struct Thread {
     pub lock: manx::lock::bounded::Thread,
     /// The number by which the kernel knows the thread; 0 until somebody asks.
     pub number: Cell<u32>,
-    /// How many mutexes the thread holds, with `lock=asl`.
-    pub held: Cell<u32>,
+    /// How often the thread has taken a mutex or a spin lock, modulo 2³².
+    pub taken: Cell<u32>,
     /// The descriptor plus 1 of the socket whose request goes on; 0: none does.
     pub request: Cell<u32>,
     /// When that request began, in ticks.
     pub request_ticks: Cell<u64>,
     /// When the write began that may end it, in ticks.
     pub answer_ticks: Cell<u64>,
+    /// The yields that the thread makes in a row.
+    pub yielding: crate::yields::Past,
     /// What the thread did since its last call, if it is dilated.
     pub past: crate::lock::dilate::Past,
     /// Where the thread allocates, if apart from all others: see [`crate::arena::apart`].
@@ -67,7 +69,7 @@ pub struct Thread {
 }
 
 /// What is set aside for each thread, below.
-const BYTES: usize = 256;
+const BYTES: usize = 320;
 const _: () = assert!(size_of::<Thread>() <= BYTES);
 
 #[cfg(target_arch = "x86_64")]
@@ -77,8 +79,8 @@ core::arch::global_asm!(
     ".hidden manx_thread",
     ".globl manx_thread",
     ".type manx_thread,@object",
-    ".size manx_thread,256",
-    "manx_thread: .zero 256",
+    ".size manx_thread,320",
+    "manx_thread: .zero 320",
     ".popsection",
 );
 
@@ -89,8 +91,8 @@ core::arch::global_asm!(
     ".hidden manx_thread",
     ".globl manx_thread",
     ".type manx_thread,%object",
-    ".size manx_thread,256",
-    "manx_thread: .zero 256",
+    ".size manx_thread,320",
+    "manx_thread: .zero 320",
     ".popsection",
 );
 
@@ -121,9 +123,24 @@ pub fn current() -> &'static Thread {
             options(nostack, readonly),
         );
     }
-    // SAFETY: the block is 256 bytes of this thread's own storage and lives as long as the thread; all-zero
+    // SAFETY: the block is 320 bytes of this thread's own storage and lives as long as the thread; all-zero
     // is valid (Invariant 2); the reference does not leave the thread, since Thread is not Sync.
     unsafe { &*block }
+}
+
+impl Thread {
+    /// The thread has taken a mutex or a spin lock.
+    #[inline(always)]
+    pub fn took(&self) {
+        self.lock.took();
+        self.taken.set(self.taken.get().wrapping_add(1));
+    }
+
+    /// The thread is about to release one.
+    #[inline(always)]
+    pub fn gave(&self) {
+        self.lock.gave();
+    }
 }
 
 /// The number by which the kernel knows the calling thread.

@@ -10,7 +10,7 @@ use crate::failure::{Failure, USAGE};
 use manx::cpu::{Classes, MEASURED};
 use preload_abi::cpus::{Cpus, Place, Places};
 use preload_abi::filter::{Entries, Entry, Filters, encode_entry};
-use preload_abi::options::{self, DILATIONS, Guard, Lock, Options, Stats};
+use preload_abi::options::{self, DILATIONS, Guard, Lock, Options, Short, Stats};
 use preload_abi::slo::{SLOS_MAX, Slo, Slos};
 use preload_abi::{CORES_VARIABLE, OPTIONS_VARIABLE};
 use std::ffi::{OsStr, OsString};
@@ -104,6 +104,10 @@ pub struct Flags {
     #[arg(long, value_name = "TIME", value_parser = parse_us, help_heading = "Waiting")]
     sleep_max: Option<u32>,
 
+    /// Say whether CPUs are short, instead of finding out: for tests [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = parse_short, hide = true)]
+    short: Option<Short>,
+
     /// Never use a breakpoint where no jump fits
     #[arg(long)]
     no_trap: bool,
@@ -194,6 +198,14 @@ impl From<GuardWord> for Guard {
     }
 }
 
+/// Reads whether CPUs are short.
+///
+/// # Errors
+/// What to write instead.
+fn parse_short(text: &str) -> Result<Short, String> {
+    Short::from_word(text.as_bytes()).ok_or_else(|| "write auto, always or never".to_owned())
+}
+
 /// A lock, as the command line spells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum LockWord {
@@ -276,6 +288,8 @@ pub struct Layer {
     pub guard: Option<Guard>,
     /// `--lock`
     pub lock: Option<Lock>,
+    /// `--short`
+    pub short: Option<Short>,
     /// `--slo`
     pub slos: Option<Vec<Slo>>,
     /// `--cores`
@@ -313,6 +327,7 @@ impl From<&Flags> for Layer {
         Layer {
             guard: flags.guard.map(Guard::from),
             lock: flags.lock.map(Lock::from),
+            short: flags.short,
             slos: (!flags.slo.is_empty()).then(|| flags.slo.clone()),
             cores: flags.cores.clone(),
             dilation: flags.dilate,
@@ -414,9 +429,9 @@ impl Settings {
         let outer = if matches!(stats, Destination::File(_)) { read.pid } else { 0 };
         let slos = read.slos.iter().collect();
         let (only, not) = (read.filters.only.to_string(), read.filters.not.to_string());
-        let Options { guard, lock, dilation, cpus, cpus_also, pid, verbose, trap, .. } = read;
+        let Options { guard, lock, dilation, short, cpus, cpus_also, pid, verbose, trap, .. } = read;
         let Options { spins, yields, step_us, ceiling_us, .. } = read;
-        let counts = Options { spins, yields, step_us, ceiling_us, ..Options::default() };
+        let counts = Options { short, spins, yields, step_us, ceiling_us, ..Options::default() };
         let stated = Options { guard, lock, dilation, cpus, cpus_also, pid, verbose, trap, ..counts };
         Ok(Settings { options: stated, slos, only, not, cores: None, stats, outer, quiet: false })
     }
@@ -429,6 +444,7 @@ impl Settings {
         }
         put(&mut self.options.guard, layer.guard);
         put(&mut self.options.lock, layer.lock);
+        put(&mut self.options.short, layer.short);
         put(&mut self.options.dilation, layer.dilation);
         put(&mut self.slos, layer.slos);
         put(&mut self.options.cpus, layer.cpus);
