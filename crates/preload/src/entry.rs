@@ -3,13 +3,11 @@
 //! [`start`] runs once, from whatever of ours is called first: our constructor, or a function that the
 //! constructor of another library called. It only reads the environment; the guard wakes later.
 
-#[cfg(target_arch = "x86_64")]
-use crate::lock;
 use crate::settings::{self, SETTINGS};
-use crate::{ARENA, cpus, guard, process, sample, slo, statistics, thread, trap};
+use crate::{ARENA, cpus, guard, process, real, sample, slo, statistics, thread, trap};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use platform::clock;
 use platform::signal::{Change, change_mask};
+use platform::{clock, fork};
 use preload_abi::options::{Guard, Lock, Options};
 use preload_abi::{OPTIONS_VARIABLE, SWITCH_VARIABLE};
 
@@ -118,20 +116,15 @@ extern "C" fn after_fork() {
 }
 
 extern "C" fn after_fork_in_child() {
+    fork::forked();
     thread::forked();
-    #[cfg(target_arch = "x86_64")]
-    {
-        lock::fifo::forked();
-        lock::mutex::forked();
-    }
     after_fork();
 }
 
 extern "C" fn constructor() {
-    trap::calls::look_up();
-    #[cfg(target_arch = "x86_64")]
-    lock::real::look_up();
-    cpus::calls::look_up();
+    real::look_up();
+    // Now, for a program may lock itself in before it asks.
+    cpus::told::is_wanted();
     if start() && settings::guard() == Guard::Always {
         guard::wake();
     }
@@ -155,5 +148,5 @@ static DESTRUCTOR: extern "C" fn() = destructor;
 /// What `manx run` looks for before it trusts a library: see [`preload_abi::VERSION_SYMBOL`].
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
-pub static manx_preload_abi_4: u32 = 1;
-const _: () = assert!(matches!(preload_abi::VERSION_SYMBOL.as_bytes(), b"manx_preload_abi_4"));
+pub static manx_preload_abi_5: u32 = 1;
+const _: () = assert!(matches!(preload_abi::VERSION_SYMBOL.as_bytes(), b"manx_preload_abi_5"));

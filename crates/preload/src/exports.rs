@@ -8,33 +8,9 @@
 //!
 //! All are exported without a version, and so serve callers of every version.
 
-use crate::elf::symbols::next;
+use crate::real::{self, Real};
 use crate::{entry, guard, sample, trap};
-use core::ffi::{CStr, c_int, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering};
-
-/// The function that a wrapper leads to, looked up at its first call.
-pub(crate) struct Real {
-    name: &'static CStr,
-    address: AtomicUsize,
-}
-
-impl Real {
-    pub(crate) const fn new(name: &'static CStr) -> Real {
-        Real { name, address: AtomicUsize::new(0) }
-    }
-
-    pub(crate) fn get(&self) -> Option<usize> {
-        match self.address.load(Ordering::Relaxed) {
-            0 => {
-                let found = next(self.name, Real::get as *const () as usize)?;
-                self.address.store(found, Ordering::Relaxed);
-                Some(found)
-            }
-            known => Some(known),
-        }
-    }
-}
+use core::ffi::{c_int, c_void};
 
 /// As the C library's, after the guard has seen what there is.
 ///
@@ -49,11 +25,10 @@ pub unsafe extern "C" fn pthread_create(
 ) -> c_int {
     type Create =
         extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, *mut c_void, *mut c_void) -> c_int;
-    static REAL: Real = Real::new(c"pthread_create");
     if entry::start() {
         guard::wake();
     }
-    let Some(real) = REAL.get() else { return libc::EAGAIN };
+    let Some(real) = real::pthread_create.get() else { return libc::EAGAIN };
     // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
     unsafe {
         let creation = trap::calls::creating(attributes.cast());
@@ -74,13 +49,12 @@ pub unsafe extern "C" fn thrd_create(
     argument: *mut c_void,
 ) -> c_int {
     type Create = extern "C" fn(*mut c_void, *mut c_void, *mut c_void) -> c_int;
-    static REAL: Real = Real::new(c"thrd_create");
     /// `thrd_error`
     const ERROR: c_int = 2;
     if entry::start() {
         guard::wake();
     }
-    let Some(real) = REAL.get() else { return ERROR };
+    let Some(real) = real::thrd_create.get() else { return ERROR };
     // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
     unsafe {
         let creation = trap::calls::creating(core::ptr::null());
@@ -116,8 +90,7 @@ extern "C" fn way(real: &'static Real, look: usize) -> usize {
 /// Defines exported functions that run [`way`] with their arguments kept, and then jump.
 #[cfg(target_arch = "x86_64")]
 macro_rules! tail_jumps {
-    ($($(#[$doc:meta])* $name:ident($real:ident, $literal:literal, marks = $marks:literal, looks = $looks:literal);)*) => {$(
-        static $real: Real = Real::new($literal);
+    ($($(#[$doc:meta])* $name:ident(marks = $marks:literal, looks = $looks:literal);)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
@@ -143,7 +116,7 @@ macro_rules! tail_jumps {
                 "pop rdi",
                 "jmp rax",
                 dirty = sym guard::DIRTY,
-                real = sym $real,
+                real = sym real::$name,
                 way = sym way,
                 marks = const $marks,
                 looks = const $looks,
@@ -155,8 +128,7 @@ macro_rules! tail_jumps {
 /// Defines exported functions that run [`way`] with their arguments kept, and then jump.
 #[cfg(target_arch = "aarch64")]
 macro_rules! tail_jumps {
-    ($($(#[$doc:meta])* $name:ident($real:ident, $literal:literal, marks = $marks:literal, looks = $looks:literal);)*) => {$(
-        static $real: Real = Real::new($literal);
+    ($($(#[$doc:meta])* $name:ident(marks = $marks:literal, looks = $looks:literal);)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
@@ -186,7 +158,7 @@ macro_rules! tail_jumps {
                 "ldp x29, x30, [sp], #64",
                 "br x16",
                 dirty = sym guard::DIRTY,
-                real = sym $real,
+                real = sym real::$name,
                 way = sym way,
                 marks = const $marks,
                 looks = const $looks,
@@ -197,13 +169,13 @@ macro_rules! tail_jumps {
 
 tail_jumps! {
     /// As the C library's; notes that a library may have been opened.
-    dlopen(DLOPEN, c"dlopen", marks = 1, looks = 0);
+    dlopen(marks = 1, looks = 0);
     /// As the C library's; notes that a library may have been opened.
-    dlmopen(DLMOPEN, c"dlmopen", marks = 1, looks = 0);
+    dlmopen(marks = 1, looks = 0);
     /// As the C library's; notes that a library may have been closed.
-    dlclose(DLCLOSE, c"dlclose", marks = 1, looks = 0);
+    dlclose(marks = 1, looks = 0);
     /// As the C library's, after the guard has seen what was opened.
-    dlsym(DLSYM, c"dlsym", marks = 0, looks = 1);
+    dlsym(marks = 0, looks = 1);
     /// As the C library's, after the guard has seen what was opened.
-    dlvsym(DLVSYM, c"dlvsym", marks = 0, looks = 1);
+    dlvsym(marks = 0, looks = 1);
 }

@@ -24,6 +24,7 @@
 //! | [`sample`] | waiting for threads that spin, without a change to any text |
 //! | [`statistics`] | the live file and the report |
 //! | [`elf`] | modules and symbols |
+//! | [`real`] | the C library's functions behind ours |
 //! | [`settings`], [`process`], [`thread`], [`latch`], [`arena`], [`stack`], [`compat`] | what the others stand on |
 
 extern crate alloc;
@@ -44,6 +45,8 @@ pub mod latch;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
 pub mod lock;
 pub mod process;
+#[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
+pub mod real;
 pub mod sample;
 pub mod settings;
 pub mod slo;

@@ -34,8 +34,10 @@ fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) 
             writeln!(out, "runs unchanged: it {obstacle}")?;
             changes
         }
-        Plan::Preload { library, changes, .. } => {
-            writeln!(out, "library      {}", library.display())?;
+        Plan::Preload { libraries, changes, .. } => {
+            for library in libraries {
+                writeln!(out, "library      {}", library.display())?;
+            }
             changes
         }
     };

@@ -8,7 +8,7 @@ use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSymbol as _, SymbolKind};
 use preload_abi::options::Guard;
-use preload_abi::{LIBRARY_NAME, is_left_alone};
+use preload_abi::{LIBRARY_NAME, REQUESTS_LIBRARY_NAME, is_left_alone};
 use spinloop::{Finder, Finding, Machine, Module, Segments};
 use std::fmt::Write;
 use std::ops::Range;
@@ -35,7 +35,7 @@ pub fn describe(libraries: &Libraries, settings: &Settings, out: &mut impl Write
     let mut unread = Vec::new();
     for file in &libraries.files {
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
-        if is_left_alone(name.as_bytes()) || name == LIBRARY_NAME {
+        if is_left_alone(name.as_bytes()) || [LIBRARY_NAME, REQUESTS_LIBRARY_NAME].contains(&&*name) {
             continue;
         }
         match std::fs::read(file).ok().and_then(|data| search(&name, &data, settings, &mut lines)) {

@@ -49,7 +49,12 @@ pub fn wake() {
     // A handler that ran in the middle of a search, and forked or exited, would wait for the latch that its
     // own thread holds. SIGTRAP stays as it is: the search itself may have to open it.
     let before = change_mask(Change::Block, !bit(libc::SIGTRAP));
-    SEARCH.lock().run();
+    let mut search = SEARCH.lock();
+    // The child of a fork in the middle of a search goes on with what is repaired, and looks no more.
+    if !search.is_torn() {
+        search.run();
+    }
+    drop(search);
     change_mask(Change::Unblock, !before & !bit(libc::SIGTRAP));
     AWAKE.store(true, Ordering::Release);
 }

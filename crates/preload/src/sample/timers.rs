@@ -14,7 +14,7 @@
 //! 1. The table is touched by the holder of its latch only, and belongs to the process that `pid` names:
 //!    a forked child has no timers.
 
-use crate::latch::Latch;
+use crate::latch::{Held, Latch};
 use crate::process;
 use crate::trap::survey;
 use alloc::vec::Vec;
@@ -43,17 +43,26 @@ struct Timers {
     next: usize,
 }
 
-static TIMERS: Latch<Timers> = Latch::new(Timers { pid: 0, place: None, all: Vec::new(), next: 0 });
+static TIMERS: Latch<Timers> = Latch::new(Timers::NONE);
+
+/// The table; an empty one, if a fork has torn the one that there was.
+fn lock() -> Held<'static, Timers> {
+    let mut timers = TIMERS.lock();
+    if timers.is_torn() {
+        timers.mend(Timers::NONE);
+    }
+    timers
+}
 
 /// Samples all threads that exist.
 pub fn start(signal: i32) {
-    let mut timers = TIMERS.lock();
+    let mut timers = lock();
     timers.begin(signal);
 }
 
 /// Samples a thread that was created under this name.
 pub fn created(name: usize, signal: i32) {
-    let mut timers = TIMERS.lock();
+    let mut timers = lock();
     if timers.pid != process::id() {
         return timers.begin(signal);
     }
@@ -65,7 +74,7 @@ pub fn created(name: usize, signal: i32) {
 
 /// Deletes all timers.
 pub fn stop() {
-    let mut timers = TIMERS.lock();
+    let mut timers = lock();
     if timers.pid == process::id() {
         timers.all.iter().for_each(Timer::delete);
     }
@@ -83,6 +92,8 @@ pub fn release() {
 }
 
 impl Timers {
+    const NONE: Timers = Timers { pid: 0, place: None, all: Vec::new(), next: 0 };
+
     /// This process has no timers yet: makes them for the threads that there are.
     fn begin(&mut self, signal: i32) {
         self.pid = process::id();

@@ -19,82 +19,58 @@ pub mod mask;
 pub mod raw;
 pub mod wait;
 
-use crate::exports::Real;
+use crate::real::typed;
 use core::ffi::{c_int, c_void};
 use libc::{
     epoll_event, fd_set, nfds_t, pollfd, pthread_attr_t, sigaction as Action, siginfo_t, sigset_t, stack_t,
     timespec,
 };
 
-/// The C library's functions, with their types.
-macro_rules! real {
-    ($($name:ident = $literal:literal: $type:ty;)*) => {
-        $(
-            pub(super) fn $name() -> Option<$type> {
-                static REAL: Real = Real::new($literal);
-                // SAFETY: the C library's function of this name has this type.
-                REAL.get().map(|address| unsafe { core::mem::transmute::<usize, $type>(address) })
-            }
-        )*
-
-        /// Looks all of them up: later calls may come from handlers, and from children of `fork` whose
-        /// parent was busy in the loader.
-        pub fn look_up() {
-            $(let _ = $name();)*
-            #[cfg(target_arch = "x86_64")]
-            raw::look_up();
-        }
-    };
-}
-
 type Handler = usize;
 
 /// The C library's functions of these names.
 mod real {
-    #![allow(missing_docs)]
     use super::*;
 
-    real! {
-        sigaction = c"sigaction": extern "C" fn(c_int, *const Action, *mut Action) -> c_int;
-        signal = c"signal": extern "C" fn(c_int, Handler) -> Handler;
-        sysv_signal = c"__sysv_signal": extern "C" fn(c_int, Handler) -> Handler;
-        sigset = c"sigset": extern "C" fn(c_int, Handler) -> Handler;
-        sigignore = c"sigignore": extern "C" fn(c_int) -> c_int;
-        siginterrupt = c"siginterrupt": extern "C" fn(c_int, c_int) -> c_int;
-        sigprocmask = c"sigprocmask": extern "C" fn(c_int, *const sigset_t, *mut sigset_t) -> c_int;
-        pthread_sigmask = c"pthread_sigmask": extern "C" fn(c_int, *const sigset_t, *mut sigset_t) -> c_int;
-        sigsetmask = c"sigsetmask": extern "C" fn(c_int) -> c_int;
-        sigblock = c"sigblock": extern "C" fn(c_int) -> c_int;
-        siggetmask = c"siggetmask": extern "C" fn() -> c_int;
-        sighold = c"sighold": extern "C" fn(c_int) -> c_int;
-        sigrelse = c"sigrelse": extern "C" fn(c_int) -> c_int;
-        sigpending = c"sigpending": extern "C" fn(*mut sigset_t) -> c_int;
-        sigaltstack = c"sigaltstack": extern "C" fn(*const stack_t, *mut stack_t) -> c_int;
-        attr_setsigmask = c"pthread_attr_setsigmask_np":
+    typed! {
+        sigaction = sigaction: extern "C" fn(c_int, *const Action, *mut Action) -> c_int;
+        signal = signal: extern "C" fn(c_int, Handler) -> Handler;
+        sysv_signal = __sysv_signal: extern "C" fn(c_int, Handler) -> Handler;
+        sigset = sigset: extern "C" fn(c_int, Handler) -> Handler;
+        sigignore = sigignore: extern "C" fn(c_int) -> c_int;
+        siginterrupt = siginterrupt: extern "C" fn(c_int, c_int) -> c_int;
+        sigprocmask = sigprocmask: extern "C" fn(c_int, *const sigset_t, *mut sigset_t) -> c_int;
+        pthread_sigmask = pthread_sigmask: extern "C" fn(c_int, *const sigset_t, *mut sigset_t) -> c_int;
+        sigsetmask = sigsetmask: extern "C" fn(c_int) -> c_int;
+        sigblock = sigblock: extern "C" fn(c_int) -> c_int;
+        siggetmask = siggetmask: extern "C" fn() -> c_int;
+        sighold = sighold: extern "C" fn(c_int) -> c_int;
+        sigrelse = sigrelse: extern "C" fn(c_int) -> c_int;
+        sigpending = sigpending: extern "C" fn(*mut sigset_t) -> c_int;
+        sigaltstack = sigaltstack: extern "C" fn(*const stack_t, *mut stack_t) -> c_int;
+        attr_setsigmask = pthread_attr_setsigmask_np:
             extern "C" fn(*mut pthread_attr_t, *const sigset_t) -> c_int;
-        attr_getsigmask = c"pthread_attr_getsigmask_np":
+        attr_getsigmask = pthread_attr_getsigmask_np:
             extern "C" fn(*const pthread_attr_t, *mut sigset_t) -> c_int;
-        sigsuspend = c"sigsuspend": extern "C-unwind" fn(*const sigset_t) -> c_int;
-        sigpause = c"sigpause": extern "C-unwind" fn(c_int) -> c_int;
-        xpg_sigpause = c"__xpg_sigpause": extern "C-unwind" fn(c_int) -> c_int;
-        pselect = c"pselect": extern "C-unwind" fn(
+        sigsuspend = sigsuspend: extern "C-unwind" fn(*const sigset_t) -> c_int;
+        sigpause = sigpause: extern "C-unwind" fn(c_int) -> c_int;
+        xpg_sigpause = __xpg_sigpause: extern "C-unwind" fn(c_int) -> c_int;
+        pselect = pselect: extern "C-unwind" fn(
             c_int, *mut fd_set, *mut fd_set, *mut fd_set, *const timespec, *const sigset_t,
         ) -> c_int;
-        ppoll = c"ppoll": extern "C-unwind" fn(*mut pollfd, nfds_t, *const timespec, *const sigset_t) -> c_int;
-        ppoll_chk = c"__ppoll_chk":
+        ppoll = ppoll: extern "C-unwind" fn(*mut pollfd, nfds_t, *const timespec, *const sigset_t) -> c_int;
+        ppoll_chk = __ppoll_chk:
             extern "C-unwind" fn(*mut pollfd, nfds_t, *const timespec, *const sigset_t, usize) -> c_int;
-        epoll_pwait = c"epoll_pwait":
+        epoll_pwait = epoll_pwait:
             extern "C-unwind" fn(c_int, *mut epoll_event, c_int, c_int, *const sigset_t) -> c_int;
-        epoll_pwait2 = c"epoll_pwait2":
+        epoll_pwait2 = epoll_pwait2:
             extern "C-unwind" fn(c_int, *mut epoll_event, c_int, *const timespec, *const sigset_t) -> c_int;
-        sigwait = c"sigwait": extern "C-unwind" fn(*const sigset_t, *mut c_int) -> c_int;
-        sigwaitinfo = c"sigwaitinfo": extern "C-unwind" fn(*const sigset_t, *mut siginfo_t) -> c_int;
-        sigtimedwait = c"sigtimedwait":
+        sigwait = sigwait: extern "C-unwind" fn(*const sigset_t, *mut c_int) -> c_int;
+        sigwaitinfo = sigwaitinfo: extern "C-unwind" fn(*const sigset_t, *mut siginfo_t) -> c_int;
+        sigtimedwait = sigtimedwait:
             extern "C-unwind" fn(*const sigset_t, *mut siginfo_t, *const timespec) -> c_int;
     }
 }
-
-pub use real::look_up;
 
 /// What a caller without that function gets: -1 and `ENOSYS`.
 fn absent() -> c_int {

@@ -8,26 +8,18 @@ use super::super::action::{self, TRAP};
 use super::super::armed;
 use super::fail;
 use super::mask::change;
-use crate::exports::Real;
 use crate::sample;
 use core::ffi::{c_int, c_long};
-use core::sync::atomic::{AtomicUsize, Ordering};
 use libc::{SIGTRAP, sigset_t};
 use platform::signal::Disposition;
 use platform::syscall::{check, syscall4};
 
-/// Where the C library's `syscall` is; 0: not looked up yet.
-static REAL: AtomicUsize = AtomicUsize::new(0);
-
-/// Looks the C library's `syscall` up, and returns its address.
-pub extern "C" fn look_up() -> usize {
-    static LOOK_UP: Real = Real::new(c"syscall");
+/// The address of the C library's `syscall`.
+extern "C" fn real() -> usize {
     extern "C" fn absent() -> c_long {
         c_long::from(fail(libc::ENOSYS))
     }
-    let address = LOOK_UP.get().unwrap_or(absent as *const () as usize);
-    REAL.store(address, Ordering::Relaxed);
-    address
+    crate::real::syscall.get().unwrap_or(absent as *const () as usize)
 }
 
 /// As the C library's.
@@ -43,9 +35,9 @@ pub unsafe extern "C" fn syscall() {
         "je {signals}",
         "cmp rdi, {mask}",
         "je {signals}",
-        "mov rax, qword ptr [rip + {real}]",
-        "test rax, rax",
-        "je 2f",
+        "mov rax, qword ptr [rip + {known}]",
+        "cmp rax, {nowhere}",
+        "jbe 2f",
         "jmp rax",
         "2:",
         "push rdi",
@@ -55,7 +47,7 @@ pub unsafe extern "C" fn syscall() {
         "push r8",
         "push r9",
         "sub rsp, 8",
-        "call {look_up}",
+        "call {real}",
         "add rsp, 8",
         "pop r9",
         "pop r8",
@@ -67,8 +59,9 @@ pub unsafe extern "C" fn syscall() {
         action = const libc::SYS_rt_sigaction,
         mask = const libc::SYS_rt_sigprocmask,
         signals = sym signals,
-        real = sym REAL,
-        look_up = sym look_up,
+        known = sym crate::real::syscall,
+        nowhere = const crate::real::NOWHERE,
+        real = sym real,
     )
 }
 
