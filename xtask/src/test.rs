@@ -31,7 +31,7 @@ const QUICK: Duration = Duration::from_secs(180);
 const BENCHES: [&str; 6] = ["wait", "guard", "inversion", "range", "pool", "txn"];
 /// The packages that are checked for the other architecture, as far as they can be without a C compiler
 /// for it.
-const PORTABLE: [&str; 5] = ["platform", "manx", "spinloop", "preload-abi", "preload"];
+const PORTABLE: [&str; 6] = ["platform", "manx", "spinloop", "preload-abi", "preload", "preload-requests"];
 
 const OTHER: &str = "aarch64-unknown-linux-gnu";
 

@@ -9,35 +9,11 @@
 //!
 //! All are exported without a version, and so serve callers of every version.
 
-use crate::elf::symbols::next;
 #[cfg(target_arch = "x86_64")]
 use crate::lock::{exports::CONDITIONS, foreign};
+use crate::real::{self, Real};
 use crate::{entry, guard};
-use core::ffi::{CStr, c_char, c_int, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering};
-
-/// The function that a wrapper leads to, looked up at its first call.
-pub(crate) struct Real {
-    name: &'static CStr,
-    address: AtomicUsize,
-}
-
-impl Real {
-    pub(crate) const fn new(name: &'static CStr) -> Real {
-        Real { name, address: AtomicUsize::new(0) }
-    }
-
-    pub(crate) fn get(&self) -> Option<usize> {
-        match self.address.load(Ordering::Relaxed) {
-            0 => {
-                let found = next(self.name, Real::get as *const () as usize)?;
-                self.address.store(found, Ordering::Relaxed);
-                Some(found)
-            }
-            known => Some(known),
-        }
-    }
-}
+use core::ffi::{c_char, c_int, c_void};
 
 /// As the C library's, after the guard has seen what there is.
 ///
@@ -52,11 +28,10 @@ pub unsafe extern "C" fn pthread_create(
 ) -> c_int {
     type Create =
         extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, *mut c_void, *mut c_void) -> c_int;
-    static REAL: Real = Real::new(c"pthread_create");
     if entry::start() {
         guard::wake();
     }
-    let Some(real) = REAL.get() else { return libc::EAGAIN };
+    let Some(real) = real::pthread_create.get() else { return libc::EAGAIN };
     // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
     unsafe { core::mem::transmute::<usize, Create>(real)(thread, attributes, routine, argument) }
 }
@@ -72,13 +47,12 @@ pub unsafe extern "C" fn thrd_create(
     argument: *mut c_void,
 ) -> c_int {
     type Create = extern "C" fn(*mut c_void, *mut c_void, *mut c_void) -> c_int;
-    static REAL: Real = Real::new(c"thrd_create");
     /// `thrd_error`
     const ERROR: c_int = 2;
     if entry::start() {
         guard::wake();
     }
-    let Some(real) = REAL.get() else { return ERROR };
+    let Some(real) = real::thrd_create.get() else { return ERROR };
     // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
     unsafe { core::mem::transmute::<usize, Create>(real)(thread, routine, argument) }
 }
@@ -94,7 +68,7 @@ extern "C" fn way(real: &'static Real, look: usize, handle: *mut c_void, name: *
     }
     #[cfg(target_arch = "x86_64")]
     if look == 1
-        && let Some(dlsym) = DLSYM.get()
+        && let Some(dlsym) = real::dlsym.get()
         // SAFETY: the arguments are the caller's, and the function is the C library's.
         && let Some(answer) = unsafe { foreign::instead(CONDITIONS, dlsym, handle, name) }
     {
@@ -106,8 +80,7 @@ extern "C" fn way(real: &'static Real, look: usize, handle: *mut c_void, name: *
 /// Defines exported functions that run [`way`] with their arguments kept, and then jump.
 #[cfg(target_arch = "x86_64")]
 macro_rules! tail_jumps {
-    ($($(#[$doc:meta])* $name:ident($real:ident, $literal:literal, marks = $marks:literal, looks = $looks:literal);)*) => {$(
-        static $real: Real = Real::new($literal);
+    ($($(#[$doc:meta])* $name:ident(marks = $marks:literal, looks = $looks:literal);)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
@@ -135,7 +108,7 @@ macro_rules! tail_jumps {
                 "pop rdi",
                 "jmp rax",
                 dirty = sym guard::DIRTY,
-                real = sym $real,
+                real = sym real::$name,
                 way = sym way,
                 marks = const $marks,
                 looks = const $looks,
@@ -147,8 +120,7 @@ macro_rules! tail_jumps {
 /// Defines exported functions that run [`way`] with their arguments kept, and then jump.
 #[cfg(target_arch = "aarch64")]
 macro_rules! tail_jumps {
-    ($($(#[$doc:meta])* $name:ident($real:ident, $literal:literal, marks = $marks:literal, looks = $looks:literal);)*) => {$(
-        static $real: Real = Real::new($literal);
+    ($($(#[$doc:meta])* $name:ident(marks = $marks:literal, looks = $looks:literal);)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
@@ -180,7 +152,7 @@ macro_rules! tail_jumps {
                 "ldp x29, x30, [sp], #64",
                 "br x16",
                 dirty = sym guard::DIRTY,
-                real = sym $real,
+                real = sym real::$name,
                 way = sym way,
                 marks = const $marks,
                 looks = const $looks,
@@ -191,13 +163,13 @@ macro_rules! tail_jumps {
 
 tail_jumps! {
     /// As the C library's; notes that a library may have been opened.
-    dlopen(DLOPEN, c"dlopen", marks = 1, looks = 0);
+    dlopen(marks = 1, looks = 0);
     /// As the C library's; notes that a library may have been opened.
-    dlmopen(DLMOPEN, c"dlmopen", marks = 1, looks = 0);
+    dlmopen(marks = 1, looks = 0);
     /// As the C library's; notes that a library may have been closed.
-    dlclose(DLCLOSE, c"dlclose", marks = 1, looks = 0);
+    dlclose(marks = 1, looks = 0);
     /// As the C library's, after the guard has seen what was opened.
-    dlsym(DLSYM, c"dlsym", marks = 0, looks = 1);
+    dlsym(marks = 0, looks = 1);
     /// As the C library's, after the guard has seen what was opened.
-    dlvsym(DLVSYM, c"dlvsym", marks = 0, looks = 1);
+    dlvsym(marks = 0, looks = 1);
 }

@@ -24,6 +24,7 @@
 //! | [`slo`] | the program's latency targets |
 //! | [`statistics`] | the live file and the report |
 //! | [`elf`] | modules and symbols |
+//! | [`real`] | the C library's functions behind ours |
 //! | [`shortage`] | whether CPUs are short |
 //! | [`settings`], [`process`], [`thread`], [`latch`], [`arena`], [`stack`], [`compat`] | what the others stand on |
 
@@ -47,6 +48,8 @@ pub mod lock;
 #[cfg_attr(test, allow(dead_code, reason = "called by `entry`, which a test's own binary must not have"))]
 pub mod meant;
 pub mod process;
+#[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
+pub mod real;
 pub mod settings;
 pub mod shortage;
 pub mod slo;

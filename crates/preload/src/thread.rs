@@ -11,6 +11,7 @@
 //! 2. All-zero means: never waited.
 
 use core::cell::Cell;
+use platform::fork;
 
 /// See the module's text.
 #[repr(C)]
@@ -48,8 +49,9 @@ pub struct Thread {
     pub preemptions: Cell<u64>,
     /// What the program's mutexes remember of the thread.
     pub lock: manx::lock::bounded::Thread,
-    /// The number by which the kernel knows the thread; 0 until somebody asks.
-    pub number: Cell<u32>,
+    /// The number by which the kernel knows the thread, and above it the generation of the process in which it was asked; 0
+    /// until somebody asks.
+    pub number: Cell<u64>,
     /// How often the thread has taken a mutex or a spin lock, modulo 2³².
     pub taken: Cell<u32>,
     /// The descriptor plus 1 of the socket whose request goes on; 0: none does.
@@ -143,23 +145,29 @@ impl Thread {
     }
 }
 
-/// The number by which the kernel knows the calling thread.
+/// The number by which the kernel knows the calling thread. In the child of a fork that is another one than before, however it was
+/// forked.
 #[inline(always)]
 pub fn number() -> u32 {
     let known = current().number.get();
-    if known != 0 { known } else { ask_number() }
+    if (known >> u32::BITS) as u32 == fork::generation() { known as u32 } else { ask_number() }
 }
 
 #[cold]
 fn ask_number() -> u32 {
     let number = platform::thread::id();
-    current().number.set(number);
+    let generation = fork::generation();
+    if current().number.replace(u64::from(generation) << u32::BITS | u64::from(number)) != 0 {
+        // The thread has had a number in another process.
+        forked();
+    }
     number
 }
 
-/// In the child of a fork: the calling thread has another number.
+/// In the child of a fork, as soon as that is known: the parent's other threads, which may have stood at locks, are not there.
 pub fn forked() {
-    current().number.set(0);
+    #[cfg(target_arch = "x86_64")]
+    crate::lock::mutex::forked();
 }
 
 /// How far from the thread pointer [`Thread::waiting`] lies.

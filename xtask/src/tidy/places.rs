@@ -4,7 +4,7 @@ use super::finding::Finding;
 use super::tree::File;
 
 /// The files of the root and of hidden folders, each by its name.
-const NAMED: [&str; 14] = [
+const NAMED: [&str; 15] = [
     ".cargo/config.toml",
     ".ci/run",
     ".gitattributes",
@@ -17,6 +17,7 @@ const NAMED: [&str; 14] = [
     "LICENSE-MIT",
     "README.md",
     "clippy.toml",
+    "crates/preload-requests/exports.txt",
     "crates/preload/exports.txt",
     "rustfmt.toml",
 ];

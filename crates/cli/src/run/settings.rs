@@ -498,6 +498,11 @@ impl Settings {
         self.options.lock
     }
 
+    /// Whether there is a target for requests that nobody marked.
+    pub fn wants_requests(&self) -> bool {
+        self.slos.iter().any(|slo| slo.id.is_none())
+    }
+
     /// How many CPUs the program is told of.
     pub fn cpus(&self) -> Cpus {
         self.options.cpus

@@ -1,5 +1,9 @@
 //! The modules of the process: the program, its libraries, whatever was opened later.
+//!
+//! They are shown by the C library's `dl_iterate_phdr`, under the loader's lock. A program may have a function of that name, so the C
+//! library's is called by its address.
 
+use crate::real::typed;
 use core::ffi::{CStr, c_int, c_void};
 use core::ops::Range;
 use libc::{Elf64_Phdr as Header, PF_R, PF_W, PF_X, PT_DYNAMIC, PT_GNU_EH_FRAME, PT_LOAD, dl_phdr_info};
@@ -102,6 +106,12 @@ impl<'a> Module<'a> {
     }
 }
 
+typed! {
+    iterate = dl_iterate_phdr: extern "C" fn(One, *mut c_void) -> c_int;
+}
+
+type One = extern "C" fn(*mut dl_phdr_info, usize, *mut c_void) -> c_int;
+
 /// Calls `visit` for each module, in the order in which they were loaded, until it answers false.
 /// Returns how often the loader's list had changed by then.
 ///
@@ -135,8 +145,9 @@ pub fn each(visit: &mut dyn FnMut(Module<'_>) -> bool) -> Generation {
     }
 
     let mut walk = Walk { visit, generation: Generation::default() };
-    // SAFETY: `one` matches the type that dl_iterate_phdr calls, and gets `walk` back.
-    unsafe { libc::dl_iterate_phdr(Some(one), (&raw mut walk).cast()) };
+    if let Some(iterate) = iterate() {
+        iterate(one, (&raw mut walk).cast());
+    }
     walk.generation
 }
 

@@ -51,7 +51,12 @@ pub fn wake() {
     // A handler that ran in the middle of a search, and forked or exited, would wait for the latch that its
     // own thread holds.
     let before = change_mask(Change::Block, u64::MAX);
-    SEARCH.lock().run();
+    let mut search = SEARCH.lock();
+    // The child of a fork in the middle of a search goes on with what is repaired, and looks no more.
+    if !search.is_torn() {
+        search.run();
+    }
+    drop(search);
     change_mask(Change::Set, before);
     AWAKE.store(true, Ordering::Release);
 }
