@@ -99,6 +99,7 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
     }
     println!("{path}");
     let mut nothing = 0;
+    let (mut kinds, mut ways) = (BTreeMap::new(), BTreeMap::new());
     for (address, seed, finding, way) in search() {
         let name = match symbols.range(..=address).next_back() {
             Some((start, (size, name))) if address < start + size => format!("{name}+{:#x}", address - start),
@@ -111,6 +112,8 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
             }
             Finding::Leave(reason) => reason.to_string(),
             Finding::Wait(found) => {
+                *kinds.entry(word(&found.kind)).or_insert(0) += 1;
+                *ways.entry(way.as_ref().map_or("no way", |way| form(&way.jump))).or_insert(0) += 1;
                 let way = match way {
                     None => "no way".to_string(),
                     Some(Way { replaced, jump: Jump::Short(route) }) => {
@@ -129,8 +132,26 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
         };
         println!("  {address:#10x}  {seed:?}  {verdict:<50}  {name}");
     }
-    println!("  {nothing} seeds are nothing, or known by another");
+    println!("  {nothing} seeds are nothing, or known by another; waits {kinds:?}, ways {ways:?}");
     Ok(())
+}
+
+fn word(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Unbounded => "unbounded",
+        Kind::Counted(Counter { blocks: true, .. }) => "counted, then blocks",
+        Kind::Counted(_) => "counted",
+        Kind::Timed => "timed",
+        Kind::Hint => "hint",
+    }
+}
+
+fn form(jump: &Jump) -> &'static str {
+    match jump {
+        Jump::Whole => "whole",
+        Jump::Row => "row",
+        Jump::Short(_) => "short",
+    }
 }
 
 fn kind(kind: Kind) -> String {

@@ -1,8 +1,10 @@
 //! The counter of a loop that gives up waiting after a number of rounds, and how to move it on.
 //!
 //! The numbers are those of the machine: two's complement, cut off to the counter's bits. [`Counter::missing`] says
-//! how many more steps the counter takes until the jump that compares it leaves the loop. Adding these steps at
-//! once is the same as taking them one by one: the first value at which the jump leaves, never one behind it.
+//! how many more steps the counter takes until the jump that compares it leaves the loop: the first value at which
+//! the jump leaves, never one behind it. Adding these steps at once, but for the last one, is the same as taking
+//! them one by one. The last one is taken by a round of the loop, so that all else that a round leaves behind is
+//! what a round has left behind.
 
 use iced_x86::ConditionCode;
 
@@ -123,7 +125,8 @@ impl Counter {
     /// };
     /// // 10, then one step before the comparison: 989 are missing.
     /// assert_eq!(counter.missing(10, 1000), Some(989));
-    /// assert_eq!(counter.after(10, 989) + 1, 1000);
+    /// // One step by the last round, and one before the comparison.
+    /// assert_eq!(counter.after(10, 989) + 1 + 1, 1000);
     /// assert_eq!(counter.missing(1001, 1000), None);
     /// ```
     pub fn missing(&self, counter: u64, bound: u64) -> Option<u64> {
@@ -164,8 +167,9 @@ impl Counter {
         u64::try_from(steps).ok()
     }
 
-    /// The counter's value after so many more steps.
-    pub fn after(&self, counter: u64, steps: u64) -> u64 {
+    /// What the counter is set to when so many steps are missing: all but the last of them are added.
+    pub fn after(&self, counter: u64, missing: u64) -> u64 {
+        let steps = missing.saturating_sub(1);
         self.cut(counter.wrapping_add((self.step as u64).wrapping_mul(steps)))
     }
 

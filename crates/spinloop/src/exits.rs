@@ -17,12 +17,13 @@
 //!   whether a round gets to an exit or to the pivot.
 //!
 //! Memory is whatever a round reads and does not itself write. A local variable that the loop only reads
-//! counts: with nothing else to end the loop, another thread holds its address (a queue lock's node on the
-//! waiter's stack). What the loop does write is a variable: its value is followed to the writes. An atomic
+//! counts if the function takes an address of its frame: then another thread may hold it (a queue lock's node on
+//! the waiter's stack). What the loop does write is a variable: its value is followed to the writes. An atomic
 //! read-modify-write always counts as memory.
 
 use crate::Machine;
 use crate::effect::{Effect, Place, Registers, effect};
+use crate::frame;
 use crate::graph::{Edge, Graph};
 use crate::image::Image;
 use crate::instruction::{Flow, Instruction};
@@ -88,6 +89,8 @@ struct Flows<'a> {
     effects: BTreeMap<u32, Effect>,
     /// All registers that the region writes.
     writes: Registers,
+    /// Local variables may be known to other threads.
+    shared_frame: bool,
 }
 
 /// Where a value comes from.
@@ -142,15 +145,23 @@ impl<'a> Flows<'a> {
     ) -> Self {
         let mut effects = BTreeMap::new();
         let mut writes = Registers::NONE;
+        // Where the frame pointer is none, only the stack pointer names variables, and it is no register of a place.
+        let framed = machine == Machine::Aarch64 || frame::has_pointer(image, instructions);
         for n in region.blocks.iter().flat_map(|&block| graph.blocks[block as usize].instructions.clone()) {
             let instruction = &instructions[n as usize];
             let bytes = image.at(instruction.address);
             let bytes = bytes.get(..usize::from(instruction.length)).unwrap_or(bytes);
-            let effect = effect(machine, bytes, instruction.address);
+            let mut effect = effect(machine, bytes, instruction.address);
+            for place in effect.loads.iter_mut().chain(&mut effect.stores) {
+                place.local &= framed || place.registers == Registers::NONE;
+            }
             writes |= effect.writes;
             effects.insert(n, effect);
         }
-        let mut flows = Flows { graph, region, pivot, effects, writes };
+        let local = |effect: &Effect| effect.loads.iter().any(|place| place.local);
+        let shared_frame = machine == Machine::Aarch64
+            || effects.values().any(local) && frame::address_taken(image, instructions);
+        let mut flows = Flows { graph, region, pivot, effects, writes, shared_frame };
         flows.name_through_variables();
         flows
     }
@@ -224,7 +235,7 @@ impl<'a> Flows<'a> {
                     use_of(Location::Variable(*place));
                 }
                 // Another thread may write to any variable but a function's own.
-                slice.memory |= !(variable && place.local);
+                slice.memory |= !(place.local && (variable || !self.shared_frame));
             }
             slice.uses.insert(user, uses);
         }

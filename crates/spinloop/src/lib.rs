@@ -18,6 +18,7 @@
 //! | `short` | a cheap look at a short loop, before its function is decoded |
 //! | `exits` | what the loop's exits depend on: memory, a counter, the time |
 //! | `proof` | what lasts from round to round |
+//! | `frame` | the function's stack frame, and whether others can reach it |
 //! | [`counter`](Counter) | a counter that bounds a wait, and how to move it on |
 //! | `blocking` | whether a way out leads to something that blocks |
 //! | [`verdict`](Finding) | what is said of a seed |
@@ -58,6 +59,7 @@ mod dominators;
 mod effect;
 mod exits;
 mod finder;
+mod frame;
 mod function;
 mod graph;
 pub mod image;

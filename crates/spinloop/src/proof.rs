@@ -9,34 +9,45 @@
 //! 1. *Nothing lasts.* A location that some way changes, and that some way reads before writing it, carries something
 //!    from round to round. There is at most one: the counter.
 //! 2. *A counter* grows by the same constant on every way. Its value is copied, compared with the bound, and
-//!    nothing else: it forms no address and no other value, and no other jump depends on it. It is a register,
-//!    or a slot of the function's own stack frame whose address the function never takes.
+//!    nothing else: it forms no address and no other value, and no other jump depends on it. It is a register
+//!    or a slot. A copy of it that lasts until the next round may be compared in its place: after a whole
+//!    round it is as far ahead of the counter as ever.
 //! 3. *A bound* stays the same from round to round: a constant, a register or slot that no way writes, or a word in
-//!    memory. One jump compares it with the counter, and that jump leaves the loop.
+//!    memory, which every way reads. One jump compares it with the counter, and that jump leaves the loop.
 //! 4. No round calls, writes memory other than the function's own slots, or moves the stack pointer. Every round
-//!    passes the pivot.
+//!    passes the pivot, and reads no flag that it did not write.
+//! 5. *A slot* is a part of the function's stack frame that is addressed by the stack or frame pointer. A slot that
+//!    a round writes is in a function that takes no address of its frame at all: an address of one variable may
+//!    lead to its neighbour, when both are members of one structure.
 //!
-//! From 1 to 4 follows what [`Counter::missing`] stands on: to add the steps that are missing for the bound is
-//! the same as if these rounds had been run at once and had found memory as the last round did. No other thread
-//! can see the counter, and a program must expect to run that fast.
+//! From 1 to 5 follows what [`Counter::missing`] stands on: to run more rounds that find the same memory, and to add as
+//! many steps to the counter, comes to the same. No other thread can see the counter, and a program must
+//! expect to run that fast. What a round leaves behind for the code after the loop (a copy of the counter, the last
+//! value read) is as the last *whole* round left it, so one whole round is always left to run:
+//! [`Counter::after`].
 //!
 //! What cannot be followed is refused. Only x86-64 is followed.
 
 use crate::counter::{Bound, Condition, Counter, Place};
+use crate::frame::{self, decoded};
 use crate::graph::{Edge, Graph};
 use crate::image::Image;
 use crate::instruction::{Flow, Instruction};
 use crate::rounds::Region;
-use crate::x86;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use iced_x86::{
-    Code, ConditionCode, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
+    Code, ConditionCode, CpuidFeature, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+    RflagsBits, UsedMemory,
 };
 
-/// More ways around a loop than this are not followed, and none of more instructions.
+/// More ways around a loop than this are not followed, and none of more blocks or instructions.
 const WAYS_MAX: usize = 64;
+const BLOCKS_MAX: usize = 64;
 const STEPS_MAX: usize = 256;
+/// The flags that operations set.
+const STATUS: u32 =
+    RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
 
 /// What was proven of a loop: see the file's text.
 #[derive(Debug, PartialEq, Eq)]
@@ -68,11 +79,35 @@ enum Value {
 /// What is known of the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flags {
-    /// Of comparing two values of so many bits.
-    Compared(Value, Value, u32),
-    /// Of a result of so many bits: whether it is zero or negative, and nothing else.
-    Result(Value, u32),
+    /// Of an operation on so many bits.
+    Of(Operation, u32),
+    /// None of them depends on a location of the pivot's time.
     Unknown,
+    /// Some are those of before: of an instruction that a later one has overwritten in part, or of the round before.
+    Stale,
+}
+
+/// What has set the flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Operation {
+    /// These two were compared.
+    compared: Option<(Value, Value)>,
+    /// This is the result: zero or not, negative or not.
+    result: Value,
+    /// The carry flag is of this operation, too.
+    carry: bool,
+}
+
+impl Flags {
+    /// The values that they depend on.
+    fn values(self) -> impl Iterator<Item = Value> {
+        let values = match self {
+            Flags::Of(Operation { compared: Some((one, other)), result, .. }, _) => [one, other, result],
+            Flags::Of(Operation { compared: None, result, .. }, _) => [result; 3],
+            Flags::Unknown | Flags::Stale => [Value::Unknown; 3],
+        };
+        values.into_iter()
+    }
 }
 
 /// A jump that depends on a location of the pivot's time.
@@ -89,6 +124,8 @@ struct Decision {
 struct State {
     values: BTreeMap<Location, Value>,
     flags: Flags,
+    /// The conditional jumps that were passed.
+    jumps: BTreeSet<u32>,
 }
 
 struct Prover<'a> {
@@ -107,7 +144,7 @@ struct Prover<'a> {
     stored: BTreeSet<Location>,
     decisions: Vec<Decision>,
     /// The ends of all ways.
-    ends: Vec<BTreeMap<Location, Value>>,
+    ends: Vec<State>,
     steps: usize,
 }
 
@@ -125,7 +162,7 @@ pub(crate) fn prove(
         graph,
         region,
         pivot,
-        framed: has_frame_pointer(image, instructions),
+        framed: frame::has_pointer(image, instructions),
         read: BTreeSet::new(),
         used: BTreeSet::new(),
         slots: BTreeMap::new(),
@@ -135,47 +172,21 @@ pub(crate) fn prove(
         steps: 0,
     };
     let block = graph.block_of(pivot as usize)?;
-    let state = State { values: BTreeMap::new(), flags: Flags::Unknown };
+    let state = State { values: BTreeMap::new(), flags: Flags::Stale, jumps: BTreeSet::new() };
     prover.follow(block, pivot, state, &mut Vec::new())?;
     prover.conclude()
-}
-
-fn decoded(image: &dyn Image, instruction: &Instruction) -> iced_x86::Instruction {
-    let bytes = image.at(instruction.address);
-    let bytes = bytes.get(..usize::from(instruction.length)).unwrap_or(bytes);
-    x86::decoder(bytes, instruction.address).decode()
-}
-
-/// Whether the function begins by making `rbp` its frame pointer.
-fn has_frame_pointer(image: &dyn Image, instructions: &[Instruction]) -> bool {
-    let mut first =
-        instructions.iter().map(|one| decoded(image, one)).filter(|one| one.code() != Code::Endbr64);
-    let pushes = first.next().is_some_and(|one| {
-        one.mnemonic() == Mnemonic::Push
-            && one.op_count() == 1
-            && one.op0_kind() == OpKind::Register
-            && one.op0_register() == Register::RBP
-    });
-    pushes
-        && first.next().is_some_and(|one| {
-            one.mnemonic() == Mnemonic::Mov
-                && one.op0_kind() == OpKind::Register
-                && one.op1_kind() == OpKind::Register
-                && one.op0_register() == Register::RBP
-                && one.op1_register() == Register::RSP
-        })
 }
 
 impl Prover<'_> {
     /// Follows all ways from the instruction `from` of `block` to the pivot or out of the loop. `None`: refused.
     fn follow(&mut self, block: u32, from: u32, mut state: State, passed: &mut Vec<u32>) -> Option<()> {
         let home = self.graph.blocks[block as usize].clone();
-        if home.after_call || self.ends.len() >= WAYS_MAX {
+        if home.after_call || self.ends.len() >= WAYS_MAX || passed.len() >= BLOCKS_MAX {
             return None;
         }
         for n in from..home.instructions.end {
             if n == self.pivot && (from != self.pivot || !passed.is_empty()) {
-                self.ends.push(state.values);
+                self.ends.push(state);
                 return Some(());
             }
             self.steps += 1;
@@ -187,6 +198,7 @@ impl Prover<'_> {
                 self.step(&instruction, &mut state)?;
             } else if matches!(self.instructions[n as usize].flow, Flow::Branch(_)) {
                 self.decide(n, &instruction, &home.edges, &state)?;
+                state.jumps.insert(n);
             }
         }
         for edge in home.edges {
@@ -254,6 +266,9 @@ impl Prover<'_> {
             return None;
         }
         let key = (by_frame, displacement);
+        if bytes == 0 {
+            return None;
+        }
         if self.slots.insert(key, bytes).is_some_and(|before| before != bytes) {
             return None;
         }
@@ -372,8 +387,9 @@ impl Prover<'_> {
             Mnemonic::Lea if plain(0) && instruction.memory_index() == Register::None => {
                 let base = instruction.memory_base();
                 if base.is_gpr64() && base != Register::RSP && !(self.framed && base == Register::RBP) {
-                    let value =
-                        add(self.register(state, base), instruction.memory_displacement64() as i64, 64);
+                    let bits = instruction.op0_register().size() as u32 * 8;
+                    let value = cut(self.register(state, base), bits);
+                    let value = self.add(value, instruction.memory_displacement64() as i64, bits);
                     return self.write(instruction, 0, value, state);
                 }
             }
@@ -388,21 +404,19 @@ impl Prover<'_> {
             }
             Mnemonic::Add | Mnemonic::Sub if two => {
                 if let Ok(constant) = instruction.try_immediate(1) {
-                    let minus = instruction.mnemonic() == Mnemonic::Sub;
-                    let constant = constant as i64;
-                    return self.count(
-                        instruction,
-                        if minus { constant.wrapping_neg() } else { constant },
-                        state,
-                    );
+                    return self.count(instruction, constant as i64, true, state);
                 }
             }
-            Mnemonic::Inc if plain(0) && !locked => return self.count(instruction, 1, state),
-            Mnemonic::Dec if plain(0) && !locked => return self.count(instruction, -1, state),
+            Mnemonic::Inc | Mnemonic::Dec if plain(0) && !locked => {
+                return self.count(instruction, 1, false, state);
+            }
             Mnemonic::Cmp if two => {
                 let ((one, bits), (other, _)) =
                     (self.operand(instruction, 0, state)?, self.operand(instruction, 1, state)?);
-                state.flags = Flags::Compared(one, cut(other, bits), bits);
+                let other = cut(other, bits);
+                let result = if other == Value::Constant(0) { one } else { Value::Unknown };
+                let compared = Some((one, other));
+                state.flags = Flags::Of(Operation { compared, result, carry: true }, bits);
                 return Some(());
             }
             Mnemonic::Test
@@ -411,8 +425,9 @@ impl Prover<'_> {
                     && instruction.op1_kind() == OpKind::Register
                     && instruction.op0_register() == instruction.op1_register() =>
             {
-                let (value, bits) = self.operand(instruction, 0, state)?;
-                state.flags = Flags::Result(value, bits);
+                let (result, bits) = self.operand(instruction, 0, state)?;
+                let compared = Some((result, Value::Constant(0)));
+                state.flags = Flags::Of(Operation { compared, result, carry: true }, bits);
                 return Some(());
             }
             _ => {}
@@ -420,18 +435,45 @@ impl Prover<'_> {
         self.any(instruction, state)
     }
 
-    /// A constant is added to the first operand.
-    fn count(&mut self, instruction: &iced_x86::Instruction, constant: i64, state: &mut State) -> Option<()> {
+    /// A constant is added to the first operand, or subtracted from it.
+    fn count(
+        &mut self,
+        instruction: &iced_x86::Instruction,
+        constant: i64,
+        carry: bool,
+        state: &mut State,
+    ) -> Option<()> {
+        let minus = matches!(instruction.mnemonic(), Mnemonic::Sub | Mnemonic::Dec);
         let (value, bits) = self.operand(instruction, 0, state)?;
-        let sum = add(value, constant, bits);
-        state.flags = Flags::Result(sum, bits);
+        let sum = self.add(value, if minus { constant.wrapping_neg() } else { constant }, bits);
+        // To subtract compares.
+        let compared = minus.then(|| (value, cut(Value::Constant(constant as u64), bits)));
+        state.flags = Flags::Of(Operation { compared, result: sum, carry }, bits);
         self.write(instruction, 0, sum, state)
+    }
+
+    /// The sum of a value of so many bits and a constant.
+    fn add(&mut self, value: Value, constant: i64, bits: u32) -> Value {
+        match value {
+            Value::Was(location, before, width) if width == bits => {
+                Value::Was(location, before.wrapping_add(constant), width)
+            }
+            Value::Constant(other) => cut(Value::Constant(other.wrapping_add(constant as u64)), bits),
+            other => {
+                self.lose(other);
+                Value::Unknown
+            }
+        }
     }
 
     /// Any other instruction: what it reads is used, what it writes is not known.
     fn any(&mut self, instruction: &iced_x86::Instruction, state: &mut State) -> Option<()> {
-        if instruction.rflags_read() != 0 {
-            self.lose_flags(state.flags);
+        if !is_followed(instruction) {
+            return None;
+        }
+        if instruction.rflags_read() & STATUS != 0 {
+            may_read(instruction.rflags_read(), state.flags)?;
+            state.flags.values().for_each(|value| self.lose(value));
         }
         let mut factory = InstructionInfoFactory::new();
         let info = factory.info(instruction);
@@ -439,7 +481,11 @@ impl Prover<'_> {
         let mut refused = false;
         for used in info.used_registers() {
             let full = used.register().full_register();
-            if matches!(full, Register::RIP | Register::None) || full.is_segment_register() {
+            if full.is_segment_register() {
+                refused |= writes(used.access());
+                continue;
+            }
+            if matches!(full, Register::RIP | Register::None) {
                 continue;
             }
             let location = Location::Register(full as u16);
@@ -466,8 +512,17 @@ impl Prover<'_> {
             return None;
         }
         state.values.extend(written.into_iter().map(|location| (location, Value::Unknown)));
-        if instruction.rflags_modified() != 0 {
+        let modified = instruction.rflags_modified() & STATUS;
+        // A shift by a count of zero, or a string instruction repeated zero times, changes none.
+        let may_not_write = instruction.has_rep_prefix()
+            || instruction.has_repne_prefix()
+            || (0..instruction.op_count()).any(|n| {
+                instruction.op_kind(n) == OpKind::Register && instruction.op_register(n) == Register::CL
+            });
+        if modified == STATUS && !may_not_write || modified != 0 && state.flags == Flags::Unknown {
             state.flags = Flags::Unknown;
+        } else if modified != 0 {
+            state.flags = Flags::Stale;
         }
         Some(())
     }
@@ -499,17 +554,6 @@ impl Prover<'_> {
         }
     }
 
-    fn lose_flags(&mut self, flags: Flags) {
-        match flags {
-            Flags::Compared(one, other, _) => {
-                self.lose(one);
-                self.lose(other);
-            }
-            Flags::Result(value, _) => self.lose(value),
-            Flags::Unknown => {}
-        }
-    }
-
     /// A conditional jump.
     fn decide(
         &mut self,
@@ -523,6 +567,7 @@ impl Prover<'_> {
             // JRCXZ, LOOP: they read a register, and the latter counts.
             return None;
         }
+        may_read(instruction.rflags_read(), state.flags)?;
         let leaves = edges.map(|edge| !self.region.holds(edge));
         let exit = match leaves {
             [true, false] => Some((instruction.next_ip(), false)),
@@ -545,100 +590,156 @@ impl Prover<'_> {
             .ends
             .iter()
             .flat_map(|end| {
-                end.iter().filter(|(at, value)| **value != Value::Was(**at, 0, 64)).map(|(at, _)| *at)
+                end.values.iter().filter(|(at, value)| **value != Value::Was(**at, 0, 64)).map(|(at, _)| *at)
             })
             .collect();
-        for location in &self.stored {
-            let &Location::Slot(by_frame, displacement) = location else { continue };
-            if self.address_taken(by_frame, displacement) {
-                return None;
-            }
-        }
-        // By 1: what lasts.
-        let mut lasting = changed.iter().copied().filter(|location| self.read.contains(location));
-        let Some(counter) = lasting.next() else { return Some(Proof { counter: None }) };
-        if lasting.next().is_some() {
+        // By 5.
+        if !self.stored.is_empty() && frame::address_taken(self.image, self.instructions) {
             return None;
         }
-        drop(lasting);
+        // By 1: what lasts.
+        let lasting: BTreeSet<Location> = changed.intersection(&self.read).copied().collect();
+        if lasting.is_empty() {
+            return Some(Proof { counter: None });
+        }
         // By 2: the same step on every way, and no other use.
-        let mut steps = self.ends.iter().map(|end| match end.get(&counter) {
-            Some(&Value::Was(of, step, bits)) if of == counter && step != 0 => Some((step, bits)),
-            _ => None,
-        });
-        let (step, bits) = steps.next()??;
-        if steps.any(|other| other != Some((step, bits))) || self.used.contains(&counter) {
+        let steps_of = |location: Location, of: Location| {
+            let mut steps = self.ends.iter().map(|end| match end.values.get(&location) {
+                Some(&Value::Was(from, step, bits)) if from == of => Some((step, bits)),
+                _ => None,
+            });
+            let first = steps.next()??;
+            steps.all(|other| other == Some(first)).then_some(first)
+        };
+        let counts = |&counter: &Location| steps_of(counter, counter).is_some_and(|(step, _)| step != 0);
+        let counter = lasting.iter().copied().find(counts)?;
+        let (step, bits) = steps_of(counter, counter)?;
+        // How far each copy is ahead of the counter, at the pivot.
+        let mut ahead_of = BTreeMap::from([(counter, 0)]);
+        for &copy in lasting.iter().filter(|&&location| location != counter) {
+            let (of_last, copy_bits) = steps_of(copy, counter)?;
+            if copy_bits != bits {
+                return None;
+            }
+            ahead_of.insert(copy, of_last.wrapping_sub(step));
+        }
+        if lasting.intersection(&self.used).next().is_some() {
             return None;
         }
         // By 3: one jump decides, and it leaves.
-        let of_counter = |value: Value| matches!(value, Value::Was(of, ..) if of == counter);
+        let of_counter = |value: Value| matches!(value, Value::Was(of, ..) if lasting.contains(&of));
         let decisions = core::mem::take(&mut self.decisions);
-        let mut deciding = decisions.iter().filter(|decision| match decision.flags {
-            Flags::Compared(one, other, _) => of_counter(one) || of_counter(other),
-            Flags::Result(value, _) => of_counter(value),
-            Flags::Unknown => false,
-        });
+        let mut deciding = decisions.iter().filter(|decision| decision.flags.values().any(of_counter));
         let decision = deciding.next()?;
         if deciding.next().is_some() {
             return None;
         }
         let (exit, leaves_if) = decision.exit?;
-        let (value, bound, signs_only, swapped) = match decision.flags {
-            Flags::Compared(one, other, _) if of_counter(one) => (one, other, false, false),
-            Flags::Compared(one, other, _) => (other, one, false, true),
-            Flags::Result(value, _) => (value, Value::Constant(0), true, false),
-            Flags::Unknown => return None,
-        };
-        let Value::Was(_, ahead, seen_bits) = value else { return None };
-        let compared_bits = match decision.flags {
-            Flags::Compared(.., bits) | Flags::Result(_, bits) => bits,
-            Flags::Unknown => return None,
-        };
-        if seen_bits != bits && seen_bits != compared_bits || bits != compared_bits {
+        let Flags::Of(operation, compared_bits) = decision.flags else { return None };
+        let by_sign = matches!(decision.condition, ConditionCode::s | ConditionCode::ns);
+        let (one, other) =
+            operation.compared.filter(|_| !by_sign).unwrap_or((operation.result, Value::Constant(0)));
+        let (value, bound, swapped) = if of_counter(one) { (one, other, false) } else { (other, one, true) };
+        let Value::Was(of, add, seen_bits) = value else { return None };
+        if of_counter(bound) || seen_bits != bits || bits != compared_bits {
             return None;
         }
+        let ahead = ahead_of.get(&of)?.wrapping_add(add);
         let bound = match bound {
             Value::Constant(constant) => Bound::Constant(constant),
-            Value::Was(location, add, _) if !changed.contains(&location) && location != counter => {
+            Value::Was(location, add, width) if !changed.contains(&location) && width >= bits => {
                 Bound::Place(place(location)?, add)
             }
-            Value::Loaded(None, address, _) => Bound::Memory(None, address),
-            Value::Loaded(Some((base, add)), displacement, _)
-                if !changed.contains(&Location::Register(base)) =>
+            // The word is there if every round reads it.
+            Value::Loaded(base, displacement, width)
+                if width >= bits && self.ends.iter().all(|end| end.jumps.contains(&decision.at)) =>
             {
-                let Place::Register(base) = place(Location::Register(base))? else { return None };
-                Bound::Memory(Some(base), displacement.wrapping_add(add as u64))
+                match base {
+                    None => Bound::Memory(None, displacement),
+                    Some((base, add)) if !changed.contains(&Location::Register(base)) => {
+                        let Place::Register(base) = place(Location::Register(base))? else { return None };
+                        Bound::Memory(Some(base), displacement.wrapping_add(add as u64))
+                    }
+                    Some(_) => return None,
+                }
             }
             _ => return None,
         };
-        let goes_on = Condition::of(decision.condition, leaves_if, signs_only)?;
+        let sign_only = by_sign || operation.compared.is_none();
+        let goes_on = Condition::of(decision.condition, leaves_if, sign_only)?;
         let goes_on = if swapped { goes_on.swapped() } else { goes_on };
+        let (step, ahead) = (signed(step, bits), signed(ahead, bits));
         let counter = Counter { place: place(counter)?, bits, step, ahead, bound, goes_on, blocks: false };
-        counter.is_bounded().then_some(Proof { counter: Some((counter, exit)) })
+        (counter.is_bounded() && !self.pauses_elsewhere()).then_some(Proof { counter: Some((counter, exit)) })
     }
 
-    /// Whether the function takes an address from which this slot could be reached: that of a variable at it or
-    /// below it.
-    fn address_taken(&self, by_frame: bool, displacement: i64) -> bool {
-        self.instructions.iter().map(|one| decoded(self.image, one)).any(|one| {
-            let frame =
-                |register: Register| register == Register::RSP || self.framed && register == Register::RBP;
-            match one.mnemonic() {
-                Mnemonic::Lea if frame(one.memory_base()) => {
-                    // The function's end moves its stack pointer so.
-                    let to = one.op0_register();
-                    let moves = to == Register::RSP;
-                    let same = (one.memory_base() == Register::RBP) == by_frame;
-                    !moves && (!same || one.memory_displacement64() as i64 <= displacement)
-                }
-                Mnemonic::Mov if one.op1_kind() == OpKind::Register && frame(one.op1_register()) => {
-                    let prologue = one.op0_kind() == OpKind::Register && frame(one.op0_register());
-                    !prologue
-                }
-                _ => false,
-            }
-        })
+    /// Whether the loop has a PAUSE that is not the pivot: there the waiter looks as well, and the counter may have
+    /// taken its step already.
+    fn pauses_elsewhere(&self) -> bool {
+        let blocks = self.region.blocks.iter().map(|&block| &self.graph.blocks[block as usize]);
+        blocks
+            .flat_map(|block| block.instructions.clone())
+            .any(|n| n != self.pivot && self.instructions[n as usize].spin)
     }
+}
+
+/// Whether an instruction does nothing but what its registers, its memory and its flags tell.
+fn is_followed(instruction: &iced_x86::Instruction) -> bool {
+    use CpuidFeature::*;
+    let known = |feature: &CpuidFeature| {
+        matches!(
+            feature,
+            INTEL8086
+                | INTEL186
+                | INTEL286
+                | INTEL386
+                | INTEL486
+                | X64
+                | CMOV
+                | MULTIBYTENOP
+                | PAUSE
+                | TSC
+                | RDTSCP
+                | SSE
+                | SSE2
+                | SSE3
+                | SSSE3
+                | SSE4_1
+                | SSE4_2
+                | AVX
+                | AVX2
+                | BMI1
+                | BMI2
+                | LZCNT
+                | POPCNT
+                | MOVBE
+                | PREFETCHW
+                | WAITPKG
+        )
+    };
+    let hidden = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Ldmxcsr | Mnemonic::Vldmxcsr | Mnemonic::In | Mnemonic::Out | Mnemonic::Popfq
+    );
+    !hidden
+        && !instruction.is_privileged()
+        && instruction.rflags_modified() & !STATUS == 0
+        && instruction.cpuid_features().iter().all(known)
+}
+
+/// Whether these flags may be read: none of before.
+fn may_read(read: u32, flags: Flags) -> Option<()> {
+    match flags {
+        Flags::Of(operation, _) => operation.carry || read & RflagsBits::CF == 0,
+        Flags::Unknown => true,
+        Flags::Stale => false,
+    }
+    .then_some(())
+}
+
+/// A constant of so many bits with its sign.
+fn signed(constant: i64, bits: u32) -> i64 {
+    if bits == 32 { i64::from(constant as i32) } else { constant }
 }
 
 fn reads(access: OpAccess) -> bool {
@@ -663,16 +764,6 @@ fn cut(value: Value, bits: u32) -> Value {
         Value::Constant(constant) => Value::Constant(constant & mask),
         Value::Loaded(base, address, before) if before > bits => Value::Loaded(base, address, bits),
         other => other,
-    }
-}
-
-fn add(value: Value, constant: i64, bits: u32) -> Value {
-    match value {
-        Value::Was(location, before, width) => {
-            Value::Was(location, before.wrapping_add(constant), width.min(bits))
-        }
-        Value::Constant(other) => cut(Value::Constant(other.wrapping_add(constant as u64)), bits),
-        Value::Loaded(..) | Value::Unknown => Value::Unknown,
     }
 }
 

@@ -64,8 +64,8 @@ fn nops(chunk: &[u8], found: &mut Vec<(usize, Seed)>) {
         if at < end {
             continue;
         }
-        // The second byte of PAUSE is a NOP's.
-        let start = at + usize::from(at > 0 && chunk[at - 1] == 0xf3);
+        // The second byte of PAUSE is a NOP's, and so is that of the NOP of two bytes.
+        let start = at + usize::from(at > 0 && matches!(chunk[at - 1], 0xf3 | 0x66));
         end = chunk[at..].iter().position(|&byte| byte != 0x90).map_or(chunk.len(), |length| at + length);
         if end - start >= 5 {
             found.push((start, Seed::Nops));
@@ -134,6 +134,7 @@ mod tests {
         assert_eq!(seeds(b"\x90\xf3\x90\xf3\x90"), [(1, Seed::Pause), (3, Seed::Pause)]);
         assert_eq!(seeds(b"\xc3\x90\x90\x90\x90\x90\x90\x0f\x31"), [(1, Seed::Nops), (7, Seed::Clock)]);
         assert_eq!(seeds(b"\xf3\x90\x90\x90\x90\x90\x90"), [(0, Seed::Pause), (2, Seed::Nops)]);
+        assert_eq!(seeds(b"\x66\x90\x90\x90\x90\x90\x90"), [(2, Seed::Nops)]);
         assert_eq!(seeds(b"\x90\x90\x90\x90"), []);
         assert_eq!(seeds(b"\x66\x0f\xae\xf1"), [(0, Seed::TimedPause)]);
         assert_eq!(seeds(b"\xf2\x0f\xae\xf1"), [(0, Seed::TimedPause)]);

@@ -3,7 +3,7 @@
 #![allow(dead_code, clippy::single_range_in_vec_init)]
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags};
-use spinloop::{Finding, Reason};
+use spinloop::{BLOCKING, Counter, Finder, Finding, Image, Kind, Reason, Seed, Segments, seeds};
 use std::ops::Range;
 
 /// A module in memory of its own.
@@ -99,16 +99,51 @@ pub fn compile(compiler: &str, source: &str, flags: &[&str]) -> Vec<u8> {
     std::fs::read(&output).expect("a library")
 }
 
-/// The word that a function's name starts with when this is to be said of it.
+/// The words of a library that lead to functions that block.
+pub fn blocking(data: &[u8]) -> Vec<u64> {
+    let elf = object::File::parse(data).expect("an ELF file");
+    let relocations = elf.dynamic_relocations().into_iter().flatten();
+    relocations
+        .filter(|(_, relocation)| match relocation.target() {
+            object::RelocationTarget::Symbol(index) => {
+                let name = elf.dynamic_symbols().find(|symbol| symbol.index() == index);
+                name.and_then(|symbol| symbol.name().ok()).is_some_and(|name| BLOCKING.contains(&name))
+            }
+            _ => false,
+        })
+        .map(|(at, _)| at)
+        .collect()
+}
+
+/// What a module's seeds turn out to be, kind by kind, each in the order of addresses.
+pub fn findings(finder: &mut Finder<'_>, built: &Built) -> Vec<(u64, Seed, Finding)> {
+    let mut all = Vec::new();
+    let slices = built.slices();
+    let image = Segments(&slices);
+    for range in &built.text {
+        let found = seeds(image.at(range.start));
+        all.extend(found.into_iter().map(|(at, seed)| (seed, range.start + at as u64)));
+    }
+    all.sort_unstable();
+    all.into_iter().map(|(seed, address)| (address, seed, finder.analyse(address, seed))).collect()
+}
+
+/// The word for a finding.
 pub fn word(finding: &Finding) -> &'static str {
     match finding {
-        Finding::Wait(_) => "wait",
-        Finding::NotAnInstruction => "notaninstruction",
-        Finding::Leave(Reason::Counted) => "counted",
-        Finding::Leave(Reason::Timed) => "timed",
+        Finding::Wait(found) => match found.kind {
+            Kind::Unbounded => "wait",
+            Kind::Counted(Counter { blocks: false, .. }) => "counted",
+            Kind::Counted(Counter { blocks: true, .. }) => "blocks",
+            Kind::Timed => "timed",
+            Kind::Hint => "hint",
+        },
+        Finding::Nothing => "nothing",
+        Finding::Leave(Reason::Counted) => "bounded",
+        Finding::Leave(Reason::Timed) => "delay",
         Finding::Leave(Reason::NoLoad) => "noload",
         Finding::Leave(Reason::NoExit) => "noexit",
-        Finding::Leave(Reason::Calls) => "calls",
+        Finding::Leave(Reason::Works) => "works",
         Finding::Leave(Reason::NotInALoop) => "notinaloop",
         Finding::Leave(Reason::TooLong) => "toolong",
         Finding::Leave(Reason::NoFunction) => "nofunction",
