@@ -43,8 +43,10 @@ const READING_NS: u64 = 60_000;
 const CROWDED_MAX: u32 = 3;
 /// The first window, and that of a process whose last probe found room.
 const WINDOW_NS_MIN: u64 = 5_000_000;
-/// The longest.
-const WINDOW_NS_MAX: u64 = 640_000_000;
+/// The longest after a crowd: the next probe costs some hundred microseconds …
+const WINDOW_NS_CROWD: u64 = 80_000_000;
+/// … and after a gap, when the next probe may cost another slice.
+const WINDOW_NS_GAP: u64 = 640_000_000;
 /// Evidence that comes within this time after a window means that CPUs had not ceased to be short. A window is also as long, if
 /// it is longer.
 const PROBE_NS: u64 = 20_000_000;
@@ -119,12 +121,15 @@ fn look_slow(away_ticks: u64, spun_ticks: u64, now_ticks: u64) -> bool {
     if settings::short() != Short::Auto {
         return false;
     }
-    let evidence = away_ticks >= ns_to_ticks(GAP_NS) && was_preempted()
-        || spun_ticks >= ns_to_ticks(PATIENCE_NS) && is_crowded(now_ticks);
-    if evidence {
-        begin(now_ticks);
-    }
-    evidence
+    let most_ns = if away_ticks >= ns_to_ticks(GAP_NS) && was_preempted() {
+        WINDOW_NS_GAP
+    } else if spun_ticks >= ns_to_ticks(PATIENCE_NS) && is_crowded(now_ticks) {
+        WINDOW_NS_CROWD
+    } else {
+        return false;
+    };
+    begin(now_ticks, most_ns);
+    true
 }
 
 /// Whether the kernel took the thread's CPU away since the thread last asked.
@@ -197,11 +202,11 @@ fn parse(text: &[u8]) -> Option<u32> {
     })
 }
 
-/// CPUs are short from now on, for a window.
-fn begin(now_ticks: u64) {
+/// CPUs are short from now on, for a window of so many nanoseconds at most.
+fn begin(now_ticks: u64, most_ns: u64) {
     let until = UNTIL.load(Ordering::Relaxed);
     let last = WINDOW.load(Ordering::Relaxed);
-    let (least, most) = (ns_to_ticks(WINDOW_NS_MIN), ns_to_ticks(WINDOW_NS_MAX));
+    let (least, most) = (ns_to_ticks(WINDOW_NS_MIN), ns_to_ticks(most_ns));
     let still = until != 0 && now_ticks.saturating_sub(until) < last.max(ns_to_ticks(PROBE_NS));
     let window = if still { last.saturating_mul(2).clamp(least, most) } else { least };
     // One thread of those that find the same.

@@ -46,6 +46,13 @@ pub struct Copied {
     spins: bool,
 }
 
+impl Copied {
+    /// Whether its first rounds are spun without a visit.
+    pub fn spins(&self) -> bool {
+        self.spins
+    }
+}
+
 impl Workshop<'_> {
     /// Makes the copy of `found`, which is entered through `way`, with `site` told to the waiter.
     ///

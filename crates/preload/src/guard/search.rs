@@ -188,7 +188,14 @@ impl Search {
                 None => Err("no jump fits while threads run"),
                 Some(way) => {
                     let mut workshop = Workshop { text, room: &mut self.room, module: module.extent() };
-                    workshop.copy(site, &image, &found, &way).map(|copied| (way, copied))
+                    match workshop.copy(site, &image, &found, &way) {
+                        // A visit in every round would make the author's number of rounds take several times as long.
+                        Ok(copied) if matches!(found.kind, Kind::Counted(_)) && !copied.spins() => {
+                            workshop.drop_copy(copied);
+                            Err("its flags are in use in every round")
+                        }
+                        copied => copied.map(|copied| (way, copied)),
+                    }
                 }
             };
             match planned {
