@@ -117,7 +117,7 @@ KIND(wide) {
 /* The same, bounded by half of a register whose other half is garbage. */
 static NOINLINE void wide_argument(struct cell *cell, int want, uint64_t bound) {
     uint64_t i = 0;
-    __asm__ goto(
+    __asm__ volatile goto(
         "1: movl %k2, %%eax\n"
         "cmpq %%rax, %0\n"
         "jae 2f\n"
@@ -167,7 +167,7 @@ KIND(two_pauses) {
 /* In the machine's own words: between the PAUSEs the counter has moved. */
 KIND(between) {
     uint64_t i = 0;
-    __asm__ goto(
+    __asm__ volatile goto(
         "1: cmpl %k2, (%1)\n"
         "je %l[seen]\n"
         "pause\n"
@@ -187,7 +187,7 @@ seen:
 /* The same, begun between the two. */
 KIND(begun_between) {
     uint64_t i = 0;
-    __asm__ goto(
+    __asm__ volatile goto(
         "jmp 2f\n"
         "1: cmpl %k2, (%1)\n"
         "je %l[seen]\n"
@@ -208,7 +208,7 @@ seen:
 /* The jump behind PAUSE reads what was set before it. */
 KIND(flags) {
     uint64_t i = N;
-    __asm__ goto(
+    __asm__ volatile goto(
         "1: cmpl %k2, (%1)\n"
         "je %l[seen]\n"
         "decq %0\n"
