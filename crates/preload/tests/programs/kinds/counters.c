@@ -1,7 +1,7 @@
 /* Two threads hand a word to each other. Each waits for its turn in a loop that gives up after a number of
  * rounds, and then blocks. What the counter holds when the loop gives up is checked: a moved counter stops where the
  * counted one would. `counters ROUNDS US [NAME]` */
-#include "kinds.h"
+#include "turns.h"
 
 enum { N = 1000 };
 

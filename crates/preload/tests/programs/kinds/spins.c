@@ -1,6 +1,6 @@
 /* Two threads hand a word to each other, thousands of times. Each waits in a loop without a bound, or with one that is a
  * clock's and then blocks. `spins ROUNDS US [NAME]` */
-#include "kinds.h"
+#include "turns.h"
 #include <cpuid.h>
 #include <immintrin.h>
 
