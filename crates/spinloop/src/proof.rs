@@ -37,8 +37,8 @@ use crate::rounds::Region;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use iced_x86::{
-    Code, ConditionCode, CpuidFeature, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
-    RflagsBits, UsedMemory,
+    ConditionCode, CpuidFeature, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
+    UsedMemory,
 };
 
 /// More ways around a loop than this are not followed, and none of more blocks or instructions.
