@@ -6,8 +6,8 @@
 //!
 //! `--live` finds ways for a program whose threads run. `--time` repeats the search and prints the shortest time it took, without the listing.
 
-use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags, elf};
-use spinloop::{Counter, Finder, Finding, Jump, Kind, Machine, Module, Seed, Segments, Way, seeds};
+use object::{Object, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SegmentFlags, elf};
+use spinloop::{BLOCKING, Counter, Finder, Finding, Jump, Kind, Machine, Module, Seed, Segments, Way, seeds};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::process::ExitCode;
@@ -53,7 +53,7 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
     );
     let module = Module::new(machine, &image, &text, Some(header));
     let search = || {
-        let mut finder = Finder::new(module);
+        let mut finder = Finder::with_imports(module, blocking(&elf));
         let (mut all, mut found) = (Vec::new(), Vec::new());
         for range in &text {
             let chunk = spinloop::Image::at(&image, range.start);
@@ -134,6 +134,20 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
     }
     println!("  {nothing} seeds are nothing, or known by another; waits {kinds:?}, ways {ways:?}");
     Ok(())
+}
+
+/// The words of the table of imports that lead to functions that block.
+fn blocking(elf: &object::File<'_>) -> Vec<u64> {
+    let blocks = |target| match target {
+        RelocationTarget::Symbol(index) => elf
+            .dynamic_symbol_table()
+            .and_then(|symbols| symbols.symbol_by_index(index).ok())
+            .and_then(|symbol| symbol.name().ok())
+            .is_some_and(|name| BLOCKING.contains(&name)),
+        _ => false,
+    };
+    let relocations = elf.dynamic_relocations().into_iter().flatten();
+    relocations.filter(|(_, one)| blocks(one.target())).map(|(slot, _)| slot).collect()
 }
 
 fn word(kind: &Kind) -> &'static str {
