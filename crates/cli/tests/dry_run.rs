@@ -54,18 +54,13 @@ fn loops_are_listed_with_what_would_be_done() {
     let on = plan(&[]);
     let fate = fates(&on, "wait_for_memory");
     assert!(fate.len() == 1 && fate[0].starts_with("repaired by a "), "{on}");
+    assert!(fate[0].ends_with("; waits without a bound"), "{on}");
     let counted = format!("left alone: {}", spinloop::Reason::Counted);
     assert_eq!(fates(&on, "delay"), [counted], "{on}");
     // The loops of the C library, which would be left alone, are not worth a line.
     assert!(on.contains("2 busy-wait candidates in 2 files"), "{on}");
 
-    assert_eq!(fates(&plan(&["--guard=sample"]), "wait_for_memory"), ["waited for when sampled"]);
     assert!(plan(&["--guard=off"]).ends_with("no loop is repaired: the guard is off\n"));
-    let without = fates(&plan(&["--no-trap"]), "wait_for_memory");
-    assert!(
-        ["repaired by a jump", "left alone: no jump fits, and --no-trap is set"].contains(&&*without[0]),
-        "{without:?}"
-    );
 }
 
 #[test]

@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let options = Options {
-            guard: Guard::Sample,
+            guard: Guard::Always,
             lock: Lock::Fifo,
             dilation: 3750,
             short: Short::Never,

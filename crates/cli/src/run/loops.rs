@@ -16,14 +16,13 @@ use spinloop::{
     BLOCKING, Counter, Finder, Finding, Jump, Kind, Loop, Machine, Module, Seed, Segments, Way, seeds,
 };
 use std::fmt::Write;
-use std::ops::Range;
 
 /// Whose instructions are searched.
 const HOST: Machine = if cfg!(target_arch = "aarch64") { Machine::Aarch64 } else { Machine::X86_64 };
 /// How many functions may start between a function's start and an address in it: aliases and inner labels.
 const NESTED_MAX: usize = 16;
 
-/// One PAUSE, as a line of the table.
+/// One loop, as a line of the table.
 #[derive(Debug, PartialEq, Eq)]
 struct Line {
     module: String,
@@ -111,22 +110,21 @@ fn search(name: &str, data: &[u8], settings: &Settings, lines: &mut Vec<Line>) -
     let image = Segments(&segments);
     let module = Module::new(HOST, &image, &text, unwind);
     let mut finder = Finder::with_imports(module, blocking(data));
-    let bytes_of = |range: &Range<u64>| {
-        segments.iter().find(|(start, _)| *start == range.start).map_or(&[][..], |(_, bytes)| bytes)
-    };
     let mut all: Vec<(Seed, u64)> = Vec::new();
     for range in &text {
+        let bytes =
+            segments.iter().find(|(start, _)| *start == range.start).map_or(&[][..], |(_, bytes)| bytes);
+        let address = |at: usize| range.start + at as u64;
         match HOST {
-            Machine::X86_64 => all
-                .extend(seeds(bytes_of(range)).into_iter().map(|(at, seed)| (seed, range.start + at as u64))),
-            Machine::Aarch64 => all.extend(
-                spinloop::aarch64::candidates(bytes_of(range))
-                    .map(|at| (Seed::Pause, range.start + at as u64)),
-            ),
+            Machine::X86_64 => all.extend(seeds(bytes).into_iter().map(|(at, seed)| (seed, address(at)))),
+            Machine::Aarch64 => {
+                all.extend(spinloop::aarch64::candidates(bytes).map(|at| (Seed::Pause, address(at))));
+            }
         }
     }
+    // As the library asks: one kind after the other.
     all.sort_unstable();
-    let mut sites = Vec::new();
+    let mut found = Vec::new();
     for (seed, address) in all {
         let fate = match finder.analyse(address, seed) {
             Finding::Nothing => continue,
@@ -134,32 +132,30 @@ fn search(name: &str, data: &[u8], settings: &Settings, lines: &mut Vec<Line>) -
             Finding::Wait(_) if !symbols.are_meant(&settings.filters(), name, address) => {
                 format!("left alone: {NOT_MEANT}")
             }
-            Finding::Wait(found) => {
-                let by = match finder.way(&found, true) {
-                    Some(Way { jump: Jump::Whole, .. }) => {
-                        "repaired by a jump in the place of an instruction"
-                    }
+            Finding::Wait(wait) => {
+                let by = match finder.way(&wait, true) {
+                    Some(Way { jump: Jump::Whole, .. }) => "repaired by a jump",
                     Some(Way { jump: Jump::Row, .. }) => {
-                        "repaired by a jump in the place of a row of instructions"
+                        "repaired by a jump in the place of several instructions"
                     }
-                    Some(Way { jump: Jump::Short(_), .. }) => "repaired by a short jump through dead bytes",
+                    Some(Way { jump: Jump::Short(_), .. }) => "repaired by a jump through dead bytes",
                     None => "left alone: no jump fits",
                 };
-                format!("{}: {by}", ends(&found))
+                format!("{by}; {}", ends(&wait))
             }
         };
-        sites.push((address, Line { module: name.to_owned(), site: symbols.name(address), fate }));
+        found.push((address, Line { module: name.to_owned(), site: symbols.name(address), fate }));
     }
-    sites.sort_by_key(|(address, _)| *address);
-    lines.extend(sites.into_iter().map(|(_, line)| line));
+    found.sort_by_key(|(address, _)| *address);
+    lines.extend(found.into_iter().map(|(_, line)| line));
     Some(text.iter().map(|range| (range.end - range.start) as usize).sum())
 }
 
 /// How a wait ends, in a few words.
-fn ends(found: &Loop) -> &'static str {
-    match found.kind {
+fn ends(wait: &Loop) -> &'static str {
+    match wait.kind {
         Kind::Unbounded => "waits without a bound",
-        Kind::Counted(Counter { blocks: true, .. }) => "spins for a number of rounds, then sleeps",
+        Kind::Counted(Counter { blocks: true, .. }) => "spins for a number of rounds, then blocks",
         Kind::Counted(_) => "spins for a number of rounds",
         Kind::Timed => "spins for a time",
         Kind::Hint => "may wait around this PAUSE",
