@@ -260,7 +260,11 @@ impl<'a> Finder<'a> {
         let function = self.small.as_ref().or(self.function.as_ref())?;
         let (source, dead) = (self.source?, self.dead.as_mut()?);
         let same = function.parts.contains(&found.function);
-        same.then(|| way::best(&source, function, found, dead, &mut self.taken, alone)).flatten()
+        let own_part = match &self.part {
+            Some((part, Some(instructions))) if *part == found.function => instructions.as_slice(),
+            _ => &[],
+        };
+        same.then(|| way::best(&source, function, found, dead, &mut self.taken, own_part, alone)).flatten()
     }
 
     /// Room for a jump in the place of the instruction at `at`, which has two bytes at least: short jumps
