@@ -43,8 +43,10 @@ pub struct Thread {
     pub sleeps: Cell<u32>,
     /// What this wait has met so far: bits of [`super::guard::visit`].
     pub met: Cell<u32>,
-    /// When the wait's time is over that the program's author set, in ticks; 0: not yet asked.
-    pub limit_ticks: Cell<u64>,
+    /// How long the wait has slept in the place of rounds, in ticks.
+    pub slept_ticks: Cell<u64>,
+    /// The shortest time of a round in this wait, in ticks; 0: not yet known.
+    pub round_ticks: Cell<u64>,
     /// How often the kernel had taken the thread's CPU away when the thread last asked.
     pub preemptions: Cell<u64>,
     /// What the program's mutexes remember of the thread.

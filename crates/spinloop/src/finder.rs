@@ -224,7 +224,7 @@ impl<'a> Finder<'a> {
                     }
                     _ => Err(if timed { Reason::Timed } else { Reason::Works }),
                 },
-                (true, true, _, true) if seed == Seed::Short => Err(Reason::Counted),
+                (true, true, _, true) if seed == Seed::Short || !exits.waits => Err(Reason::Counted),
                 (true, true, timed, true) => match proof().and_then(|proof| proof.counter) {
                     Some((counter, exit)) if !timed => {
                         let blocks = blocking::blocks(&source, instructions, graph, exit, &self.blocking);

@@ -68,7 +68,9 @@ impl Workshop<'_> {
         let replaced = [way.replaced.clone()];
         let is_loop = found.kind != Kind::Hint;
         let parts = if is_loop { found.parts.as_slice() } else { replaced.as_slice() };
-        let original = Original { parts, pivot: found.pivot, entered_at: way.replaced.start, is_loop };
+        let only_pivot = matches!(found.kind, Kind::Counted(_));
+        let original =
+            Original { parts, pivot: found.pivot, entered_at: way.replaced.start, is_loop, only_pivot };
         let (mut entry, mut spins) = (0, false);
         let piece = self.room.fill(self.text, &self.module, COPY_BYTES_MAX, |at, word| {
             let hooks = super::hooks(site, word)?;
