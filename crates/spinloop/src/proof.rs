@@ -10,8 +10,8 @@
 //!    from round to round. There is at most one: the counter.
 //! 2. *A counter* grows by the same constant on every way. Its value is copied, compared with the bound, and
 //!    nothing else: it forms no address and no other value, and no other jump depends on it. It is a register
-//!    or a slot. A copy of it that lasts until the next round may be compared in its place: after a whole
-//!    round it is as far ahead of the counter as ever.
+//!    or a slot. A copy of it that lasts until the next round may be compared in its place, and nothing else:
+//!    after a whole round it is as far ahead of the counter as ever.
 //! 3. *A bound* stays the same from round to round: a constant, a register or slot that no way writes, or a word in
 //!    memory, which every way reads. One jump compares it with the counter, and that jump leaves the loop.
 //! 4. No round calls, writes memory other than the function's own slots, or moves the stack pointer. Every round
@@ -622,6 +622,12 @@ impl Prover<'_> {
                 return None;
             }
             ahead_of.insert(copy, of_last.wrapping_sub(step));
+        }
+        // A copy of a copy is one whole round behind it.
+        let of_copy =
+            |value: &Value| matches!(value, Value::Was(of, ..) if *of != counter && lasting.contains(of));
+        if self.ends.iter().any(|end| end.values.values().any(of_copy)) {
+            return None;
         }
         if lasting.intersection(&self.used).next().is_some() {
             return None;

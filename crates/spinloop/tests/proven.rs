@@ -876,7 +876,8 @@ const NOPS: &[u8] = &[0x90; 8];
 
 fn cases(few: u32) -> ProptestConfig {
     let full = std::env::var_os("MANX_FULL").is_some();
-    ProptestConfig::with_cases(if full { few * 25 } else { few })
+    let cases = if full { few * 25 } else { few };
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 #[test]
