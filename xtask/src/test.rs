@@ -28,7 +28,7 @@ const STEP: Duration = Duration::from_secs(15 * 60);
 const QUICK: Duration = Duration::from_secs(180);
 
 /// The benchmarks that run as smoke checks.
-const BENCHES: [&str; 6] = ["wait", "guard", "inversion", "range", "pool", "txn"];
+const BENCHES: [&str; 7] = ["wait", "guard", "inversion", "range", "pool", "txn", "victims"];
 /// The packages that are checked for the other architecture, as far as they can be without a C compiler
 /// for it.
 const PORTABLE: [&str; 5] = ["platform", "manx", "spinloop", "preload-abi", "preload"];
