@@ -39,7 +39,11 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Install the Debian packages that tests and engines need, and no others
-    Setup,
+    Setup {
+        /// What else: the programs of `manx bench victims`
+        #[arg(value_enum)]
+        more: Option<setup::More>,
+    },
     /// Build `manx`, the library that it preloads and libmanx, in release mode, side by side
     Build,
     /// Run all that CI runs, go on after a failure, and end with a table
@@ -75,7 +79,8 @@ fn main() -> ExitCode {
     // reads any more (`| head`) ends this program instead of making it panic.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let result = match Arguments::parse().command {
-        Command::Setup => setup::run(),
+        Command::Setup { more: None } => setup::run(),
+        Command::Setup { more: Some(setup::More::Victims) } => setup::victims::run(),
         Command::Build => build::run(),
         Command::Test(options) => test::run(&options),
         Command::Demo(options) => demo::run(&options),
