@@ -1,4 +1,4 @@
-//! The one door for developers: `cargo xtask setup | build | test | demo | bench | guest | tidy | man | install`.
+//! The one door for developers: `cargo xtask setup | build | test | demo | bench | soak | guest | tidy | man | install`.
 //!
 //! One file a subcommand; what they share is [`process`] (running a command), [`workspace`] (where things
 //! are) and [`steps`] (a list of timed steps with a verdict). The tool is built before anything else, so
@@ -15,6 +15,7 @@ mod libmanx;
 mod man;
 mod process;
 mod setup;
+mod soak;
 mod steps;
 mod test;
 mod tidy;
@@ -56,6 +57,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Run a dozen programs and servers at once under `manx run` for an hour, and check each result
+    Soak(soak::Options),
     /// Boot a kernel with cgroup v2 in an emulator and see whether the CPU budget is right there; no part of CI
     Guest(guest::Options),
     /// Check the style: headers, stray files, links, words, dependency arrows, the built library
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Bench { arguments } => bench::run(&arguments),
+        Command::Soak(options) => soak::run(&options),
         Command::Guest(options) => guest::run(&options),
         Command::Tidy => tidy::run(),
         Command::Man { out } => man::run(&out),

@@ -295,6 +295,7 @@ fn sample(outcome: &Outcome, limit: Duration) -> Sample {
 
 /// How it ended and the last that it said, in one line.
 fn why(what: &str, stderr: &str) -> String {
+    let what = what.rsplit_once('/').map_or(what, |(_, name)| name);
     let last = stderr.lines().map(str::trim).rfind(|line| !line.is_empty());
     last.map_or(what.to_owned(), |last| format!("{what} ({last})"))
 }

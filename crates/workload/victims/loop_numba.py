@@ -1,6 +1,8 @@
 """A parallel loop of numba over 20,000 numbers, on one of numba's three kinds of threads."""
 
+import ctypes
 import os
+import sys
 
 import numpy
 
@@ -9,6 +11,9 @@ import victim
 given = victim.options(layer="omp")
 os.environ["NUMBA_THREADING_LAYER"] = given.layer
 os.environ["NUMBA_NUM_THREADS"] = str(given.threads)
+if given.layer == "tbb":
+    # The package's library lies where the loader does not look; once it is loaded, it is found by its name.
+    ctypes.CDLL(sys.prefix + "/lib/libtbb.so.12", ctypes.RTLD_GLOBAL)
 
 import numba  # it reads these variables when it is loaded
 
