@@ -128,6 +128,10 @@ impl Counter {
     /// // One step by the last round, and one before the comparison.
     /// assert_eq!(counter.after(10, 989) + 1 + 1, 1000);
     /// assert_eq!(counter.missing(1001, 1000), None);
+    /// // In larger steps it meets the bound or steps over it.
+    /// let fives = Counter { step: -5, ahead: -5, bound: Bound::Constant(0), ..counter };
+    /// assert_eq!(fives.missing(100, 0), Some(19));
+    /// assert_eq!(fives.missing(99, 0), None);
     /// ```
     pub fn missing(&self, counter: u64, bound: u64) -> Option<u64> {
         use Condition::*;

@@ -241,8 +241,8 @@ void delay_backoff(atomic_int *lock) {
     }
 }
 
-/* The bound is read again in every round. */
-void counted_shared_bound(volatile unsigned *rounds) {
+/* The bound is read again in every round. Nothing else ends the loop: it passes time. */
+void bounded_delay(volatile unsigned *rounds) {
     for (unsigned i = 0; i < *rounds; i++) PAUSE();
 }
 
@@ -504,7 +504,8 @@ int bounded_short_counter(volatile int *ready, unsigned short n) {
     return 0;
 }
 
-int bounded_runs_away(volatile int *ready, int n) {
+/* It may step over the bound: the numbers tell, when it is moved on. */
+int counted_to_unequal_in_steps(volatile int *ready, int n) {
     for (unsigned i = 10; i != (unsigned)n; i += 3) {
         if (*ready) return 1;
         PAUSE();

@@ -12,9 +12,10 @@
 //!    be waiting inside the calls that we make), this library, what has no file, and text that the program
 //!    may write (its rights would be lost when ours to write are given back).
 //! 4. Several instructions are replaced by one jump ([`spinloop::Jump::Row`]) only where no other thread can stand between
-//!    them: while there is no other thread, or in a module that is new since the last search. Every thread that the
-//!    program creates, and every look-up of a symbol, begins with a search; so the only threads that ever ran in such a
-//!    module are the one that loads it and those to which its constructors gave work.
+//!    them: while there is no other thread, or in a module that is new since the last search, if none of the new modules
+//!    has constructors of its own. Every thread that the program creates, and every look-up of a symbol, begins with a
+//!    search; so the only threads that ever ran in a new module are the one that loads it and those to which constructors
+//!    gave work.
 
 use super::cache;
 use super::repair::{Copied, Repair, Workshop};
@@ -95,16 +96,18 @@ impl Search {
         // What is gone is forgotten first: a library that was closed and opened again is often at its old
         // place, with a new site for each of its old ones.
         self.known.iter_mut().for_each(|known| known.seen = false);
+        let mut gave_work = false;
         modules::each(&mut |module| {
-            if let Some(known) = self.known_as(&module) {
-                known.seen = true;
+            match self.known_as(&module) {
+                Some(known) => known.seen = true,
+                None => gave_work |= module.has_constructors(),
             }
             true
         });
         self.forget();
         self.known.iter_mut().for_each(|known| known.seen = false);
         let generation = modules::each(&mut |module| {
-            self.meet(&module, &text, alone, alone || !first);
+            self.meet(&module, &text, alone, alone || !first && !gave_work);
             true
         });
         self.generation = Some(generation);

@@ -29,7 +29,7 @@
 
 /* What threads wait for. */
 struct cell {
-    _Alignas(64) int word;
+    __attribute__((aligned(64))) int word;
     int sleepers;
 };
 
@@ -55,6 +55,42 @@ static inline long now_us(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * 1000000L + now.tv_nsec / 1000;
+}
+
+/* Two threads hand a word to each other: so many times, or for so long. */
+typedef void wait_function(struct cell *, int);
+static struct cell turn;
+static long turns_max;
+static wait_function *wait_for_turn;
+static void (*also_wake)(void);
+
+static inline void pass(int value) {
+    hand(&turn, value);
+    if (also_wake != NULL) also_wake();
+}
+
+static void *second(void *unused) {
+    for (int next = 1;; next += 2) {
+        wait_for_turn(&turn, next);
+        pass(next + 1);
+        if (next + 1 >= __atomic_load_n(&turns_max, __ATOMIC_RELAXED)) return unused;
+    }
+}
+
+static __attribute__((unused)) long hand_over(wait_function *wait, char **arguments) {
+    long until_us = now_us() + atol(arguments[2]);
+    pthread_t thread;
+    wait_for_turn = wait, turn.word = 0, turns_max = 2 * atol(arguments[1]);
+    CHECK(pthread_create(&thread, NULL, second, NULL) == 0);
+    for (int next = 0;; next += 2) {
+        pass(next + 1);
+        wait(&turn, next + 2);
+        if (next + 2 >= turns_max) break;
+        /* The other thread sees it with its next turn, or with the one behind. */
+        if (now_us() > until_us) __atomic_store_n(&turns_max, next + 4, __ATOMIC_RELAXED);
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+    return turn.word / 2;
 }
 
 #endif
