@@ -22,9 +22,13 @@
 //!
 //! From 1 to 5 follows what [`Counter::missing`] stands on: to run more rounds that find the same memory, and to add as
 //! many steps to the counter, comes to the same. No other thread can see the counter, and a program must
-//! expect to run that fast. What a round leaves behind for the code after the loop (a copy of the counter, the last
-//! value read) is as the last *whole* round left it, so one whole round is always left to run:
-//! [`Counter::after`].
+//! expect to run that fast. Two things are left to the waiter, and to [`Counter::after`]:
+//!
+//! 6. *The last round is one of these.* The thread has come from the pivot to the pivot in the copy. Whether the next
+//!    round does is a matter of memory and of what the loop does not change, so memory as it was will lead it the same
+//!    way. Of a thread that has just come, nothing is known: its rounds may all lead past the copy, and do work.
+//! 7. *One whole round is left to run.* What a round leaves behind for the code after the loop (a copy of the
+//!    counter, the last value read) is then what the last round leaves.
 //!
 //! What cannot be followed is refused. Only x86-64 is followed.
 
