@@ -57,7 +57,11 @@ What is shown:
   no limit: it says who goes first when CPUs are short.
 
   Then what the runtimes that are installed take for the number of CPUs: as they
-  are, and under `manx run`. Each is started twice, and has 10 seconds.";
+  are, and under `manx run`. Each is started twice, and has 10 seconds.
+
+  Then, for each runtime that has a variable for it: what it counts, how many CPUs
+  that are if it reads no quota, how it rounds the fraction of a quota, and the
+  variable that `manx run` would set here, if it would. --json has the sources.";
     format!("{MORE}\n\n{}", crate::EXIT_CODES)
 }
 

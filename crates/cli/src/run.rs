@@ -3,7 +3,7 @@
 //! Order of what happens, and of what is complained about first: the settings are put together
 //! ([`settings`]), the program is found and followed to what really runs ([`program`]), what would keep the
 //! library out is looked for ([`obstacle`]), the library is found ([`library`]), the environment is
-//! composed ([`environment`], [`cpus`]), and the process executes the program ([`exec`]). Nothing is forked and
+//! composed ([`environment`], [`cpus`], [`variables`]), and the process executes the program ([`exec`]). Nothing is forked and
 //! nothing stays behind, so signals, exit status, terminal and standard streams are the program's own.
 
 pub mod config;
@@ -22,6 +22,7 @@ pub mod script;
 pub mod search;
 pub mod settings;
 pub mod slo;
+pub mod variables;
 
 use crate::failure::{BROKEN, Failure, reason};
 use crate::sigpipe::{Inherited, or_unread};
@@ -49,13 +50,36 @@ pub struct Args {
 
 /// The sections of `--help` and the man page behind the options.
 fn more_help() -> String {
+    const FILTERS: &str = "\
+Filters:
+  --only and --not take the same names:
+
+    NAME             an executable, by the name of its file or by the one by
+                     which it was started (a link's, a script's)
+    NAME.so, NAME.so.1
+                     a library, if `.so` is followed by a dot, a `*` or the end
+    LIBRARY:SYMBOL   the loops in a function that the library exports
+    LIBRARY:0xOFFSET
+                     the loop at this offset, as --dry-run and --verbose show it
+    exe:NAME, lib:NAME
+                     an executable, a library, whatever the name looks like;
+                     lib: with a program's own name stands for its own loops
+
+  A `*` in a name stands for any characters. Names have no folder.
+
+  In a program that is not meant the library does nothing, as with MANX=off, and
+  what that program starts is judged by its own name. CPU counts are told by
+  variables only if PROGRAM itself is meant. Names of libraries decide which
+  loops the guard repairs, and nothing else: locks, CPU counts and latency
+  targets stay. If --only names executables alone, no library is filtered, and
+  the other way round.";
     const ENVIRONMENT: &str = "\
 Environment:
   MANX=off      run the program unchanged
   MANX_OPTIONS  settings from outside, also without `manx run`
   MANX_PRELOAD  the path of libmanx_preload.so, if it lies neither
                 beside manx nor in ../lib/manx from there";
-    format!("{}\n\n{ENVIRONMENT}\n\n{}", config::DOCUMENTATION, crate::EXIT_CODES)
+    format!("{FILTERS}\n\n{}\n\n{ENVIRONMENT}\n\n{}", config::DOCUMENTATION, crate::EXIT_CODES)
 }
 
 /// Becomes the program.
@@ -74,7 +98,9 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     }
     let changes = match &plan {
         Plan::Unchanged(_) => &[][..],
-        Plan::Environment { changes, .. } | Plan::Preload { changes, .. } => changes,
+        Plan::Pass { changes, .. } | Plan::Environment { changes, .. } | Plan::Preload { changes, .. } => {
+            changes
+        }
     };
     inherited.restore();
     Err(exec::exec(program.file(), &args.command, changes))
@@ -93,7 +119,7 @@ fn warn(plan: &Plan, program: &program::Program) {
             "{image} {obstacle}: it runs unchanged, but for variables that tell it of {}",
             if told.count == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", told.count) },
         )),
-        Plan::Preload { .. } => {}
+        Plan::Pass { .. } | Plan::Preload { .. } => {}
     }
     if let Some(warning) = plan.told().and_then(cpus::Told::warning) {
         say(warning);
@@ -117,10 +143,12 @@ fn print(text: &str) -> Result<u8, Failure> {
 enum Plan {
     /// Nothing.
     Unchanged(Why),
+    /// The libraries are preloaded, but do nothing in this program, which is not meant: what it starts may be.
+    Pass { libraries: Vec<PathBuf>, changes: Vec<(&'static str, OsString)> },
     /// Nothing can be preloaded, but it is told of its CPUs by its environment.
     Environment { obstacle: obstacle::Obstacle, told: cpus::Told, changes: Vec<(&'static str, OsString)> },
-    /// The library is preloaded by these changes to the environment.
-    Preload { library: PathBuf, told: Option<cpus::Told>, changes: Vec<(&'static str, OsString)> },
+    /// The libraries are preloaded by these changes to the environment.
+    Preload { libraries: Vec<PathBuf>, told: Option<cpus::Told>, changes: Vec<(&'static str, OsString)> },
 }
 
 /// Why nothing is done to a program.
@@ -137,7 +165,9 @@ impl Plan {
         if std::env::var_os(SWITCH_VARIABLE).as_deref() == Some(OsStr::new("off")) {
             return Ok(Plan::Unchanged(Why::SwitchedOff));
         }
-        let told = cpus::Told::by(settings);
+        let meant = program.is_meant(&settings.filters());
+        // The children inherit the variables, so a program that is not meant is given none.
+        let told = if meant { cpus::Told::by(settings) } else { None };
         let counts = told.as_ref().map(|told| told.environment(settings)).unwrap_or_default();
         if let Some(obstacle) = obstacle::find(program) {
             return Ok(match told {
@@ -145,16 +175,22 @@ impl Plan {
                 _ => Plan::Unchanged(Why::Obstacle(obstacle)),
             });
         }
-        let library = library::find()?;
-        let mut changes = environment::compose(settings, program, &library)?;
+        let mut libraries = vec![library::find()?];
+        if settings.wants_requests() {
+            libraries.push(library::requests(&libraries[0])?);
+        }
+        let mut changes = environment::compose(settings, program, &libraries)?;
+        if !meant {
+            return Ok(Plan::Pass { libraries, changes });
+        }
         changes.extend(counts);
-        Ok(Plan::Preload { library, told, changes })
+        Ok(Plan::Preload { libraries, told, changes })
     }
 
     /// How many CPUs the program is told of, if it is.
     fn told(&self) -> Option<&cpus::Told> {
         match self {
-            Plan::Unchanged(_) => None,
+            Plan::Unchanged(_) | Plan::Pass { .. } => None,
             Plan::Environment { told, .. } => Some(told),
             Plan::Preload { told, .. } => told.as_ref(),
         }

@@ -60,15 +60,16 @@ fn loops_are_listed_with_what_would_be_done() {
     };
     let on = plan(&[]);
     let fate = fates(&on, "wait_for_memory");
-    let unbounded = "waits without a bound: repaired by a ";
-    assert!(fate.len() == 1 && fate[0].starts_with(unbounded), "{on}");
+    assert!(fate.len() == 1 && fate[0].starts_with("repaired by a "), "{on}");
+    assert!(fate[0].ends_with("; waits without a bound"), "{on}");
     if cfg!(target_arch = "x86_64") {
         for (function, kind) in [
-            ("counts_and_yields", "spins for a number of rounds, then sleeps: repaired by a "),
-            ("counts", "spins for a number of rounds: repaired by a "),
+            ("counts_and_yields", "; spins for a number of rounds, then blocks"),
+            ("counts", "; spins for a number of rounds"),
         ] {
             let fate = fates(&on, function);
-            assert!(fate.len() == 1 && fate[0].starts_with(kind), "{on}");
+            assert!(fate.len() == 1 && fate[0].starts_with("repaired by a "), "{on}");
+            assert!(fate[0].ends_with(kind), "{on}");
         }
     }
     let counted = format!("left alone: {}", spinloop::Reason::Counted);
@@ -76,11 +77,95 @@ fn loops_are_listed_with_what_would_be_done() {
     // The loops of the C library, which would be left alone, are not worth a line.
     assert!(on.contains("4 busy-wait candidates in 2 files"), "{on}");
 
-    assert_eq!(fates(&plan(&["--guard=sample"]), "wait_for_memory"), ["waits without a bound: waited for when sampled"]);
     assert!(plan(&["--guard=off"]).ends_with("no loop is repaired: the guard is off\n"));
-    let without = fates(&plan(&["--no-trap"]), "wait_for_memory");
-    let fits = ["a jump", "a short jump", "left alone: no jump fits, and --no-trap is set"];
-    assert!(fits.iter().any(|fate| without[0].contains(fate)), "{without:?}");
+}
+
+#[test]
+fn what_is_not_meant_is_shown_with_that_reason() {
+    let sandbox = Sandbox::new();
+    let program = program(&sandbox);
+    let plan = |options: &[&str]| {
+        let run = output(sandbox.manx().args(["run", "--dry-run"]).args(options).arg(&program));
+        assert!(run.status.success(), "{}", stderr(&run));
+        stdout(&run)
+    };
+    let repaired = |plan: &str| fates(plan, "wait_for_memory")[0].starts_with("repaired by a ");
+    let verbose = plan(&["--only=libother.so.1,libloops.so*:wait*", "--not=libloops.so.1:delay"]);
+    assert!(repaired(&verbose), "{verbose}");
+    assert!(verbose.contains("not searched: program is not meant\n"), "{verbose}");
+    assert!(
+        verbose
+            .contains("MANX_OPTIONS=guard=on,only=libother.so.1+libloops.so*:wait*,not=libloops.so.1:delay,")
+    );
+
+    let by_name = plan(&["--not", "libloops.so.1:wait_for_memory"]);
+    assert_eq!(fates(&by_name, "wait_for_memory"), ["left alone: not meant"], "{by_name}");
+    let library = plan(&["--not", "libother.so", "--not", "libloops.so.1"]);
+    assert!(library.contains("not searched: libloops.so.1 is not meant\n"), "{library}");
+    assert!(library.contains("0 busy-wait candidates in 1 file,"), "{library}");
+
+    // Nothing is said of loops in a program that is not meant, and it is told no CPU count.
+    for options in [["--not", "program"], ["--only", "other"]] {
+        let text = plan(&options);
+        let told = "runs unchanged: not meant; what it starts is judged by its own name\n";
+        assert!(text.contains(told) && text.contains("MANX_OPTIONS=guard=on,"), "{text}");
+        assert!(text.ends_with("CPUs         as without Manx\n"), "{text}");
+    }
+    assert!(repaired(&plan(&["--only", "program", "--not", "*.so.2"])));
+}
+
+#[test]
+fn a_function_that_is_not_exported_is_shown_with_its_offset() {
+    let sandbox = Sandbox::new();
+    let source = format!(
+        "{PAUSE}
+        volatile int ready;
+        static __attribute__((noinline)) void hidden(void) {{ while (!ready) PAUSE(); }}
+        int main(void) {{ hidden(); return 0; }}"
+    );
+    let program = sandbox.compile("hides", &source, &["-O2"]).expect("a C compiler");
+    let plan = |not: &str| {
+        let run = output(sandbox.manx().args(["run", "--dry-run", "--not", not]).arg(&program));
+        assert!(run.status.success(), "{}", stderr(&run));
+        stdout(&run)
+    };
+    let line =
+        |plan: &str| plan.lines().find(|line| line.contains("  hidden+0x")).expect("a line").to_owned();
+    // The library will not know the name, so it does not count here either.
+    let by_name = line(&plan("hides:hidden"));
+    assert!(by_name.contains("repaired by a "), "{by_name}");
+    let (_, rest) = by_name.split_once(" (").expect("an offset");
+    let (offset, _) = rest.split_once(')').expect("an offset");
+    let by_offset = line(&plan(&format!("hides:{offset}")));
+    assert!(by_offset.ends_with("left alone: not meant"), "{by_offset}");
+    // A link is a name of the program, but not of its file.
+    let link = sandbox.path("link");
+    std::os::unix::fs::symlink(&program, &link).expect("a link");
+    for (not, meant) in [("link", false), ("hides", false), ("lib:link", true), ("other", true)] {
+        let run = output(sandbox.manx().args(["run", "--dry-run", "--not", not]).arg(&link));
+        assert_eq!(!stdout(&run).contains("runs unchanged"), meant, "{not}: {}", stdout(&run));
+    }
+}
+
+#[test]
+fn a_script_is_meant_by_its_own_name_or_its_interpreters() {
+    let sandbox = Sandbox::new();
+    let direct = sandbox.executable("direct", "#!/bin/sh\n");
+    let through_env = sandbox.executable("through", "#!/usr/bin/env sh\n");
+    // `env` executes the shell anew, so the kernel forgets the script.
+    for (script, not, meant) in [
+        (&direct, "direct", false),
+        (&direct, "sh", true),
+        (&through_env, "through", true),
+        (&through_env, "sh", false),
+    ] {
+        let run = output(sandbox.manx().args(["run", "--dry-run", "--not", not]).arg(script));
+        let plan = stdout(&run);
+        // Where sh is no link, it is the interpreter's own name.
+        let own = std::fs::canonicalize("/bin/sh").expect("a shell");
+        let meant = meant && own.file_name().is_none_or(|name| name != not);
+        assert_eq!(!plan.contains("runs unchanged"), meant, "{not}: {plan}");
+    }
 }
 
 #[test]

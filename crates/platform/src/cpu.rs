@@ -45,6 +45,20 @@ pub fn allowed() -> Mask {
     mask
 }
 
+/// How many CPUs the calling thread may run on, or 0 on a kernel that knows more than 1024. Calls nothing but the kernel, and
+/// needs little stack.
+///
+/// ```
+/// assert!([0, platform::cpu::count()].contains(&platform::cpu::count_of_few()));
+/// ```
+pub fn count_of_few() -> usize {
+    let mut mask = [0u64; 16];
+    // SAFETY: 0 stands for the calling thread; the kernel writes at most the mask's size, and nothing at all
+    // if it fails.
+    unsafe { syscall3(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr().addr()) };
+    mask.iter().map(|word| word.count_ones() as usize).sum()
+}
+
 /// Binds the calling thread, and those that it starts from now on, to the first `most` of the CPUs that it
 /// may run on; returns how many these are, which is less if there are less. At least one stays.
 ///

@@ -1,4 +1,4 @@
-//! The live statistics file: a header page, one record for each PAUSE that was looked at, and a table of
+//! The live statistics file: a header page, one record for each loop that was looked at, and a table of
 //! the locks that threads waited for.
 //!
 //! The library maps the file shared and counts into it with relaxed atomic adds, so whatever kills the
@@ -25,7 +25,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// The first eight bytes of the file.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"MANXLIVE");
 /// The layout's version.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 /// The most sites that one file records; what is found beyond them is counted in `Header::dropped`.
 pub const CAPACITY: usize = 4096;
 /// The most locks that one file records, a power of two; waits for others are counted in
@@ -78,16 +78,10 @@ pub struct Header {
 pub enum How {
     /// Nothing was changed; `Site::reason` says why.
     Left = 0,
-    /// A jump to the trampoline.
+    /// A jump to a copy.
     Jump = 1,
-    /// A breakpoint.
-    Trap = 2,
-    /// Its waits were short: it has been given back.
-    Released = 3,
-    /// Found by sampling.
-    Sampled = 4,
     /// Its library has been closed.
-    Closed = 5,
+    Closed = 2,
 }
 
 impl How {
@@ -96,10 +90,7 @@ impl How {
         Some(match number {
             0 => How::Left,
             1 => How::Jump,
-            2 => How::Trap,
-            3 => How::Released,
-            4 => How::Sampled,
-            5 => How::Closed,
+            2 => How::Closed,
             _ => return None,
         })
     }
@@ -109,15 +100,12 @@ impl How {
         match self {
             How::Left => "left",
             How::Jump => "jump",
-            How::Trap => "trap",
-            How::Released => "released",
-            How::Sampled => "sampled",
             How::Closed => "closed",
         }
     }
 }
 
-/// One PAUSE in the program's text, and what happened there.
+/// One loop in the program's text, and what happened there.
 #[repr(C, align(256))]
 pub struct Site {
     /// Its address in its module's file (the ELF virtual address).

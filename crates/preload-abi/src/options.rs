@@ -10,6 +10,7 @@
 //! may print, refuses bad options before they get here.
 
 use crate::cpus::{Cpus, Places};
+use crate::filter::Filters;
 use crate::slo::Slos;
 
 /// How the guard against busy waiting works.
@@ -23,9 +24,6 @@ pub enum Guard {
     /// As `On`, but already when the library is loaded (for programs that share memory between processes
     /// or create threads without the C library).
     Always,
-    /// Do not write to the program's text: sample where its threads spend CPU time, and wait on behalf of
-    /// those that spin.
-    Sample,
 }
 
 impl Guard {
@@ -35,15 +33,12 @@ impl Guard {
             Guard::On => "on",
             Guard::Off => "off",
             Guard::Always => "always",
-            Guard::Sample => "sample",
         }
     }
 
     /// The guard that `word` names.
     pub fn from_word(word: &[u8]) -> Option<Guard> {
-        [Guard::On, Guard::Off, Guard::Always, Guard::Sample]
-            .into_iter()
-            .find(|g| g.word().as_bytes() == word)
+        [Guard::On, Guard::Off, Guard::Always].into_iter().find(|g| g.word().as_bytes() == word)
     }
 }
 
@@ -149,7 +144,7 @@ pub const DILATIONS: core::ops::RangeInclusive<u32> = 1000..=1_000_000;
 /// What the library is asked to do. The waiting numbers are those of `wait`'s adaptive policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options<'a> {
-    /// `guard=on|off|always|sample`
+    /// `guard=on|off|always`
     pub guard: Guard,
     /// `lock=manx|adaptive|asl|fifo|glibc`
     pub lock: Lock,
@@ -164,15 +159,17 @@ pub struct Options<'a> {
     pub cpus: Cpus,
     /// `cpus_also=PLACE+…`: where it is told of them, beyond the counts that it asks for.
     pub cpus_also: Places,
+    /// `only=…` and `not=…`: which programs, libraries and loops are meant (see [`crate::filter`]).
+    pub filters: Filters<'a>,
     /// `stats=stderr` or `stats=FILE`
     pub stats: Stats<'a>,
     /// `pid=N`: the process that the launcher became. It alone uses the names given in `stats`; other
     /// processes append their own process id. 0: every process counts as the first.
     pub pid: u32,
+    /// `cache=off`: do not keep in the user's cache folder where the loops of large libraries are.
+    pub cache: bool,
     /// `verbose=1`: say on standard error what could not be done.
     pub verbose: bool,
-    /// `trap=off`: never use a breakpoint where no jump fits.
-    pub trap: bool,
     /// `spins=N`: visits of a busy-wait loop before the first yield.
     pub spins: u32,
     /// `yields=N`: yields before the first sleep.
@@ -195,10 +192,11 @@ impl Default for Options<'_> {
             slos: Slos::default(),
             cpus: Cpus::Auto,
             cpus_also: Places::NONE,
+            filters: Filters::default(),
             stats: Stats::Off,
             pid: 0,
+            cache: true,
             verbose: false,
-            trap: true,
             spins: 10,
             yields: 1000,
             step_us: 100,
@@ -238,12 +236,14 @@ impl<'a> Options<'a> {
             b"slo" => self.slos = Slos::parse(value)?,
             b"cpus" => self.cpus = Cpus::from_word(value)?,
             b"cpus_also" => self.cpus_also = Places::parse(value)?,
+            b"only" => self.filters.only = value.try_into().ok()?,
+            b"not" => self.filters.not = value.try_into().ok()?,
             b"stats" if value == b"stderr" => self.stats = Stats::Stderr,
             b"stats" if value == b"off" => self.stats = Stats::Off,
             b"stats" if !value.is_empty() => self.stats = Stats::File(value),
             b"pid" => self.pid = number(value)?,
+            b"cache" => self.cache = switch(value)?,
             b"verbose" => self.verbose = switch(value)?,
-            b"trap" => self.trap = switch(value)?,
             b"spins" => self.spins = number(value)?,
             b"yields" => self.yields = number(value)?,
             b"step_us" => self.step_us = number(value)?,
@@ -285,7 +285,7 @@ pub fn decode<'b>(value: &[u8], into: &'b mut [u8]) -> Option<&'b [u8]> {
     Some(&into[..length])
 }
 
-fn hex(digit: u8) -> Option<u8> {
+pub(crate) fn hex(digit: u8) -> Option<u8> {
     (digit as char).to_digit(16).map(|d| d as u8)
 }
 
@@ -320,6 +320,11 @@ impl core::fmt::Display for Options<'_> {
         if !self.cpus_also.is_empty() {
             write!(f, ",cpus_also={}", self.cpus_also)?;
         }
+        for (key, entries) in [("only", self.filters.only), ("not", self.filters.not)] {
+            if !entries.is_empty() {
+                write!(f, ",{key}={entries}")?;
+            }
+        }
         match self.stats {
             Stats::Off => {}
             Stats::Stderr => f.write_str(",stats=stderr")?,
@@ -328,11 +333,11 @@ impl core::fmt::Display for Options<'_> {
                 f.write_str(core::str::from_utf8(path).map_err(|_| core::fmt::Error)?)?;
             }
         }
+        if !self.cache {
+            f.write_str(",cache=off")?;
+        }
         if self.verbose {
             f.write_str(",verbose=1")?;
-        }
-        if !self.trap {
-            f.write_str(",trap=off")?;
         }
         for (key, value, usual) in [
             ("dilate", self.dilation, default.dilation),
@@ -357,17 +362,21 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let options = Options {
-            guard: Guard::Sample,
+            guard: Guard::Always,
             lock: Lock::Fifo,
             dilation: 3750,
             short: Short::Never,
             slos: Slos::parse(b"5:9900+7:6:9990").unwrap(),
             cpus: Cpus::Count(3),
             cpus_also: Places::parse(b"affinity+java").unwrap(),
+            filters: Filters {
+                only: b"mongod+libstdc%2B%2B.so.6".try_into().unwrap(),
+                not: b"libfoo.so:0x1f".try_into().unwrap(),
+            },
             stats: Stats::File(b"/tmp/a%2Cb"),
             pid: 7,
+            cache: false,
             verbose: true,
-            trap: false,
             spins: 0,
             yields: u32::MAX,
             ..Options::default()
@@ -390,11 +399,12 @@ mod tests {
             "cpus=0",
             "cpus=some",
             "cpus_also=all",
+            "only=a++b",
+            "not=libfoo.so:0x",
             "spins=4294967296",
             "spins=",
             "nonsense",
             "stats=",
-            "trap=perhaps",
         ] {
             let options = Options::parse(bad.as_bytes());
             assert_eq!(options, Options { rejected: Some(bad.as_bytes()), ..Options::default() });

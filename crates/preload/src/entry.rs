@@ -3,15 +3,13 @@
 //! [`start`] runs once, from whatever of ours is called first: our constructor, or a function that the
 //! constructor of another library called. It only reads the environment; the guard wakes later.
 
-#[cfg(target_arch = "x86_64")]
-use crate::lock;
 use crate::settings::{self, SETTINGS};
-use crate::{ARENA, cpus, guard, process, sample, slo, statistics, thread, trap};
+use crate::{ARENA, cpus, guard, meant, process, real, shortage, slo, statistics, thread};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use platform::clock;
 use platform::signal::{Change, change_mask};
+use platform::{clock, fork};
+use preload_abi::OPTIONS_VARIABLE;
 use preload_abi::options::{Guard, Lock, Options};
-use preload_abi::{OPTIONS_VARIABLE, SWITCH_VARIABLE};
 
 /// What [`start`] has done so far.
 static STATE: AtomicU32 = AtomicU32::new(NEW);
@@ -64,13 +62,15 @@ pub fn wait_until_read() {
 }
 
 fn read_options() -> bool {
-    if process::variable(SWITCH_VARIABLE.as_bytes()) == Some(b"off") {
-        return false;
-    }
     let text = process::variable(OPTIONS_VARIABLE.as_bytes()).unwrap_or(b"");
     let options = Options::parse(text);
+    if !meant::process(&options) {
+        return false;
+    }
+    meant::keep(&options.filters);
     clock::init();
     SETTINGS.set(&options, clock::ns_to_ticks);
+    shortage::set(options.short);
     slo::set(options.slos);
     if options.lock == Lock::Asl || options.dilation > 1000 {
         // Looks at the machine now, rather than when a thread waits for the first time.
@@ -102,15 +102,11 @@ extern "C" fn before_fork() {
     let mask = change_mask(Change::Block, u64::MAX);
     guard::hold();
     MASK.store(mask, Ordering::Relaxed);
-    trap::hold();
-    sample::hold();
     ARENA.hold();
 }
 
 extern "C" fn after_fork() {
     ARENA.release();
-    sample::release();
-    trap::release();
     let mask = MASK.load(Ordering::Relaxed);
     guard::release();
     statistics::forked();
@@ -118,20 +114,17 @@ extern "C" fn after_fork() {
 }
 
 extern "C" fn after_fork_in_child() {
+    fork::forked();
     thread::forked();
     #[cfg(target_arch = "x86_64")]
-    {
-        lock::fifo::forked();
-        lock::mutex::forked();
-    }
+    crate::lock::spin_lock::forked();
     after_fork();
 }
 
 extern "C" fn constructor() {
-    trap::calls::look_up();
-    #[cfg(target_arch = "x86_64")]
-    lock::real::look_up();
-    cpus::calls::look_up();
+    real::look_up();
+    // Now, for a program may lock itself in before it asks.
+    cpus::told::is_wanted();
     if start() && settings::guard() == Guard::Always {
         guard::wake();
     }
@@ -155,5 +148,5 @@ static DESTRUCTOR: extern "C" fn() = destructor;
 /// What `manx run` looks for before it trusts a library: see [`preload_abi::VERSION_SYMBOL`].
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
-pub static manx_preload_abi_4: u32 = 1;
-const _: () = assert!(matches!(preload_abi::VERSION_SYMBOL.as_bytes(), b"manx_preload_abi_4"));
+pub static manx_preload_abi_5: u32 = 1;
+const _: () = assert!(matches!(preload_abi::VERSION_SYMBOL.as_bytes(), b"manx_preload_abi_5"));

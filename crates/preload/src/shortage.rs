@@ -26,10 +26,11 @@
 //! 3. The file is read, never written, and what is read is used only if it is of the form that the kernel writes: the program may have
 //!    closed our descriptor and opened another file under its number.
 
-use crate::thread;
+use crate::{settings, thread};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use platform::clock::ns_to_ticks;
-use platform::{cpu, file, usage};
+use platform::file::File;
+use platform::{cpu, usage};
 use preload_abi::options::Short;
 
 /// A thread that was away for so long while it spun was preempted, if the kernel counted it.
@@ -42,8 +43,10 @@ const READING_NS: u64 = 60_000;
 const CROWDED_MAX: u32 = 3;
 /// The first window, and that of a process whose last probe found room.
 const WINDOW_NS_MIN: u64 = 5_000_000;
-/// The longest.
-const WINDOW_NS_MAX: u64 = 640_000_000;
+/// The longest after a crowd: the next probe costs some hundred microseconds …
+const WINDOW_NS_CROWD: u64 = 80_000_000;
+/// … and after a gap, when the next probe may cost another slice.
+const WINDOW_NS_GAP: u64 = 640_000_000;
 /// Evidence that comes within this time after a window means that CPUs had not ceased to be short. A window is also as long, if
 /// it is longer.
 const PROBE_NS: u64 = 20_000_000;
@@ -56,33 +59,41 @@ static WINDOW: AtomicU64 = AtomicU64::new(0);
 static READ: AtomicU64 = AtomicU64::new(0);
 /// The descriptor of `/proc/loadavg`; -1: there is none.
 static FILE: AtomicI32 = AtomicI32::new(-1);
-/// CPUs of the machine, if the process may use all of them; 0 otherwise, or if nobody asked yet.
-static CPUS: AtomicU32 = AtomicU32::new(0);
-/// [`Short`]
-static FORCED: AtomicU32 = AtomicU32::new(Short::Auto as u32);
+/// CPUs of the machine; 0 if that is not known.
+static ONLINE: AtomicU32 = AtomicU32::new(0);
 
 /// Takes over what the user wants. Called once, before there are threads.
 pub fn set(short: Short) {
-    FORCED.store(short as u32, Ordering::Relaxed);
     UNTIL.store(if short == Short::Always { u64::MAX } else { 0 }, Ordering::Relaxed);
 }
 
 /// Gets ready to count runnable threads. Called when the guard wakes.
 pub fn prepare() {
-    if FILE.load(Ordering::Relaxed) >= 0 || FORCED.load(Ordering::Relaxed) != Short::Auto as u32 {
+    /// Descriptors from here on are in nobody's way.
+    const HIGH: i32 = 500;
+    if FILE.load(Ordering::Relaxed) >= 0 || settings::short() != Short::Auto {
         return;
     }
-    if let Ok(file) = file::File::open(c"/proc/loadavg").and_then(|file| file.moved_up()) {
+    let Some(online) = online() else { return };
+    ONLINE.store(online, Ordering::Relaxed);
+    let open = || File::open(c"/proc/loadavg");
+    let file = open().and_then(|file| file.moved_to(HIGH)).or_else(|_| open());
+    if let Ok(file) = file {
         FILE.store(file.leave_open(), Ordering::Relaxed);
     }
-    note_cpus();
 }
 
-/// Notes how many CPUs there are, if all may be used.
-fn note_cpus() {
-    let all = cpu::online();
-    let usable = cpu::allowed().count();
-    CPUS.store(if usable >= all { all as u32 } else { 0 }, Ordering::Relaxed);
+/// How many CPUs the machine has.
+fn online() -> Option<u32> {
+    let mut text = [0; 256];
+    let length = File::open(c"/sys/devices/system/cpu/online").ok()?.read_once_at(&mut text, 0).ok()?;
+    let number = |digits: &[u8]| core::str::from_utf8(digits).ok()?.parse::<u32>().ok();
+    text.get(..length)?.trim_ascii().split(|&byte| byte == b',').try_fold(0, |sum, range| {
+        let mut ends = range.splitn(2, |&byte| byte == b'-');
+        let first = number(ends.next()?)?;
+        let last = ends.next().map_or(Some(first), number)?;
+        Some(sum + last.checked_sub(first)? + 1)
+    })
 }
 
 /// Whether CPUs are short now.
@@ -107,15 +118,18 @@ pub fn look(began_ticks: u64, last_ticks: u64, now_ticks: u64) -> bool {
 
 #[cold]
 fn look_slow(away_ticks: u64, spun_ticks: u64, now_ticks: u64) -> bool {
-    if FORCED.load(Ordering::Relaxed) != Short::Auto as u32 {
+    if settings::short() != Short::Auto {
         return false;
     }
-    let evidence = away_ticks >= ns_to_ticks(GAP_NS) && was_preempted()
-        || spun_ticks >= ns_to_ticks(PATIENCE_NS) && is_crowded(now_ticks);
-    if evidence {
-        begin(now_ticks);
-    }
-    evidence
+    let most_ns = if away_ticks >= ns_to_ticks(GAP_NS) && was_preempted() {
+        WINDOW_NS_GAP
+    } else if spun_ticks >= ns_to_ticks(PATIENCE_NS) && is_crowded(now_ticks) {
+        WINDOW_NS_CROWD
+    } else {
+        return false;
+    };
+    begin(now_ticks, most_ns);
+    true
 }
 
 /// Whether the kernel took the thread's CPU away since the thread last asked.
@@ -127,35 +141,44 @@ fn was_preempted() -> bool {
 
 /// Whether more threads than there are CPUs have been runnable for a while.
 fn is_crowded(now_ticks: u64) -> bool {
-    let cpus = CPUS.load(Ordering::Relaxed);
+    let cpus = ONLINE.load(Ordering::Relaxed);
     let read_ticks = READ.load(Ordering::Relaxed);
     let due = now_ticks.saturating_sub(read_ticks) >= ns_to_ticks(READING_NS);
-    if cpus == 0 || !due || READ.compare_exchange(read_ticks, now_ticks, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+    if cpus == 0
+        || !due
+        || READ.compare_exchange(read_ticks, now_ticks, Ordering::Relaxed, Ordering::Relaxed).is_err()
+    {
         return false;
     }
     /// Readings in a row that found a crowd, of the whole process.
     static CROWDED: AtomicU32 = AtomicU32::new(0);
     let Some(runnable) = runnable() else {
-        CPUS.store(0, Ordering::Relaxed);
+        // The descriptor is somebody else's now.
+        ONLINE.store(0, Ordering::Relaxed);
         return false;
     };
     // Readings that are far apart do not belong together.
     let row = now_ticks.saturating_sub(read_ticks) < ns_to_ticks(READING_NS * 8);
-    let crowded = if runnable <= cpus { 0 } else if row { CROWDED.load(Ordering::Relaxed) + 1 } else { 1 };
+    let crowded = if runnable <= cpus {
+        0
+    } else if row {
+        CROWDED.load(Ordering::Relaxed) + 1
+    } else {
+        1
+    };
     CROWDED.store(crowded, Ordering::Relaxed);
     if crowded < CROWDED_MAX {
         return false;
     }
     CROWDED.store(0, Ordering::Relaxed);
-    // The program may have bound itself since.
-    note_cpus();
-    CPUS.load(Ordering::Relaxed) != 0
+    // Others' CPUs may be crowded while ours are idle.
+    cpu::count_of_few() >= cpus as usize
 }
 
 /// How many threads of the machine are runnable now.
 fn runnable() -> Option<u32> {
     let mut text = [0; 64];
-    let length = file::read_descriptor_at(FILE.load(Ordering::Relaxed), &mut text, 0).ok()?;
+    let length = File::borrowed(FILE.load(Ordering::Relaxed)).read_once_at(&mut text, 0).ok()?;
     parse(text.get(..length)?)
 }
 
@@ -179,15 +202,18 @@ fn parse(text: &[u8]) -> Option<u32> {
     })
 }
 
-/// CPUs are short from now on, for a window.
-fn begin(now_ticks: u64) {
+/// CPUs are short from now on, for a window of so many nanoseconds at most.
+fn begin(now_ticks: u64, most_ns: u64) {
     let until = UNTIL.load(Ordering::Relaxed);
     let last = WINDOW.load(Ordering::Relaxed);
-    let (least, most) = (ns_to_ticks(WINDOW_NS_MIN), ns_to_ticks(WINDOW_NS_MAX));
+    let (least, most) = (ns_to_ticks(WINDOW_NS_MIN), ns_to_ticks(most_ns));
     let still = until != 0 && now_ticks.saturating_sub(until) < last.max(ns_to_ticks(PROBE_NS));
     let window = if still { last.saturating_mul(2).clamp(least, most) } else { least };
     // One thread of those that find the same.
-    if UNTIL.compare_exchange(until, now_ticks.saturating_add(window), Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+    if UNTIL
+        .compare_exchange(until, now_ticks.saturating_add(window), Ordering::Relaxed, Ordering::Relaxed)
+        .is_ok()
+    {
         WINDOW.store(window, Ordering::Relaxed);
     }
 }
@@ -200,7 +226,14 @@ mod tests {
     fn only_the_kernels_form_is_read() {
         assert_eq!(parse(b"0.00 0.01 0.05 3/345 678\n"), Some(3));
         assert_eq!(parse(b"12.50 10.01 9.05 128/3450 678\n"), Some(128));
-        for text in [&b""[..], b"0.00 0.01 0.05", b"0.00 0.01 0.05 /345 1", b"0.00 0.01 0.05 x/345 1", b"a b c 1/2 3", b"0.00 0.01 0.05 12345678/1 1"] {
+        for text in [
+            &b""[..],
+            b"0.00 0.01 0.05",
+            b"0.00 0.01 0.05 /345 1",
+            b"0.00 0.01 0.05 x/345 1",
+            b"a b c 1/2 3",
+            b"0.00 0.01 0.05 12345678/1 1",
+        ] {
             assert_eq!(parse(text), None, "{}", String::from_utf8_lossy(text));
         }
     }

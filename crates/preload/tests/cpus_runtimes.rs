@@ -16,8 +16,15 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// Variables that would be somebody's word before ours.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 16] = [
+    "BLIS_NUM_THREADS",
+    "DOTNET_PROCESSOR_COUNT",
     "GOMAXPROCS",
+    "GOTO_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
     "OMP_NUM_THREADS",
     "OMP_THREAD_LIMIT",
     "RAYON_NUM_THREADS",
@@ -32,6 +39,19 @@ const VARIABLES: [&str; 9] = [
 struct Runtime {
     name: &'static str,
     words: Vec<OsString>,
+}
+
+impl Runtime {
+    /// What it makes of a quota in thousandths of a CPU, by its own rule.
+    fn rounded(&self, quota: u64) -> usize {
+        let up = quota.div_ceil(1000) as usize;
+        let count = match self.name {
+            "Go" => up.max(2),
+            "Java" => up,
+            _ => (quota as usize / 1000).max(1),
+        };
+        count.min(allowed())
+    }
 }
 
 /// Whether a program can be started at all.
@@ -95,6 +115,36 @@ fn find() -> Vec<Runtime> {
     {
         add("Go", &[made.to_str().expect("utf-8")]);
     }
+    const OPENBLAS: &str = r#"
+        #include <dlfcn.h>
+        #include <stdio.h>
+        int main(void) {
+            void *library = dlopen("libopenblas.so.0", RTLD_NOW);
+            int (*threads)(void) = library ? (int (*)(void))dlsym(library, "openblas_get_num_threads") : NULL;
+            if (threads == NULL) return 77;
+            printf("%d\n", threads());
+            return 0;
+        }"#;
+    if let Some(made) = compiled("blas.c", OPENBLAS, &["cc", "-o", "blas", "blas.c", "-ldl"], "blas") {
+        let there = Command::new(&made).stdout(Stdio::null()).status().is_ok_and(|status| status.success());
+        if there {
+            add("OpenBLAS", &[made.to_str().expect("utf-8")]);
+        } else {
+            println!("skipped: libopenblas.so.0 is not installed");
+        }
+    }
+    for (name, script) in [
+        ("Numba", "import numba; print(numba.get_num_threads())"),
+        ("NumExpr", "import numexpr; print(numexpr.utils._init_num_threads())"),
+    ] {
+        let mut command = Command::new("python3");
+        let there = command.args(["-c", script]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if there.is_ok_and(|status| status.success()) {
+            add(name, &["python3", "-c", script]);
+        } else {
+            println!("skipped: python3 has no {name}");
+        }
+    }
     const JAVA: &str = "class Cpus { public static void main(String[] a) { System.out.println(Runtime.getRuntime().availableProcessors()); } }";
     if installed("java", "-version")
         && installed("javac", "-version")
@@ -121,30 +171,31 @@ fn budget() -> usize {
     std::thread::available_parallelism().expect("a count").get()
 }
 
-/// Quotas of a group and of one below it, in thousandths of a CPU, and the count that they leave.
-fn layouts() -> [(Option<u64>, Option<u64>, usize); 5] {
-    [
-        (None, Some(500), 1),
-        (None, Some(1000), 1),
-        (None, Some(1500), 1),
-        (Some(1000), None, 1),
-        (None, None, budget()),
-    ]
-}
+/// Quotas of a group and of one below it, in thousandths of a CPU.
+const LAYOUTS: [(Option<u64>, Option<u64>); 6] = [
+    (None, Some(500)),
+    (None, Some(1000)),
+    (None, Some(1500)),
+    (Some(1000), None),
+    (Some(1500), None),
+    (None, None),
+];
 
 #[test]
 fn every_runtime_takes_the_budget() {
     let Some(group) = Group::or_skip("cpu") else { return };
     let child = group.child("child");
-    for (parent, own, told) in layouts() {
+    for (parent, own) in LAYOUTS {
         // A group may have no more than its parent, at any moment.
         child.set_quota(None);
         group.set_quota(parent);
         child.set_quota(own);
-        for Runtime { name, words } in runtimes() {
-            let Some(command) = under(words, &[], &child) else { return };
+        for runtime in runtimes() {
+            let Some(command) = under(&runtime.words, &[], &child) else { return };
             let outcome = finish(command);
             let said = outcome.succeeded().stdout.trim();
+            let told = parent.or(own).map_or_else(budget, |quota| runtime.rounded(quota));
+            let name = runtime.name;
             assert_eq!(said, told.to_string(), "{name}, {parent:?} above {own:?}: {}", outcome.stderr);
         }
     }
@@ -167,9 +218,9 @@ fn every_runtime_takes_a_number_that_was_said() {
 fn cpp_and_openmp_take_the_budget() {
     let Some(group) = Group::or_skip("cpu") else { return };
     let program = program_with("cpus_cpp", &["-fopenmp"]);
-    for (parent, _, told) in layouts() {
+    for (parent, _) in LAYOUTS {
         group.set_quota(parent);
-        let told = if parent.is_some() { told } else { budget() };
+        let told = parent.map_or_else(budget, |quota| (quota as usize / 1000).clamp(1, allowed()));
         // In between what a mask has that was not touched.
         let count = |count: usize| OsString::from(count.to_string());
         let words = [program.as_os_str().into(), count(told), count(allowed()), count(told)];
@@ -179,12 +230,25 @@ fn cpp_and_openmp_take_the_budget() {
 }
 
 #[test]
+fn a_variable_of_the_users_speaks_for_libraries_that_read_it_too() {
+    let Some(group) = Group::or_skip("cpu") else { return };
+    let Some(runtime) = runtimes().iter().find(|runtime| runtime.name == "OpenBLAS") else { return };
+    if allowed() < 2 {
+        println!("skipped: with one CPU OpenBLAS has one thread, whatever is said");
+        return;
+    }
+    let Some(mut command) = under(&runtime.words, &["--cpus=1"], &group) else { return };
+    command.env("OMP_NUM_THREADS", "2");
+    assert_eq!(finish(command).succeeded().stdout.trim(), "2");
+}
+
+#[test]
 fn java_is_told_by_its_variable_on_request() {
     let Some(group) = Group::or_skip("cpu") else { return };
     if budget() < 2 || !installed("java", "-version") {
         return;
     }
-    group.set_quota(Some(1500));
+    group.set_quota(Some(1000));
     let words: Vec<OsString> = ["java", "-Xlog:gc+init", "-version"].map(OsString::from).into();
     let Some(mut command) = under(&words, &["--cpus-also=java"], &group) else { return };
     command.env("JAVA_TOOL_OPTIONS", "-Dmine=1");
@@ -224,15 +288,31 @@ fn the_table_shows_who_knew_and_who_did_not() {
     }
     let rust = row("available_parallelism").expect("always there");
     assert_eq!((rust["alone"].as_u64(), rust["under_manx"].as_u64()), (Some(1), Some(1)), "{rust}");
-    for (program, argument, asked) in [
-        ("node", "--version", "os.availableParallelism"),
-        ("java", "-version", "availableProcessors"),
-        ("go", "version", "GOMAXPROCS"),
+    let go = 2.min(allowed() as u64);
+    for (program, argument, asked, told) in [
+        ("node", "--version", "os.availableParallelism", 1),
+        ("java", "-version", "availableProcessors", 1),
+        ("go", "version", "GOMAXPROCS", go),
     ] {
         if installed(program, argument) {
-            assert_eq!(row(asked).expect(asked)["under_manx"].as_u64(), Some(1), "{asked}: {json:#}");
+            assert_eq!(row(asked).expect(asked)["under_manx"].as_u64(), Some(told), "{asked}: {json:#}");
         }
     }
+    let variable = |name: &str| {
+        let rows = json["variables"].as_array().expect("a list");
+        rows.iter().find(|row| row["variable"] == name).cloned().expect(name)
+    };
+    let openmp = variable("OMP_NUM_THREADS");
+    assert_eq!(
+        (openmp["alone"].as_u64(), openmp["told"].as_u64()),
+        (Some(allowed() as u64), Some(1)),
+        "{openmp}"
+    );
+    let go = variable("GOMAXPROCS");
+    assert_eq!(
+        (go["told"].as_u64(), go["fraction"].as_str()),
+        ((allowed() > 2).then_some(2), Some("up, at least 2"))
+    );
 }
 
 /// How many CPUs the affinity mask of this test has.

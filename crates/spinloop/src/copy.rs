@@ -20,8 +20,9 @@
 //!                                         jmp behind
 //! ```
 //!
-//! A visit comes before the pivot and before each other PAUSE of the loop. It takes the place of a PAUSE; any other
-//! pivot runs behind it.
+//! A visit comes before the pivot, and before each other PAUSE of a loop without a counter. It takes the place of a PAUSE;
+//! any other pivot runs behind it. A counter is known at the pivot only: at another PAUSE of an unrolled loop it
+//! may have taken its step already.
 //!
 //! The first rounds of a wait are spun as they always were, without a visit, so that a wait that is short
 //! stays as short as it was: `rounds` is one more word of the thread's. Counting it down changes the flags,
@@ -84,6 +85,8 @@ pub struct Original<'a> {
     pub entered_at: u64,
     /// It is a whole loop, and not a hint.
     pub is_loop: bool,
+    /// Only the pivot is visited, and no other PAUSE.
+    pub only_pivot: bool,
 }
 
 /// A copied loop.
@@ -110,7 +113,9 @@ pub fn copy(image: &dyn Image, original: &Original<'_>, at: u64, hooks: &Hooks) 
     if !is_copied(original.pivot) || !is_copied(original.entered_at) {
         return None;
     }
-    let is_visited = |one: &Instruction| one.code() == Code::Pause || one.ip() == original.pivot;
+    let is_visited = |one: &Instruction| {
+        one.ip() == original.pivot || one.code() == Code::Pause && !original.only_pivot
+    };
     let pool = 16 + 16 * all.iter().filter(|one| is_visited(one)).count();
 
     // Entry: no wait goes on.
@@ -132,7 +137,7 @@ pub fn copy(image: &dyn Image, original: &Original<'_>, at: u64, hooks: &Hooks) 
             spins &= counted;
             seen += 1;
         }
-        if instruction.code() != Code::Pause {
+        if !is_visited(&instruction) || instruction.code() != Code::Pause {
             let target = instruction.near_branch_target();
             if instruction.flow_control() != FlowControl::Next && target != 0 && !is_copied(target) {
                 let exit = builder.exit_to(target);

@@ -108,14 +108,14 @@ impl Counter {
     pub(crate) fn is_bounded(&self) -> bool {
         use Condition::*;
         match self.goes_on {
-            NotEqual => self.step == 1 || self.step == -1,
+            NotEqual => self.step != 0,
             Below | BelowOrEqual | Less | LessOrEqual => self.step > 0,
             Above | AboveOrEqual | Greater | GreaterOrEqual => self.step < 0,
         }
     }
 
     /// How many steps more than the next ones the counter has to take until the next comparison leaves the loop: its value is now
-    /// `counter`, and the bound's `bound`. None if it would wrap around on its way.
+    /// `counter`, and the bound's `bound`. None if it would wrap around on its way, or never meet the bound.
     ///
     /// ```
     /// use spinloop::{Bound, Condition, Counter, Place};
@@ -143,13 +143,17 @@ impl Counter {
         let step = i128::from(self.step);
         // The first value at which the comparison leaves is at `least` steps or behind it.
         let distance = match self.goes_on {
-            NotEqual if step == 1 => bound - now,
+            NotEqual if step > 0 => bound - now,
             NotEqual => now - bound,
             Below | Less => bound - now,
             BelowOrEqual | LessOrEqual => bound - now + 1,
             Above | Greater => now - bound,
             AboveOrEqual | GreaterOrEqual => now - bound + 1,
         };
+        if self.goes_on == NotEqual && distance % step.abs() != 0 {
+            // It steps over the bound.
+            return None;
+        }
         if distance <= 0 {
             return (distance == 0 || self.goes_on != NotEqual).then_some(0);
         }

@@ -49,6 +49,8 @@ pub(crate) struct Exits {
     pub(crate) timed: bool,
     /// A jump depends on memory.
     pub(crate) memory: bool,
+    /// An exit depends on memory and not on a recurrence: the loop does more than to pass the time.
+    pub(crate) waits: bool,
 }
 
 /// What the region's exits depend on. `pivot` is an instruction that every round passes.
@@ -72,9 +74,11 @@ pub(crate) fn judge(
         let slice = flow.slice(last);
         exits.memory |= slice.memory;
         if leaves {
+            let counted = slice.recurs();
             exits.any = true;
             exits.timed |= slice.timed;
-            exits.counted |= slice.recurs();
+            exits.counted |= counted;
+            exits.waits |= slice.memory && !counted;
         }
     }
     exits

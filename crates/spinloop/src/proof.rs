@@ -265,16 +265,7 @@ impl Prover<'_> {
         let goes_on = if swapped { goes_on.swapped() } else { goes_on };
         let (step, ahead) = (signed(step, bits), signed(ahead, bits));
         let counter = Counter { place: place(counter)?, bits, step, ahead, bound, goes_on, blocks: false };
-        (counter.is_bounded() && !self.pauses_elsewhere()).then_some(Proof { counter: Some((counter, exit)) })
-    }
-
-    /// Whether the loop has a PAUSE that is not the pivot: there the waiter looks as well, and the counter may have
-    /// taken its step already.
-    fn pauses_elsewhere(&self) -> bool {
-        let blocks = self.region.blocks.iter().map(|&block| &self.graph.blocks[block as usize]);
-        blocks
-            .flat_map(|block| block.instructions.clone())
-            .any(|n| n != self.pivot && self.instructions[n as usize].spin)
+        counter.is_bounded().then_some(Proof { counter: Some((counter, exit)) })
     }
 }
 

@@ -2,7 +2,10 @@
 
 use super::facts::Facts;
 use super::probes::Answers;
+use crate::run::cpus::Told;
+use crate::run::variables::{Fate, RULES, Rule};
 use manx::cpu::{CpuBudget, Limit, Rounding, Weight};
+use preload_abi::cpus::Cpus;
 use serde_json::{Map, Value, json};
 
 /// What the JSON calls itself, in its field `schema`.
@@ -34,7 +37,32 @@ pub fn all(budget: &CpuBudget, facts: &Facts, answers: &Answers) -> String {
     object.insert("throttled".into(), json!(throttled));
     let answer = |it: &super::probes::Answer| json!({"runtime": it.runtime, "asked": it.asks, "alone": it.without, "under_manx": it.with});
     object.insert("runtimes".into(), answers.answers.iter().map(answer).collect());
+    let told = Told::of(Cpus::Auto, budget.clone());
+    object.insert("variables".into(), RULES.iter().map(|rule| variable(rule, &told)).collect());
     format!("{:#}\n", Value::Object(object))
+}
+
+/// What becomes of a runtime's variable. `told` is null where it is not set.
+fn variable(rule: &Rule, told: &Told) -> Value {
+    let fate = rule.fate(told, &|name| std::env::var_os(name), false);
+    let set = matches!(fate, Fate::Set(_)).then(|| rule.count(told));
+    let (yours, why_not) = match fate {
+        Fate::Set(_) => (None, None),
+        Fate::Yours(yours) => (Some(yours), Some("set already")),
+        Fate::NotNeeded => (None, Some("not needed")),
+        Fate::NotAsked(why) => (None, Some(why)),
+    };
+    json!({
+        "runtime": rule.runtime,
+        "variable": rule.name,
+        "counts": rule.counts.words(),
+        "alone": rule.alone(told),
+        "fraction": rule.rounds.words(),
+        "told": set,
+        "yours": yours,
+        "why_not": why_not,
+        "source": rule.source,
+    })
 }
 
 /// The budget alone, on one line.

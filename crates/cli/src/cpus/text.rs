@@ -2,8 +2,12 @@
 
 use super::facts::Facts;
 use super::probes::Answers;
+use crate::run::cpus::Told;
+use crate::run::variables::{Fate, RULES};
 use manx::cpu::{CpuBudget, LimitKind, Rounding};
+use preload_abi::cpus::Cpus;
 use report::Table;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 
 /// Everything.
@@ -48,6 +52,7 @@ fn write(budget: &CpuBudget, facts: &Facts, answers: &Answers, out: &mut String)
             writeln!(out, "not asked under `manx run`: {problem}")?;
         }
     }
+    writeln!(out, "\n{}", variables(&Told::of(Cpus::Auto, budget.clone()), &|name| std::env::var_os(name)))?;
     // Whatever came last has ended its line.
     out.truncate(out.trim_end().len());
     writeln!(out)
@@ -90,6 +95,30 @@ fn runtimes(answers: &Answers) -> Table {
     table
 }
 
+fn variables(told: &Told, present: &dyn Fn(&str) -> Option<OsString>) -> Table {
+    let title = "What `manx run` tells runtimes by variables";
+    let header = ["runtime", "counts", "alone []", "a fraction", "told []", "by"];
+    let mut table = Table::new(title, &header);
+    for rule in &RULES {
+        let (count, by) = match rule.fate(told, present, false) {
+            Fate::Set(_) => (rule.count(told).to_string(), rule.name.to_owned()),
+            Fate::Yours(yours) => ("-".to_owned(), format!("your {yours}")),
+            Fate::NotNeeded => ("-".to_owned(), format!("{} is not needed", rule.name)),
+            Fate::NotAsked(why) => ("-".to_owned(), format!("{} {why}", rule.name)),
+        };
+        let alone = rule.alone(told).to_string();
+        table.row([
+            rule.runtime.into(),
+            rule.counts.words().into(),
+            alone,
+            rule.rounds.words().into(),
+            count,
+            by,
+        ]);
+    }
+    table
+}
+
 fn plural(count: u32, noun: &str) -> String {
     if count == 1 { noun.to_owned() } else { format!("{noun}s") }
 }
@@ -104,6 +133,24 @@ pub fn fraction(cpus: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_runtime_has_a_line_with_its_rounding_and_its_variable() {
+        let told = Told::of(Cpus::Count(1), CpuBudget::now());
+        let text = variables(&told, &|name| (name == "OMP_NUM_THREADS").then(|| "3".into())).to_string();
+        let line = |runtime: &str| {
+            let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+            text.lines().map(words).find(|line| line.starts_with(runtime)).expect(runtime)
+        };
+        assert!(RULES.iter().all(|rule| line(rule.runtime).contains(rule.rounds.words())), "{text}");
+        assert!(line("OpenBLAS").ends_with("- your OMP_NUM_THREADS"), "{text}");
+        assert!(line("Julia").ends_with("- JULIA_NUM_THREADS only where it is set to auto"), "{text}");
+        assert!(line("Java").ends_with("up - JAVA_TOOL_OPTIONS only with --cpus-also=java"), "{text}");
+        let go = line("Go");
+        let expected =
+            if told.count < crate::run::cpus::allowed(told.budget()) { "1 GOMAXPROCS" } else { "not needed" };
+        assert!(go.contains("up, at least 2") && go.ends_with(expected), "{text}");
+    }
 
     #[test]
     fn fractions_are_short_and_never_0() {

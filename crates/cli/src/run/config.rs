@@ -4,7 +4,7 @@
 //! column, what is allowed there, and for a misspelt key the nearest one.
 
 use super::duration::parse_us;
-use super::settings::{Destination, Layer, parse_cores, parse_cpus, parse_dilation};
+use super::settings::{Destination, Layer, parse_cores, parse_cpus, parse_dilation, parse_entry};
 use super::slo::parse_slo;
 use crate::failure::{Failure, USAGE, reason};
 use preload_abi::cpus::{Cpus, Place, Places};
@@ -21,15 +21,16 @@ use toml::de::{DeTable, DeValue};
 pub const DOCUMENTATION: &str = r#"Settings in a file:
   --config names a TOML file with any of these keys:
 
-    guard = "on"           # "on", "off", "always" or "sample"
+    guard = "on"           # "on", "off" or "always"
     lock = "manx"          # "manx", "adaptive", "asl", "fifo" or "glibc"
     slo = ["2ms@p99"]      # as --slo, any number of them
     cores = "big:0"
     dilate = 1.0           # as --dilate
     cpus = "auto"          # "auto", "keep", or a number
     cpus-also = []         # any of "affinity", "configured" and "java"
+    only = ["mongod"]      # as --only, any number of them
+    not = ["libfoo.so*"]   # as --not, any number of them
     stats = "counts.json"  # a file, "stderr", or "off"
-    trap = true            # false: as --no-trap
     verbose = false
     quiet = false
 
@@ -39,14 +40,14 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
     sleep-step = "100us"
     sleep-max = "1ms"
 
-  Except for `slo`, `cores` and `stats`, these are the defaults. A path is
-  relative to the current folder. Flags win over the file, and the
+  Except for `slo`, `cores`, `only`, `not` and `stats`, these are the defaults.
+  A path is relative to the current folder. Flags win over the file, and the
   file wins over MANX_OPTIONS."#;
 
 /// The longest file that is read; what `/dev/zero` holds does not end.
 const BYTES_MAX: u64 = 1 << 20;
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "guard",
     "lock",
     "slo",
@@ -54,8 +55,9 @@ const KEYS: [&str; 12] = [
     "dilate",
     "cpus",
     "cpus-also",
+    "only",
+    "not",
     "stats",
-    "trap",
     "verbose",
     "quiet",
     "wait",
@@ -111,8 +113,9 @@ impl Document<'_> {
                 "dilate" => layer.dilation = Some(self.dilation(value.get_ref(), span)?),
                 "cpus" => layer.cpus = Some(self.cpus(value.get_ref(), span)?),
                 "cpus-also" => layer.cpus_also = Some(self.cpus_also(value.get_ref(), span)?),
+                "only" => layer.only = Some(self.filter(value.get_ref(), span)?),
+                "not" => layer.not = Some(self.filter(value.get_ref(), span)?),
                 "stats" => layer.stats = Some(self.stats(value.get_ref(), span)?),
-                "trap" => layer.trap = Some(self.switch(value.get_ref(), span)?),
                 "verbose" => layer.verbose = Some(self.switch(value.get_ref(), span)?),
                 "quiet" => layer.quiet = Some(self.switch(value.get_ref(), span)?),
                 "wait" => self.wait(value.get_ref(), span, &mut layer)?,
@@ -145,7 +148,7 @@ impl Document<'_> {
             self.fault(
                 span,
                 "not a way to guard",
-                r#"allowed are "on", "off", "always" and "sample", in quotation marks"#,
+                r#"allowed are "on", "off" and "always", in quotation marks"#,
             )
         })
     }
@@ -218,6 +221,19 @@ impl Document<'_> {
                 .map(|place| places.with(place))
                 .ok_or_else(|| self.fault(value.span(), "not such a place", help))
         })
+    }
+
+    fn filter(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Vec<String>, Failure> {
+        let help = r#"allowed are strings in brackets, as ["mongod", "libfoo.so.1", "libbar.so*:spin", "libbar.so:0x1a2b"]"#;
+        let DeValue::Array(values) = value else {
+            return Err(self.fault(span, "not a list of names", help));
+        };
+        let read = |value: &Spanned<DeValue<'_>>| match value.get_ref().as_str().map(parse_entry) {
+            Some(Ok(entry)) => Ok(entry),
+            Some(Err(why)) => Err(self.fault(value.span(), format!("not such a name: {why}"), help)),
+            None => Err(self.fault(value.span(), "not such a name", help)),
+        };
+        values.iter().map(read).collect()
     }
 
     fn stats(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Destination, Failure> {
@@ -297,14 +313,16 @@ mod tests {
                 slos: Some(vec![parse_slo("2ms@p99").expect("a target")]),
                 cores: Some("big:0".to_owned()),
                 dilation: Some(1000),
+                short: None,
                 cpus: Some(default.cpus),
                 cpus_also: Some(default.cpus_also),
+                only: Some(vec!["mongod".to_owned()]),
+                not: Some(vec!["libfoo.so*".to_owned()]),
                 stats: Some(Destination::File(here.join("counts.json"))),
                 spins: Some(default.spins),
                 yields: Some(default.yields),
                 sleep_step_us: Some(default.step_us),
                 sleep_max_us: Some(default.ceiling_us),
-                trap: Some(default.trap),
                 verbose: Some(default.verbose),
                 quiet: Some(false),
             }
@@ -336,8 +354,8 @@ mod tests {
             ),
             ("zebra = 1", "1:1", "no key `zebra`", "the keys are guard, lock, slo"),
             ("\nguard = on", "2:9", "", "toml.io"),
-            ("guard = \"maybe\"", "1:9", "not a way", "\"sample\""),
-            ("guard = true", "1:9", "not a way", "\"sample\""),
+            ("guard = \"maybe\"", "1:9", "not a way", "\"always\""),
+            ("guard = true", "1:9", "not a way", "\"always\""),
             ("lock = \"mcs\"", "1:8", "not a lock", "\"fifo\""),
             ("lock = 1", "1:8", "not a lock", "\"fifo\""),
             ("slo = \"2ms\"", "1:7", "not a list", "[\"2ms@p99\""),
@@ -352,8 +370,11 @@ mod tests {
             ("cpus = \"many\"", "1:8", "not a count of CPUs", "\"keep\""),
             ("cpus-also = \"java\"", "1:13", "not a list", "[\"java\"]"),
             ("cpus-also = [\"java\", 2]", "1:22", "not such a place", "\"affinity\""),
+            ("only = \"sh\"", "1:8", "not a list of names", "[\"mongod\""),
+            ("only = [\"sh\", 2]", "1:15", "not such a name", "[\"mongod\""),
+            ("not = [\"/bin/sh\"]", "1:8", "without its folder", "[\"mongod\""),
             ("stats = \"\"", "1:9", "not a destination", "\"stderr\""),
-            ("trap = 1", "1:8", "neither true nor false", "true and false"),
+            ("quiet = 1", "1:9", "neither true nor false", "true and false"),
             ("wait = 3", "1:8", "not a table", "[wait]"),
             ("wait.spins = -1", "1:14", "not a count", "4294967295"),
             ("wait.yields = \"5\"", "1:15", "not a count", "4294967295"),

@@ -34,8 +34,17 @@ fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) 
             writeln!(out, "runs unchanged: it {obstacle}")?;
             changes
         }
-        Plan::Preload { library, changes, .. } => {
-            writeln!(out, "library      {}", library.display())?;
+        Plan::Pass { libraries, changes } => {
+            writeln!(out, "runs unchanged: not meant; what it starts is judged by its own name")?;
+            for library in libraries {
+                writeln!(out, "library      {}", library.display())?;
+            }
+            changes
+        }
+        Plan::Preload { libraries, changes, .. } => {
+            for library in libraries {
+                writeln!(out, "library      {}", library.display())?;
+            }
             changes
         }
     };
@@ -52,7 +61,7 @@ fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) 
         }
         None => writeln!(out, "CPUs         as without Manx")?,
     }
-    if matches!(plan, Plan::Environment { .. }) {
+    if matches!(plan, Plan::Environment { .. } | Plan::Pass { .. }) {
         return Ok(());
     }
     writeln!(out, "locks        {}", settings.lock().word())?;

@@ -9,13 +9,13 @@ use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{
     Endianness, Object as _, ObjectSymbol as _, ObjectSymbolTable as _, RelocationTarget, SymbolKind,
 };
+use preload_abi::filter::{Filters, NOT_MEANT, Place};
 use preload_abi::options::Guard;
-use preload_abi::{LIBRARY_NAME, is_left_alone};
+use preload_abi::{LIBRARY_NAME, REQUESTS_LIBRARY_NAME, is_left_alone};
 use spinloop::{
     BLOCKING, Counter, Finder, Finding, Jump, Kind, Loop, Machine, Module, Seed, Segments, Way, seeds,
 };
 use std::fmt::Write;
-use std::ops::Range;
 
 /// Whose instructions are searched.
 const HOST: Machine = if cfg!(target_arch = "aarch64") { Machine::Aarch64 } else { Machine::X86_64 };
@@ -36,10 +36,17 @@ pub fn describe(libraries: &Libraries, settings: &Settings, out: &mut impl Write
         return writeln!(out, "no loop is repaired: the guard is off");
     }
     let (mut lines, mut files, mut bytes) = (Vec::new(), 0, 0);
-    let mut unread = Vec::new();
-    for file in &libraries.files {
+    let (mut unread, mut unmeant) = (Vec::new(), Vec::new());
+    for (index, file) in libraries.files.iter().enumerate() {
+        // The program is known by its file's own name, a library by that by which the loader finds it.
+        let target = if index == 0 { file.canonicalize().ok() } else { None };
+        let file = target.as_ref().unwrap_or(file);
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
-        if is_left_alone(name.as_bytes()) || name == LIBRARY_NAME {
+        if is_left_alone(name.as_bytes()) || [LIBRARY_NAME, REQUESTS_LIBRARY_NAME].contains(&&*name) {
+            continue;
+        }
+        if !settings.filters().module(name.as_bytes()) {
+            unmeant.push(name.into_owned());
             continue;
         }
         match std::fs::read(file).ok().and_then(|data| search(&name, &data, settings, &mut lines)) {
@@ -67,6 +74,9 @@ pub fn describe(libraries: &Libraries, settings: &Settings, out: &mut impl Write
     }
     for Line { module, site, fate } in &lines {
         writeln!(out, "{module:modules$}  {site:sites$}  {fate}")?;
+    }
+    for name in &unmeant {
+        writeln!(out, "not searched: {name} is {NOT_MEANT}")?;
     }
     for name in &libraries.missing {
         writeln!(out, "not searched: {name} was not found")?;
@@ -100,60 +110,52 @@ fn search(name: &str, data: &[u8], settings: &Settings, lines: &mut Vec<Line>) -
     let image = Segments(&segments);
     let module = Module::new(HOST, &image, &text, unwind);
     let mut finder = Finder::with_imports(module, blocking(data));
-    let bytes_of = |range: &Range<u64>| {
-        segments.iter().find(|(start, _)| *start == range.start).map_or(&[][..], |(_, bytes)| bytes)
-    };
-    let raw_signals = text.iter().any(|range| spinloop::resembles_raw_signal_syscall(bytes_of(range)));
     let mut all: Vec<(Seed, u64)> = Vec::new();
     for range in &text {
+        let bytes =
+            segments.iter().find(|(start, _)| *start == range.start).map_or(&[][..], |(_, bytes)| bytes);
+        let address = |at: usize| range.start + at as u64;
         match HOST {
-            Machine::X86_64 => all
-                .extend(seeds(bytes_of(range)).into_iter().map(|(at, seed)| (seed, range.start + at as u64))),
-            Machine::Aarch64 => all.extend(
-                spinloop::aarch64::candidates(bytes_of(range))
-                    .map(|at| (Seed::Pause, range.start + at as u64)),
-            ),
+            Machine::X86_64 => all.extend(seeds(bytes).into_iter().map(|(at, seed)| (seed, address(at)))),
+            Machine::Aarch64 => {
+                all.extend(spinloop::aarch64::candidates(bytes).map(|at| (Seed::Pause, address(at))));
+            }
         }
     }
+    // As the library asks: one kind after the other.
     all.sort_unstable();
-    let mut sites = Vec::new();
+    let mut found = Vec::new();
     for (seed, address) in all {
         let fate = match finder.analyse(address, seed) {
             Finding::Nothing => continue,
             Finding::Leave(reason) => format!("left alone: {}", reason.words()),
-            Finding::Wait(found) if settings.guard() == Guard::Sample => {
-                format!("{}: waited for when sampled", ends(&found))
+            Finding::Wait(_) if !symbols.are_meant(&settings.filters(), name, address) => {
+                format!("left alone: {NOT_MEANT}")
             }
-            Finding::Wait(found) => {
-                let by = match finder.way(&found, true) {
-                    Some(Way { jump: Jump::Whole, .. }) => {
-                        "repaired by a jump in the place of an instruction"
-                    }
+            Finding::Wait(wait) => {
+                let by = match finder.way(&wait, true) {
+                    Some(Way { jump: Jump::Whole, .. }) => "repaired by a jump",
                     Some(Way { jump: Jump::Row, .. }) => {
-                        "repaired by a jump in the place of a row of instructions"
+                        "repaired by a jump in the place of several instructions"
                     }
-                    Some(Way { jump: Jump::Short(_), .. }) => "repaired by a short jump through dead bytes",
-                    None if !settings.trap() => "left alone: no jump fits, and --no-trap is set",
-                    None if raw_signals => {
-                        "left alone: no jump fits, and the file changes signals behind the C library"
-                    }
-                    None => "repaired by a breakpoint",
+                    Some(Way { jump: Jump::Short(_), .. }) => "repaired by a jump through dead bytes",
+                    None => "left alone: no jump fits",
                 };
-                format!("{}: {by}", ends(&found))
+                format!("{by}; {}", ends(&wait))
             }
         };
-        sites.push((address, Line { module: name.to_owned(), site: symbols.name(address), fate }));
+        found.push((address, Line { module: name.to_owned(), site: symbols.name(address), fate }));
     }
-    sites.sort_by_key(|(address, _)| *address);
-    lines.extend(sites.into_iter().map(|(_, line)| line));
+    found.sort_by_key(|(address, _)| *address);
+    lines.extend(found.into_iter().map(|(_, line)| line));
     Some(text.iter().map(|range| (range.end - range.start) as usize).sum())
 }
 
 /// How a wait ends, in a few words.
-fn ends(found: &Loop) -> &'static str {
-    match found.kind {
+fn ends(wait: &Loop) -> &'static str {
+    match wait.kind {
         Kind::Unbounded => "waits without a bound",
-        Kind::Counted(Counter { blocks: true, .. }) => "spins for a number of rounds, then sleeps",
+        Kind::Counted(Counter { blocks: true, .. }) => "spins for a number of rounds, then blocks",
         Kind::Counted(_) => "spins for a number of rounds",
         Kind::Timed => "spins for a time",
         Kind::Hint => "may wait around this PAUSE",
@@ -175,22 +177,34 @@ fn blocking(data: &[u8]) -> Vec<u64> {
     relocations.filter(|(_, one)| blocks(one.target())).map(|(slot, _)| slot).collect()
 }
 
+/// A function that a file names.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Function {
+    start: u64,
+    size: u64,
+    /// Whether other modules see it, and so the library.
+    exported: bool,
+    name: String,
+}
+
 /// The functions that a file names.
 struct Symbols {
-    /// Address, size and name, by address.
-    functions: Vec<(u64, u64, String)>,
+    /// By address.
+    functions: Vec<Function>,
 }
 
 impl Symbols {
     fn read(data: &[u8]) -> Symbols {
         let mut functions = Vec::new();
         if let Ok(file) = object::File::parse(data) {
-            for symbol in file.symbols().chain(file.dynamic_symbols()) {
+            let exported = file.dynamic_symbols().map(|symbol| (symbol, true));
+            for (symbol, exported) in file.symbols().map(|symbol| (symbol, false)).chain(exported) {
                 if symbol.kind() == SymbolKind::Text
                     && symbol.is_definition()
                     && let Ok(name) = symbol.name()
                 {
-                    functions.push((symbol.address(), symbol.size(), name.to_owned()));
+                    let (start, size, name) = (symbol.address(), symbol.size(), name.to_owned());
+                    functions.push(Function { start, size, exported, name });
                 }
             }
         }
@@ -198,13 +212,33 @@ impl Symbols {
         Symbols { functions }
     }
 
-    /// The function that holds `address` and the offset in it, or the address.
+    /// The functions that hold `address`, the last that starts before it first.
+    fn around(&self, address: u64) -> impl Iterator<Item = &Function> {
+        let next = self.functions.partition_point(|function| function.start <= address);
+        let near = self.functions[..next].iter().rev().take(NESTED_MAX);
+        near.filter(move |function| address - function.start < function.size)
+    }
+
+    /// The function that holds `address` and the offset in it, with the address itself unless the library knows the function by
+    /// its name, too; or the address.
     fn name(&self, address: u64) -> String {
-        let next = self.functions.partition_point(|(start, ..)| *start <= address);
-        let mut near = self.functions[..next].iter().rev().take(NESTED_MAX);
-        match near.find(|(start, size, _)| address - start < *size) {
-            Some((start, _, name)) => format!("{name}+{:#x}", address - start),
+        let exported = self.around(address).find(|function| function.exported);
+        match exported.or_else(|| self.around(address).next()) {
+            Some(Function { start, exported: true, name, .. }) => format!("{name}+{:#x}", address - start),
+            Some(Function { start, name, .. }) => format!("{name}+{:#x} ({address:#x})", address - start),
             None => format!("{address:#x}"),
         }
+    }
+
+    /// Whether filters leave the loop at `address` in, as the library judges it: by the functions that are exported.
+    fn are_meant(&self, filters: &Filters<'_>, module: &str, address: u64) -> bool {
+        filters.has(&Place {
+            module: module.as_bytes(),
+            offset: address,
+            lies_in: &|symbol| {
+                let mut exported = self.around(address).filter(|function| function.exported);
+                exported.any(|function| symbol.names(function.name.as_bytes()))
+            },
+        })
     }
 }

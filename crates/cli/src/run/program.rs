@@ -5,7 +5,9 @@ use super::elf::Elf;
 use super::script::Interpreter;
 use super::search;
 use crate::failure::{Failure, NOT_FOUND};
+use preload_abi::filter::Filters;
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// How far scripts are followed. The kernel follows five that name each other directly; `env` starts afresh.
@@ -19,6 +21,9 @@ pub struct Program {
     pub chain: Vec<PathBuf>,
     /// What the last of them says about itself; `None` if it is no ELF file or cannot be read.
     pub elf: Option<Elf>,
+    /// Which file of the chain is executed last, by the caller or by `env`. The kernel tells a program this name: a script's for its
+    /// interpreter, a link's for its target.
+    executed: usize,
 }
 
 impl Program {
@@ -27,16 +32,21 @@ impl Program {
     /// # Errors
     /// With code 127 or 126 if it, or an interpreter that it needs, is missing or cannot be executed.
     pub fn find(name: &OsStr) -> Result<Program, Failure> {
-        let mut chain = vec![search::find(name)?];
+        let (mut chain, mut executed) = (vec![search::find(name)?], 0);
         // A chain without an end is not ours to complain about: executing it says what is wrong.
         while chain.len() < CHAIN_MAX
             && let Some(next) = following(&chain[chain.len() - 1])?
         {
+            // An interpreter alone is found by the kernel; what stands behind `env` is executed by it.
+            let through_env = next.len() > 1;
             chain.extend(next);
+            if through_env {
+                executed = chain.len() - 1;
+            }
         }
         // What cannot be read can perhaps be executed: the kernel will say.
         let elf = Elf::read(&chain[chain.len() - 1]).unwrap_or(None);
-        let program = Program { chain, elf };
+        let program = Program { chain, elf, executed };
         program.check_loader()?;
         Ok(program)
     }
@@ -49,6 +59,19 @@ impl Program {
     /// The file that runs in the end.
     pub fn image(&self) -> &Path {
         &self.chain[self.chain.len() - 1]
+    }
+
+    /// The names by which filters know the program: that of the file that runs in the end, without links, and that by which it is
+    /// executed.
+    pub fn names(&self) -> [Vec<u8>; 2] {
+        let image = self.image().canonicalize().unwrap_or_else(|_| self.image().to_owned());
+        [&image, &self.chain[self.executed]]
+            .map(|path| path.file_name().unwrap_or_default().as_bytes().to_vec())
+    }
+
+    /// Whether filters leave the program in.
+    pub fn is_meant(&self, filters: &Filters<'_>) -> bool {
+        filters.executable(&self.names().each_ref().map(Vec::as_slice))
     }
 
     fn check_loader(&self) -> Result<(), Failure> {

@@ -9,7 +9,8 @@ use super::slo::parse_slo;
 use crate::failure::{Failure, USAGE};
 use manx::cpu::{Classes, MEASURED};
 use preload_abi::cpus::{Cpus, Place, Places};
-use preload_abi::options::{self, DILATIONS, Guard, Lock, Options, Stats};
+use preload_abi::filter::{Entries, Entry, Filters, encode_entry};
+use preload_abi::options::{self, DILATIONS, Guard, Lock, Options, Short, Stats};
 use preload_abi::slo::{SLOS_MAX, Slo, Slos};
 use preload_abi::{CORES_VARIABLE, OPTIONS_VARIABLE};
 use std::ffi::{OsStr, OsString};
@@ -48,9 +49,10 @@ pub struct Flags {
 
     /// How many CPUs the program is told that it has: auto, a number, or keep [default: auto]
     ///
-    /// auto is what it really gets, by its affinity, its cpuset and the quotas of its control groups, rounded down; a number is that
-    /// many; keep leaves it what it would be told. It is told where it asks the C library, and by variables such as GOMAXPROCS
-    /// that are not set yet, and never of more CPUs than the machine has. See `manx cpus`.
+    /// auto is what it really gets, by its affinity, its cpuset and the quotas of its control groups. A fraction is rounded down, or as
+    /// the program's runtime rounds quotas itself. A number is that many; keep leaves it what it would be told. It is told where it
+    /// asks the C library, and by variables such as GOMAXPROCS that are not set yet, and never of more CPUs than the machine
+    /// has. See `manx cpus`.
     #[arg(long, value_name = "COUNT", value_parser = parse_cpus)]
     cpus: Option<Cpus>,
 
@@ -59,6 +61,18 @@ pub struct Flags {
     /// Separated by commas.
     #[arg(long, value_name = "WHERE", value_delimiter = ',')]
     cpus_also: Vec<PlaceWord>,
+
+    /// What is meant: executables, libraries, LIBRARY:SYMBOL or LIBRARY:0xOFFSET; all else is left alone
+    ///
+    /// See "Filters" below. May be given several times, or with commas between.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = parse_entry)]
+    only: Vec<String>,
+
+    /// What is not meant, even if --only names it: written in the same way
+    ///
+    /// See "Filters" below. May be given several times, or with commas between.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = parse_entry)]
+    not: Vec<String>,
 
     /// Count where threads wait, in loops and for locks: a table on standard error when the program exits, or JSON
     /// in FILE
@@ -90,9 +104,9 @@ pub struct Flags {
     #[arg(long, value_name = "TIME", value_parser = parse_us, help_heading = "Waiting")]
     sleep_max: Option<u32>,
 
-    /// Never use a breakpoint where no jump fits
-    #[arg(long)]
-    no_trap: bool,
+    /// Say whether CPUs are short, instead of finding out: for tests [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = parse_short, hide = true)]
+    short: Option<Short>,
 
     /// Let the library say on standard error what it could not do
     #[arg(short, long)]
@@ -138,6 +152,19 @@ pub fn parse_cpus(text: &str) -> Result<Cpus, String> {
         .ok_or_else(|| format!("write `auto`, `keep`, or a number from 1 to {}", Cpus::MAX))
 }
 
+/// Checks what a filter names, and writes it as an entry of `MANX_OPTIONS`.
+///
+/// # Errors
+/// What is wrong with `text`, and what to write.
+pub fn parse_entry(text: &str) -> Result<String, String> {
+    let mut entry = String::new();
+    encode_entry(text, &mut entry).expect("writing to a String");
+    match Entry::parse(entry.as_bytes()) {
+        Ok(_) => Ok(entry),
+        Err(fault) => Err(fault.to_string()),
+    }
+}
+
 /// Reads a count.
 fn parse_count(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("write a whole number from 0 to {}", u32::MAX))
@@ -152,8 +179,6 @@ enum GuardWord {
     Off,
     /// Repair them as soon as the program is loaded
     Always,
-    /// Leave the program's text alone: sample where threads spend CPU time, and wait for those that spin
-    Sample,
 }
 
 impl From<GuardWord> for Guard {
@@ -162,9 +187,16 @@ impl From<GuardWord> for Guard {
             GuardWord::On => Guard::On,
             GuardWord::Off => Guard::Off,
             GuardWord::Always => Guard::Always,
-            GuardWord::Sample => Guard::Sample,
         }
     }
+}
+
+/// Reads whether CPUs are short.
+///
+/// # Errors
+/// What to write instead.
+fn parse_short(text: &str) -> Result<Short, String> {
+    Short::from_word(text.as_bytes()).ok_or_else(|| "write auto, always or never".to_owned())
 }
 
 /// A lock, as the command line spells it.
@@ -249,6 +281,8 @@ pub struct Layer {
     pub guard: Option<Guard>,
     /// `--lock`
     pub lock: Option<Lock>,
+    /// `--short`
+    pub short: Option<Short>,
     /// `--slo`
     pub slos: Option<Vec<Slo>>,
     /// `--cores`
@@ -259,6 +293,10 @@ pub struct Layer {
     pub cpus: Option<Cpus>,
     /// `--cpus-also`
     pub cpus_also: Option<Places>,
+    /// `--only`, as entries of `MANX_OPTIONS`
+    pub only: Option<Vec<String>>,
+    /// `--not`, as entries of `MANX_OPTIONS`
+    pub not: Option<Vec<String>>,
     /// `--stats`
     pub stats: Option<Destination>,
     /// `--spins`
@@ -269,8 +307,6 @@ pub struct Layer {
     pub sleep_step_us: Option<u32>,
     /// `--sleep-max`, in microseconds
     pub sleep_max_us: Option<u32>,
-    /// Not `--no-trap`
-    pub trap: Option<bool>,
     /// `--verbose`
     pub verbose: Option<bool>,
     /// `--quiet`
@@ -282,6 +318,7 @@ impl From<&Flags> for Layer {
         Layer {
             guard: flags.guard.map(Guard::from),
             lock: flags.lock.map(Lock::from),
+            short: flags.short,
             slos: (!flags.slo.is_empty()).then(|| flags.slo.clone()),
             cores: flags.cores.clone(),
             dilation: flags.dilate,
@@ -289,12 +326,13 @@ impl From<&Flags> for Layer {
             cpus_also: (!flags.cpus_also.is_empty()).then(|| {
                 flags.cpus_also.iter().fold(Places::NONE, |places, word| places.with(Place::from(*word)))
             }),
+            only: (!flags.only.is_empty()).then(|| flags.only.clone()),
+            not: (!flags.not.is_empty()).then(|| flags.not.clone()),
             stats: flags.stats.as_deref().map(Destination::from_word),
             spins: flags.spins,
             yields: flags.yields,
             sleep_step_us: flags.sleep_step,
             sleep_max_us: flags.sleep_max,
-            trap: flags.no_trap.then_some(false),
             verbose: flags.verbose.then_some(true),
             quiet: flags.quiet.then_some(true),
         }
@@ -304,9 +342,12 @@ impl From<&Flags> for Layer {
 /// What the program is to be run with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Everything but where statistics go and the targets, which do not live as long.
+    /// Everything but where statistics go, the targets and the filters, which do not live as long.
     options: Options<'static>,
     slos: Vec<Slo>,
+    /// The filters, as they stand in `MANX_OPTIONS`.
+    only: String,
+    not: String,
     /// What `MANX_CORES` is to be in the program's environment, if it was said.
     pub cores: Option<String>,
     stats: Destination,
@@ -333,6 +374,11 @@ impl Settings {
         if settings.slos.len() > SLOS_MAX {
             let what = format!("--slo: {} targets, of {SLOS_MAX} that there may be", settings.slos.len());
             return Err(Failure::new(USAGE, what, "leave out those that the program itself says"));
+        }
+        for (flag, list) in [("--only", &settings.only), ("--not", &settings.not)] {
+            Entries::try_from(list.as_bytes()).map_err(|fault| {
+                Failure::new(USAGE, format!("{flag}: {fault}"), "name fewer, or several at once by a `*`")
+            })?;
         }
         if settings.cores.is_none() {
             let told = Classes::told().map_err(|error| {
@@ -372,11 +418,12 @@ impl Settings {
         };
         let outer = if matches!(stats, Destination::File(_)) { read.pid } else { 0 };
         let slos = read.slos.iter().collect();
-        let Options { guard, lock, dilation, cpus, cpus_also, pid, verbose, trap, .. } = read;
+        let (only, not) = (read.filters.only.to_string(), read.filters.not.to_string());
+        let Options { guard, lock, dilation, cpus, cpus_also, pid, verbose, short, .. } = read;
         let Options { spins, yields, step_us, ceiling_us, .. } = read;
         let counts = Options { spins, yields, step_us, ceiling_us, ..Options::default() };
-        let stated = Options { guard, lock, dilation, cpus, cpus_also, pid, verbose, trap, ..counts };
-        Ok(Settings { options: stated, slos, cores: None, stats, outer, quiet: false })
+        let stated = Options { guard, lock, dilation, cpus, cpus_also, pid, verbose, short, ..counts };
+        Ok(Settings { options: stated, slos, only, not, cores: None, stats, outer, quiet: false })
     }
 
     fn overlay(&mut self, layer: Layer) {
@@ -387,10 +434,13 @@ impl Settings {
         }
         put(&mut self.options.guard, layer.guard);
         put(&mut self.options.lock, layer.lock);
+        put(&mut self.options.short, layer.short);
         put(&mut self.options.dilation, layer.dilation);
         put(&mut self.slos, layer.slos);
         put(&mut self.options.cpus, layer.cpus);
         put(&mut self.options.cpus_also, layer.cpus_also);
+        put(&mut self.only, layer.only.map(|entries| entries.join("+")));
+        put(&mut self.not, layer.not.map(|entries| entries.join("+")));
         self.cores = layer.cores.or(self.cores.take());
         if let Some(stats) = layer.stats {
             (self.stats, self.outer) = (stats, 0);
@@ -399,7 +449,6 @@ impl Settings {
         put(&mut self.options.yields, layer.yields);
         put(&mut self.options.step_us, layer.sleep_step_us);
         put(&mut self.options.ceiling_us, layer.sleep_max_us);
-        put(&mut self.options.trap, layer.trap);
         put(&mut self.options.verbose, layer.verbose);
         put(&mut self.quiet, layer.quiet);
     }
@@ -419,7 +468,13 @@ impl Settings {
         let slos: Vec<_> = self.slos.iter().map(Slo::to_string).collect();
         let slos = slos.join("+");
         let slos = Slos::parse(slos.as_bytes()).expect("targets are well formed");
-        Options { pid, stats, slos, ..self.options }.to_string()
+        Options { pid, stats, slos, filters: self.filters(), ..self.options }.to_string()
+    }
+
+    /// What is meant.
+    pub fn filters(&self) -> Filters<'_> {
+        let read = |list| Entries::try_from(str::as_bytes(list)).expect("lists are well-formed");
+        Filters { only: read(&self.only), not: read(&self.not) }
     }
 
     /// How the guard is to work.
@@ -432,6 +487,11 @@ impl Settings {
         self.options.lock
     }
 
+    /// Whether there is a target for requests that nobody marked.
+    pub fn wants_requests(&self) -> bool {
+        self.slos.iter().any(|slo| slo.id.is_none())
+    }
+
     /// How many CPUs the program is told of.
     pub fn cpus(&self) -> Cpus {
         self.options.cpus
@@ -440,11 +500,6 @@ impl Settings {
     /// Where it is told of them, beyond the counts that it asks for.
     pub fn cpus_also(&self) -> Places {
         self.options.cpus_also
-    }
-
-    /// Whether breakpoints may be used.
-    pub fn trap(&self) -> bool {
-        self.options.trap
     }
 }
 

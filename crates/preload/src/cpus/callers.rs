@@ -10,10 +10,11 @@
 //! | `g_get_num_processors` | GLib: counts |
 //! | `av_cpu_count` | FFmpeg's libavutil: counts |
 //! | `QThread::idealThreadCount()` | Qt: counts |
-//! | `libjvm.so` | Java's virtual machine: counts, and caps what its own reading of control groups gave |
+//! | `libjvm.so` | Java's virtual machine: counts, and caps what its own reading of control groups gave. It rounds quotas up, and one CPU less would give it another garbage collector |
 //!
 //! Others that only count, like `nproc` and OpenMP, take the environment's word (`OMP_NUM_THREADS`), which `manx run` gives.
 
+use super::told::Rounds;
 use crate::elf::holder;
 use core::ffi::CStr;
 
@@ -24,19 +25,21 @@ const FUNCTIONS: [&CStr; 4] = [
     c"av_cpu_count",
     c"_ZN7QThread16idealThreadCountEv",
 ];
-/// Libraries of which every function that asks counts.
-const LIBRARIES: [&[u8]; 1] = [b"libjvm.so"];
+/// A library of which every function that asks counts.
+const JAVA: &[u8] = b"libjvm.so";
 
-/// Whether a call that returns to `address` came from one that only counts.
-pub fn only_count(address: usize) -> bool {
-    let counts = holder::with(address, |path, table| {
+/// How the caller rounds quotas, if a call that returns to `address` came from one that only counts.
+pub fn only_counts(address: usize) -> Option<Rounds> {
+    holder::with(address, |path, table| {
         let name = path.to_bytes().rsplit(|&b| b == b'/').next().unwrap_or_default();
-        LIBRARIES.contains(&name)
-            || table.is_some_and(|table| {
-                FUNCTIONS.iter().any(|name| table.extent(name).is_some_and(|range| range.contains(&address)))
-            })
-    });
-    counts == Some(true)
+        if name == JAVA {
+            return Some(Rounds::Up);
+        }
+        let table = table?;
+        let is_in = |name: &&CStr| table.extent(name).is_some_and(|range| range.contains(&address));
+        FUNCTIONS.iter().any(is_in).then_some(Rounds::Down)
+    })
+    .flatten()
 }
 
 #[cfg(test)]
@@ -45,8 +48,8 @@ mod tests {
 
     #[test]
     fn strangers_do_not_only_count() {
-        assert!(!only_count(strangers_do_not_only_count as *const () as usize));
-        assert!(!only_count(0));
-        assert!(!only_count(libc::qsort as *const () as usize));
+        assert_eq!(only_counts(strangers_do_not_only_count as *const () as usize), None);
+        assert_eq!(only_counts(0), None);
+        assert_eq!(only_counts(libc::qsort as *const () as usize), None);
     }
 }

@@ -11,7 +11,8 @@
 //! 3. **A mask can be bound to.** A program asks for its affinity to count its bits, or to bind threads to them. The mask is
 //!    left alone, except for callers that are known to count only ([`callers`]), unless `cpus_also=affinity` says
 //!    that this program only counts. What is taken from a mask are its last CPUs, so what is left are CPUs that
-//!    threads can be bound to. A mask of no more than the count is never touched.
+//!    threads can be bound to. A mask of no more than the count is never touched. A caller that itself rounds quotas up is
+//!    told the budget rounded up; all others are told it rounded down.
 //! 4. **Callable anywhere.** `sysconf` may be called by signal handlers, by memory allocators, by a child between `fork` and
 //!    `exec`, and before our constructor has run. No lock is taken, the program's `malloc` is not called, no descriptor stays
 //!    open, `errno` is kept. See [`told`].

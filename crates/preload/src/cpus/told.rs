@@ -17,14 +17,14 @@
 //! 3. Who finds the count too old and moves `LOOKED_UP_NS` on looks up; others take the old count meanwhile. If the one
 //!    who moved it is gone, the count is looked up by another after [`FRESH_NS`].
 
-use crate::{arena, process};
+use crate::{arena, meant, process};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use manx::cpu::{CpuBudget, CpuSet, LimitKind, Rounding};
 use platform::signal::{Change, change_mask};
 use platform::{clock, cpu};
+use preload_abi::OPTIONS_VARIABLE;
 use preload_abi::cpus::{Cpus, Place, Places};
 use preload_abi::options::Options;
-use preload_abi::{OPTIONS_VARIABLE, SWITCH_VARIABLE};
 
 /// For so long a count is not looked up again.
 pub const FRESH_NS: u64 = clock::SECOND_NS / 10;
@@ -44,16 +44,30 @@ static CONFIGURED: AtomicU32 = AtomicU32::new(0);
 static AFFINITY_AT_START: [AtomicU64; cpu::COUNT_MAX / 64] =
     [const { AtomicU64::new(0) }; cpu::COUNT_MAX / 64];
 
-/// What was last looked up; 0: nothing yet.
+/// What was last looked up, rounded down, and above [`UP_SHIFT`] rounded up; 0: nothing yet.
 static COUNT: AtomicU32 = AtomicU32::new(0);
+const UP_SHIFT: u32 = 16;
+const _: () = assert!(Cpus::MAX < 1 << UP_SHIFT);
 /// When that began.
 static LOOKED_UP_NS: AtomicU64 = AtomicU64::new(0);
 
+/// How a caller gets from a fraction of CPUs to a count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounds {
+    /// Down, as all do that know nothing of quotas.
+    Down,
+    /// Up.
+    Up,
+}
+
 /// How many CPUs the program is told of, at least 1; `None` if it is to be told what it would be told without us.
-pub fn count() -> Option<usize> {
+pub fn count(rounds: Rounds) -> Option<usize> {
     match wanted() {
         KEEP => None,
-        AUTO => current().map(|count| count as usize),
+        AUTO => current().map(|both| match rounds {
+            Rounds::Down => both & ((1 << UP_SHIFT) - 1),
+            Rounds::Up => both >> UP_SHIFT,
+        } as usize),
         said => Some(said as usize),
     }
 }
@@ -90,9 +104,9 @@ fn read() -> u32 {
         // Too early to know what is wanted: for now the C library's answers stand.
         return KEEP;
     }
-    let off = process::variable(SWITCH_VARIABLE.as_bytes()) == Some(b"off");
     let options = Options::parse(process::variable(OPTIONS_VARIABLE.as_bytes()).unwrap_or(b""));
-    let (wanted, also) = if off { (KEEP, Places::NONE) } else { (encode(options.cpus), options.cpus_also) };
+    let meant = meant::process(&options);
+    let (wanted, also) = if meant { (encode(options.cpus), options.cpus_also) } else { (KEEP, Places::NONE) };
     for (word, allowed) in AFFINITY_AT_START.iter().zip(cpu::allowed()) {
         word.store(allowed, Ordering::Relaxed);
     }
@@ -110,7 +124,7 @@ fn encode(cpus: Cpus) -> u32 {
     }
 }
 
-/// The count, looked up now or a moment ago; `None` if that cannot be done.
+/// Both counts, looked up now or a moment ago; `None` if that cannot be done.
 fn current() -> Option<u32> {
     let now_ns = clock::now_ns();
     // Relaxed, here and below: a count is a number by itself, and of two that are close in time either will do.
@@ -134,7 +148,7 @@ fn current() -> Option<u32> {
     Some(found)
 }
 
-/// Looks the count up; `None` if there is no memory to do it in, or nothing tells.
+/// Looks both counts up; `None` if there is no memory to do it in, or nothing tells.
 #[cold]
 fn look_up() -> Option<u32> {
     let mask = change_mask(Change::Block, u64::MAX);
@@ -146,10 +160,12 @@ fn look_up() -> Option<u32> {
         let budget = CpuBudget::detect("/".as_ref(), known);
         // Who knows nothing changes nothing.
         let is_known = !matches!(budget.source(), LimitKind::Unknown);
-        is_known.then(|| budget.count(Rounding::Floor))
+        let bounded = |count: usize| u32::try_from(count).unwrap_or(Cpus::MAX).clamp(1, Cpus::MAX);
+        let (down, up) = (bounded(budget.count(Rounding::Floor)), bounded(budget.count(Rounding::Ceil)));
+        is_known.then_some(up << UP_SHIFT | down)
     });
     change_mask(Change::Set, mask);
-    found.flatten().map(|count| u32::try_from(count).unwrap_or(Cpus::MAX).clamp(1, Cpus::MAX))
+    found.flatten()
 }
 
 #[cfg(test)]
@@ -168,9 +184,12 @@ mod tests {
     #[test]
     fn what_is_looked_up_is_the_budget() {
         wanted();
-        let budget = CpuBudget::now().count(Rounding::Floor) as u32;
-        assert_eq!(look_up(), Some(budget));
-        assert_eq!(current(), Some(budget));
-        assert_eq!(current(), Some(budget), "and once more, from memory");
+        let budget = CpuBudget::now();
+        let both = (budget.count(Rounding::Ceil) << UP_SHIFT | budget.count(Rounding::Floor)) as u32;
+        assert_eq!(look_up(), Some(both));
+        assert_eq!(current(), Some(both));
+        assert_eq!(current(), Some(both), "and once more, from memory");
+        assert_eq!(count(Rounds::Down), Some(budget.count(Rounding::Floor)));
+        assert_eq!(count(Rounds::Up), Some(budget.count(Rounding::Ceil)));
     }
 }

@@ -1,14 +1,15 @@
 //! The guard: finds the busy-wait loops of the program and its libraries, and repairs them.
 //!
 //! It wakes when the program creates its first thread (before that nobody can wait for anybody), and
-//! looks again when libraries have come or gone. A thread that comes to the PAUSE of a repaired loop goes
-//! on in a copy of the loop (`spinloop::copy`), in which every PAUSE is a call of [`visit`] through the
-//! [`trampoline`]; it gets there by a jump, or by a breakpoint and [`crate::trap`] where no jump fits.
+//! looks again when libraries have come or gone. A thread that comes to a repaired loop goes
+//! on in a copy of the loop (`spinloop::copy`), in which every round may be a call of [`visit`] through the
+//! [`trampoline`]; it gets there by a jump.
 //!
 //! | file | its part |
 //! | --- | --- |
-//! | [`search`] | which modules are new, which are gone, where PAUSEs stand |
-//! | [`repair`] | one site: jump, breakpoint, or left alone, and back |
+//! | [`search`] | which modules are new, which are gone, which loops wait |
+//! | [`cache`] | what a search found, kept for the next start |
+//! | [`repair`] | one site: jump, or left alone |
 //! | [`text`], [`room`], [`trampoline`] | writing code, room for copies of loops, and the way from them to us |
 //! | [`site`], [`visit`] | what is known of a site, and one round of waiting at it |
 //!
@@ -16,6 +17,7 @@
 //! round. While the loader runs constructors it holds a lock of its own, but not that one, so a constructor
 //! that creates a thread may wait for the latch.
 
+pub mod cache;
 pub mod repair;
 pub mod room;
 pub mod search;
@@ -27,7 +29,7 @@ pub mod visit;
 
 use crate::latch::Latch;
 use core::sync::atomic::{AtomicBool, Ordering};
-use platform::signal::{Change, bit, change_mask};
+use platform::signal::{Change, change_mask};
 use search::Search;
 
 /// What the guard knows; empty until it wakes.
@@ -47,10 +49,15 @@ pub fn wake() {
     }
     DIRTY.store(false, Ordering::Relaxed);
     // A handler that ran in the middle of a search, and forked or exited, would wait for the latch that its
-    // own thread holds. SIGTRAP stays as it is: the search itself may have to open it.
-    let before = change_mask(Change::Block, !bit(libc::SIGTRAP));
-    SEARCH.lock().run();
-    change_mask(Change::Unblock, !before & !bit(libc::SIGTRAP));
+    // own thread holds.
+    let before = change_mask(Change::Block, u64::MAX);
+    let mut search = SEARCH.lock();
+    // The child of a fork in the middle of a search goes on with what is repaired, and looks no more.
+    if !search.is_torn() {
+        search.run();
+    }
+    drop(search);
+    change_mask(Change::Set, before);
     AWAKE.store(true, Ordering::Release);
 }
 

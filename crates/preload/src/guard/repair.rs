@@ -1,33 +1,30 @@
-//! One site: repaired by a jump, by a breakpoint, or left alone with a reason; and given up again.
+//! One site: a jump from the loop into its copy, or left alone with a reason; and given up again.
 //!
-//! The order of the writes is the argument. First what no thread can reach yet: the loop's copy, the jump
-//! in the dead bytes, the hops towards it. Then the PAUSE: its two bytes become `jmp rel8` in one store, or
-//! its first becomes INT3. A thread runs the PAUSE or the finished way, nothing in between. Giving up goes
-//! the other way round: the copy's room is free only when the code that led to it is unmapped.
+//! The order of the writes is the argument. First what no thread can reach yet: the loop's copy, and, where the
+//! jump is a short one, the jumps in dead bytes that lead to the copy. Then the jump itself, in one store while other threads
+//! may run through it. A thread runs the loop as it was or the finished way, nothing in between. A copy lives as long as
+//! its module: its room is free only when the code that led to it is unmapped.
 
 use super::room::{Piece, Room};
 use super::site::Site;
-use super::text::{Refused, Text};
+use super::text::Text;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use preload_abi::live::How;
-use spinloop::{COPY_BYTES_MAX, Image, Route, near_jump, short_jump};
-
-/// PAUSE.
-const PAUSE: [u8; 2] = [0xf3, 0x90];
-/// INT3, in the place of PAUSE's first byte; what is left of it is a NOP.
-const BREAKPOINT: u8 = 0xcc;
+use spinloop::{COPY_BYTES_MAX, Image, Jump, Kind, Loop, Original, Way, near_jump, short_jump};
 
 const NOT_WRITABLE: &str = "its text cannot be written";
+const TOO_FAR: &str = "its way is too far";
 
 /// A site that was repaired, and what is needed to give it up.
 pub struct Repair {
     /// The site.
     pub site: &'static Site,
-    /// The address of its PAUSE.
-    pub pause: usize,
-    /// What stands there now.
-    head: [u8; 2],
+    /// Where the jump stands.
+    at: usize,
+    /// What stands there now, and how much of it.
+    head: [u8; 5],
+    length: usize,
     /// Where the loop's copy is.
     copy: Piece,
 }
@@ -49,8 +46,15 @@ pub struct Copied {
     spins: bool,
 }
 
+impl Copied {
+    /// Whether its first rounds are spun without a visit.
+    pub fn spins(&self) -> bool {
+        self.spins
+    }
+}
+
 impl Workshop<'_> {
-    /// Makes the copy of the loop of these `parts` around `pause`, with `site` told to the waiter.
+    /// Makes the copy of `found`, which is entered through `way`, with `site` told to the waiter.
     ///
     /// # Errors
     /// Why there is none, in a few words.
@@ -58,26 +62,31 @@ impl Workshop<'_> {
         &mut self,
         site: &'static Site,
         image: &dyn Image,
-        parts: &[Range<u64>],
-        pause: usize,
+        found: &Loop,
+        way: &Way,
     ) -> Result<Copied, &'static str> {
+        let replaced = [way.replaced.clone()];
+        let is_loop = found.kind != Kind::Hint;
+        let parts = if is_loop { found.parts.as_slice() } else { replaced.as_slice() };
+        let only_pivot = matches!(found.kind, Kind::Counted(_));
+        let original =
+            Original { parts, pivot: found.pivot, entered_at: way.replaced.start, is_loop, only_pivot };
         let (mut entry, mut spins) = (0, false);
         let piece = self.room.fill(self.text, &self.module, COPY_BYTES_MAX, |at, word| {
             let hooks = super::hooks(site, word)?;
-            let copy = spinloop::copy(image, parts, pause as u64, at as u64, &hooks)?;
+            let copy = spinloop::copy(image, &original, at as u64, &hooks)?;
             (entry, spins) = (copy.entry as usize, copy.spins);
             Some(copy.bytes)
         });
         let piece = piece.ok_or("it cannot be copied")?;
-        site.entry.store(entry, Ordering::Release);
-        Ok(Copied { piece, entry, spins })
+        Ok(Copied { piece, entry, spins: spins && is_loop })
     }
 
-    /// Leads the PAUSE at `pause` through `route` to the loop's copy.
+    /// Leads threads through `way` into the loop's copy.
     ///
     /// # Safety
-    /// The route's bytes must be dead, the PAUSE a whole instruction that no jump enters in the middle; with
-    /// `alone` there must be no other thread.
+    /// The way must be the finder's for this loop, and the module's text as the finder saw it; a [`Jump::Row`] needs that no thread
+    /// stands between its instructions; with `alone` there must be no other thread.
     ///
     /// # Errors
     /// The copy, and why the site stayed as it was, in a few words.
@@ -85,22 +94,19 @@ impl Workshop<'_> {
         &mut self,
         site: &'static Site,
         copied: Copied,
-        pause: usize,
-        route: &Route,
+        way: &Way,
         alone: bool,
     ) -> Result<Repair, (Copied, &'static str)> {
-        // SAFETY: the route's bytes are dead and the PAUSE is an instruction, as the caller promised; the
-        // copy is complete.
-        match unsafe { self.write_way(pause, route, copied.entry, alone) } {
-            Ok(head) => {
+        // SAFETY: as the caller promised; the copy is complete.
+        match unsafe { self.write_way(way, copied.entry, alone) } {
+            Ok((head, length)) => {
                 site.set_how(How::Jump);
-                // A site that keeps statistics counts every round; one behind a breakpoint (below) must be
-                // seen to have short waits, or it could never be let go.
+                // A site that keeps statistics counts every round.
                 if copied.spins && site.record().is_none() {
                     site.rounds.store(core::ptr::from_ref(copied.piece.word()).cast_mut(), Ordering::Release);
                     site.set_spins(super::visit::bound(site));
                 }
-                Ok(Repair { site, pause, head, copy: copied.piece })
+                Ok(Repair { site, at: way.replaced.start as usize, head, length, copy: copied.piece })
             }
             Err(reason) => Err((copied, reason)),
         }
@@ -110,65 +116,47 @@ impl Workshop<'_> {
     /// As [`Workshop::jump`].
     unsafe fn write_way(
         &self,
-        pause: usize,
-        route: &Route,
+        way: &Way,
         entry: usize,
         alone: bool,
-    ) -> Result<[u8; 2], &'static str> {
-        const FAR: &str = "its way is too far";
-        let landing = near_jump(route.landing, entry as u64).ok_or(FAR)?;
-        // SAFETY: as the caller promised.
-        unsafe {
-            self.text.write(route.landing as usize, &landing).map_err(|_| NOT_WRITABLE)?;
-            let mut head = PAUSE;
-            for (from, to) in route.short_jumps(pause as u64).rev() {
-                let jump = short_jump(from, to).ok_or(FAR)?;
-                if from == pause as u64 {
-                    head = jump;
-                } else {
-                    self.text.write(from as usize, &jump).map_err(|_| NOT_WRITABLE)?;
+    ) -> Result<([u8; 5], usize), &'static str> {
+        let at = way.replaced.start;
+        let (head, length) = match &way.jump {
+            Jump::Whole | Jump::Row => (near_jump(at, entry as u64).ok_or(TOO_FAR)?, 5),
+            Jump::Short(route) => {
+                let landing = near_jump(route.landing, entry as u64).ok_or(TOO_FAR)?;
+                // SAFETY: these bytes are dead, as the caller promised.
+                unsafe { self.text.write(route.landing as usize, &landing).map_err(|_| NOT_WRITABLE)? };
+                let mut head = [0; 5];
+                for (from, to) in route.short_jumps(at).rev() {
+                    let jump = short_jump(from, to).ok_or(TOO_FAR)?;
+                    if from == at {
+                        head[..2].copy_from_slice(&jump);
+                    } else {
+                        // SAFETY: these bytes are dead, as the caller promised.
+                        unsafe { self.text.write(from as usize, &jump).map_err(|_| NOT_WRITABLE)? };
+                    }
                 }
+                (head, 2)
             }
-            if alone {
-                self.text.write(pause, &head).map_err(|_| NOT_WRITABLE)?;
+        };
+        let (at, bytes) = (at as usize, &head[..length]);
+        // SAFETY: as the caller promised. A row is written as if nobody ran: no thread stands in it.
+        let written = unsafe {
+            if alone || way.jump == Jump::Row {
+                self.text.write(at, bytes)
             } else {
-                // The dead bytes must be seen by every core before the jump that leads there.
+                // The dead bytes and the copy must be seen by every core before the jump that leads there.
                 let _ = platform::memory::synchronise_cores();
-                self.text.write_live(pause, head).map_err(|refused| match refused {
-                    Refused::CrossesWord => "it crosses a word, and threads run",
-                    Refused::NotWritable => NOT_WRITABLE,
-                })?;
+                self.text.write_live(at, bytes)
             }
-            Ok(head)
-        }
-    }
-
-    /// Puts a breakpoint in the place of the PAUSE, whose handler leads to the loop's copy.
-    ///
-    /// # Safety
-    /// The PAUSE must be a whole instruction, and the trap handler ready for its address.
-    ///
-    /// # Errors
-    /// The copy, and why the site stayed as it was, in a few words.
-    pub unsafe fn trap(
-        &mut self,
-        site: &'static Site,
-        copied: Copied,
-        pause: usize,
-    ) -> Result<Repair, (Copied, &'static str)> {
-        // SAFETY: INT3 and then the NOP that is PAUSE's second byte: one byte makes the whole change.
-        match unsafe { self.text.write_live_byte(pause, BREAKPOINT) } {
-            Ok(()) => {
-                site.set_how(How::Trap);
-                Ok(Repair { site, pause, head: [BREAKPOINT, PAUSE[1]], copy: copied.piece })
-            }
-            Err(_) => Err((copied, NOT_WRITABLE)),
-        }
+        };
+        written.map_err(|_| NOT_WRITABLE)?;
+        Ok((head, length))
     }
 
     /// Gives up a copy that nothing leads to.
-    pub fn drop_copy(&mut self, site: &Site, copied: Copied) {
-        site.entry.store(0, Ordering::Release);
+    pub fn drop_copy(&mut self, copied: Copied) {
         self.room.give_back(copied.piece);
     }
 }
@@ -179,25 +167,8 @@ impl Repair {
     /// # Safety
     /// The site's module must be mapped.
     pub unsafe fn stands(&self) -> bool {
-        // SAFETY: as the caller promised. A released breakpoint is a PAUSE again.
-        unsafe {
-            super::text::holds(self.pause, &self.head)
-                || self.site.how() == How::Released && super::text::holds(self.pause, &PAUSE)
-        }
-    }
-
-    /// A breakpoint that was let go stands again: there are more threads now, which may wait for longer.
-    ///
-    /// # Safety
-    /// The site's module must be mapped and hold what was written, and the trap handler be ready.
-    pub unsafe fn rearm(&self, text: &Text) {
-        if self.site.how() == How::Released {
-            self.site.set_how(How::Trap);
-            // SAFETY: the PAUSE is an instruction, as when the breakpoint stood there first.
-            if unsafe { text.write_live_byte(self.pause, BREAKPOINT) }.is_err() {
-                self.site.set_how(How::Released);
-            }
-        }
+        // SAFETY: as the caller promised.
+        unsafe { super::text::holds(self.at, &self.head[..self.length]) }
     }
 
     /// Forgets a site whose module is gone.

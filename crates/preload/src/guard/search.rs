@@ -1,8 +1,9 @@
-//! Which modules are new, which are gone, and what their PAUSEs are.
+//! Which modules are new, which are gone, and which loops of theirs wait.
 //!
-//! A search reads the text of each new module from its file, a part at a time, and looks for the two
-//! bytes of PAUSE: that faults in nothing of the program's mapped text and costs a fraction of decoding
-//! it. Only the functions that hold such bytes are then decoded, where they are mapped.
+//! A search reads the text of each new module from its file, a part at a time, and looks for seeds
+//! (`spinloop::seeds`): that faults in nothing of the program's mapped text and costs a fraction of decoding
+//! it. Only the functions that hold seeds are then decoded, where they are mapped. Where the waits of a large module are is
+//! kept for the next start ([`cache`]).
 //!
 //! Invariants:
 //! 1. `known` lists the modules as of `generation`; a module is searched once for each time it is loaded.
@@ -10,13 +11,19 @@
 //! 3. Left alone, whatever it holds: the C library and the loader (their spins are bounded, and we would
 //!    be waiting inside the calls that we make), this library, what has no file, and text that the program
 //!    may write (its rights would be lost when ours to write are given back).
+//! 4. Several instructions are replaced by one jump ([`spinloop::Jump::Row`]) only where no other thread can stand between
+//!    them: while there is no other thread, or in a module that is new since the last search. Every thread that the
+//!    program creates, and every look-up of a symbol, begins with a search; so the only threads that ever ran in such a
+//!    module are the one that loads it and those to which its constructors gave work.
 
+use super::cache;
 use super::repair::{Copied, Repair, Workshop};
 use super::room::Room;
 use super::site::Site;
 use super::text::Text;
+use crate::elf::imports;
 use crate::elf::modules::{self, Generation, Module};
-use crate::{sample, settings, statistics, trap};
+use crate::{meant, settings, shortage, statistics};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -26,9 +33,7 @@ use core::ops::Range;
 use core::sync::atomic::Ordering;
 use platform::file::File;
 use platform::{clock, memory};
-use preload_abi::live::How;
-use preload_abi::options::Guard;
-use spinloop::{Finder, Finding, Machine, Route, Segments};
+use spinloop::{Finder, Finding, Kind, Machine, Seed, Segments, Way};
 
 /// How much of a file is read at a time.
 const PART: usize = 256 << 10;
@@ -44,10 +49,10 @@ struct Known {
 
 /// A loop that will be repaired: all is ready but the program's text is as it was.
 struct Plan {
-    pause: usize,
+    pivot: usize,
     site: &'static Site,
     copied: Copied,
-    route: Option<Route>,
+    way: Way,
 }
 
 /// All that the guard keeps between searches.
@@ -58,25 +63,33 @@ pub struct Search {
     room: Room,
     /// Sites of closed modules, to be used again.
     spare: Vec<&'static Site>,
+    /// How waits end: one for all sites that end alike, never freed.
+    kinds: Vec<&'static Kind>,
 }
 
 impl Search {
     /// Nothing searched yet.
     pub const fn new() -> Search {
-        Search { generation: None, known: Vec::new(), room: Room::new(), spare: Vec::new() }
+        Search {
+            generation: None,
+            known: Vec::new(),
+            room: Room::new(),
+            spare: Vec::new(),
+            kinds: Vec::new(),
+        }
     }
 
     /// Searches what is new and forgets what is gone.
     pub fn run(&mut self) {
-        let released = trap::RELEASED.swap(false, Ordering::Relaxed);
-        let known = self.generation.is_some();
-        if known && !released && self.generation == Some(modules::each(&mut |_| false)) {
+        let first = self.generation.is_none();
+        if !first && self.generation == Some(modules::each(&mut |_| false)) {
             return;
         }
         if !memory_suffices() {
             return;
         }
         let before_ns = clock::now_ns();
+        shortage::prepare();
         let text = Text::open();
         let alone = crate::process::threads() == Some(1);
         // What is gone is forgotten first: a library that was closed and opened again is often at its old
@@ -91,17 +104,10 @@ impl Search {
         self.forget();
         self.known.iter_mut().for_each(|known| known.seen = false);
         let generation = modules::each(&mut |module| {
-            self.meet(&module, &text, alone);
+            self.meet(&module, &text, alone, alone || !first);
             true
         });
         self.generation = Some(generation);
-        if settings::guard() == Guard::Sample {
-            sample::start();
-        }
-        if trap::holds() {
-            // A module that is new may set signal masks by itself.
-            trap::arm(alone);
-        }
         statistics::searched(clock::now_ns().saturating_sub(before_ns));
     }
 
@@ -118,21 +124,18 @@ impl Search {
         self.known.iter_mut().find(|known| !known.seen && same(known))
     }
 
-    fn meet(&mut self, module: &Module<'_>, text: &Text, alone: bool) {
+    /// `rows`: no other thread can stand between two instructions of a module that is new (Invariant 4).
+    fn meet(&mut self, module: &Module<'_>, text: &Text, alone: bool, rows: bool) {
         if let Some(known) = self.known_as(module) {
             known.seen = true;
-            if trap::holds() {
-                // SAFETY: the module is mapped, and holds what was written.
-                known.repairs.iter().for_each(|repair| unsafe { repair.rearm(text) });
-            }
             return;
         }
         let mut repairs = Vec::new();
-        if !left_alone(module) && !module.has_writable_text() {
-            for plan in self.plan(module, text) {
+        if !left_alone(module) && !module.has_writable_text() && meant::module(module) {
+            for plan in self.plan(module, text, rows) {
                 match self.repair(plan, text, alone) {
                     Ok(repair) => repairs.push(repair),
-                    Err((pause, reason)) => leave(module, pause, reason),
+                    Err((pivot, reason)) => leave(module, pivot, reason),
                 }
             }
         }
@@ -141,9 +144,12 @@ impl Search {
     }
 
     /// Searches one module and prepares its repairs. The module's text is only read.
-    fn plan(&mut self, module: &Module<'_>, text: &Text) -> Vec<Plan> {
-        let candidates = candidates(module);
-        if candidates.is_empty() {
+    fn plan(&mut self, module: &Module<'_>, text: &Text, rows: bool) -> Vec<Plan> {
+        let entry = cache::Entry::of(module, settings::cache());
+        let known = entry.as_ref().and_then(cache::Entry::read);
+        let is_known = known.is_some();
+        let seeds = known.unwrap_or_else(|| seeds(module));
+        if seeds.is_empty() && is_known {
             return Vec::new();
         }
         let slice = |range: Range<usize>| {
@@ -156,89 +162,92 @@ impl Search {
             module.text().map(|(range, _)| range.start as u64..range.end as u64).collect();
         let image = Segments(&segments);
         let unwind = module.eh_frame_hdr().map(|address| address as u64);
-        let mut finder = Finder::new(spinloop::Module::new(MACHINE, &image, &ranges, unwind));
-        let mut plans = Vec::new();
-        for pause in candidates {
-            let found = match finder.analyse(pause as u64) {
-                Finding::NotAnInstruction => continue,
+        let module_of = spinloop::Module::new(MACHINE, &image, &ranges, unwind);
+        let mut finder = Finder::with_imports(module_of, imports::slots(module, &spinloop::BLOCKING));
+        let (mut plans, mut places) = (Vec::new(), Vec::new());
+        for (seed, address) in seeds {
+            let finding = finder.analyse(address as u64, seed);
+            if finding != Finding::Nothing {
+                places.push((seed, address));
+            }
+            let found = match finding {
+                Finding::Nothing => continue,
                 Finding::Leave(reason) => {
-                    statistics::left(module, pause, reason.words());
+                    statistics::left(module, address, reason.words());
+                    continue;
+                }
+                Finding::Wait(_) if !meant::site(module, address) => {
+                    statistics::left(module, address, preload_abi::filter::NOT_MEANT);
                     continue;
                 }
                 Finding::Wait(found) => found,
             };
-            let site = self.site(pause);
-            if settings::guard() == Guard::Sample {
-                if sample::add(site, &found.parts) {
-                    statistics::attach(site, module, pause);
-                    site.set_how(How::Sampled);
-                } else {
-                    self.spare.push(site);
-                    statistics::left(module, pause, "too many loops to sample");
+            let site = self.site(address, found.kind);
+            let planned = match finder.way(&found, rows) {
+                _ if !returns_work() => Err("the CPU checks returns"),
+                None => Err("no jump fits while threads run"),
+                Some(way) => {
+                    let mut workshop = Workshop { text, room: &mut self.room, module: module.extent() };
+                    match workshop.copy(site, &image, &found, &way) {
+                        // A visit in every round would make the author's number of rounds take several times as long.
+                        Ok(copied) if matches!(found.kind, Kind::Counted(_)) && !copied.spins() => {
+                            workshop.drop_copy(copied);
+                            Err("its flags are in use in every round")
+                        }
+                        copied => copied.map(|copied| (way, copied)),
+                    }
                 }
-                continue;
-            }
-            if !returns_work() {
-                self.spare.push(site);
-                statistics::left(module, pause, "the CPU checks returns");
-                continue;
-            }
-            let mut workshop = Workshop { text, room: &mut self.room, module: module.extent() };
-            match workshop.copy(site, &image, &found.parts, pause) {
-                Ok(copied) => {
-                    statistics::attach(site, module, pause);
-                    let route = finder.route(pause as u64);
-                    plans.push(Plan { pause, site, copied, route });
+            };
+            match planned {
+                Ok((way, copied)) => {
+                    statistics::attach(site, module, address);
+                    plans.push(Plan { pivot: address, site, copied, way });
                 }
                 Err(reason) => {
                     self.spare.push(site);
-                    leave(module, pause, reason);
+                    leave(module, address, reason);
                 }
             }
+        }
+        if let Some(entry) = entry.filter(|_| !is_known) {
+            entry.write(&places);
         }
         plans
     }
 
-    /// A site for the PAUSE at `pause` that nothing is known of yet.
-    fn site(&mut self, pause: usize) -> &'static Site {
+    /// A site for the wait at `pivot` that nothing is known of yet.
+    fn site(&mut self, pivot: usize, kind: Kind) -> &'static Site {
         let site = self.spare.pop().unwrap_or_else(|| Box::leak(Box::default()));
-        site.pause.store(pause, Ordering::Relaxed);
+        let known = self.kinds.iter().copied().find(|known| **known == kind);
+        let kind = known.unwrap_or_else(|| {
+            let new: &'static Kind = Box::leak(Box::new(kind));
+            self.kinds.push(new);
+            new
+        });
+        site.pivot.store(pivot, Ordering::Relaxed);
         site.spins.store(0, Ordering::Relaxed);
-        site.short.store(0, Ordering::Relaxed);
-        site.released.store(0, Ordering::Relaxed);
+        site.set_kind(kind);
         site
     }
 
-    /// Repairs a loop: by a jump, else by a breakpoint.
+    /// Repairs a loop.
     fn repair(&mut self, plan: Plan, text: &Text, alone: bool) -> Result<Repair, (usize, &'static str)> {
-        let Plan { pause, site, copied, route } = plan;
+        let Plan { pivot, site, copied, way } = plan;
         let mut workshop = Workshop { text, room: &mut self.room, module: 0..0 };
-        let jumped = match route {
-            // SAFETY: the finder gives only dead bytes, and has decoded the PAUSE as an instruction.
-            Some(route) => unsafe { workshop.jump(site, copied, pause, &route, alone) },
-            None => Err((copied, "no jump fits, and breakpoints are not safe")),
-        };
-        let repaired = match jumped {
-            Err((copied, _)) if settings::traps_wanted() && trap::arm(alone) && trap::watch(site, pause) => {
-                // SAFETY: the handler is armed and knows the address; the PAUSE is an instruction.
-                unsafe { workshop.trap(site, copied, pause) }
-            }
-            other => other,
-        };
-        repaired.map_err(|(copied, reason)| {
-            workshop.drop_copy(site, copied);
+        // SAFETY: the finder found the way for this loop, in text that nothing has changed since; rows are asked for
+        // only by Invariant 4.
+        unsafe { workshop.jump(site, copied, &way, alone) }.map_err(|(copied, reason)| {
+            workshop.drop_copy(copied);
             site.record.store(core::ptr::null_mut(), Ordering::Release);
             self.spare.push(site);
-            (pause, reason)
+            (pivot, reason)
         })
     }
 
     /// Drops what belongs to modules that are gone.
     fn forget(&mut self) {
         for known in self.known.extract_if(.., |known| !known.seen) {
-            sample::forget(&known.extent, |site| self.spare.push(site));
             for repair in known.repairs {
-                trap::unwatch(repair.site, repair.pause);
                 self.spare.push(repair.close(&mut self.room));
             }
         }
@@ -261,15 +270,15 @@ fn memory_suffices() -> bool {
 }
 
 /// Notes that a loop which should have been repaired was not, and says so if that was asked for.
-fn leave(module: &Module<'_>, pause: usize, reason: &'static str) {
+fn leave(module: &Module<'_>, pivot: usize, reason: &'static str) {
     let name = core::str::from_utf8(file_name(module.path)).unwrap_or("?");
     let name = if name.is_empty() { "the program" } else { name };
-    let offset = pause.wrapping_sub(module.bias);
+    let offset = pivot.wrapping_sub(module.bias);
     crate::process::say(
         settings::verbose(),
         format_args!("{name}: the busy-wait loop at {offset:#x} is left alone: {reason}"),
     );
-    statistics::left(module, pause, reason);
+    statistics::left(module, pivot, reason);
 }
 
 /// Whether a return without a call is allowed: the trampoline makes one, whichever way leads to it.
@@ -288,12 +297,18 @@ pub fn file_name(path: &CStr) -> &[u8] {
     path.iter().rposition(|&b| b == b'/').map_or(path, |at| &path[at + 1..])
 }
 
-/// Where the two bytes of PAUSE stand in a module's text.
-fn candidates(module: &Module<'_>) -> Vec<usize> {
+/// The seeds in a module's text, one kind after the other, each in ascending order.
+fn seeds(module: &Module<'_>) -> Vec<(Seed, usize)> {
     let mut found = Vec::new();
-    each_part(module, 1, &mut |address, text| {
-        found.extend(spinloop::candidates(text).map(|at| address + at))
+    each_part(module, spinloop::OVERLAP, &mut |address, text| {
+        #[cfg(target_arch = "x86_64")]
+        found.extend(spinloop::seeds(text).into_iter().map(|(at, seed)| (seed, address + at)));
+        #[cfg(target_arch = "aarch64")]
+        found.extend(spinloop::aarch64::candidates(text).map(|at| (Seed::Pause, address + at)));
     });
+    // Parts overlap.
+    found.sort_unstable();
+    found.dedup();
     statistics::module(module.text().map(|(range, _)| range.len()).sum());
     found
 }

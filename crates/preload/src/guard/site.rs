@@ -3,34 +3,43 @@
 //! Invariants:
 //! 1. A site's memory is never given back, only used again for another place: a thread may still hold
 //!    its address, in its thread block or in a copy of the loop.
-//! 2. All fields are atomic: any thread reads and counts at any time; `pause`, `entry`, `how` and `record` are
+//! 2. All fields are atomic: any thread reads and counts at any time; `pivot`, `kind`, `how` and `record` are
 //!    changed only by the holder of the guard's latch.
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use preload_abi::live::{self, How};
+use spinloop::Kind;
 
 /// See the module's text.
 #[derive(Default)]
 pub struct Site {
-    /// The address of the PAUSE in memory.
-    pub pause: AtomicUsize,
-    /// Where the loop's copy is entered; 0: there is none.
-    pub entry: AtomicUsize,
+    /// The address in memory where the waiter looks.
+    pub pivot: AtomicUsize,
+    /// How its waits end. Null: without a bound.
+    kind: AtomicPtr<Kind>,
     /// [`How`] it is waited at now.
     how: AtomicU32,
     /// Rounds before the first yield, as learnt here; 0: the option's number.
     pub spins: AtomicU32,
     /// The word from which the copy takes how many of these rounds it spins without a visit, or null.
     pub rounds: AtomicPtr<AtomicU64>,
-    /// How many waits in a row were over at the first visit, less those that were not.
-    pub short: AtomicU32,
-    /// How often it has been let go.
-    pub released: AtomicU32,
     /// Where its statistics are kept, or null.
     pub record: AtomicPtr<live::Site>,
 }
 
 impl Site {
+    /// How its waits end.
+    #[inline(always)]
+    pub fn kind(&self) -> &'static Kind {
+        // SAFETY: either null or a kind that is never freed (see `set_kind`).
+        unsafe { self.kind.load(Ordering::Acquire).as_ref() }.unwrap_or(&Kind::Unbounded)
+    }
+
+    /// Notes how its waits end.
+    pub fn set_kind(&self, kind: &'static Kind) {
+        self.kind.store(core::ptr::from_ref(kind).cast_mut(), Ordering::Release);
+    }
+
     /// How the site is waited at.
     pub fn how(&self) -> How {
         How::from_number(self.how.load(Ordering::Relaxed)).unwrap_or(How::Left)

@@ -6,28 +6,24 @@
 //! without the right to execute, since another thread may be in the same page.
 //!
 //! Invariants:
-//! 1. Bytes that a thread may run through meanwhile change in one store of one or two bytes that lie in
-//!    one aligned eight-byte word, so an instruction fetch sees the old instruction or the new one.
-//!    A kernel's copy routine promises no such store; so two bytes go through `/proc/self/mem` only
-//!    while no other thread exists, and otherwise by a store of our own under `mprotect`.
+//! 1. Bytes that a thread may run through meanwhile change in one store to one aligned eight-byte word,
+//!    so an instruction fetch sees the old instruction or the new one. A kernel's copy routine promises no such
+//!    store, so these go by a store of our own under `mprotect`. The guard's latch makes us the only writer.
 //! 2. When [`Text::write`] or [`Text::write_live`] returns Ok, the bytes are there (read back), and with
-//!    `write_live` every thread has serialised since.
+//!    `write_live` every thread has serialised since. What is refused is not read back: the place may be
+//!    gone.
 
 use core::ffi::CStr;
+use core::sync::atomic::{AtomicU64, Ordering};
 use platform::file::File;
 use platform::memory::{EXECUTE, READ, WRITE, page_bytes, protect, synchronise_cores};
 
 /// The way to the process's own memory that ignores page rights.
 const SELF_MEMORY: &CStr = c"/proc/self/mem";
 
-/// Why text stayed as it was.
+/// Text stayed as it was: it cannot be written, or not in one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// Neither way is open.
-    NotWritable,
-    /// The two bytes cross a word, and other threads may be running through them.
-    CrossesWord,
-}
+pub struct Refused;
 
 /// A way to write text; open it once for several writes.
 pub struct Text {
@@ -47,14 +43,13 @@ impl Text {
     /// meaning what it meant.
     ///
     /// # Errors
-    /// [`Refused::NotWritable`]
+    /// [`Refused`]
     pub unsafe fn write(&self, address: usize, bytes: &[u8]) -> Result<(), Refused> {
-        if let Some(memory) = &self.memory {
-            let _ = memory.write_at(bytes, address as u64);
-        }
+        let through_file =
+            self.memory.as_ref().is_some_and(|memory| memory.write_at(bytes, address as u64).is_ok());
         // SAFETY: as the caller promised.
         unsafe {
-            if holds(address, bytes) {
+            if through_file && holds(address, bytes) {
                 return Ok(());
             }
             with_right_to_write(address, bytes.len(), || {
@@ -62,44 +57,38 @@ impl Text {
                     ((address + at) as *mut u8).write_volatile(*byte);
                 }
             })?;
-            if holds(address, bytes) { Ok(()) } else { Err(Refused::NotWritable) }
+            if holds(address, bytes) { Ok(()) } else { Err(Refused) }
         }
     }
 
-    /// Replaces a two-byte instruction by another while any thread may be running it.
+    /// Replaces the start of an instruction while any thread may be running it.
     ///
     /// # Safety
-    /// As [`Text::write`]; both bytes must be one instruction before and after, and no jump may lead to
-    /// the second.
+    /// As [`Text::write`]; the bytes must be the start of one instruction before, and a whole one after, and no jump may lead
+    /// between them.
     ///
     /// # Errors
-    /// Either kind of [`Refused`].
-    pub unsafe fn write_live(&self, address: usize, pair: [u8; 2]) -> Result<(), Refused> {
-        if address % 8 == 7 {
-            return Err(Refused::CrossesWord);
+    /// [`Refused`], also if the bytes do not lie in one aligned word.
+    pub unsafe fn write_live(&self, address: usize, bytes: &[u8]) -> Result<(), Refused> {
+        let (word, offset) = (address & !7, address % 8);
+        if offset + bytes.len() > 8 {
+            return Err(Refused);
         }
         // SAFETY: as the caller promised; by Invariant 1 the store is one.
         unsafe {
-            with_right_to_write(address, 2, || store_pair(address, pair))?;
-            if !holds(address, &pair) {
-                return Err(Refused::NotWritable);
+            with_right_to_write(word, 8, || {
+                let place = &*(word as *const AtomicU64);
+                let mut whole = place.load(Ordering::Relaxed).to_ne_bytes();
+                for (to, from) in whole.iter_mut().skip(offset).zip(bytes) {
+                    *to = *from;
+                }
+                place.store(u64::from_ne_bytes(whole), Ordering::Release);
+            })?;
+            if !holds(address, bytes) {
+                return Err(Refused);
             }
         }
         // Where the kernel has no such barrier, the next interrupt on each CPU serialises as well.
-        let _ = synchronise_cores();
-        Ok(())
-    }
-
-    /// Replaces one byte while any thread may be running the instruction that it begins.
-    ///
-    /// # Safety
-    /// As [`Text::write_live`], for an instruction that one byte changes as a whole.
-    ///
-    /// # Errors
-    /// [`Refused::NotWritable`]
-    pub unsafe fn write_live_byte(&self, address: usize, byte: u8) -> Result<(), Refused> {
-        // SAFETY: as the caller promised; one byte is always one store.
-        unsafe { self.write(address, &[byte])? };
         let _ = synchronise_cores();
         Ok(())
     }
@@ -117,23 +106,6 @@ pub unsafe fn holds(address: usize, bytes: &[u8]) -> bool {
         .all(|(at, byte)| unsafe { ((address + at) as *const u8).read_volatile() } == *byte)
 }
 
-/// One store of two bytes, wherever they lie.
-///
-/// # Safety
-/// The place must be writable.
-unsafe fn store_pair(address: usize, pair: [u8; 2]) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: as the caller promised.
-    unsafe {
-        core::arch::asm!("mov word ptr [{}], {:x}", in(reg) address, in(reg) u16::from_ne_bytes(pair), options(nostack));
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: as the caller promised; instructions are aligned here, so two bytes are as well.
-    unsafe {
-        (address as *mut u16).write_volatile(u16::from_ne_bytes(pair));
-    }
-}
-
 /// Runs `change` while the pages of these bytes may be written as well.
 ///
 /// # Safety
@@ -144,7 +116,7 @@ unsafe fn with_right_to_write(address: usize, bytes: usize, change: impl FnOnce(
     let length = (address + bytes).next_multiple_of(page) - start;
     // SAFETY: the pages keep the rights that they have, and lose only what they are given here.
     unsafe {
-        protect(start, length, READ | WRITE | EXECUTE).map_err(|_| Refused::NotWritable)?;
+        protect(start, length, READ | WRITE | EXECUTE).map_err(|_| Refused)?;
         change();
         let _ = protect(start, length, READ | EXECUTE);
     }
@@ -178,11 +150,11 @@ mod tests {
             unsafe {
                 text.write(code + 1, &[2]).expect("written");
                 assert_eq!(call(code), 2);
-                text.write_live(code + 1, [3, 1]).expect("written");
+                text.write_live(code + 1, &[3, 1]).expect("written");
                 assert_eq!(call(code), 0x103);
-                text.write_live_byte(code + 2, 0).expect("written");
+                text.write_live(code + 2, &[0]).expect("written");
                 assert_eq!(call(code), 3);
-                assert_eq!(text.write_live(code + 7, [0, 0]), Err(Refused::CrossesWord));
+                assert_eq!(text.write_live(code + 7, &[0, 0]), Err(Refused), "it crosses a word");
             }
             let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
             let line = maps.lines().find(|l| l.starts_with(&format!("{code:x}-"))).expect("our page");
@@ -198,7 +170,7 @@ mod tests {
         // SAFETY: nothing is mapped there; the write must be refused before anything is stored. Reading back would
         // fault, so only `with_right_to_write` is tried.
         unsafe {
-            assert_eq!(with_right_to_write(page_bytes(), 1, || panic!("stored")), Err(Refused::NotWritable));
+            assert_eq!(with_right_to_write(page_bytes(), 1, || panic!("stored")), Err(Refused));
         }
         drop(Text { memory });
     }

@@ -1,11 +1,11 @@
-//! The way from a patched PAUSE to the waiter and back, with nothing that the loop could notice.
+//! The way from a copy to the waiter and back, with nothing that the loop could notice.
 //!
 //! ```text
-//! loop:  jmp rel8 ──> dead bytes: jmp rel32 ──> the loop's copy: lea  rsp, [rsp - 128]   step over the red zone
-//!                                                                push [behind PAUSE, in the loop]
-//!                                                                push [behind PAUSE, in the copy]
-//!                                                                push [site]
-//!                                                                jmp  [trampoline]
+//! loop:  jmp ──> the loop's copy: lea  rsp, [rsp - 128]   step over the red zone
+//!                                 push [where the thread stands, in the loop]
+//!                                 push [where it goes on, in the copy]
+//!                                 push [site]
+//!                                 jmp  [trampoline]
 //! trampoline (here): save, wait, restore, `ret 136`: into the copy, the stack as it was.
 //! ```
 //!
@@ -13,14 +13,44 @@
 //! (cancellation) find their way from here into the loop's function as if it had called us.
 //!
 //! PAUSE changes no register and no flag, and a loop may keep anything in any of them. Saved here are the
-//! flags, the general registers that a function may change, and xmm0 to xmm15. [`super::visit::visit`]
-//! therefore must touch nothing else: no x87 or MMX register, no upper half of a vector register (no VEX
+//! flags, all general registers, and xmm0 to xmm15. The general registers lie in a [`Frame`] on the stack, which
+//! [`super::visit::visit`] may change: so it moves a counter on that the loop keeps in a register. The function
+//! must touch nothing else: no x87 or MMX register, no upper half of a vector register (no VEX
 //! or EVEX instruction), no mask register, and it must call nothing of which that is not known, the C
 //! library above all. A test walks the machine code of the built library from `visit` on and checks it
 //! (`tests/closed.rs`).
 //!
 //! Direction and alignment flags come as the loop left them and go back so; the Rust side gets the
 //! direction flag clear, as its convention asks.
+
+/// The general registers of a thread in a copy, by their numbers in the machine's encoding. What lies above is the
+/// flags, what the copy pushed, and its red zone.
+#[repr(C)]
+pub struct Frame {
+    registers: [u64; 16],
+}
+
+/// The number of the stack pointer.
+const RSP: usize = 4;
+/// From a frame up to what the copy's stack pointer was: the registers, the flags, three words, the red zone.
+const ABOVE_BYTES: usize = 16 * 8 + 8 + 3 * 8 + 128;
+
+impl Frame {
+    /// What the register of this number held.
+    #[inline(always)]
+    pub fn get(&self, number: u8) -> u64 {
+        match usize::from(number) & 15 {
+            RSP => (core::ptr::from_ref(self).addr() + ABOVE_BYTES) as u64,
+            number => self.registers[number],
+        }
+    }
+
+    /// What the register of this number is to hold; not the stack pointer.
+    #[inline(always)]
+    pub fn set(&mut self, number: u8, value: u64) {
+        self.registers[usize::from(number) & 15] = value;
+    }
+}
 
 #[cfg(all(target_arch = "x86_64", not(test)))]
 core::arch::global_asm!(
@@ -32,27 +62,34 @@ core::arch::global_asm!(
     "manx_trampoline:",
     ".cfi_startproc simple",
     ".cfi_signal_frame",
-    // On entry: [rsp] the site, [rsp + 8] where to return to, [rsp + 16] the address behind the PAUSE in
-    // the loop, 128 bytes of red zone above.
+    // On entry: [rsp] the site, [rsp + 8] where to return to, [rsp + 16] where the thread stands in the
+    // loop, 128 bytes of red zone above.
     ".cfi_def_cfa rsp, 152",
     ".cfi_offset rip, -136",
     "endbr64",
     "pushfq",
     ".cfi_adjust_cfa_offset 8",
-    "push rax", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset rax, 0",
-    "push rcx", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset rcx, 0",
-    "push rdx", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset rdx, 0",
-    "push rsi", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset rsi, 0",
-    "push rdi", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset rdi, 0",
-    "push r8", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset r8, 0",
-    "push r9", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset r9, 0",
-    "push r10", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset r10, 0",
+    "push r15", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset r15, 0",
+    "push r14", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset r14, 0",
+    "push r13", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset r13, 0",
+    "push r12", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset r12, 0",
     "push r11", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset r11, 0",
+    "push r10", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset r10, 0",
+    "push r9", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset r9, 0",
+    "push r8", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset r8, 0",
+    "push rdi", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset rdi, 0",
+    "push rsi", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset rsi, 0",
     "push rbp", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset rbp, 0",
+    "push rsp", ".cfi_adjust_cfa_offset 8",
+    "push rbx", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset rbx, 0",
+    "push rdx", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset rdx, 0",
+    "push rcx", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset rcx, 0",
+    "push rax", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset rax, 0",
     "mov rbp, rsp",
     ".cfi_def_cfa_register rbp",
     "cld",
-    "mov rdi, qword ptr [rbp + 88]",
+    "mov rdi, qword ptr [rbp + 136]",
+    "mov rsi, rbp",
     "and rsp, -16",
     "sub rsp, 256",
     "movaps xmmword ptr [rsp], xmm0",
@@ -90,16 +127,22 @@ core::arch::global_asm!(
     "movaps xmm15, xmmword ptr [rsp + 240]",
     "mov rsp, rbp",
     ".cfi_def_cfa_register rsp",
-    "pop rbp", ".cfi_adjust_cfa_offset -8", ".cfi_restore rbp",
-    "pop r11", ".cfi_adjust_cfa_offset -8", ".cfi_restore r11",
-    "pop r10", ".cfi_adjust_cfa_offset -8", ".cfi_restore r10",
-    "pop r9", ".cfi_adjust_cfa_offset -8", ".cfi_restore r9",
-    "pop r8", ".cfi_adjust_cfa_offset -8", ".cfi_restore r8",
-    "pop rdi", ".cfi_adjust_cfa_offset -8", ".cfi_restore rdi",
-    "pop rsi", ".cfi_adjust_cfa_offset -8", ".cfi_restore rsi",
-    "pop rdx", ".cfi_adjust_cfa_offset -8", ".cfi_restore rdx",
-    "pop rcx", ".cfi_adjust_cfa_offset -8", ".cfi_restore rcx",
     "pop rax", ".cfi_adjust_cfa_offset -8", ".cfi_restore rax",
+    "pop rcx", ".cfi_adjust_cfa_offset -8", ".cfi_restore rcx",
+    "pop rdx", ".cfi_adjust_cfa_offset -8", ".cfi_restore rdx",
+    "pop rbx", ".cfi_adjust_cfa_offset -8", ".cfi_restore rbx",
+    "lea rsp, [rsp + 8]", ".cfi_adjust_cfa_offset -8",
+    "pop rbp", ".cfi_adjust_cfa_offset -8", ".cfi_restore rbp",
+    "pop rsi", ".cfi_adjust_cfa_offset -8", ".cfi_restore rsi",
+    "pop rdi", ".cfi_adjust_cfa_offset -8", ".cfi_restore rdi",
+    "pop r8", ".cfi_adjust_cfa_offset -8", ".cfi_restore r8",
+    "pop r9", ".cfi_adjust_cfa_offset -8", ".cfi_restore r9",
+    "pop r10", ".cfi_adjust_cfa_offset -8", ".cfi_restore r10",
+    "pop r11", ".cfi_adjust_cfa_offset -8", ".cfi_restore r11",
+    "pop r12", ".cfi_adjust_cfa_offset -8", ".cfi_restore r12",
+    "pop r13", ".cfi_adjust_cfa_offset -8", ".cfi_restore r13",
+    "pop r14", ".cfi_adjust_cfa_offset -8", ".cfi_restore r14",
+    "pop r15", ".cfi_adjust_cfa_offset -8", ".cfi_restore r15",
     "popfq",
     ".cfi_adjust_cfa_offset -8",
     "lea rsp, [rsp + 8]",

@@ -1,15 +1,25 @@
-//! One round of a busy-wait loop, spent waiting as `wait`'s adaptive policy would have it: spin a little,
-//! yield for a while, then sleep in growing steps (Andreoli and Cucinotta, section II-B).
+//! One round of a wait, spent as the moment asks for.
+//!
+//! While there is room for all threads ([`crate::shortage`]) a visit only looks whether there still is, and lets the loop spin on
+//! as its author wrote. While CPUs are short, what it does depends on how the loop ends by itself:
+//!
+//! | the loop ends | the visit |
+//! | --- | --- |
+//! | never | waits adaptively: spin a little, yield for a while, then sleep in growing steps (Andreoli and Cucinotta, section II-B) |
+//! | after a number of rounds, and then blocks | moves the counter on: the same as if the rounds had been run at once and had seen nothing |
+//! | after a number of rounds, with an error | sleeps in small steps until the time is over that the rounds would have taken, and then moves the counter on |
+//! | after a time | sleeps in small steps: rounds do not count |
+//! | unknown, since only a hint is copied | sleeps in small, growing steps once the thread has come again and again without a pause |
 //!
 //! The loop goes on in a copy that says when a wait ends (`spinloop::copy`), so rounds are counted within
-//! one wait and never across two: [`Thread::waiting`] is zero when a wait begins.
+//! one wait and never across two: [`Thread::waiting`] is zero when a wait begins. A hint's copy does not say so. There a wait is
+//! a row of visits that follow each other closely ([`CLOSELY_NS`]).
 //!
-//! How long spinning is right differs from loop to loop, so each site learns its own bound from how its
+//! How long spinning is right while CPUs are short differs from loop to loop, so each site learns its own bound from how its
 //! waits end. A wait that was over within a few yields would have been better spun: the bound doubles, up
 //! to [`SPINS_MAX`]. A wait in which somebody else ran during a yield, or that came to sleep, was not:
 //! the bound halves, down to the option's number. So a spinlock with short holds stays as fast as it
-//! was, and turns to yielding as soon as its holder may be one of those that are not running. Who asks for no
-//! spinning at all (`spins=0`) gets none.
+//! was, and turns to yielding as soon as its holder may be one of those that are not running. `spins=0` asks for no spinning at all.
 //!
 //! This code runs in a trampoline that saves the general and the xmm registers only, and signal handlers may
 //! interrupt it and wait themselves. Invariants:
@@ -20,20 +30,38 @@
 //!    asynchronously unwinds from any instruction of it, through the trampoline, into the loop's function.
 //! 4. A signal handler that visits a site in the middle of a visit may spoil this thread's counts, never
 //!    more: every field of [`Thread`] is valid by itself.
+//! 5. A counter is moved on only as far as the loop itself would count before it leaves ([`Counter::missing`]).
 
 use super::site::Site;
+use super::trampoline::Frame;
 use crate::settings::SETTINGS;
+use crate::shortage;
 use crate::thread::{self, Thread};
 use core::sync::atomic::Ordering;
 use manx::wait::{Action, Adaptive};
+use platform::clock::ns_to_ticks;
 use platform::{clock, thread as os};
-use preload_abi::live::How;
+use spinloop::{Bound, Counter, Kind, Place};
 
 /// The largest bound that a site learns, in rounds: some microseconds, as long as a sleep and a wake-up
 /// take. Waits that take longer than that do not raise it.
 pub const SPINS_MAX: u32 = 512;
 /// A wait that ended within so many yields might have been spun.
 const FEW_YIELDS: u32 = 8;
+/// How far apart visits are while there is room, and the fewest and the most rounds between them.
+const STRIDE_NS: u64 = 3_000;
+const STRIDE_ROUNDS_MIN: u64 = 8;
+const STRIDE_ROUNDS_MAX: u64 = 4096;
+/// How long a wait with a bound sleeps at a time.
+const STEP_NS: u64 = 50_000;
+/// At a hint, a thread that comes back within this time, for each round that passed unseen, still waits.
+const CLOSELY_NS: u64 = 5_000;
+/// At a hint, so many visits in a row make a wait.
+const HINTS: u32 = 32;
+/// The longest sleep at a hint.
+const HINT_CEILING_NS: u64 = 400_000;
+/// A wait that keeps its author's time runs so many rounds between its sleeps, and one more.
+const TIMED_ROUNDS: u64 = 15;
 
 /// In [`Thread::met`]: the thread's scheduling class is known.
 const CLASS_KNOWN: u32 = 1;
@@ -42,26 +70,89 @@ const REAL_TIME: u32 = 2;
 /// In [`Thread::met`]: somebody else ran during a yield, or the wait came to sleep.
 const OTHERS_RAN: u32 = 4;
 
-/// Waits for one round of the loop at `site`.
-pub extern "C-unwind" fn visit(site: &'static Site) {
+/// Waits for one round of the loop at `site`. `frame` holds the registers that the loop goes on with.
+pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
     let thread = thread::current();
-    thread.rounds.set(0);
+    let stride = thread.stride.get();
+    let passed = rounds_passed(stride, thread.rounds.replace(0));
     let now = clock::ticks();
-    let here = core::ptr::from_ref(site).addr();
-    if thread.waiting.get() == here {
-        thread.round.set(thread.round.get().saturating_add(1));
+    let kind = site.kind();
+    let goes_on = match kind {
+        Kind::Hint => goes_on_at_hint(site, thread, passed, now),
+        _ => thread.waiting.get() == core::ptr::from_ref(site).addr(),
+    };
+    if goes_on {
+        let rounds = u32::try_from(passed).unwrap_or(u32::MAX);
+        thread.round.set(thread.round.get().saturating_add(rounds));
     } else {
         settle(thread);
         begin(thread, site, now);
     }
+    thread.stride.set(0);
+    let last = thread.left_ticks.get();
+    let short = shortage::is_short(now) || shortage::look(thread.began_ticks.get(), last, now);
+    let left = if !short {
+        spin_on(thread, goes_on, stride, now.wrapping_sub(last));
+        now
+    } else {
+        match kind {
+            Kind::Unbounded => adapt(site, thread, now),
+            Kind::Counted(counter) => {
+                if goes_on {
+                    time_rounds(thread, now.wrapping_sub(last), passed);
+                }
+                count_on(site, thread, counter, frame, now)
+            }
+            Kind::Timed => sleep_once(site, thread, Action::Sleep { ns: STEP_NS }),
+            Kind::Hint if thread.round.get() < HINTS => now,
+            Kind::Hint => {
+                let sleeps = u64::from(thread.round.get() - HINTS) + 1;
+                sleep_once(site, thread, Action::Sleep { ns: (STEP_NS * sleeps).min(HINT_CEILING_NS) })
+            }
+        }
+    };
+    thread.left_ticks.set(left);
+}
+
+/// How many rounds have passed since the last visit, which asked for `stride` more without one, when `left` of them are
+/// left: a copy counts down until it is below zero. One that does not count has left all of them.
+fn rounds_passed(stride: u64, left: u64) -> u64 {
+    if left == u64::MAX { stride.saturating_add(1) } else { stride.saturating_sub(left).max(1) }
+}
+
+/// Whether a thread that comes to a hint still waits for what it waited for.
+fn goes_on_at_hint(site: &Site, thread: &Thread, passed: u64, now: u64) -> bool {
+    let here = core::ptr::from_ref(site).addr();
+    let closely = ns_to_ticks(CLOSELY_NS).saturating_mul(passed);
+    thread.site.get() == here && now.wrapping_sub(thread.left_ticks.get()) < closely
+}
+
+/// There is room: the loop spins on without a visit, for about [`STRIDE_NS`].
+fn spin_on(thread: &Thread, goes_on: bool, stride: u64, took_ticks: u64) {
+    let wanted = ns_to_ticks(STRIDE_NS);
+    let next = match (goes_on && stride > 0, took_ticks) {
+        (true, took) if took < wanted / 2 => stride * 2,
+        (true, took) if took > wanted * 2 => stride / 2,
+        (true, _) => stride,
+        (false, _) => STRIDE_ROUNDS_MIN,
+    };
+    let next = next.clamp(STRIDE_ROUNDS_MIN, STRIDE_ROUNDS_MAX);
+    thread.stride.set(next);
+    thread.rounds.set(next);
+}
+
+/// A wait without a bound, while CPUs are short.
+fn adapt(site: &Site, thread: &Thread, now: u64) -> u64 {
     let policy = Adaptive {
         spins: bound(site),
         yields: SETTINGS.yields.load(Ordering::Relaxed),
         step_ns: SETTINGS.step_ns.load(Ordering::Relaxed),
         ceiling_ns: SETTINGS.ceiling_ns.load(Ordering::Relaxed),
     };
-    let round = thread.round.get();
-    let left = match policy.action(round) {
+    // What was spun while there was room does not count: it would be slept for at once.
+    let round = thread.short_round.get();
+    thread.short_round.set(round.saturating_add(1));
+    match policy.action(round) {
         Action::Spin => now,
         Action::Yield if is_real_time(thread) => {
             let slept = policy.action(round.saturating_add(policy.yields));
@@ -69,20 +160,115 @@ pub extern "C-unwind" fn visit(site: &'static Site) {
         }
         Action::Yield => yield_once(site, thread, now),
         sleep => sleep_once(site, thread, sleep),
-    };
-    thread.left_ticks.set(left);
+    }
+}
+
+/// A wait that is bounded by a counter, while CPUs are short.
+fn count_on(site: &Site, thread: &Thread, counter: &Counter, frame: &mut Frame, now: u64) -> u64 {
+    let value = read(counter.place, counter.bits, frame);
+    let Some(missing) = counter.missing(value, bound_of(counter, frame)) else { return now };
+    if !counter.blocks
+        && let Some(left_ticks) = time_left(thread, missing)
+    {
+        // As often as the waiter looks, it times some rounds.
+        thread.stride.set(TIMED_ROUNDS);
+        thread.rounds.set(TIMED_ROUNDS);
+        if left_ticks == u64::MAX {
+            return now;
+        }
+        let ns = STEP_NS.min(clock::ticks_to_ns(left_ticks).max(1));
+        let after = sleep_once(site, thread, Action::Sleep { ns });
+        let slept = after.saturating_sub(now);
+        thread.slept_ticks.set(thread.slept_ticks.get().saturating_add(slept));
+        return after;
+    }
+    if missing > 0 {
+        write(counter, counter.after(value, missing), frame);
+    }
+    count(site, thread);
+    now
+}
+
+/// The shortest time of a round in this wait counts: in the others, the thread may have been away.
+fn time_rounds(thread: &Thread, took_ticks: u64, rounds: u64) {
+    let one = took_ticks.checked_div(rounds).unwrap_or(took_ticks).max(1);
+    let least = thread.round_ticks.get();
+    thread.round_ticks.set(if least == 0 { one } else { least.min(one) });
+}
+
+/// How much of the time is left that the missing rounds would have taken, of which the thread has slept some; `None`: it
+/// is over. The most there is: it is not yet known how long a round takes.
+fn time_left(thread: &Thread, missing: u64) -> Option<u64> {
+    match thread.round_ticks.get() {
+        0 => Some(u64::MAX),
+        one => missing.saturating_mul(one).checked_sub(thread.slept_ticks.get()).filter(|&left| left > 0),
+    }
+}
+
+/// What a place holds, of so many bits.
+fn read(place: Place, bits: u32, frame: &Frame) -> u64 {
+    match place {
+        Place::Register(number) => frame.get(number),
+        Place::Stack(base, distance) => load(frame.get(base).wrapping_add(distance as u64), bits),
+    }
+}
+
+/// What a counter is compared with.
+fn bound_of(counter: &Counter, frame: &Frame) -> u64 {
+    match counter.bound {
+        Bound::Constant(constant) => constant,
+        Bound::Place(place, add) => read(place, counter.bits, frame).wrapping_add(add as u64),
+        Bound::Memory(base, add) => {
+            load(base.map_or(0, |base| frame.get(base)).wrapping_add(add), counter.bits)
+        }
+    }
+}
+
+/// A word of the program's memory.
+fn load(address: u64, bits: u32) -> u64 {
+    // SAFETY: the loop reads this word, of this size, in each round that it counts (`spinloop::proof`).
+    unsafe {
+        match bits {
+            32 => u64::from((address as *const u32).read_volatile()),
+            _ => (address as *const u64).read_volatile(),
+        }
+    }
+}
+
+/// Gives a counter its new value, by Invariant 5.
+fn write(counter: &Counter, value: u64, frame: &mut Frame) {
+    match counter.place {
+        Place::Register(number) => frame.set(number, value),
+        Place::Stack(base, distance) => {
+            let address = frame.get(base).wrapping_add(distance as u64);
+            // SAFETY: the loop writes this word of its own stack frame in each round, and nobody else knows it
+            // (`spinloop::proof`).
+            unsafe {
+                match counter.bits {
+                    32 => (address as *mut u32).write_volatile(value as u32),
+                    _ => (address as *mut u64).write_volatile(value),
+                }
+            }
+        }
+    }
 }
 
 /// A new wait begins.
 fn begin(thread: &Thread, site: &Site, now: u64) {
     let here = core::ptr::from_ref(site).addr();
-    thread.waiting.set(here);
+    if !matches!(site.kind(), Kind::Hint) {
+        thread.waiting.set(here);
+    }
     thread.site.set(here);
     thread.began_ticks.set(now);
     thread.counted_ticks.set(now);
     thread.left_ticks.set(now);
     // Rounds that the copy has spun by itself count as well.
-    thread.round.set(u32::try_from(site.unseen_rounds()).unwrap_or(u32::MAX));
+    let unseen = u32::try_from(site.unseen_rounds()).unwrap_or(u32::MAX);
+    thread.round.set(unseen);
+    thread.short_round.set(unseen);
+    thread.slept_ticks.set(0);
+    thread.round_ticks.set(0);
     thread.counted_rounds.set(0);
     thread.yields.set(0);
     thread.sleeps.set(0);
@@ -148,7 +334,11 @@ fn settle(thread: &Thread) {
 
 /// See the module's text.
 fn learn(site: &Site, thread: &Thread) {
-    let (bound, round) = (bound(site), thread.round.get());
+    if thread.short_round.get() == site.unseen_rounds() as u32 {
+        // It was over while there was room, or ended by its counter.
+        return;
+    }
+    let (bound, round) = (bound(site), thread.short_round.get().saturating_sub(1));
     let lasted = thread.left_ticks.get().wrapping_sub(thread.began_ticks.get());
     if thread.met.get() & OTHERS_RAN != 0 {
         let floor = SETTINGS.spins.load(Ordering::Relaxed);
@@ -162,11 +352,6 @@ fn learn(site: &Site, thread: &Thread) {
         && lasted < SETTINGS.short_wait_ticks.load(Ordering::Relaxed)
     {
         site.set_spins((bound * 2).clamp(1, SPINS_MAX));
-    }
-    if site.is(How::Trap) {
-        let short = site.short.load(Ordering::Relaxed);
-        let next = if round == 0 { short.saturating_add(1) } else { short.saturating_sub(8) };
-        site.short.store(next, Ordering::Relaxed);
     }
 }
 

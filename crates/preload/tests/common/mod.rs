@@ -18,8 +18,17 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// `libmanx_preload.so`, as cargo built it for this test.
 pub fn library() -> PathBuf {
+    built(preload_abi::LIBRARY_NAME)
+}
+
+/// `libmanx_requests.so`, as cargo built it for this test.
+pub fn requests_library() -> PathBuf {
+    built(preload_abi::REQUESTS_LIBRARY_NAME)
+}
+
+fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the test's own path");
-    let library = test.with_file_name("libmanx_preload.so");
+    let library = test.with_file_name(name);
     assert!(library.exists(), "{}: not built", library.display());
     library
 }

@@ -11,24 +11,41 @@ fn a_layer_changes_only_what_it_says() {
     let mut settings = from("guard=always,spins=3,yields=4,stats=stderr");
     settings.overlay(Layer { spins: Some(7), sleep_max_us: Some(2000), ..Layer::default() });
     assert_eq!(settings.to_options(9), "guard=always,stats=stderr,pid=9,spins=7,yields=4,ceiling_us=2000");
-    settings.overlay(Layer { stats: Some(Destination::Nowhere), trap: Some(false), ..Layer::default() });
-    assert_eq!(settings.to_options(0), "guard=always,trap=off,spins=7,yields=4,ceiling_us=2000");
+    settings.overlay(Layer { stats: Some(Destination::Nowhere), ..Layer::default() });
+    assert_eq!(settings.to_options(0), "guard=always,spins=7,yields=4,ceiling_us=2000");
 }
 
 #[test]
 fn what_was_said_twice_is_the_same() {
     for text in [
         "guard=on",
-        "guard=sample,stats=/tmp/a%2Cb%20c,verbose=1",
+        "guard=always,short=never,stats=/tmp/a%2Cb%20c,verbose=1",
         "guard=off,step_us=5",
         "guard=on,lock=fifo",
         "guard=on,lock=glibc,dilate=3750",
+        "guard=on,short=always",
         "guard=on,lock=asl,slo=2000000:9900+7:500000:9990",
         "guard=on,cpus=3,cpus_also=affinity+java",
         "guard=on,cpus=keep",
+        "guard=on,only=mongod+libstdc%2B%2B.so*,not=libfoo.so:spin+libfoo.so:0x1f",
     ] {
         assert_eq!(from(text).to_options(0), text);
     }
+}
+
+#[test]
+fn filters_are_written_as_the_library_reads_them() {
+    assert_eq!(parse_entry("libstdc++.so.6:0x1F").as_deref(), Ok("libstdc%2B%2B.so.6:0x1F"));
+    let mut settings = from("only=a,not=b");
+    let entries = |text: &str| Some(vec![parse_entry(text).expect(text), "sh".to_owned()]);
+    settings.overlay(Layer { not: entries("100%, so"), ..Layer::default() });
+    assert_eq!(settings.to_options(0), "guard=on,only=a,not=100%25%2C%20so+sh");
+    assert!(!settings.filters().executable(&[b"a", b"100%, so"]) && settings.filters().executable(&[b"a"]));
+    settings.overlay(Layer { only: Some(Vec::new()), ..Layer::default() });
+    assert!(
+        settings.filters().executable(&[b"c"]),
+        "an empty list in a file takes away what was said before"
+    );
 }
 
 #[test]
@@ -43,7 +60,16 @@ fn an_outer_process_number_stays_with_its_file_only() {
 
 #[test]
 fn bad_options_in_the_environment_are_refused() {
-    for bad in ["gaurd=on", "cpus=0", "cpus_also=all", "lock=fair", "spins=many", "stats=/tmp/%zz"] {
+    for bad in [
+        "gaurd=on",
+        "only=a++b",
+        "not=/bin/true",
+        "cpus=0",
+        "cpus_also=all",
+        "lock=fair",
+        "spins=many",
+        "stats=/tmp/%zz",
+    ] {
         let failure = Settings::from_environment(bad.as_bytes()).expect_err(bad);
         assert_eq!(failure.code, USAGE);
         assert!(failure.what.starts_with("MANX_OPTIONS: `"), "{failure}");
