@@ -150,7 +150,14 @@ impl<'a> Finder<'a> {
     fn wait_loop(&mut self, address: u64, seed: Seed) -> Result<Option<Loop>, Reason> {
         self.small = None;
         let source = self.source.ok_or(Reason::NoFunction)?;
-        if seed == Seed::Short && !short::may_wait(source.image.at(address), address) {
+        let worth = match seed {
+            Seed::Short => short::may_wait(source.image.at(address), address),
+            Seed::Clock | Seed::Nops if source.machine == Machine::X86_64 => {
+                short::may_return(source.image, address)
+            }
+            _ => true,
+        };
+        if !worth {
             return Ok(None);
         }
         if !self.part.as_ref().is_some_and(|(part, _)| part.contains(&address)) {

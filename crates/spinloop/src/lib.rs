@@ -18,6 +18,7 @@
 //! | `short` | a cheap look at a short loop, before its function is decoded |
 //! | `exits` | what the loop's exits depend on: memory, a counter, the time |
 //! | `proof` | what lasts from round to round |
+//! | `symbolic` | what an instruction does to values that are known by where they came from |
 //! | `frame` | the function's stack frame, and whether others can reach it |
 //! | [`counter`](Counter) | a counter that bounds a wait, and how to move it on |
 //! | `blocking` | whether a way out leads to something that blocks |
@@ -71,6 +72,7 @@ mod rounds;
 mod route;
 mod seeds;
 mod short;
+mod symbolic;
 pub mod syscalls;
 mod text;
 mod unwind;
