@@ -163,13 +163,7 @@ fn settings_come_from_flags_then_file_then_environment() {
         sandbox
             .manx()
             .env("MANX_OPTIONS", "yields=9,step_us=9,lock=glibc")
-            .args([
-                "run",
-                "--config=manx.toml",
-                "--spins=5",
-                "--sleep-step=1.5ms",
-                "--lock=adaptive",
-            ])
+            .args(["run", "--config=manx.toml", "--spins=5", "--sleep-step=1.5ms", "--lock=adaptive"])
             .args([
                 "--stats=out, it.json",
                 "--",

@@ -38,9 +38,7 @@ impl Guard {
 
     /// The guard that `word` names.
     pub fn from_word(word: &[u8]) -> Option<Guard> {
-        [Guard::On, Guard::Off, Guard::Always]
-            .into_iter()
-            .find(|g| g.word().as_bytes() == word)
+        [Guard::On, Guard::Off, Guard::Always].into_iter().find(|g| g.word().as_bytes() == word)
     }
 }
 

@@ -142,7 +142,10 @@ fn is_crowded(now_ticks: u64) -> bool {
     let cpus = ONLINE.load(Ordering::Relaxed);
     let read_ticks = READ.load(Ordering::Relaxed);
     let due = now_ticks.saturating_sub(read_ticks) >= ns_to_ticks(READING_NS);
-    if cpus == 0 || !due || READ.compare_exchange(read_ticks, now_ticks, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+    if cpus == 0
+        || !due
+        || READ.compare_exchange(read_ticks, now_ticks, Ordering::Relaxed, Ordering::Relaxed).is_err()
+    {
         return false;
     }
     /// Readings in a row that found a crowd, of the whole process.
@@ -154,7 +157,13 @@ fn is_crowded(now_ticks: u64) -> bool {
     };
     // Readings that are far apart do not belong together.
     let row = now_ticks.saturating_sub(read_ticks) < ns_to_ticks(READING_NS * 8);
-    let crowded = if runnable <= cpus { 0 } else if row { CROWDED.load(Ordering::Relaxed) + 1 } else { 1 };
+    let crowded = if runnable <= cpus {
+        0
+    } else if row {
+        CROWDED.load(Ordering::Relaxed) + 1
+    } else {
+        1
+    };
     CROWDED.store(crowded, Ordering::Relaxed);
     if crowded < CROWDED_MAX {
         return false;
@@ -173,22 +182,23 @@ fn runnable() -> Option<u32> {
 
 /// The fourth of the numbers in `0.01 0.02 0.05 2/345 678`.
 fn parse(text: &[u8]) -> Option<u32> {
-    let mut words = text.splitn(5, |&byte| byte == b' ');
-    for _ in 0..3 {
-        let load = words.next()?;
-        if load.len() < 4 || !load.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') {
-            return None;
+    /// More digits than a number of threads has.
+    const DIGITS_MAX: u32 = 7;
+    let (mut loads, mut length, mut number) = (0, 0u32, 0u32);
+    for &byte in text {
+        match byte {
+            // A load: digits and a point, four characters at least.
+            b' ' if loads < 3 && length >= 4 => (loads, length) = (loads + 1, 0),
+            b'0'..=b'9' | b'.' if loads < 3 => length += 1,
+            b'0'..=b'9' if length < DIGITS_MAX => {
+                length += 1;
+                number = number.wrapping_mul(10).wrapping_add(u32::from(byte - b'0'));
+            }
+            b'/' if loads == 3 && length > 0 => return Some(number),
+            _ => return None,
         }
     }
-    let both = words.next()?;
-    let slash = both.iter().position(|&byte| byte == b'/')?;
-    let digits = both.get(..slash)?;
-    if digits.is_empty() || digits.len() > 7 {
-        return None;
-    }
-    digits.iter().try_fold(0u32, |number, byte| {
-        byte.is_ascii_digit().then(|| number.wrapping_mul(10).wrapping_add(u32::from(byte - b'0')))
-    })
+    None
 }
 
 /// CPUs are short from now on, for a window.
@@ -197,9 +207,12 @@ fn begin(now_ticks: u64) {
     let last = WINDOW.load(Ordering::Relaxed);
     let (least, most) = (ns_to_ticks(WINDOW_NS_MIN), ns_to_ticks(WINDOW_NS_MAX));
     let still = until != 0 && now_ticks.saturating_sub(until) < last.max(ns_to_ticks(PROBE_NS));
-    let window = if still { last.saturating_mul(2).clamp(least, most) } else { least };
+    let window = if still { last.saturating_mul(2).max(least).min(most) } else { least };
     // One thread of those that find the same.
-    if UNTIL.compare_exchange(until, now_ticks.saturating_add(window), Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+    if UNTIL
+        .compare_exchange(until, now_ticks.saturating_add(window), Ordering::Relaxed, Ordering::Relaxed)
+        .is_ok()
+    {
         WINDOW.store(window, Ordering::Relaxed);
     }
 }
@@ -212,7 +225,14 @@ mod tests {
     fn only_the_kernels_form_is_read() {
         assert_eq!(parse(b"0.00 0.01 0.05 3/345 678\n"), Some(3));
         assert_eq!(parse(b"12.50 10.01 9.05 128/3450 678\n"), Some(128));
-        for text in [&b""[..], b"0.00 0.01 0.05", b"0.00 0.01 0.05 /345 1", b"0.00 0.01 0.05 x/345 1", b"a b c 1/2 3", b"0.00 0.01 0.05 12345678/1 1"] {
+        for text in [
+            &b""[..],
+            b"0.00 0.01 0.05",
+            b"0.00 0.01 0.05 /345 1",
+            b"0.00 0.01 0.05 x/345 1",
+            b"a b c 1/2 3",
+            b"0.00 0.01 0.05 12345678/1 1",
+        ] {
             assert_eq!(parse(text), None, "{}", String::from_utf8_lossy(text));
         }
     }

@@ -3,6 +3,8 @@
 //! The numbers are those of the machine: two's complement, cut off to the counter's bits. [`Counter::missing`] says
 //! how many more steps the counter takes until the jump that compares it leaves the loop. Adding these steps at
 //! once is the same as taking them one by one: the first value at which the jump leaves, never one behind it.
+//!
+//! [`Counter::missing`] runs in the middle of somebody else's loop: it cannot panic, and it calls nothing.
 
 use iced_x86::ConditionCode;
 
@@ -126,50 +128,101 @@ impl Counter {
     /// assert_eq!(counter.after(10, 989) + 1, 1000);
     /// assert_eq!(counter.missing(1001, 1000), None);
     /// ```
+    #[inline]
     pub fn missing(&self, counter: u64, bound: u64) -> Option<u64> {
         use Condition::*;
         let signed = matches!(self.goes_on, Less | LessOrEqual | Greater | GreaterOrEqual);
-        let number = |value: u64| match (self.bits, signed) {
-            (32, false) => i128::from(value as u32),
-            (32, true) => i128::from(value as u32 as i32),
-            (_, false) => i128::from(value),
-            (_, true) => i128::from(value as i64),
-        };
-        let now = number(self.cut(counter.wrapping_add(self.ahead as u64)));
-        let bound = number(self.cut(bound));
-        let step = i128::from(self.step);
-        // The first value at which the comparison leaves is at `least` steps or behind it.
-        let distance = match self.goes_on {
-            NotEqual if step == 1 => bound - now,
-            NotEqual => now - bound,
-            Below | Less => bound - now,
-            BelowOrEqual | LessOrEqual => bound - now + 1,
-            Above | Greater => now - bound,
-            AboveOrEqual | GreaterOrEqual => now - bound + 1,
-        };
-        if distance <= 0 {
-            return (distance == 0 || self.goes_on != NotEqual).then_some(0);
+        let or_equal = matches!(self.goes_on, BelowOrEqual | AboveOrEqual | LessOrEqual | GreaterOrEqual);
+        // Numbers are turned so that their order is that of unsigned ones and the counter grows.
+        let most = self.cut(u64::MAX);
+        let sign = if signed { most ^ (most >> 1) } else { 0 };
+        let turned = |value: u64| self.cut(value) ^ sign ^ if self.step < 0 { most } else { 0 };
+        let now = turned(counter.wrapping_add(self.ahead as u64));
+        let bound = turned(bound);
+        // The first value at which the comparison leaves.
+        let target = if or_equal { bound.checked_add(1).filter(|&next| next <= most)? } else { bound };
+        if now >= target {
+            return (now == target || self.goes_on != NotEqual).then_some(0);
         }
-        let steps = (distance + step.abs() - 1) / step.abs();
-        let last = now + step * steps;
-        let (least, most) = match (self.bits, signed) {
-            (32, false) => (0, i128::from(u32::MAX)),
-            (32, true) => (i128::from(i32::MIN), i128::from(i32::MAX)),
-            (_, false) => (0, i128::from(u64::MAX)),
-            (_, true) => (i128::from(i64::MIN), i128::from(i64::MAX)),
-        };
-        if !(least..=most).contains(&last) {
-            return None;
-        }
-        u64::try_from(steps).ok()
+        let (distance, stride) = (target.wrapping_sub(now), self.step.unsigned_abs());
+        let whole = distance.checked_div(stride)?;
+        let steps = whole.wrapping_add(u64::from(whole.wrapping_mul(stride) != distance));
+        let last = stride.checked_mul(steps)?.checked_add(now)?;
+        (last <= most).then_some(steps)
     }
 
     /// The counter's value after so many more steps.
+    #[inline]
     pub fn after(&self, counter: u64, steps: u64) -> u64 {
         self.cut(counter.wrapping_add((self.step as u64).wrapping_mul(steps)))
     }
 
+    #[inline]
     fn cut(&self, value: u64) -> u64 {
         if self.bits == 32 { value & 0xffff_ffff } else { value }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts round by round; none if the counter wraps around before a comparison leaves.
+    fn counted(counter: &Counter, start: i128, bound: i128, least: i128, most: i128) -> Option<u64> {
+        use Condition::*;
+        let mut now = start;
+        for steps in 0..100 {
+            let goes_on = match counter.goes_on {
+                NotEqual => now != bound,
+                Below | Less => now < bound,
+                BelowOrEqual | LessOrEqual => now <= bound,
+                Above | Greater => now > bound,
+                AboveOrEqual | GreaterOrEqual => now >= bound,
+            };
+            if !goes_on {
+                return Some(steps);
+            }
+            now += i128::from(counter.step);
+            if !(least..=most).contains(&now) {
+                return None;
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn what_is_missing_is_what_the_rounds_would_have_counted() {
+        use Condition::*;
+        for goes_on in
+            [NotEqual, Below, BelowOrEqual, Above, AboveOrEqual, Less, LessOrEqual, Greater, GreaterOrEqual]
+        {
+            for (bits, step, ahead) in [32, 64]
+                .into_iter()
+                .flat_map(|bits| [-7i64, -2, -1, 1, 2, 7].map(|step| (bits, step)))
+                .flat_map(|(bits, step)| [0, 3, -2].map(|ahead| (bits, step, ahead)))
+            {
+                let (place, bound) = (Place::Register(0), Bound::Constant(0));
+                let counter = Counter { place, bits, step, ahead, bound, goes_on, blocks: false };
+                if !counter.is_bounded() {
+                    continue;
+                }
+                let signed = matches!(goes_on, Less | LessOrEqual | Greater | GreaterOrEqual);
+                let (least, most) = match (signed, bits) {
+                    (false, _) => (0, (1i128 << bits) - 1),
+                    (true, _) => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+                };
+                // Around both ends of the numbers, and around zero.
+                let numbers = [least, most - 20, -10].into_iter().flat_map(|from| from..from + 21);
+                let numbers: Vec<i128> = numbers.filter(|n| (least..=most).contains(n)).collect();
+                for &start in &numbers {
+                    for &bound in numbers.iter().filter(|&&bound| (bound - start).abs() < 60) {
+                        let expected = counted(&counter, start, bound, least, most);
+                        let before = (start as u64).wrapping_sub(ahead as u64);
+                        let found = counter.missing(before, bound as u64);
+                        assert_eq!(found, expected, "{counter:?} from {start} to {bound}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -112,7 +112,8 @@ fn search(name: &str, data: &[u8], settings: &Settings, lines: &mut Vec<Line>) -
     let mut finder = Finder::with_imports(module, blocking(data));
     let mut all: Vec<(Seed, u64)> = Vec::new();
     for range in &text {
-        let bytes = segments.iter().find(|(start, _)| *start == range.start).map_or(&[][..], |(_, bytes)| bytes);
+        let bytes =
+            segments.iter().find(|(start, _)| *start == range.start).map_or(&[][..], |(_, bytes)| bytes);
         let address = |at: usize| range.start + at as u64;
         match HOST {
             Machine::X86_64 => all.extend(seeds(bytes).into_iter().map(|(at, seed)| (seed, address(at)))),
@@ -134,7 +135,9 @@ fn search(name: &str, data: &[u8], settings: &Settings, lines: &mut Vec<Line>) -
             Finding::Wait(wait) => {
                 let by = match finder.way(&wait, true) {
                     Some(Way { jump: Jump::Whole, .. }) => "repaired by a jump",
-                    Some(Way { jump: Jump::Row, .. }) => "repaired by a jump in the place of several instructions",
+                    Some(Way { jump: Jump::Row, .. }) => {
+                        "repaired by a jump in the place of several instructions"
+                    }
                     Some(Way { jump: Jump::Short(_), .. }) => "repaired by a jump through dead bytes",
                     None => "left alone: no jump fits",
                 };

@@ -47,7 +47,8 @@ pub fn slots(module: &Module<'_>, names: &[&str]) -> Vec<u64> {
     for (table, size) in tables.into_iter().zip(sizes) {
         // The C library has relocated the addresses in the section where it may write to it.
         let table = if table < module.bias { table + module.bias } else { table };
-        let whole = module.readable().any(|range| range.start <= table && table.saturating_add(size) <= range.end);
+        let whole =
+            module.readable().any(|range| range.start <= table && table.saturating_add(size) <= range.end);
         if !whole {
             continue;
         }

@@ -105,7 +105,12 @@ impl Workshop<'_> {
 
     /// # Safety
     /// As [`Workshop::jump`].
-    unsafe fn write_way(&self, way: &Way, entry: usize, alone: bool) -> Result<([u8; 5], usize), &'static str> {
+    unsafe fn write_way(
+        &self,
+        way: &Way,
+        entry: usize,
+        alone: bool,
+    ) -> Result<([u8; 5], usize), &'static str> {
         let at = way.replaced.start;
         let (head, length) = match &way.jump {
             Jump::Whole | Jump::Row => (near_jump(at, entry as u64).ok_or(TOO_FAR)?, 5),

@@ -19,8 +19,8 @@ use super::repair::{Copied, Repair, Workshop};
 use super::room::Room;
 use super::site::Site;
 use super::text::Text;
-use crate::elf::modules::{self, Generation, Module};
 use crate::elf::imports;
+use crate::elf::modules::{self, Generation, Module};
 use crate::{meant, settings, shortage, statistics};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -68,7 +68,13 @@ pub struct Search {
 impl Search {
     /// Nothing searched yet.
     pub const fn new() -> Search {
-        Search { generation: None, known: Vec::new(), room: Room::new(), spare: Vec::new(), kinds: Vec::new() }
+        Search {
+            generation: None,
+            known: Vec::new(),
+            room: Room::new(),
+            spare: Vec::new(),
+            kinds: Vec::new(),
+        }
     }
 
     /// Searches what is new and forgets what is gone.

@@ -45,7 +45,8 @@ impl Text {
     /// # Errors
     /// [`Refused`]
     pub unsafe fn write(&self, address: usize, bytes: &[u8]) -> Result<(), Refused> {
-        let through_file = self.memory.as_ref().is_some_and(|memory| memory.write_at(bytes, address as u64).is_ok());
+        let through_file =
+            self.memory.as_ref().is_some_and(|memory| memory.write_at(bytes, address as u64).is_ok());
         // SAFETY: as the caller promised.
         unsafe {
             if through_file && holds(address, bytes) {

@@ -35,8 +35,8 @@
 use super::site::Site;
 use super::trampoline::Frame;
 use crate::settings::SETTINGS;
-use crate::thread::{self, Thread};
 use crate::shortage;
+use crate::thread::{self, Thread};
 use core::sync::atomic::Ordering;
 use manx::wait::{Action, Adaptive};
 use platform::clock::ns_to_ticks;
@@ -172,7 +172,8 @@ fn time_is_over(thread: &Thread, missing: u64, now: u64) -> bool {
     if thread.limit_ticks.get() == 0 {
         let rounds = u64::from(thread.round.get());
         let spun_ticks = now.wrapping_sub(thread.began_ticks.get());
-        let round_ticks = if rounds >= 64 { (spun_ticks / rounds).max(1) } else { ns_to_ticks(ROUND_NS).max(1) };
+        let round_ticks =
+            if rounds >= 64 { (spun_ticks / rounds).max(1) } else { ns_to_ticks(ROUND_NS).max(1) };
         thread.limit_ticks.set(now.saturating_add(missing.saturating_mul(round_ticks)).max(1));
     }
     now >= thread.limit_ticks.get()
@@ -191,7 +192,9 @@ fn bound_of(counter: &Counter, frame: &Frame) -> u64 {
     match counter.bound {
         Bound::Constant(constant) => constant,
         Bound::Place(place, add) => read(place, counter.bits, frame).wrapping_add(add as u64),
-        Bound::Memory(base, add) => load(base.map_or(0, |base| frame.get(base)).wrapping_add(add), counter.bits),
+        Bound::Memory(base, add) => {
+            load(base.map_or(0, |base| frame.get(base)).wrapping_add(add), counter.bits)
+        }
     }
 }
 
