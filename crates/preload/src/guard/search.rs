@@ -187,7 +187,8 @@ impl Search {
                 _ if !returns_work() => Err("the CPU checks returns"),
                 None => Err("no jump fits while threads run"),
                 Some(way) => {
-                    let mut workshop = Workshop { text, room: &mut self.room, module: module.extent() };
+                    let mut workshop =
+                        Workshop { text, room: &mut self.room, module: module.extent(), unwind };
                     match workshop.copy(site, &image, &found, &way) {
                         // A visit in every round would make the author's number of rounds take several times as long.
                         Ok(copied) if matches!(found.kind, Kind::Counted(_)) && !copied.spins() => {
@@ -233,7 +234,7 @@ impl Search {
     /// Repairs a loop.
     fn repair(&mut self, plan: Plan, text: &Text, alone: bool) -> Result<Repair, (usize, &'static str)> {
         let Plan { pivot, site, copied, way } = plan;
-        let mut workshop = Workshop { text, room: &mut self.room, module: 0..0 };
+        let mut workshop = Workshop { text, room: &mut self.room, module: 0..0, unwind: None };
         // SAFETY: the finder found the way for this loop, in text that nothing has changed since; rows are asked for
         // only by Invariant 4.
         unsafe { workshop.jump(site, copied, &way, alone) }.map_err(|(copied, reason)| {

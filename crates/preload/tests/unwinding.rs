@@ -1,0 +1,80 @@
+//! Threads that wait in copies of loops: those who walk their stacks find the program's own functions.
+#![cfg(target_arch = "x86_64")]
+
+mod common;
+
+use common::{Outcome, finish, library, program, under_manx};
+use std::process::Command;
+
+/// Runs a program under the library without statistics, so that copies spin rounds by themselves.
+fn plainly(name: &str, arguments: &[&str], options: &str) -> Outcome {
+    let mut command = Command::new(program(name));
+    command.args(arguments);
+    command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", options).env_remove("MANX");
+    finish(command)
+}
+
+/// What `backtraces` says of one shape.
+struct Shape {
+    name: String,
+    seen: u64,
+    in_copies: u64,
+    in_library: u64,
+    missing: u64,
+}
+
+fn shapes(outcome: &Outcome) -> Vec<Shape> {
+    let line = |line: &str| {
+        let (name, rest) = line.split_once(": ")?;
+        let mut numbers = rest.split(' ').filter_map(|word| word.parse().ok());
+        let mut next = || numbers.next();
+        let (seen, in_copies, in_library, missing) = (next()?, next()?, next()?, next()?);
+        Some(Shape { name: name.to_owned(), seen, in_copies, in_library, missing })
+    };
+    let all: Vec<_> = outcome.stdout.lines().filter_map(line).collect();
+    assert_eq!(all.len(), 6, "{}", outcome.stdout);
+    all
+}
+
+#[test]
+fn a_profilers_signals_find_the_callers_of_every_wait() {
+    for options in ["short=never", "short=always", ""] {
+        for unwinder in ["libc", "libgcc"] {
+            let outcome = plainly("backtraces", &["signals", unwinder], options);
+            for shape in shapes(outcome.succeeded()) {
+                assert_eq!(shape.missing, 0, "{} ({options}, {unwinder}): {}", shape.name, outcome.stdout);
+                assert!(shape.seen >= 900, "{}", outcome.stdout);
+                let enough = if options == "short=never" { 400 } else { 0 };
+                assert!(shape.in_copies >= enough, "{}", outcome.stdout);
+            }
+        }
+    }
+}
+
+#[test]
+fn after_every_instruction_of_a_wait_the_callers_are_found() {
+    for options in ["short=never", "short=always", "short=always,spins=0,yields=1"] {
+        let outcome = plainly("backtraces", &["steps", "libgcc"], options);
+        for shape in shapes(outcome.succeeded()) {
+            assert_eq!(shape.missing, 0, "{} ({options}): {}", shape.name, outcome.stdout);
+            let reached = shape.in_copies >= 100 && shape.in_library >= 100;
+            assert!(reached, "{} ({options}): {}", shape.name, outcome.stdout);
+        }
+    }
+}
+
+#[test]
+fn exceptions_arrive_while_others_wait() {
+    for options in ["short=never", "short=always"] {
+        plainly("throws", &[], options).succeeded();
+    }
+    under_manx("throws", &[], "short=never").succeeded().waited("_ZL4waitv", "jump");
+}
+
+#[test]
+fn a_thread_that_is_cancelled_in_a_copy_cleans_up() {
+    for options in ["short=never", "short=never,spins=100000"] {
+        plainly("throws", &["cancel"], options).succeeded();
+        plainly("cancel", &["jump"], options).succeeded();
+    }
+}
