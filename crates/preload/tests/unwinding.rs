@@ -21,15 +21,25 @@ struct Shape {
     in_copies: u64,
     in_library: u64,
     missing: u64,
+    missing_outside: u64,
 }
+
+/// Each wait of a thread passes dead padding once, on its way to the copy; nobody can tell there where its frame is.
+const THREADS: u64 = 3;
 
 fn shapes(outcome: &Outcome) -> Vec<Shape> {
     let line = |line: &str| {
         let (name, rest) = line.split_once(": ")?;
         let mut numbers = rest.split(' ').filter_map(|word| word.parse().ok());
         let mut next = || numbers.next();
-        let (seen, in_copies, in_library, missing) = (next()?, next()?, next()?, next()?);
-        Some(Shape { name: name.to_owned(), seen, in_copies, in_library, missing })
+        Some(Shape {
+            name: name.to_owned(),
+            seen: next()?,
+            in_copies: next()?,
+            in_library: next()?,
+            missing: next()?,
+            missing_outside: next()?,
+        })
     };
     let all: Vec<_> = outcome.stdout.lines().filter_map(line).collect();
     assert_eq!(all.len(), 6, "{}", outcome.stdout);
@@ -43,7 +53,8 @@ fn a_profilers_signals_find_the_callers_of_every_wait() {
             let outcome = plainly("backtraces", &["signals", unwinder], options);
             for shape in shapes(outcome.succeeded()) {
                 assert_eq!(shape.missing, 0, "{} ({options}, {unwinder}): {}", shape.name, outcome.stdout);
-                assert!(shape.seen >= 900, "{}", outcome.stdout);
+                assert!(shape.missing_outside <= THREADS, "{}", outcome.stdout);
+                assert!(shape.seen >= THREADS * 300, "{}", outcome.stdout);
                 let enough = if options == "short=never" { 400 } else { 0 };
                 assert!(shape.in_copies >= enough, "{}", outcome.stdout);
             }
@@ -57,6 +68,7 @@ fn after_every_instruction_of_a_wait_the_callers_are_found() {
         let outcome = plainly("backtraces", &["steps", "libgcc"], options);
         for shape in shapes(outcome.succeeded()) {
             assert_eq!(shape.missing, 0, "{} ({options}): {}", shape.name, outcome.stdout);
+            assert!(shape.missing_outside <= THREADS, "{}", outcome.stdout);
             let reached = shape.in_copies >= 100 && shape.in_library >= 100;
             assert!(reached, "{} ({options}): {}", shape.name, outcome.stdout);
         }
@@ -68,7 +80,7 @@ fn exceptions_arrive_while_others_wait() {
     for options in ["short=never", "short=always"] {
         plainly("throws", &[], options).succeeded();
     }
-    under_manx("throws", &[], "short=never").succeeded().waited("_ZL4waitv", "jump");
+    under_manx("throws", &[], "short=never").succeeded().waited("wait_here", "jump");
 }
 
 #[test]

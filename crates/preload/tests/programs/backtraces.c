@@ -2,7 +2,8 @@
  * functions that led there.
  *
  * backtraces signals|steps libc|libgcc: signals of a timer, or of the trap flag after every instruction; `backtrace` of the C
- * library, or `_Unwind_Backtrace`. Prints, for each shape, in how many places handlers looked, and how often a caller was missing. */
+ * library, or `_Unwind_Backtrace`. Prints, for each shape, how often handlers looked, and how often a caller was missing: in copies and
+ * the library, and in the program's own text. */
 #include "check.h"
 
 #include <alloca.h>
@@ -39,9 +40,14 @@ static __thread volatile sig_atomic_t waits, looks;
 static __thread word *end;
 
 static int by_steps, by_libgcc;
-static atomic_long seen, in_copies, in_library, missing;
+static atomic_long seen, in_copies, in_library, missing, missing_outside;
 
-#define BEGIN() (chain[0] = __builtin_return_address(0), waits = 1)
+#define BEGIN() \
+    do { \
+        chain[0] = __builtin_return_address(0); \
+        __asm__ volatile("" ::: "memory"); \
+        waits = 1; \
+    } while (0)
 #define END() (waits = 0)
 
 /* What the compiler does not know. */
@@ -196,14 +202,17 @@ static void look(int signal, siginfo_t *unused, void *argument) {
     int at = 0, here = 0;
     while (at < trace.count && trace.frames[at] != chain[0])
         at++;
-    if (at + 4 > trace.count || memcmp(&trace.frames[at], chain, sizeof chain) != 0)
-        missing++;
+    int lost = at + 4 > trace.count || memcmp(&trace.frames[at], chain, sizeof chain) != 0;
     while (here < text_count && (pc < texts[here].start || pc >= texts[here].end))
         here++;
     if (here == text_count)
         in_copies++;
     else if (texts[here].is_library)
         in_library++;
+    if (here == text_count || texts[here].is_library)
+        missing += lost;
+    else
+        missing_outside += lost;
     seen++;
     if (++looks == (by_steps ? STEPS : SIGNALS))
         *end = 1;
@@ -240,12 +249,13 @@ int main(int count, char **arguments) {
     struct sigaction action = {.sa_sigaction = look, .sa_flags = SA_SIGINFO | SA_RESTART};
     CHECK(sigaction(by_steps ? SIGTRAP : SIGPROF, &action, NULL) == 0);
     for (size_t n = 0; n < sizeof SHAPES / sizeof *SHAPES; n++) {
-        seen = in_copies = in_library = missing = 0;
+        seen = in_copies = in_library = missing = missing_outside = 0;
         for (int t = 0; t < THREADS; t++)
             CHECK(pthread_create(&threads[t], NULL, worker, (void *)SHAPES[n].run) == 0);
         for (int t = 0; t < THREADS; t++)
             CHECK(pthread_join(threads[t], NULL) == 0);
-        printf("%s: %ld seen, %ld in copies, %ld in the library, %ld missing\n", SHAPES[n].name, seen, in_copies, in_library, missing);
+        printf("%s: %ld seen, %ld in copies, %ld in the library, %ld missing, %ld missing outside\n", SHAPES[n].name, seen, in_copies, in_library, missing,
+               missing_outside);
     }
     return 0;
 }
