@@ -90,3 +90,23 @@ fn a_thread_that_is_cancelled_in_a_copy_cleans_up() {
         plainly("cancel", &["jump"], options).succeeded();
     }
 }
+
+#[test]
+fn perf_is_told_of_copies_if_it_is_asked_for() {
+    for (options, expected) in [("perf_map=on,short=never", true), ("short=never", false)] {
+        let mut command = Command::new(program("throws"));
+        command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", options).env_remove("MANX");
+        let child = command.spawn().expect("a program");
+        let map = std::path::PathBuf::from(format!("/tmp/perf-{}.map", child.id()));
+        assert!(child.wait_with_output().expect("its end").status.success());
+        let lines = std::fs::read_to_string(&map).unwrap_or_default();
+        let _ = std::fs::remove_file(&map);
+        let named = |line: &str| {
+            let words: Vec<_> = line.split(' ').collect();
+            let numbers = words.iter().take(2).all(|word| usize::from_str_radix(word, 16).is_ok());
+            words.len() == 3 && numbers && words[2].starts_with("manx:program+0x")
+        };
+        assert_eq!(lines.lines().any(named), expected, "{options}: {lines}");
+        assert!(expected || lines.is_empty(), "{options}: {lines}");
+    }
+}

@@ -151,7 +151,8 @@ impl<'a> CallFrame<'a> {
     /// `None` if the row cannot be moved along with the stack pointer, or the table would be too long.
     pub fn encode(&self, at: u64, code: &Range<u64>, depths: &[(u64, i64)]) -> Option<Vec<u8>> {
         let mut bytes = Vec::from([1, PC_RELATIVE_SDATA4, UDATA4, DATA_RELATIVE_SDATA4]);
-        let distance = |to: u64, from: u64| Some(i32::try_from(to.wrapping_sub(from) as i64).ok()?.to_le_bytes());
+        let distance =
+            |to: u64, from: u64| Some(i32::try_from(to.wrapping_sub(from) as i64).ok()?.to_le_bytes());
         const HEADER: u64 = 20;
         bytes.extend(distance(at + HEADER, at + 4)?);
         bytes.extend(1_u32.to_le_bytes());
@@ -226,7 +227,9 @@ impl<'a> CallFrame<'a> {
             return Some(());
         }
         let moves = |rule: &Rule<'_>| match rule {
-            Rule::AtExpression(expression) | Rule::ValueExpression(expression) => reads_stack_pointer(expression),
+            Rule::AtExpression(expression) | Rule::ValueExpression(expression) => {
+                reads_stack_pointer(expression)
+            }
             Rule::Register(register) => *register == STACK_POINTER,
             _ => false,
         };

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Built, compile, compilers, load};
 use proptest::prelude::*;
-use spinloop::{Finder, Finding, CallFrame, Machine, Module, Segments};
+use spinloop::{CallFrame, Finder, Finding, Machine, Module, Segments};
 use std::ops::Range;
 
 /// Frames of every shape: the stack pointer alone, saved registers, a frame pointer, an aligned stack, a return in
@@ -55,7 +55,9 @@ const COPY: Range<u64> = 0x7000_0000..0x7000_0100;
 #[test]
 fn the_loops_of_compilers_have_frames_that_are_read_back() {
     for compiler in compilers() {
-        for flags in [["-O0", "-g"], ["-O2", "-g"], ["-O2", "-fno-omit-frame-pointer"], ["-O3", "-fcf-protection"]] {
+        for flags in
+            [["-O0", "-g"], ["-O2", "-g"], ["-O2", "-fno-omit-frame-pointer"], ["-O3", "-fcf-protection"]]
+        {
             let (built, names) = load(&compile(compiler, &SOURCE.replace('\'', "\""), &flags));
             let slices = built.slices();
             let image = Segments(&slices);
@@ -73,8 +75,16 @@ fn the_loops_of_compilers_have_frames_that_are_read_back() {
                     let bytes = frame.encode(COPY.end, &COPY, &[(0x40, 128), (0x48, 0)]).expect(&told);
                     let table = [(COPY.end, bytes.as_slice())];
                     let table = Segments(&table);
-                    assert_eq!(read_back(&table, COPY.end, COPY.start..COPY.start + 0x40), Some(frame.clone()), "{told}");
-                    assert_eq!(read_back(&table, COPY.end, COPY.start + 0x48..COPY.end), Some(frame.clone()), "{told}");
+                    assert_eq!(
+                        read_back(&table, COPY.end, COPY.start..COPY.start + 0x40),
+                        Some(frame.clone()),
+                        "{told}"
+                    );
+                    assert_eq!(
+                        read_back(&table, COPY.end, COPY.start + 0x48..COPY.end),
+                        Some(frame.clone()),
+                        "{told}"
+                    );
                     // Only where the frame is found by the stack pointer does it matter what the copy pushes.
                     let inside = read_back(&table, COPY.end, COPY.start + 0x40..COPY.start + 0x48);
                     let moves = inside.as_ref() != Some(&frame);

@@ -12,9 +12,7 @@ use super::text::Text;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use preload_abi::live::How;
-use spinloop::{
-    COPY_BYTES_MAX, CallFrame, Image, Jump, Kind, Loop, Original, Way, near_jump, short_jump,
-};
+use spinloop::{COPY_BYTES_MAX, CallFrame, Image, Jump, Kind, Loop, Original, Way, near_jump, short_jump};
 
 const NOT_WRITABLE: &str = "its text cannot be written";
 const TOO_FAR: &str = "its way is too far";
@@ -76,16 +74,17 @@ impl Workshop<'_> {
         let original = Original { parts, pivot: found.pivot, entered_at: way.replaced.start, is_loop };
         let frame = self.unwind.and_then(|header| CallFrame::of(image, header, parts));
         let (mut entry, mut spins) = (0, false);
-        let piece = self.room.fill(self.text, &self.module, COPY_BYTES_MAX + frames::BYTES_MAX, |at, word| {
-            let hooks = super::hooks(site, word)?;
-            let copy = spinloop::copy(image, &original, at as u64, &hooks)?;
-            (entry, spins) = (copy.entry as usize, copy.spins);
-            let mut bytes = copy.bytes;
-            let frame = frame
-                .as_ref()
-                .and_then(|frame| frames::append(&mut bytes, at, &copy.depths, original.pivot, frame));
-            Some(Content { bytes, frame })
-        });
+        let piece =
+            self.room.fill(self.text, &self.module, COPY_BYTES_MAX + frames::BYTES_MAX, |at, word| {
+                let hooks = super::hooks(site, word)?;
+                let copy = spinloop::copy(image, &original, at as u64, &hooks)?;
+                (entry, spins) = (copy.entry as usize, copy.spins);
+                let mut bytes = copy.bytes;
+                let frame = frame
+                    .as_ref()
+                    .and_then(|frame| frames::append(&mut bytes, at, &copy.depths, original.pivot, frame));
+                Some(Content { bytes, frame })
+            });
         let piece = piece.ok_or("it cannot be copied")?;
         Ok(Copied { piece, entry, spins: spins && is_loop })
     }
@@ -170,6 +169,11 @@ impl Workshop<'_> {
 }
 
 impl Repair {
+    /// Where the loop's copy is.
+    pub fn copy(&self) -> &Range<usize> {
+        &self.copy.code
+    }
+
     /// Whether the module still holds what was written (it may have been closed and opened again).
     ///
     /// # Safety

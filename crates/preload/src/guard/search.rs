@@ -16,17 +16,18 @@
 //!    program creates, and every look-up of a symbol, begins with a search; so the only threads that ever ran in such a
 //!    module are the one that loads it and those to which its constructors gave work.
 
-use super::cache;
 use super::repair::{Copied, Repair, Workshop};
 use super::room::Room;
 use super::site::Site;
 use super::text::Text;
+use super::{cache, perf_map};
 use crate::elf::imports;
 use crate::elf::modules::{self, Generation, Module};
 use crate::{meant, settings, shortage, statistics};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::ffi::CString;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::ops::Range;
@@ -65,6 +66,8 @@ pub struct Search {
     spare: Vec<&'static Site>,
     /// How waits end: one for all sites that end alike, never freed.
     kinds: Vec<&'static Kind>,
+    /// What `perf` is to be told of this search.
+    perf_lines: String,
 }
 
 impl Search {
@@ -76,6 +79,7 @@ impl Search {
             room: Room::new(),
             spare: Vec::new(),
             kinds: Vec::new(),
+            perf_lines: String::new(),
         }
     }
 
@@ -108,6 +112,10 @@ impl Search {
             true
         });
         self.generation = Some(generation);
+        let lines = core::mem::take(&mut self.perf_lines);
+        if !lines.is_empty() {
+            perf_map::add(&lines);
+        }
         statistics::searched(clock::now_ns().saturating_sub(before_ns));
     }
 
@@ -134,7 +142,13 @@ impl Search {
         if !left_alone(module) && !module.has_writable_text() && meant::module(module) {
             for plan in self.plan(module, text, rows) {
                 match self.repair(plan, text, alone) {
-                    Ok(repair) => repairs.push(repair),
+                    Ok(repair) => {
+                        if settings::perf_map() {
+                            let pivot = repair.site.pivot.load(Ordering::Relaxed);
+                            perf_map::note(&mut self.perf_lines, repair.copy(), module, pivot);
+                        }
+                        repairs.push(repair);
+                    }
                     Err((pivot, reason)) => leave(module, pivot, reason),
                 }
             }
