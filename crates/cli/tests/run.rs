@@ -163,14 +163,7 @@ fn settings_come_from_flags_then_file_then_environment() {
         sandbox
             .manx()
             .env("MANX_OPTIONS", "yields=9,step_us=9,lock=glibc")
-            .args([
-                "run",
-                "--config=manx.toml",
-                "--spins=5",
-                "--sleep-step=1.5ms",
-                "--no-trap",
-                "--lock=adaptive",
-            ])
+            .args(["run", "--config=manx.toml", "--spins=5", "--sleep-step=1.5ms", "--lock=adaptive"])
             .args([
                 "--stats=out, it.json",
                 "--",
@@ -183,7 +176,7 @@ fn settings_come_from_flags_then_file_then_environment() {
     assert_eq!(
         stdout(&run),
         format!(
-            "guard=always,lock=adaptive,stats={},verbose=1,trap=off,spins=5,yields=2,step_us=1500,ceiling_us=2000\n",
+            "guard=always,lock=adaptive,stats={},verbose=1,spins=5,yields=2,step_us=1500,ceiling_us=2000\n",
             file.display()
         ),
         "{}",

@@ -1,4 +1,4 @@
-//! The live statistics file: a header page, one record for each PAUSE that was looked at, and a table of
+//! The live statistics file: a header page, one record for each loop that was looked at, and a table of
 //! the locks that threads waited for.
 //!
 //! The library maps the file shared and counts into it with relaxed atomic adds, so whatever kills the
@@ -105,7 +105,7 @@ impl How {
     }
 }
 
-/// One PAUSE in the program's text, and what happened there.
+/// One loop in the program's text, and what happened there.
 #[repr(C, align(256))]
 pub struct Site {
     /// Its address in its module's file (the ELF virtual address).

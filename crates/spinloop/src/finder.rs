@@ -150,7 +150,14 @@ impl<'a> Finder<'a> {
     fn wait_loop(&mut self, address: u64, seed: Seed) -> Result<Option<Loop>, Reason> {
         self.small = None;
         let source = self.source.ok_or(Reason::NoFunction)?;
-        if seed == Seed::Short && !short::may_wait(source.image.at(address), address) {
+        let worth = match seed {
+            Seed::Short => short::may_wait(source.image.at(address), address),
+            Seed::Clock | Seed::Nops if source.machine == Machine::X86_64 => {
+                short::may_return(source.image, address)
+            }
+            _ => true,
+        };
+        if !worth {
             return Ok(None);
         }
         if !self.part.as_ref().is_some_and(|(part, _)| part.contains(&address)) {
@@ -260,7 +267,11 @@ impl<'a> Finder<'a> {
         let function = self.small.as_ref().or(self.function.as_ref())?;
         let (source, dead) = (self.source?, self.dead.as_mut()?);
         let same = function.parts.contains(&found.function);
-        same.then(|| way::best(&source, function, found, dead, &mut self.taken, alone)).flatten()
+        let own_part = match &self.part {
+            Some((part, Some(instructions))) if *part == found.function => instructions.as_slice(),
+            _ => &[],
+        };
+        same.then(|| way::best(&source, function, found, dead, &mut self.taken, own_part, alone)).flatten()
     }
 
     /// Room for a jump in the place of the instruction at `at`, which has two bytes at least: short jumps

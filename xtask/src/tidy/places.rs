@@ -23,7 +23,7 @@ const NAMED: [&str; 15] = [
 ];
 
 /// Folders and the kinds of files that may lie in or anywhere below them. `*` stands for one folder.
-const KINDS: [(&str, &[&str]); 11] = [
+const KINDS: [(&str, &[&str]); 12] = [
     ("crates/*/src", &["rs", "toml", "md"]),
     (
         "crates/*/tests",
@@ -33,6 +33,7 @@ const KINDS: [(&str, &[&str]); 11] = [
     ("crates/*/benches", &["rs"]),
     ("crates/*/examples", &["rs", "c", "cpp"]),
     ("crates/workload/engines", &["c", "cpp", "go", "h", "md"]),
+    ("crates/workload/victims", &["c", "h", "py", "txt"]),
     ("crates/capi/include", &["h", "hpp"]),
     ("crates/capi/link", &["map", "in"]),
     ("docs", &["md", "svg", "png"]),

@@ -21,7 +21,7 @@ use toml::de::{DeTable, DeValue};
 pub const DOCUMENTATION: &str = r#"Settings in a file:
   --config names a TOML file with any of these keys:
 
-    guard = "on"           # "on", "off", "always" or "sample"
+    guard = "on"           # "on", "off" or "always"
     lock = "manx"          # "manx", "adaptive", "asl", "fifo" or "glibc"
     slo = ["2ms@p99"]      # as --slo, any number of them
     cores = "big:0"
@@ -31,7 +31,6 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
     only = ["mongod"]      # as --only, any number of them
     not = ["libfoo.so*"]   # as --not, any number of them
     stats = "counts.json"  # a file, "stderr", or "off"
-    trap = true            # false: as --no-trap
     verbose = false
     quiet = false
 
@@ -48,7 +47,7 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
 /// The longest file that is read; what `/dev/zero` holds does not end.
 const BYTES_MAX: u64 = 1 << 20;
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 13] = [
     "guard",
     "lock",
     "slo",
@@ -59,7 +58,6 @@ const KEYS: [&str; 14] = [
     "only",
     "not",
     "stats",
-    "trap",
     "verbose",
     "quiet",
     "wait",
@@ -118,7 +116,6 @@ impl Document<'_> {
                 "only" => layer.only = Some(self.filter(value.get_ref(), span)?),
                 "not" => layer.not = Some(self.filter(value.get_ref(), span)?),
                 "stats" => layer.stats = Some(self.stats(value.get_ref(), span)?),
-                "trap" => layer.trap = Some(self.switch(value.get_ref(), span)?),
                 "verbose" => layer.verbose = Some(self.switch(value.get_ref(), span)?),
                 "quiet" => layer.quiet = Some(self.switch(value.get_ref(), span)?),
                 "wait" => self.wait(value.get_ref(), span, &mut layer)?,
@@ -151,7 +148,7 @@ impl Document<'_> {
             self.fault(
                 span,
                 "not a way to guard",
-                r#"allowed are "on", "off", "always" and "sample", in quotation marks"#,
+                r#"allowed are "on", "off" and "always", in quotation marks"#,
             )
         })
     }
@@ -326,7 +323,6 @@ mod tests {
                 yields: Some(default.yields),
                 sleep_step_us: Some(default.step_us),
                 sleep_max_us: Some(default.ceiling_us),
-                trap: Some(default.trap),
                 verbose: Some(default.verbose),
                 quiet: Some(false),
             }
@@ -358,8 +354,8 @@ mod tests {
             ),
             ("zebra = 1", "1:1", "no key `zebra`", "the keys are guard, lock, slo"),
             ("\nguard = on", "2:9", "", "toml.io"),
-            ("guard = \"maybe\"", "1:9", "not a way", "\"sample\""),
-            ("guard = true", "1:9", "not a way", "\"sample\""),
+            ("guard = \"maybe\"", "1:9", "not a way", "\"always\""),
+            ("guard = true", "1:9", "not a way", "\"always\""),
             ("lock = \"mcs\"", "1:8", "not a lock", "\"fifo\""),
             ("lock = 1", "1:8", "not a lock", "\"fifo\""),
             ("slo = \"2ms\"", "1:7", "not a list", "[\"2ms@p99\""),
@@ -378,7 +374,7 @@ mod tests {
             ("only = [\"sh\", 2]", "1:15", "not such a name", "[\"mongod\""),
             ("not = [\"/bin/sh\"]", "1:8", "without its folder", "[\"mongod\""),
             ("stats = \"\"", "1:9", "not a destination", "\"stderr\""),
-            ("trap = 1", "1:8", "neither true nor false", "true and false"),
+            ("quiet = 1", "1:9", "neither true nor false", "true and false"),
             ("wait = 3", "1:8", "not a table", "[wait]"),
             ("wait.spins = -1", "1:14", "not a count", "4294967295"),
             ("wait.yields = \"5\"", "1:15", "not a count", "4294967295"),

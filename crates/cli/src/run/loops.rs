@@ -6,20 +6,23 @@ use super::libraries::Libraries;
 use super::settings::Settings;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
-use object::{Endianness, Object as _, ObjectSymbol as _, SymbolKind};
+use object::{
+    Endianness, Object as _, ObjectSymbol as _, ObjectSymbolTable as _, RelocationTarget, SymbolKind,
+};
 use preload_abi::filter::{Filters, NOT_MEANT, Place};
 use preload_abi::options::Guard;
 use preload_abi::{LIBRARY_NAME, REQUESTS_LIBRARY_NAME, is_left_alone};
-use spinloop::{Finder, Finding, Machine, Module, Segments};
+use spinloop::{
+    BLOCKING, Counter, Finder, Finding, Jump, Kind, Loop, Machine, Module, Seed, Segments, Way, seeds,
+};
 use std::fmt::Write;
-use std::ops::Range;
 
 /// Whose instructions are searched.
 const HOST: Machine = if cfg!(target_arch = "aarch64") { Machine::Aarch64 } else { Machine::X86_64 };
 /// How many functions may start between a function's start and an address in it: aliases and inner labels.
 const NESTED_MAX: usize = 16;
 
-/// One PAUSE, as a line of the table.
+/// One loop, as a line of the table.
 #[derive(Debug, PartialEq, Eq)]
 struct Line {
     module: String,
@@ -105,37 +108,73 @@ fn search(name: &str, data: &[u8], settings: &Settings, lines: &mut Vec<Line>) -
     }
     let symbols = Symbols::read(data);
     let image = Segments(&segments);
-    let mut finder = Finder::new(Module::new(HOST, &image, &text, unwind));
-    let bytes_of = |range: &Range<u64>| {
-        segments.iter().find(|(start, _)| *start == range.start).map_or(&[][..], |(_, bytes)| bytes)
-    };
-    let raw_signals = text.iter().any(|range| spinloop::resembles_raw_signal_syscall(bytes_of(range)));
+    let module = Module::new(HOST, &image, &text, unwind);
+    let mut finder = Finder::with_imports(module, blocking(data));
+    let mut all: Vec<(Seed, u64)> = Vec::new();
     for range in &text {
-        for offset in spinloop::candidates(bytes_of(range)) {
-            let pause = range.start + offset as u64;
-            let fate = match finder.analyse(pause) {
-                Finding::NotAnInstruction => continue,
-                Finding::Leave(reason) => format!("left alone: {}", reason.words()),
-                Finding::Wait(_) if !symbols.are_meant(&settings.filters(), name, pause) => {
-                    format!("left alone: {NOT_MEANT}")
-                }
-                Finding::Wait(_) => match (settings.guard(), finder.route(pause)) {
-                    (Guard::Sample, _) => "waited for when sampled".to_owned(),
-                    (_, Some(_)) => "repaired by a jump".to_owned(),
-                    (_, None) if !settings.trap() => {
-                        "left alone: no jump fits, and --no-trap is set".to_owned()
-                    }
-                    (_, None) if raw_signals => {
-                        "left alone: no jump fits, and the file changes signals behind the C library"
-                            .to_owned()
-                    }
-                    (_, None) => "repaired by a breakpoint".to_owned(),
-                },
-            };
-            lines.push(Line { module: name.to_owned(), site: symbols.name(pause), fate });
+        let bytes =
+            segments.iter().find(|(start, _)| *start == range.start).map_or(&[][..], |(_, bytes)| bytes);
+        let address = |at: usize| range.start + at as u64;
+        match HOST {
+            Machine::X86_64 => all.extend(seeds(bytes).into_iter().map(|(at, seed)| (seed, address(at)))),
+            Machine::Aarch64 => {
+                all.extend(spinloop::aarch64::candidates(bytes).map(|at| (Seed::Pause, address(at))));
+            }
         }
     }
+    // As the library asks: one kind after the other.
+    all.sort_unstable();
+    let mut found = Vec::new();
+    for (seed, address) in all {
+        let fate = match finder.analyse(address, seed) {
+            Finding::Nothing => continue,
+            Finding::Leave(reason) => format!("left alone: {}", reason.words()),
+            Finding::Wait(_) if !symbols.are_meant(&settings.filters(), name, address) => {
+                format!("left alone: {NOT_MEANT}")
+            }
+            Finding::Wait(wait) => {
+                let by = match finder.way(&wait, true) {
+                    Some(Way { jump: Jump::Whole, .. }) => "repaired by a jump",
+                    Some(Way { jump: Jump::Row, .. }) => {
+                        "repaired by a jump in the place of several instructions"
+                    }
+                    Some(Way { jump: Jump::Short(_), .. }) => "repaired by a jump through dead bytes",
+                    None => "left alone: no jump fits",
+                };
+                format!("{by}; {}", ends(&wait))
+            }
+        };
+        found.push((address, Line { module: name.to_owned(), site: symbols.name(address), fate }));
+    }
+    found.sort_by_key(|(address, _)| *address);
+    lines.extend(found.into_iter().map(|(_, line)| line));
     Some(text.iter().map(|range| (range.end - range.start) as usize).sum())
+}
+
+/// How a wait ends, in a few words.
+fn ends(wait: &Loop) -> &'static str {
+    match wait.kind {
+        Kind::Unbounded => "waits without a bound",
+        Kind::Counted(Counter { blocks: true, .. }) => "spins for a number of rounds, then blocks",
+        Kind::Counted(_) => "spins for a number of rounds",
+        Kind::Timed => "spins for a time",
+        Kind::Hint => "may wait around this PAUSE",
+    }
+}
+
+/// The words of a file's table of imports that lead to functions that block.
+fn blocking(data: &[u8]) -> Vec<u64> {
+    let Ok(file) = object::File::parse(data) else { return Vec::new() };
+    let Some(relocations) = file.dynamic_relocations() else { return Vec::new() };
+    let Some(symbols) = file.dynamic_symbol_table() else { return Vec::new() };
+    let blocks = |target| match target {
+        RelocationTarget::Symbol(index) => symbols
+            .symbol_by_index(index)
+            .and_then(|symbol| symbol.name())
+            .is_ok_and(|name| BLOCKING.contains(&name)),
+        _ => false,
+    };
+    relocations.filter(|(_, one)| blocks(one.target())).map(|(slot, _)| slot).collect()
 }
 
 /// A function that a file names.

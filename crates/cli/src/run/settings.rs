@@ -108,10 +108,6 @@ pub struct Flags {
     #[arg(long, value_name = "WHEN", value_parser = parse_short, hide = true)]
     short: Option<Short>,
 
-    /// Never use a breakpoint where no jump fits
-    #[arg(long)]
-    no_trap: bool,
-
     /// Let the library say on standard error what it could not do
     #[arg(short, long)]
     verbose: bool,
@@ -183,8 +179,6 @@ enum GuardWord {
     Off,
     /// Repair them as soon as the program is loaded
     Always,
-    /// Leave the program's text alone: sample where threads spend CPU time, and wait for those that spin
-    Sample,
 }
 
 impl From<GuardWord> for Guard {
@@ -193,7 +187,6 @@ impl From<GuardWord> for Guard {
             GuardWord::On => Guard::On,
             GuardWord::Off => Guard::Off,
             GuardWord::Always => Guard::Always,
-            GuardWord::Sample => Guard::Sample,
         }
     }
 }
@@ -314,8 +307,6 @@ pub struct Layer {
     pub sleep_step_us: Option<u32>,
     /// `--sleep-max`, in microseconds
     pub sleep_max_us: Option<u32>,
-    /// Not `--no-trap`
-    pub trap: Option<bool>,
     /// `--verbose`
     pub verbose: Option<bool>,
     /// `--quiet`
@@ -342,7 +333,6 @@ impl From<&Flags> for Layer {
             yields: flags.yields,
             sleep_step_us: flags.sleep_step,
             sleep_max_us: flags.sleep_max,
-            trap: flags.no_trap.then_some(false),
             verbose: flags.verbose.then_some(true),
             quiet: flags.quiet.then_some(true),
         }
@@ -429,10 +419,10 @@ impl Settings {
         let outer = if matches!(stats, Destination::File(_)) { read.pid } else { 0 };
         let slos = read.slos.iter().collect();
         let (only, not) = (read.filters.only.to_string(), read.filters.not.to_string());
-        let Options { guard, lock, dilation, short, cpus, cpus_also, pid, verbose, trap, .. } = read;
+        let Options { guard, lock, dilation, cpus, cpus_also, pid, verbose, short, .. } = read;
         let Options { spins, yields, step_us, ceiling_us, .. } = read;
-        let counts = Options { short, spins, yields, step_us, ceiling_us, ..Options::default() };
-        let stated = Options { guard, lock, dilation, cpus, cpus_also, pid, verbose, trap, ..counts };
+        let counts = Options { spins, yields, step_us, ceiling_us, ..Options::default() };
+        let stated = Options { guard, lock, dilation, cpus, cpus_also, pid, verbose, short, ..counts };
         Ok(Settings { options: stated, slos, only, not, cores: None, stats, outer, quiet: false })
     }
 
@@ -459,7 +449,6 @@ impl Settings {
         put(&mut self.options.yields, layer.yields);
         put(&mut self.options.step_us, layer.sleep_step_us);
         put(&mut self.options.ceiling_us, layer.sleep_max_us);
-        put(&mut self.options.trap, layer.trap);
         put(&mut self.options.verbose, layer.verbose);
         put(&mut self.quiet, layer.quiet);
     }
@@ -511,11 +500,6 @@ impl Settings {
     /// Where it is told of them, beyond the counts that it asks for.
     pub fn cpus_also(&self) -> Places {
         self.options.cpus_also
-    }
-
-    /// Whether breakpoints may be used.
-    pub fn trap(&self) -> bool {
-        self.options.trap
     }
 }
 

@@ -92,7 +92,7 @@ impl Image {
 
 fn sample() -> Image {
     let mut image = Image::new(b"/usr/bin/server", 2_000_000_000);
-    image.add(How::Trap, b"libb.so", b"", b"", [1, 20, 3, 0, 4_000, 4_000]);
+    image.add(How::Closed, b"libb.so", b"", b"", [1, 20, 3, 0, 4_000, 4_000]);
     image.add(How::Left, b"libgomp.so.1", b"do_spin+0x1c", b"a counter ends it", [0; 6]);
     image.add(
         How::Jump,
@@ -112,9 +112,9 @@ fn the_table_is_aligned_and_sorted_by_time_waited() {
 manx: /usr/bin/server (process 42, running, or ended from outside)
 searched 5.00 MiB of 3 modules in 12.3 ms, 1 search
 
-MODULE            SITE           HOW   WAITS  VISITS  YIELDS  SLEEPS   WAITED  LONGEST
-libwiredtiger.so  snapshot+0x94  jump    900   81234    5000      77   4.50 s  1.04 ms
-libb.so           0x1000         trap      1      20       3       0  2.00 us  2.00 us
+MODULE            SITE           HOW     WAITS  VISITS  YIELDS  SLEEPS   WAITED  LONGEST
+libwiredtiger.so  snapshot+0x94  jump      900   81234    5000      77   4.50 s  1.04 ms
+libb.so           0x1000         closed      1      20       3       0  2.00 us  2.00 us
 
 left alone:
 libgomp.so.1  do_spin+0x1c  a counter ends it
@@ -268,7 +268,7 @@ fn names_that_fill_their_field_are_whole() {
 #[test]
 fn an_unknown_rate_is_not_shown_as_no_time() {
     let mut image = Image::new(b"p", 0);
-    image.add(How::Released, b"m", b"s", b"", [1, 1, 1, 1, 500, 500]);
+    image.add(How::Jump, b"m", b"s", b"", [1, 1, 1, 1, 500, 500]);
     assert_eq!(image.json()["sites"][0]["waited_ns"], serde_json::Value::Null);
     assert!(image.table().ends_with("?        ?\n"), "{}", image.table());
 }

@@ -11,6 +11,8 @@
 //! | [`cache`] | what a search found, kept for the next start |
 //! | [`repair`] | one site: jump, or left alone |
 //! | [`text`], [`room`], [`trampoline`] | writing code, room for copies of loops, and the way from them to us |
+//! | [`frames`] | how unwinders find their way out of copies |
+//! | [`perf_map`] | names of copies, for `perf` |
 //! | [`site`], [`visit`] | what is known of a site, and one round of waiting at it |
 //!
 //! Lock order: the guard's latch first, then the loader's lock of `dl_iterate_phdr`; never the other way
@@ -18,6 +20,8 @@
 //! that creates a thread may wait for the latch.
 
 pub mod cache;
+pub mod frames;
+pub mod perf_map;
 pub mod repair;
 pub mod room;
 pub mod search;

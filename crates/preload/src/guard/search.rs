@@ -17,17 +17,18 @@
 //!    search; so the only threads that ever ran in a new module are the one that loads it and those to which constructors
 //!    gave work.
 
-use super::cache;
 use super::repair::{Copied, Repair, Workshop};
 use super::room::Room;
 use super::site::Site;
 use super::text::Text;
+use super::{cache, perf_map};
 use crate::elf::imports;
 use crate::elf::modules::{self, Generation, Module};
 use crate::{meant, settings, shortage, statistics};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::ffi::CString;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::ops::Range;
@@ -66,6 +67,8 @@ pub struct Search {
     spare: Vec<&'static Site>,
     /// How waits end: one for all sites that end alike, never freed.
     kinds: Vec<&'static Kind>,
+    /// What `perf` is to be told of this search.
+    perf_lines: String,
 }
 
 impl Search {
@@ -77,6 +80,7 @@ impl Search {
             room: Room::new(),
             spare: Vec::new(),
             kinds: Vec::new(),
+            perf_lines: String::new(),
         }
     }
 
@@ -111,6 +115,10 @@ impl Search {
             true
         });
         self.generation = Some(generation);
+        let lines = core::mem::take(&mut self.perf_lines);
+        if !lines.is_empty() {
+            perf_map::add(&lines);
+        }
         statistics::searched(clock::now_ns().saturating_sub(before_ns));
     }
 
@@ -137,7 +145,13 @@ impl Search {
         if !left_alone(module) && !module.has_writable_text() && meant::module(module) {
             for plan in self.plan(module, text, rows) {
                 match self.repair(plan, text, alone) {
-                    Ok(repair) => repairs.push(repair),
+                    Ok(repair) => {
+                        if settings::perf_map() {
+                            let pivot = repair.site.pivot.load(Ordering::Relaxed);
+                            perf_map::note(&mut self.perf_lines, repair.copy(), module, pivot);
+                        }
+                        repairs.push(repair);
+                    }
                     Err((pivot, reason)) => leave(module, pivot, reason),
                 }
             }
@@ -190,7 +204,8 @@ impl Search {
                 _ if !returns_work() => Err("the CPU checks returns"),
                 None => Err("no jump fits while threads run"),
                 Some(way) => {
-                    let mut workshop = Workshop { text, room: &mut self.room, module: module.extent() };
+                    let mut workshop =
+                        Workshop { text, room: &mut self.room, module: module.extent(), unwind };
                     match workshop.copy(site, &image, &found, &way) {
                         // A visit in every round would make the author's number of rounds take several times as long.
                         Ok(copied) if matches!(found.kind, Kind::Counted(_)) && !copied.spins() => {
@@ -236,7 +251,7 @@ impl Search {
     /// Repairs a loop.
     fn repair(&mut self, plan: Plan, text: &Text, alone: bool) -> Result<Repair, (usize, &'static str)> {
         let Plan { pivot, site, copied, way } = plan;
-        let mut workshop = Workshop { text, room: &mut self.room, module: 0..0 };
+        let mut workshop = Workshop { text, room: &mut self.room, module: 0..0, unwind: None };
         // SAFETY: the finder found the way for this loop, in text that nothing has changed since; rows are asked for
         // only by Invariant 4.
         unsafe { workshop.jump(site, copied, &way, alone) }.map_err(|(copied, reason)| {

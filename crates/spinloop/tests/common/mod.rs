@@ -2,7 +2,9 @@
 // Each test uses a part of it; one range is a list of one range.
 #![allow(dead_code, clippy::single_range_in_vec_init)]
 
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags};
+use object::{
+    Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SegmentFlags,
+};
 use spinloop::{BLOCKING, Counter, Finder, Finding, Image, Kind, Reason, Seed, Segments, seeds};
 use std::ops::Range;
 
@@ -102,17 +104,16 @@ pub fn compile(compiler: &str, source: &str, flags: &[&str]) -> Vec<u8> {
 /// The words of a library that lead to functions that block.
 pub fn blocking(data: &[u8]) -> Vec<u64> {
     let elf = object::File::parse(data).expect("an ELF file");
-    let relocations = elf.dynamic_relocations().into_iter().flatten();
-    relocations
-        .filter(|(_, relocation)| match relocation.target() {
-            object::RelocationTarget::Symbol(index) => {
-                let name = elf.dynamic_symbols().find(|symbol| symbol.index() == index);
-                name.and_then(|symbol| symbol.name().ok()).is_some_and(|name| BLOCKING.contains(&name))
-            }
-            _ => false,
-        })
-        .map(|(at, _)| at)
-        .collect()
+    let symbols = elf.dynamic_symbol_table().expect("dynamic symbols");
+    let blocks = |target| match target {
+        RelocationTarget::Symbol(index) => {
+            let name = symbols.symbol_by_index(index).and_then(|symbol| symbol.name());
+            name.is_ok_and(|name| BLOCKING.contains(&name))
+        }
+        _ => false,
+    };
+    let relocations = elf.dynamic_relocations().expect("dynamic relocations");
+    relocations.filter(|(_, one)| blocks(one.target())).map(|(slot, _)| slot).collect()
 }
 
 /// What a module's seeds turn out to be, kind by kind, each in the order of addresses.

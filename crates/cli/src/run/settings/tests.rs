@@ -11,15 +11,15 @@ fn a_layer_changes_only_what_it_says() {
     let mut settings = from("guard=always,spins=3,yields=4,stats=stderr");
     settings.overlay(Layer { spins: Some(7), sleep_max_us: Some(2000), ..Layer::default() });
     assert_eq!(settings.to_options(9), "guard=always,stats=stderr,pid=9,spins=7,yields=4,ceiling_us=2000");
-    settings.overlay(Layer { stats: Some(Destination::Nowhere), trap: Some(false), ..Layer::default() });
-    assert_eq!(settings.to_options(0), "guard=always,trap=off,spins=7,yields=4,ceiling_us=2000");
+    settings.overlay(Layer { stats: Some(Destination::Nowhere), ..Layer::default() });
+    assert_eq!(settings.to_options(0), "guard=always,spins=7,yields=4,ceiling_us=2000");
 }
 
 #[test]
 fn what_was_said_twice_is_the_same() {
     for text in [
         "guard=on",
-        "guard=sample,stats=/tmp/a%2Cb%20c,verbose=1",
+        "guard=always,short=never,stats=/tmp/a%2Cb%20c,verbose=1",
         "guard=off,step_us=5",
         "guard=on,lock=fifo",
         "guard=on,lock=glibc,dilate=3750",
