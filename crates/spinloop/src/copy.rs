@@ -113,9 +113,8 @@ pub fn copy(image: &dyn Image, original: &Original<'_>, at: u64, hooks: &Hooks) 
     if !is_copied(original.pivot) || !is_copied(original.entered_at) {
         return None;
     }
-    let is_visited = |one: &Instruction| {
-        one.ip() == original.pivot || one.code() == Code::Pause && !original.only_pivot
-    };
+    let is_visited =
+        |one: &Instruction| one.ip() == original.pivot || one.code() == Code::Pause && !original.only_pivot;
     let pool = 16 + 16 * all.iter().filter(|one| is_visited(one)).count();
 
     // Entry: no wait goes on.

@@ -241,8 +241,8 @@ void delay_backoff(atomic_int *lock) {
     }
 }
 
-/* The bound is read again in every round. */
-void counted_shared_bound(volatile unsigned *rounds) {
+/* The bound is read again in every round, and nothing else. */
+void delay_shared_bound(volatile unsigned *rounds) {
     for (unsigned i = 0; i < *rounds; i++) PAUSE();
 }
 
@@ -288,6 +288,15 @@ COUNTED(down64_greater, long, from, i > bound, i--, long)
 COUNTED(down64_above, uint64_t, from, i > bound, i--, uint64_t)
 COUNTED(down64_not_zero, uint64_t, from, i != 0, i--, uint64_t)
 COUNTED(down64_by_four, long, from, i > bound, i -= 4, long)
+
+/* It may step over its bound: that is seen at run time. */
+int counted_by_three(volatile int *ready, int n) {
+    for (unsigned i = 10; i != (unsigned)n; i += 3) {
+        if (*ready) return 1;
+        PAUSE();
+    }
+    return 0;
+}
 
 int counted_down_post(volatile int *ready, int n) {
     while (n-- > 0) {
@@ -498,14 +507,6 @@ int bounded_moving_bound(volatile int *ready, unsigned n) {
 
 int bounded_short_counter(volatile int *ready, unsigned short n) {
     for (unsigned short i = 0; i != n; i++) {
-        if (*ready) return 1;
-        PAUSE();
-    }
-    return 0;
-}
-
-int bounded_runs_away(volatile int *ready, int n) {
-    for (unsigned i = 10; i != (unsigned)n; i += 3) {
         if (*ready) return 1;
         PAUSE();
     }
