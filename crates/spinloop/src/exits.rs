@@ -30,6 +30,7 @@ use crate::instruction::{Flow, Instruction};
 use crate::rounds::Region;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::cell::OnceCell;
 
 /// What a value is kept in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,8 +94,11 @@ struct Flows<'a> {
     effects: BTreeMap<u32, Effect>,
     /// All registers that the region writes.
     writes: Registers,
-    /// Local variables may be known to other threads.
-    shared_frame: bool,
+    /// Local variables may be known to other threads: asked for when there is one that decides.
+    shared_frame: OnceCell<bool>,
+    machine: Machine,
+    image: &'a dyn Image,
+    instructions: &'a [Instruction],
 }
 
 /// Where a value comes from.
@@ -141,8 +145,8 @@ impl Slice {
 impl<'a> Flows<'a> {
     fn new(
         machine: Machine,
-        image: &dyn Image,
-        instructions: &[Instruction],
+        image: &'a dyn Image,
+        instructions: &'a [Instruction],
         graph: &'a Graph,
         region: &'a Region,
         pivot: u32,
@@ -162,10 +166,17 @@ impl<'a> Flows<'a> {
             writes |= effect.writes;
             effects.insert(n, effect);
         }
-        let local = |effect: &Effect| effect.loads.iter().any(|place| place.local);
-        let shared_frame = machine == Machine::Aarch64
-            || effects.values().any(local) && frame::address_taken(image, instructions);
-        let mut flows = Flows { graph, region, pivot, effects, writes, shared_frame };
+        let mut flows = Flows {
+            graph,
+            region,
+            pivot,
+            effects,
+            writes,
+            shared_frame: OnceCell::new(),
+            machine,
+            image,
+            instructions,
+        };
         flows.name_through_variables();
         flows
     }
@@ -239,11 +250,18 @@ impl<'a> Flows<'a> {
                     use_of(Location::Variable(*place));
                 }
                 // Another thread may write to any variable but a function's own.
-                slice.memory |= !(place.local && (variable || !self.shared_frame));
+                slice.memory = slice.memory || !place.local || !variable && self.shares_frame();
             }
             slice.uses.insert(user, uses);
         }
         slice
+    }
+
+    /// Whether other threads may know local variables.
+    fn shares_frame(&self) -> bool {
+        *self.shared_frame.get_or_init(|| {
+            self.machine == Machine::Aarch64 || frame::address_taken(self.image, self.instructions)
+        })
     }
 
     /// Whether the region itself writes to `place`, as a variable.

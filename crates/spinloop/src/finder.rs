@@ -198,19 +198,19 @@ impl<'a> Finder<'a> {
             home: bounds(home),
         };
         let hinted = matches!(seed, Seed::Pause | Seed::TimedPause);
-        let region = match rounds::region(graph, &function.dominators, home) {
-            Ok(region) => region,
-            Err(reason) => {
-                let small = part.end - part.start <= HINT_BYTES_MAX;
-                let hint = hinted && (reason == Reason::Works || reason == Reason::NotInALoop && small);
-                let alone = source.machine == Machine::X86_64 && hint;
-                let own = Region { blocks: Vec::from([home]), head: home, latch: home };
-                return if alone {
-                    Ok(Some(hint_of(found(&own, Kind::Hint), instruction(pivot as u32))))
-                } else {
-                    Err(reason)
-                };
+        let Some(region) = rounds::region(graph, &function.dominators, home) else {
+            if !hinted {
+                return Ok(None);
             }
+            let reason = rounds::why_none(graph, home);
+            let small = part.end - part.start <= HINT_BYTES_MAX;
+            let hint = reason == Reason::Works || reason == Reason::NotInALoop && small;
+            let own = Region { blocks: Vec::from([home]), head: home, latch: home };
+            return if source.machine == Machine::X86_64 && hint {
+                Ok(Some(hint_of(found(&own, Kind::Hint), instruction(pivot as u32))))
+            } else {
+                Err(reason)
+            };
         };
         let kind = |region: &Region| {
             let exits = exits::judge(source.machine, source.image, instructions, graph, region, pivot as u32);

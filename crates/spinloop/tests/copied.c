@@ -88,6 +88,16 @@ long by_nops(struct state *s) {
     return s->word;
 }
 
+long counts_with_two_pauses(struct state *s) {
+    for (unsigned i = 0; i < 1000; i++) {
+        if (s->word) return s->word;
+        PAUSE();
+        __asm__ volatile("" ::: "memory");
+        PAUSE();
+    }
+    return 0;
+}
+
 /* The PAUSE is somewhere else. */
 __attribute__((noinline)) void relax(void) { PAUSE(); }
 long calls(struct state *s) {

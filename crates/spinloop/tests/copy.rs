@@ -265,6 +265,8 @@ const CASES: &[Case] = &[
     case("empty", Place::Word, 7, 7),
     case("empty_of_module", Place::OfModule, 7, 7),
     case("by_nops", Place::Word, 7, 7),
+    // The other PAUSE is not visited.
+    case("counts_with_two_pauses", Place::Word, 7, 7),
     Case { of: "relax", ..case("calls", Place::Word, 7, 7) },
 ];
 
@@ -333,10 +335,11 @@ fn wait(loaded: &Loaded, room: u64, case: &Case, entry: usize, ends_at: u64, sit
     for found in &found {
         let entered_at = entered_at(found).expect("there is one");
         let is_loop = found.kind != Kind::Hint;
-        let original = Original { parts: &found.parts, pivot: found.pivot, entered_at, is_loop };
+        let only_pivot = matches!(found.kind, Kind::Counted(_));
+        let original = Original { parts: &found.parts, pivot: found.pivot, entered_at, is_loop, only_pivot };
         for (at, code) in found.parts.iter().flat_map(|part| instructions(&image, part)) {
             let free = PLACES.iter().find(|place| place.load(Ordering::Relaxed) == 0).expect("a place");
-            if code == Code::Pause {
+            if code == Code::Pause && (!only_pivot || at == found.pivot) {
                 free.store(at + 2, Ordering::Relaxed);
             } else if at == found.pivot {
                 free.store(at, Ordering::Relaxed);
@@ -467,7 +470,7 @@ fn copy_of(code: &[u8], pause: u64) -> Option<spinloop::Copy> {
 }
 
 fn of(parts: &[Range<u64>], pivot: u64) -> Original<'_> {
-    Original { parts, pivot, entered_at: pivot, is_loop: true }
+    Original { parts, pivot, entered_at: pivot, is_loop: true, only_pivot: false }
 }
 
 #[test]
@@ -519,7 +522,8 @@ proptest! {
         let image = Segments(&[(TEXT, &code)]);
         let at = TEXT + far;
         for pause in places {
-            let original = Original { is_loop: pause % 2 == 0, ..of(&parts, TEXT + pause as u64) };
+            let (is_loop, only_pivot) = (pause % 2 == 0, pause % 3 == 0);
+            let original = Original { is_loop, only_pivot, ..of(&parts, TEXT + pause as u64) };
             if let Some(made) = copy(&image, &original, at, &hooks()) {
                 prop_assert!(made.bytes.len() <= COPY_BYTES_MAX);
                 let inside = at..at + made.bytes.len() as u64;

@@ -241,8 +241,8 @@ void delay_backoff(atomic_int *lock) {
     }
 }
 
-/* The bound is read again in every round. Nothing else ends the loop: it passes time. */
-void bounded_delay(volatile unsigned *rounds) {
+/* The bound is read again in every round, and nothing else. */
+void delay_shared_bound(volatile unsigned *rounds) {
     for (unsigned i = 0; i < *rounds; i++) PAUSE();
 }
 
@@ -288,6 +288,15 @@ COUNTED(down64_greater, long, from, i > bound, i--, long)
 COUNTED(down64_above, uint64_t, from, i > bound, i--, uint64_t)
 COUNTED(down64_not_zero, uint64_t, from, i != 0, i--, uint64_t)
 COUNTED(down64_by_four, long, from, i > bound, i -= 4, long)
+
+/* It may step over its bound: that is seen at run time. */
+int counted_by_three(volatile int *ready, int n) {
+    for (unsigned i = 10; i != (unsigned)n; i += 3) {
+        if (*ready) return 1;
+        PAUSE();
+    }
+    return 0;
+}
 
 int counted_down_post(volatile int *ready, int n) {
     while (n-- > 0) {

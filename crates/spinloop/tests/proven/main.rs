@@ -249,7 +249,7 @@ proptest! {
         let goes_on =
             [NotEqual, Below, BelowOrEqual, Less, LessOrEqual, Above, AboveOrEqual, Greater, GreaterOrEqual][condition];
         let step = match condition {
-            0 => if step % 2 == 0 { 1 } else { -1 },
+            0 if value % 2 == 0 => step,
             1..5 => step,
             _ => -step,
         };
