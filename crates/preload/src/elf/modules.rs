@@ -18,6 +18,8 @@ pub struct Module<'a> {
     pub bias: usize,
     /// Its program headers.
     pub headers: &'a [Header],
+    /// How often the loader had added and removed modules when it showed this one.
+    pub generation: Generation,
 }
 
 /// How often the loader has added and removed modules so far.
@@ -162,7 +164,7 @@ pub fn each(visit: &mut dyn FnMut(Module<'_>) -> bool) -> Generation {
             // SAFETY: the loader keeps that many headers there.
             unsafe { core::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) }
         };
-        let module = Module { path, bias: info.dlpi_addr as usize, headers };
+        let module = Module { path, bias: info.dlpi_addr as usize, headers, generation: walk.generation };
         c_int::from(!(walk.visit)(module))
     }
 

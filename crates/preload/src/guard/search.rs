@@ -6,7 +6,9 @@
 //! kept for the next start ([`cache`]).
 //!
 //! Invariants:
-//! 1. `known` lists the modules as of `generation`; a module is searched once for each time it is loaded.
+//! 1. `known` lists the modules as of `generation`; a module is searched once for each time it is loaded. It is the one that
+//!    was searched if nothing has been closed since, or if a jump of ours stands in it. So a copy lives as long
+//!    as its module, also where the program has written over one of the jumps.
 //! 2. The loader keeps its list locked while it shows us a module, so no module goes away in the middle.
 //! 3. Left alone, whatever it holds: the C library and the loader (their spins are bounded, and we would
 //!    be waiting inside the calls that we make), this library, what has no file, and text that the program
@@ -122,15 +124,17 @@ impl Search {
         statistics::searched(clock::now_ns().saturating_sub(before_ns));
     }
 
-    /// What is known of a module, if it is one that has been searched.
+    /// What is known of a module, if it is one that has been searched (Invariant 1).
     fn known_as(&mut self, module: &Module<'_>) -> Option<&mut Known> {
         let extent = module.extent();
+        let none_closed = self.generation.is_some_and(|last| last.removed == module.generation.removed);
         // SAFETY: the module is mapped while the loader shows it (Invariant 2).
-        let same = |known: &Known| unsafe {
+        let stands = |repair: &Repair| unsafe { repair.stands() };
+        let same = |known: &Known| {
             known.bias == module.bias
                 && known.extent == extent
                 && known.path.as_c_str() == module.path
-                && known.repairs.iter().all(|repair| repair.stands())
+                && (none_closed || known.repairs.is_empty() || known.repairs.iter().any(stands))
         };
         self.known.iter_mut().find(|known| !known.seen && same(known))
     }

@@ -1,2 +1,2 @@
-/* The two loops as a library. */
+/* The loops as a library. */
 #include "loops.h"
