@@ -137,7 +137,7 @@ fn loops_are_filtered_by_function_and_by_offset() {
         ("not=each:wait_by_row".to_owned(), [false, true]),
         ("not=lib:each:*row".to_owned(), [false, true]),
         (format!("not=each:{offset:#x}"), [false, true]),
-        ("only=b*:wait_by_short".to_owned(), [false, true]),
+        ("only=e*:wait_by_short".to_owned(), [false, true]),
         (format!("only=each:{offset:#x}"), [true, false]),
         // Neither a part of a name nor a neighbour's offset is a loop's own.
         (format!("not=each:wait+each:{:#x}", offset + 1), [true, true]),

@@ -107,12 +107,12 @@ fn a_real_time_thread_sleeps_instead_of_yielding() {
 
 #[test]
 fn a_loop_that_cannot_be_repaired_is_named_when_asked() {
-    let quiet = under_manx("masked", &["row"], "");
+    let quiet = under_manx("ways", &["alone"], "");
     assert!(quiet.succeeded().stderr.is_empty(), "{}", quiet.stderr);
-    let verbose = under_manx("masked", &["row"], "verbose=1");
+    let verbose = under_manx("ways", &["alone"], "verbose=1");
     let stderr = &verbose.succeeded().stderr;
     assert!(
-        stderr.contains("masked: the busy-wait loop at 0x") || stderr.contains("the program: "),
+        stderr.contains("ways: the busy-wait loop at 0x") || stderr.contains("the program: "),
         "{stderr}"
     );
     let left = verbose.sites("wait_in_no_way")[0];

@@ -1,5 +1,5 @@
-/* Busy-wait loops, one for each way into a loop's copy, and one that no jump fits in. All return when *word is no longer
- * zero.
+/* Busy-wait loops, one for each way into a loop's copy, and, if NO_WAY is defined, one that no jump fits in. All return when
+ * *word is no longer zero.
  *
  * | function | a jump fits |
  * | --- | --- |
@@ -25,6 +25,11 @@ void wait_by_row(volatile int *word);
 void wait_by_short(volatile int *word);
 void wait_in_no_way(volatile int *word);
 
+#ifdef NO_WAY
+#define FUNCTION_NO_WAY FUNCTION("wait_in_no_way", BLOCKS CODE(60))
+#else
+#define FUNCTION_NO_WAY
+#endif
 #define CODE(instructions) ".rept " #instructions "\n addl $1, %eax\n .endr\n"
 #define FUNCTION(name, body) \
     ".globl " name "\n.type " name ",@function\n" name ":\n.cfi_startproc\n" body "ret\n.cfi_endproc\n" \
@@ -41,7 +46,7 @@ void wait_in_no_way(volatile int *word);
 __asm__(".pushsection .text.loops,\"ax\",@progbits\n.balign 16\n"
         FUNCTION("before_the_loops", CODE(60))
         FUNCTION("wait_by_row", ROW CODE(60))
-        FUNCTION("wait_in_no_way", BLOCKS CODE(60))
+        FUNCTION_NO_WAY
         ".balign 16\n"
         FUNCTION("wait_by_whole", WHOLE)
         ".balign 16\n"

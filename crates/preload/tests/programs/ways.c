@@ -1,5 +1,6 @@
 /* Looks at its own text: which ways lead from its loops once the guard has woken, "alone" or while another thread runs
  * ("crowded"); and waits in each of them. */
+#define NO_WAY
 #include "loops.h"
 #include <sys/syscall.h>
 #include <unistd.h>
