@@ -63,6 +63,13 @@ const NEEDS: &[Need] = &[
     header("lmdb.h", "liblmdb-dev"),
     header("rocksdb/c.h", "librocksdb-dev"),
     program("g++", "g++", "builds C++ programs that must run unchanged, and a competitor"),
+    Need {
+        sign: Sign::Header("x86_64-linux-gnu/cblas.h"),
+        package: "libopenblas-dev",
+        purpose: "a library whose threads wait busily",
+        demo: false,
+    },
+    program("clang", "clang", "builds programs that wait busily, as gcc does"),
     program("objdump", "binutils", "a second opinion on machine code"),
     program("valgrind", "valgrind", "counts instructions where the processor does not"),
     program("gdb", "gdb", "a program under a debugger must run unchanged"),

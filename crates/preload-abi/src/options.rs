@@ -168,6 +168,8 @@ pub struct Options<'a> {
     pub pid: u32,
     /// `cache=off`: do not keep in the user's cache folder where the loops of large libraries are.
     pub cache: bool,
+    /// `perf_map=on`: name the copies of loops in `/tmp/perf-PID.map`, for `perf`.
+    pub perf_map: bool,
     /// `verbose=1`: say on standard error what could not be done.
     pub verbose: bool,
     /// `spins=N`: visits of a busy-wait loop before the first yield.
@@ -196,6 +198,7 @@ impl Default for Options<'_> {
             stats: Stats::Off,
             pid: 0,
             cache: true,
+            perf_map: false,
             verbose: false,
             spins: 10,
             yields: 1000,
@@ -243,6 +246,7 @@ impl<'a> Options<'a> {
             b"stats" if !value.is_empty() => self.stats = Stats::File(value),
             b"pid" => self.pid = number(value)?,
             b"cache" => self.cache = switch(value)?,
+            b"perf_map" => self.perf_map = switch(value)?,
             b"verbose" => self.verbose = switch(value)?,
             b"spins" => self.spins = number(value)?,
             b"yields" => self.yields = number(value)?,
@@ -336,6 +340,9 @@ impl core::fmt::Display for Options<'_> {
         if !self.cache {
             f.write_str(",cache=off")?;
         }
+        if self.perf_map {
+            f.write_str(",perf_map=on")?;
+        }
         if self.verbose {
             f.write_str(",verbose=1")?;
         }
@@ -376,6 +383,7 @@ mod tests {
             stats: Stats::File(b"/tmp/a%2Cb"),
             pid: 7,
             cache: false,
+            perf_map: true,
             verbose: true,
             spins: 0,
             yields: u32::MAX,

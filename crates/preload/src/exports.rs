@@ -3,8 +3,8 @@
 //! Two kinds. `pthread_create` and `thrd_create` wake the guard and go on; the thread's start routine is
 //! not wrapped. `dlopen` and its kin must seem to be called by the program itself, since the loader
 //! judges by the caller's address whose search path and whose scope apply: so each is a few instructions
-//! that change no argument, and then a jump, never a call. `dlopen`, `dlmopen` and `dlclose` only mark
-//! that modules may have changed; the next `dlsym`, `dlvsym` or new thread looks. A look-up of one of the C
+//! that change no argument, and then a jump, never a call. `dlopen`, `dlmopen` and `dlclose` only note
+//! that modules come and go; from then on each `dlsym`, `dlvsym` and new thread looks. A look-up of one of the C
 //! library's functions for conditions by a handle leads to ours: see [`crate::lock::foreign`].
 //!
 //! All are exported without a version, and so serve callers of every version.
@@ -90,7 +90,7 @@ macro_rules! tail_jumps {
         pub unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
                 "endbr64",
-                "or byte ptr [rip + {dirty}], {marks}",
+                "or byte ptr [rip + {opens}], {marks}",
                 "push rdi",
                 "push rsi",
                 "push rdx",
@@ -107,7 +107,7 @@ macro_rules! tail_jumps {
                 "pop rsi",
                 "pop rdi",
                 "jmp rax",
-                dirty = sym guard::DIRTY,
+                opens = sym guard::OPENS,
                 real = sym real::$name,
                 way = sym way,
                 marks = const $marks,
@@ -134,8 +134,8 @@ macro_rules! tail_jumps {
                 "stp x0, x1, [sp, #16]",
                 "stp x2, x3, [sp, #32]",
                 "str x4, [sp, #48]",
-                "adrp x9, {dirty}",
-                "add x9, x9, :lo12:{dirty}",
+                "adrp x9, {opens}",
+                "add x9, x9, :lo12:{opens}",
                 "ldrb w10, [x9]",
                 "orr w10, w10, #{marks}",
                 "strb w10, [x9]",
@@ -151,7 +151,7 @@ macro_rules! tail_jumps {
                 "ldp x0, x1, [sp, #16]",
                 "ldp x29, x30, [sp], #64",
                 "br x16",
-                dirty = sym guard::DIRTY,
+                opens = sym guard::OPENS,
                 real = sym real::$name,
                 way = sym way,
                 marks = const $marks,
@@ -162,11 +162,11 @@ macro_rules! tail_jumps {
 }
 
 tail_jumps! {
-    /// As the C library's; notes that a library may have been opened.
+    /// As the C library's; notes that libraries come and go.
     dlopen(marks = 1, looks = 0);
-    /// As the C library's; notes that a library may have been opened.
+    /// As the C library's; notes that libraries come and go.
     dlmopen(marks = 1, looks = 0);
-    /// As the C library's; notes that a library may have been closed.
+    /// As the C library's; notes that libraries come and go.
     dlclose(marks = 1, looks = 0);
     /// As the C library's, after the guard has seen what was opened.
     dlsym(marks = 0, looks = 1);

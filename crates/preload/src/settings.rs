@@ -30,6 +30,7 @@ pub struct Settings {
     pub dilation: AtomicU32,
     verbose: AtomicBool,
     cache: AtomicBool,
+    perf_map: AtomicBool,
 }
 
 /// How long a yield takes, at least, if another thread ran meanwhile.
@@ -51,6 +52,7 @@ pub static SETTINGS: Settings = Settings {
     dilation: AtomicU32::new(1000),
     verbose: AtomicBool::new(false),
     cache: AtomicBool::new(false),
+    perf_map: AtomicBool::new(false),
 };
 
 impl Settings {
@@ -64,6 +66,7 @@ impl Settings {
         self.short_wait_ticks.store(ticks(SHORT_WAIT_NS), Ordering::Relaxed);
         self.verbose.store(options.verbose, Ordering::Relaxed);
         self.cache.store(options.cache, Ordering::Relaxed);
+        self.perf_map.store(options.perf_map, Ordering::Relaxed);
         self.dilation.store(options.dilation, Ordering::Relaxed);
         self.short.store(options.short as u32, Ordering::Relaxed);
         self.lock.store(options.lock as u32, Ordering::Relaxed);
@@ -96,4 +99,9 @@ pub fn verbose() -> bool {
 /// Whether what a search found may be kept in the user's cache folder.
 pub fn cache() -> bool {
     SETTINGS.cache.load(Ordering::Relaxed)
+}
+
+/// Whether `perf` is to be told of the copies of loops.
+pub fn perf_map() -> bool {
+    SETTINGS.perf_map.load(Ordering::Relaxed)
 }

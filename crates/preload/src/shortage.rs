@@ -184,22 +184,23 @@ fn runnable() -> Option<u32> {
 
 /// The fourth of the numbers in `0.01 0.02 0.05 2/345 678`.
 fn parse(text: &[u8]) -> Option<u32> {
-    let mut words = text.splitn(5, |&byte| byte == b' ');
-    for _ in 0..3 {
-        let load = words.next()?;
-        if load.len() < 4 || !load.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') {
-            return None;
+    /// More digits than a number of threads has.
+    const DIGITS_MAX: u32 = 7;
+    let (mut loads, mut length, mut number) = (0, 0u32, 0u32);
+    for &byte in text {
+        match byte {
+            // A load: digits and a point, four characters at least.
+            b' ' if loads < 3 && length >= 4 => (loads, length) = (loads + 1, 0),
+            b'0'..=b'9' | b'.' if loads < 3 => length += 1,
+            b'0'..=b'9' if length < DIGITS_MAX => {
+                length += 1;
+                number = number.wrapping_mul(10).wrapping_add(u32::from(byte - b'0'));
+            }
+            b'/' if loads == 3 && length > 0 => return Some(number),
+            _ => return None,
         }
     }
-    let both = words.next()?;
-    let slash = both.iter().position(|&byte| byte == b'/')?;
-    let digits = both.get(..slash)?;
-    if digits.is_empty() || digits.len() > 7 {
-        return None;
-    }
-    digits.iter().try_fold(0u32, |number, byte| {
-        byte.is_ascii_digit().then(|| number.wrapping_mul(10).wrapping_add(u32::from(byte - b'0')))
-    })
+    None
 }
 
 /// CPUs are short from now on, for a window of so many nanoseconds at most.
@@ -208,7 +209,7 @@ fn begin(now_ticks: u64, most_ns: u64) {
     let last = WINDOW.load(Ordering::Relaxed);
     let (least, most) = (ns_to_ticks(WINDOW_NS_MIN), ns_to_ticks(most_ns));
     let still = until != 0 && now_ticks.saturating_sub(until) < last.max(ns_to_ticks(PROBE_NS));
-    let window = if still { last.saturating_mul(2).clamp(least, most) } else { least };
+    let window = if still { last.saturating_mul(2).max(least).min(most) } else { least };
     // One thread of those that find the same.
     if UNTIL
         .compare_exchange(until, now_ticks.saturating_add(window), Ordering::Relaxed, Ordering::Relaxed)

@@ -4,35 +4,33 @@
 
 mod common;
 
-use common::{finish, folder, library, program, run, shared_library, under_manx};
+use common::{WAYS, finish, folder, library, program, run, shared_library, under_manx};
 use std::process::Command;
 
 #[test]
 fn handlers_ask_for_themselves_again_while_the_process_forks() {
     under_manx("renews", &[], "guard=always").succeeded();
-    // With a breakpoint in the program, asking goes through our own tables.
     under_manx("renews", &[], "").succeeded();
 }
 
 #[test]
 fn handlers_fork_while_libraries_are_searched() {
-    let library = shared_library("both");
+    let library = shared_library("each");
     under_manx("forking", &[library.to_str().expect("utf-8")], "").succeeded();
 }
 
 #[test]
 fn the_memory_of_a_threads_name_is_given_back_before_its_creator_is_done() {
     under_manx("unnamed", &[], "").succeeded();
-    under_manx("unnamed", &[], "guard=sample").succeeded();
 }
 
 #[test]
 fn a_library_returns_to_its_old_place_between_two_looks() {
-    let library = shared_library("both");
-    for how in ["jump", "trap"] {
-        let function = format!("wait_by_{how}");
-        let outcome = under_manx("returns", &[library.to_str().expect("utf-8"), &function], "");
-        outcome.succeeded().waited(&function, how);
+    let library = shared_library("each");
+    for way in WAYS {
+        let function = format!("wait_by_{way}");
+        let outcome = under_manx("returns", &[library.to_str().expect("utf-8"), &function], "short=always");
+        outcome.succeeded().waited(&function);
     }
 }
 
@@ -44,7 +42,7 @@ fn limited(limit: &str, report: &std::path::Path) -> common::Outcome {
         .arg("-c")
         .arg(format!("{limit} && exec env LD_PRELOAD=\"$1\" MANX_OPTIONS=\"$2\" \"$3\""))
         .arg("sh");
-    command.arg(library()).arg(options).arg(program("both"));
+    command.arg(library()).arg(options).arg(program("each"));
     finish(command)
 }
 
@@ -83,16 +81,16 @@ fn a_table_that_nobody_reads_leaves_the_exit_status_alone() {
     drop(reader);
     // A shell's child has SIGPIPE at its default, which Rust's own would not.
     let mut command = Command::new("env");
-    command.arg("--default-signal=PIPE").arg(program("both"));
+    command.arg("--default-signal=PIPE").arg(program("each"));
     command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", "stats=stderr").env("TMPDIR", folder());
     let status = command.stderr(writer).status().expect("started");
     assert!(status.success(), "{status}");
 }
 
 #[test]
-fn threads_with_the_smallest_stacks_wait_both_ways() {
-    for how in ["jump", "trap"] {
-        under_manx("smallest", &[how], "").succeeded().waited(&format!("wait_by_{how}"), how);
+fn threads_with_the_smallest_stacks_wait_in_each_way() {
+    for (way, options) in WAYS.iter().flat_map(|way| [(way, "short=always"), (way, "")]) {
+        under_manx("smallest", &[way], options).succeeded().waited(&format!("wait_by_{way}"));
     }
 }
 
@@ -110,7 +108,7 @@ fn text_that_the_program_writes_keeps_its_rights() {
 
 #[test]
 fn a_program_whose_sanitizer_begins_with_a_call_of_ours() {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/both.c");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/each.c");
     let into = folder().join("sanitized");
     let flags = ["-O2", "-pthread", "-D_GNU_SOURCE", "-fsanitize=address", "-static-libasan", "-o"];
     let made = Command::new("cc").args(flags).arg(&into).arg(source).output().expect("a C compiler (cc)");
@@ -124,7 +122,7 @@ fn a_program_whose_sanitizer_begins_with_a_call_of_ours() {
 #[test]
 fn a_program_in_an_emulator() {
     let mut command = Command::new("valgrind");
-    command.args(["-q", "--tool=none"]).arg(program("both"));
+    command.args(["-q", "--tool=none"]).arg(program("each"));
     if !Command::new("valgrind").arg("--version").output().is_ok_and(|out| out.status.success()) {
         println!("skipped: valgrind is not installed");
         return;
@@ -138,8 +136,8 @@ fn a_program_that_locks_itself_in() {
     for what in ["nothing", "membarrier", "files", "text", "yields", "rights", "text-for-good"] {
         for when in ["early", "late"] {
             let mut command = Command::new(program("locked_in"));
-            command.args([what, when]).arg(shared_library("both"));
-            run(command, "").succeeded();
+            command.args([what, when]).arg(shared_library("each"));
+            run(command, "short=always").succeeded();
         }
     }
 }

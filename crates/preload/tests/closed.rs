@@ -5,14 +5,18 @@
 //! code, so it is checked there: from `manx_trampoline` on, every instruction that can be reached in the
 //! built library is decoded, calls are followed, and anything that leaves the known (an indirect call, a
 //! call out of the library's text, a vector instruction with a VEX or EVEX prefix, x87, MMX or mask
-//! registers, xmm16 and above) fails the test with its address.
+//! registers, xmm16 and above) fails the test with its address. A `match` may become a jump table: its entries
+//! are followed, as many as lead into the function of the jump. A call of a function of our own may go through a word
+//! of the table of imports: the loader's entry for that word says where it leads.
 #![cfg(target_arch = "x86_64")]
 
 use iced_x86::{
     Code, Decoder, DecoderOptions, EncodingKind, FlowControl, Instruction, Mnemonic, OpKind, Register,
 };
+use object::elf::R_X86_64_RELATIVE;
 use object::{Object, ObjectSection, ObjectSymbol};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 fn library() -> std::path::PathBuf {
     let test = std::env::current_exe().expect("the test's own path");
@@ -60,11 +64,44 @@ fn objection(instruction: &Instruction) -> Option<&'static str> {
     }
 }
 
-/// The function around an address.
-fn around(elf: &object::File<'_>, at: u64) -> String {
-    let holds =
-        |symbol: &object::Symbol<'_, '_>| (symbol.address()..symbol.address() + symbol.size()).contains(&at);
-    elf.symbols().find(holds).and_then(|symbol| symbol.name().ok().map(str::to_owned)).unwrap_or_default()
+/// The function around an address, and where it lies.
+fn around(elf: &object::File<'_>, at: u64) -> (String, Range<u64>) {
+    let range = |symbol: &object::Symbol<'_, '_>| symbol.address()..symbol.address() + symbol.size();
+    let found = elf.symbols().find(|symbol| range(symbol).contains(&at));
+    let name = |symbol: &object::Symbol<'_, '_>| symbol.name().unwrap_or_default().to_owned();
+    found.map_or_else(|| (String::new(), 0..0), |symbol| (name(&symbol), range(&symbol)))
+}
+
+/// Where the jump at the end of `before` may lead, if it is one through a table of distances from the table's start:
+/// `lea base, [rip + table]; movsxd to, [base + 4 * n]; add to, base; jmp to`.
+fn through_a_table(elf: &object::File<'_>, before: &[Instruction]) -> Option<Vec<u64>> {
+    let [.., jump] = before else { return None };
+    let to = (jump.op0_kind() == OpKind::Register).then(|| jump.op0_register())?;
+    let last = |mnemonic, register| {
+        before.iter().rev().find(|one| one.mnemonic() == mnemonic && one.op0_register() == register)
+    };
+    let base = last(Mnemonic::Add, to)?.op1_register();
+    let load = last(Mnemonic::Movsxd, to)?;
+    let table =
+        last(Mnemonic::Lea, base).filter(|lea| lea.is_ip_rel_memory_operand())?.ip_rel_memory_address();
+    if (load.memory_base(), load.memory_index_scale()) != (base, 4) {
+        return None;
+    }
+    let section = elf.sections().find(|one| (one.address()..one.address() + one.size()).contains(&table))?;
+    let bytes = section.data().ok()?.get((table - section.address()) as usize..)?;
+    let (_, function) = around(elf, jump.ip());
+    let entries = bytes.as_chunks::<4>().0.iter().map(|&entry| i64::from(i32::from_le_bytes(entry)));
+    let targets: Vec<_> = entries
+        .map(|entry| table.wrapping_add_signed(entry))
+        .take_while(|to| function.contains(to))
+        .collect();
+    (!targets.is_empty()).then_some(targets)
+}
+
+/// Where a call through a word leads that the loader sets to an address in the library itself.
+fn through_a_word(words: &BTreeMap<u64, u64>, call: &Instruction) -> Option<u64> {
+    let word = call.is_ip_rel_memory_operand().then(|| call.ip_rel_memory_address())?;
+    words.get(&word).copied()
 }
 
 #[test]
@@ -76,20 +113,45 @@ fn the_waiter_stays_within_what_the_trampoline_saves() {
     let text = Text { address: section.address(), bytes: section.data().expect("bytes") };
     let start = elf.symbols().find(|s| s.name() == Ok("manx_trampoline")).expect("the trampoline").address();
 
+    let relative =
+        |one: &object::Relocation| one.flags() == object::RelocationFlags::Elf { r_type: R_X86_64_RELATIVE };
+    let relocations = elf.dynamic_relocations().into_iter().flatten().filter(|(_, one)| relative(one));
+    let words: BTreeMap<u64, u64> = relocations.map(|(word, one)| (word, one.addend() as u64)).collect();
+
     let (mut todo, mut seen) = (vec![start], BTreeSet::new());
-    let (mut functions, mut system_calls) = (BTreeSet::from([start]), 0);
+    // Functions, and where each was called first.
+    let (mut functions, mut system_calls) = (BTreeMap::from([(start, start)]), 0);
+    let way_to = |functions: &BTreeMap<u64, u64>, at: u64| {
+        let (mut way, mut at) = (format!("{at:#x}"), at);
+        for _ in 0..20 {
+            let Some((&function, &from)) = functions.range(..=at).next_back() else { break };
+            way += &format!(" in {}", around(&elf, function).0);
+            if function == from {
+                break;
+            }
+            way += &format!(", called at {from:#x}");
+            at = from;
+        }
+        way
+    };
     while let Some(mut at) = todo.pop() {
+        let mut row = Vec::new();
         while seen.insert(at) {
             let instruction = text.decode(at).unwrap_or_else(|| panic!("{at:#x}: not in our text"));
             if let Some(why) = objection(&instruction) {
-                panic!("{at:#x} in {}: {:?}: {why}", around(&elf, at), instruction.code());
+                panic!("{}: {:?}: {why}", way_to(&functions, at), instruction.code());
             }
+            row.push(instruction);
             let target = instruction.near_branch_target();
             match instruction.flow_control() {
                 FlowControl::Next => {}
                 FlowControl::Call if instruction.code() == Code::Syscall => system_calls += 1,
                 FlowControl::Call => {
-                    functions.insert(target);
+                    functions.entry(target).or_insert(at);
+                    todo.push(target);
+                }
+                FlowControl::IndirectCall if let Some(target) = through_a_word(&words, &instruction) => {
+                    functions.entry(target).or_insert(at);
                     todo.push(target);
                 }
                 FlowControl::ConditionalBranch => todo.push(target),
@@ -98,11 +160,15 @@ fn the_waiter_stays_within_what_the_trampoline_saves() {
                     continue;
                 }
                 FlowControl::Return => break,
+                FlowControl::IndirectBranch if let Some(targets) = through_a_table(&elf, &row) => {
+                    todo.extend(targets);
+                    break;
+                }
                 // A bug would stop the program here, as `ud2` does; nothing is changed before it does.
                 FlowControl::Exception if instruction.mnemonic() == Mnemonic::Ud2 => break,
                 other => panic!(
-                    "{at:#x} in {}: {:?} leads nobody knows where ({other:?})",
-                    around(&elf, at),
+                    "{}: {:?} leads nobody knows where ({other:?})",
+                    way_to(&functions, at),
                     instruction.code()
                 ),
             }

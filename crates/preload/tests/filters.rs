@@ -14,7 +14,7 @@ const NOT_MEANT: &str = "not meant";
 #[track_caller]
 fn is_cured(outcome: &Outcome) -> bool {
     outcome.succeeded();
-    outcome.report.is_some() && are_meant(outcome, "wait_by_jump")
+    outcome.report.is_some() && are_meant(outcome, "wait_by_row")
 }
 
 /// Whether the loops of a function are meant. There are some.
@@ -124,25 +124,25 @@ fn libraries_are_filtered_by_their_file_names() {
 #[test]
 fn loops_are_filtered_by_function_and_by_offset() {
     // Whether the two loops are meant.
-    let both = |options: &str| {
-        let outcome = under_manx("both", &[], options);
+    let each = |options: &str| {
+        let outcome = under_manx("each", &[], options);
         outcome.succeeded();
-        ["wait_by_jump", "wait_by_trap"].map(|function| are_meant(&outcome, function))
+        ["wait_by_row", "wait_by_short"].map(|function| are_meant(&outcome, function))
     };
-    let all = under_manx("both", &[], "");
+    let all = under_manx("each", &[], "");
     all.succeeded();
-    let offset = all.sites("wait_by_jump")[0]["offset"].as_u64().expect("a number");
+    let offset = all.sites("wait_by_row")[0]["offset"].as_u64().expect("a number");
     for (options, meant) in [
         (String::new(), [true, true]),
-        ("not=both:wait_by_jump".to_owned(), [false, true]),
-        ("not=lib:both:*jump".to_owned(), [false, true]),
-        (format!("not=both:{offset:#x}"), [false, true]),
-        ("only=b*:wait_by_trap".to_owned(), [false, true]),
-        (format!("only=both:{offset:#x}"), [true, false]),
+        ("not=each:wait_by_row".to_owned(), [false, true]),
+        ("not=lib:each:*row".to_owned(), [false, true]),
+        (format!("not=each:{offset:#x}"), [false, true]),
+        ("only=e*:wait_by_short".to_owned(), [false, true]),
+        (format!("only=each:{offset:#x}"), [true, false]),
         // Neither a part of a name nor a neighbour's offset is a loop's own.
-        (format!("not=both:wait+both:{:#x}", offset + 1), [true, true]),
+        (format!("not=each:wait+each:{:#x}", offset + 1), [true, true]),
     ] {
-        assert_eq!(both(&options), meant, "{options}");
+        assert_eq!(each(&options), meant, "{options}");
     }
 }
 

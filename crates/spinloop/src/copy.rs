@@ -98,6 +98,8 @@ pub struct Copy {
     pub entry: u64,
     /// Whether the first rounds are spun without a visit, as many as the site says.
     pub spins: bool,
+    /// How far below the loop's own the stack pointer is, from which distance from the first byte on. It is not at first.
+    pub depths: Vec<(u64, i64)>,
 }
 
 /// Addresses of what the copy adds: no instruction of a program stands there.
@@ -178,7 +180,29 @@ pub fn copy(image: &dyn Image, original: &Original<'_>, at: u64, hooks: &Hooks) 
     }
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.extend_from_slice(&encoded.code_buffer);
-    Some(Copy { bytes, entry: place(first)?, spins })
+    let depths = depths(&builder.instructions, &encoded.new_instruction_offsets, pool as u64);
+    Some(Copy { bytes, entry: place(first)?, spins, depths })
+}
+
+/// See [`Copy::depths`]; the instructions' own offsets are counted from `code` on.
+fn depths(instructions: &[Instruction], offsets: &[u32], code: u64) -> Vec<(u64, i64)> {
+    let (mut depth, mut last, mut depths) = (0, 0, Vec::new());
+    for (instruction, &offset) in instructions.iter().zip(offsets) {
+        if depth != last && offset != u32::MAX {
+            depths.push((code + u64::from(offset), depth));
+            last = depth;
+        }
+        let steps = instruction.code() == Code::Lea_r64_m
+            && [instruction.op0_register(), instruction.memory_base()] == [Register::RSP; 2]
+            && instruction.memory_index() == Register::None;
+        depth -= match instruction.flow_control() {
+            // What follows is not reached from here.
+            FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return => depth,
+            _ if steps => instruction.memory_displacement64() as i64,
+            _ => i64::from(instruction.stack_pointer_increment()),
+        };
+    }
+    depths
 }
 
 /// The instructions of the parts, in order.

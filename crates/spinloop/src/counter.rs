@@ -5,6 +5,8 @@
 //! the jump leaves, never one behind it. Adding these steps at once, but for the last one, is the same as taking
 //! them one by one. The last one is taken by a round of the loop, so that all else that a round leaves behind is
 //! what a round has left behind.
+//!
+//! [`Counter::missing`] and [`Counter::after`] run in the middle of somebody else's loop: they cannot panic, and they call nothing.
 
 use iced_x86::ConditionCode;
 
@@ -128,56 +130,112 @@ impl Counter {
     /// // One step by the last round, and one before the comparison.
     /// assert_eq!(counter.after(10, 989) + 1 + 1, 1000);
     /// assert_eq!(counter.missing(1001, 1000), None);
+    /// // In larger steps it meets the bound or steps over it.
+    /// let fives = Counter { step: -5, ahead: -5, bound: Bound::Constant(0), ..counter };
+    /// assert_eq!(fives.missing(100, 0), Some(19));
+    /// assert_eq!(fives.missing(99, 0), None);
     /// ```
+    #[inline]
     pub fn missing(&self, counter: u64, bound: u64) -> Option<u64> {
         use Condition::*;
         let signed = matches!(self.goes_on, Less | LessOrEqual | Greater | GreaterOrEqual);
-        let number = |value: u64| match (self.bits, signed) {
-            (32, false) => i128::from(value as u32),
-            (32, true) => i128::from(value as u32 as i32),
-            (_, false) => i128::from(value),
-            (_, true) => i128::from(value as i64),
-        };
-        let now = number(self.cut(counter.wrapping_add(self.ahead as u64)));
-        let bound = number(self.cut(bound));
-        let step = i128::from(self.step);
-        // The first value at which the comparison leaves is at `least` steps or behind it.
-        let distance = match self.goes_on {
-            NotEqual if step > 0 => bound - now,
-            NotEqual => now - bound,
-            Below | Less => bound - now,
-            BelowOrEqual | LessOrEqual => bound - now + 1,
-            Above | Greater => now - bound,
-            AboveOrEqual | GreaterOrEqual => now - bound + 1,
-        };
-        if self.goes_on == NotEqual && distance % step.abs() != 0 {
+        let or_equal = matches!(self.goes_on, BelowOrEqual | AboveOrEqual | LessOrEqual | GreaterOrEqual);
+        // Numbers are turned so that their order is that of unsigned ones and the counter grows.
+        let most = self.cut(u64::MAX);
+        let sign = if signed { most ^ (most >> 1) } else { 0 };
+        let turned = |value: u64| self.cut(value) ^ sign ^ if self.step < 0 { most } else { 0 };
+        let now = turned(counter.wrapping_add(self.ahead as u64));
+        let bound = turned(bound);
+        // The first value at which the comparison leaves.
+        let target = if or_equal { bound.checked_add(1).filter(|&next| next <= most)? } else { bound };
+        if now >= target {
+            return (now == target || self.goes_on != NotEqual).then_some(0);
+        }
+        let (distance, stride) = (target.wrapping_sub(now), self.step.unsigned_abs());
+        let whole = distance.checked_div(stride)?;
+        let exact = whole.wrapping_mul(stride) == distance;
+        if self.goes_on == NotEqual && !exact {
             // It steps over the bound.
             return None;
         }
-        if distance <= 0 {
-            return (distance == 0 || self.goes_on != NotEqual).then_some(0);
-        }
-        let steps = (distance + step.abs() - 1) / step.abs();
-        let last = now + step * steps;
-        let (least, most) = match (self.bits, signed) {
-            (32, false) => (0, i128::from(u32::MAX)),
-            (32, true) => (i128::from(i32::MIN), i128::from(i32::MAX)),
-            (_, false) => (0, i128::from(u64::MAX)),
-            (_, true) => (i128::from(i64::MIN), i128::from(i64::MAX)),
-        };
-        if !(least..=most).contains(&last) {
-            return None;
-        }
-        u64::try_from(steps).ok()
+        let steps = whole.wrapping_add(u64::from(!exact));
+        let last = stride.checked_mul(steps)?.checked_add(now)?;
+        (last <= most).then_some(steps)
     }
 
     /// What the counter is set to when so many steps are missing: all but the last of them are added.
+    #[inline]
     pub fn after(&self, counter: u64, missing: u64) -> u64 {
         let steps = missing.saturating_sub(1);
         self.cut(counter.wrapping_add((self.step as u64).wrapping_mul(steps)))
     }
 
+    #[inline]
     fn cut(&self, value: u64) -> u64 {
         if self.bits == 32 { value & 0xffff_ffff } else { value }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts round by round; none if the counter wraps around before a comparison leaves.
+    fn counted(counter: &Counter, start: i128, bound: i128, least: i128, most: i128) -> Option<u64> {
+        use Condition::*;
+        let mut now = start;
+        for steps in 0..100 {
+            let goes_on = match counter.goes_on {
+                NotEqual => now != bound,
+                Below | Less => now < bound,
+                BelowOrEqual | LessOrEqual => now <= bound,
+                Above | Greater => now > bound,
+                AboveOrEqual | GreaterOrEqual => now >= bound,
+            };
+            if !goes_on {
+                return Some(steps);
+            }
+            now += i128::from(counter.step);
+            if !(least..=most).contains(&now) {
+                return None;
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn what_is_missing_is_what_the_rounds_would_have_counted() {
+        use Condition::*;
+        for goes_on in
+            [NotEqual, Below, BelowOrEqual, Above, AboveOrEqual, Less, LessOrEqual, Greater, GreaterOrEqual]
+        {
+            for (bits, step, ahead) in [32, 64]
+                .into_iter()
+                .flat_map(|bits| [-7i64, -2, -1, 1, 2, 7].map(|step| (bits, step)))
+                .flat_map(|(bits, step)| [0, 3, -2].map(|ahead| (bits, step, ahead)))
+            {
+                let (place, bound) = (Place::Register(0), Bound::Constant(0));
+                let counter = Counter { place, bits, step, ahead, bound, goes_on, blocks: false };
+                if !counter.is_bounded() {
+                    continue;
+                }
+                let signed = matches!(goes_on, Less | LessOrEqual | Greater | GreaterOrEqual);
+                let (least, most) = match (signed, bits) {
+                    (false, _) => (0, (1i128 << bits) - 1),
+                    (true, _) => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+                };
+                // Around both ends of the numbers, and around zero.
+                let numbers = [least, most - 20, -10].into_iter().flat_map(|from| from..from + 21);
+                let numbers: Vec<i128> = numbers.filter(|n| (least..=most).contains(n)).collect();
+                for &start in &numbers {
+                    for &bound in numbers.iter().filter(|&&bound| (bound - start).abs() < 60) {
+                        let expected = counted(&counter, start, bound, least, most);
+                        let before = (start as u64).wrapping_sub(ahead as u64);
+                        let found = counter.missing(before, bound as u64);
+                        assert_eq!(found, expected, "{counter:?} from {start} to {bound}");
+                    }
+                }
+            }
+        }
     }
 }

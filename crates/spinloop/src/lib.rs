@@ -27,6 +27,7 @@
 //! | [`way`](Way) | the place for a jump into a copy |
 //! | `route`, [`jump`] | the way for a short jump through dead bytes, and encodings |
 //! | [`copy`](copy()) | the loop's copy, in which the waiter looks in every round |
+//! | [`call_frame`](CallFrame) | the copy's unwind data |
 //! | [`syscalls`] | does a module set signal masks itself? |
 //!
 //! Three kinds of mistake are far apart. A wrong *verdict* behind a PAUSE costs time: any delay is allowed there. A wrong
@@ -53,6 +54,7 @@ extern crate alloc;
 
 pub mod aarch64;
 mod blocking;
+mod call_frame;
 mod copy;
 mod counter;
 mod dead;
@@ -81,6 +83,7 @@ mod way;
 mod x86;
 
 pub use blocking::BLOCKING;
+pub use call_frame::{CALL_FRAME_BYTES_MAX, CallFrame};
 pub use copy::{COPY_BYTES_MAX, Copy, Hooks, Original, copy};
 pub use counter::{Bound, Condition, Counter, Place};
 pub use finder::{Finder, Machine, Module};

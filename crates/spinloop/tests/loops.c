@@ -513,6 +513,15 @@ int bounded_short_counter(volatile int *ready, unsigned short n) {
     return 0;
 }
 
+/* It may step over the bound: the numbers tell, when it is moved on. */
+int counted_to_unequal_in_steps(volatile int *ready, int n) {
+    for (unsigned i = 10; i != (unsigned)n; i += 3) {
+        if (*ready) return 1;
+        PAUSE();
+    }
+    return 0;
+}
+
 int bounded_sum(volatile int *values, unsigned n) {
     unsigned sum = 0;
     for (unsigned i = 0; i < n; i++) {

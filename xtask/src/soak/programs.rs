@@ -1,20 +1,16 @@
 //! The programs: shell scripts that work for a few seconds and print a result that is the same each time.
 //!
 //! A script runs in a folder of its own. `$BIN` has the compiled drivers, `$VICTIMS` the drivers in Python, `$PYTHON` is the Python of
-//! `cargo xtask setup victims`, and `drive` runs a driver of `manx bench victims` and prints the checksums that it came to.
+//! `cargo xtask setup victims`, `$MANY` is a number of threads that is more than the CPUs under `manx run` and 1 as it is, and `drive` runs a driver of `manx bench victims` and prints the checksums that it came to.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use crate::Result;
-use crate::process::run as run_command;
+use crate::process::capture;
 use crate::setup::find;
 use crate::workspace::root;
-
-/// A compiler's time.
-const COMPILE: Duration = Duration::from_secs(120);
 
 /// What every script begins with.
 const PRELUDE: &str = r#"
@@ -77,7 +73,7 @@ const ENTRIES: &[Entry] = &[
         &[Source("product_openblas", &["-lopenblas"])],
         r#"drive "$BIN/product_openblas" --operations=1000"#,
     ),
-    entry("ggml", &[Ggml("graph_ggml")], r#"drive "$BIN/graph_ggml" --operations=50 --threads=4"#),
+    entry("ggml", &[Ggml("graph_ggml")], r#"drive "$BIN/graph_ggml" --operations=50 --threads=$MANY"#),
     entry(
         "openmpi",
         &[Program("mpirun"), Mpi("ring_mpi")],
@@ -88,7 +84,7 @@ const ENTRIES: &[Entry] = &[
     entry(
         "redis",
         &[Program("redis-server"), Program("python3")],
-        r#"drive python3 "$VICTIMS/batch_redis.py" --operations=200 --threads=4"#,
+        r#"drive python3 "$VICTIMS/batch_redis.py" --operations=200 --threads=$MANY"#,
     ),
     entry("scikit-learn", &[Environment], r#"drive "$PYTHON" "$VICTIMS/fit_scikit.py" --operations=4"#),
     entry("xgboost", &[Environment], r#"drive "$PYTHON" "$VICTIMS/fit_xgboost.py" --operations=8"#),
@@ -337,7 +333,9 @@ fn compile(compiler: &str, name: &str, command: &mut Command, flags: &[&str], bi
         command.arg("-I").arg(folder);
     }
     command.arg(source).arg("-o").arg(bin.join(name)).args(flags).args(["-lm", "-ldl"]);
-    run_command(command, COMPILE)
+    let refused =
+        |_| format!("{file} does not compile here with `{}`: is its library installed?", flags.join(" "));
+    capture(command).map(drop).map_err(refused)
 }
 
 #[cfg(test)]

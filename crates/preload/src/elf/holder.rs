@@ -3,6 +3,8 @@
 //! Since version 2.35 the GNU C library answers this without a lock (`_dl_find_object`), for those who unwind. On older ones the list
 //! of modules is walked, which takes the loader's lock: that may be held by a thread that a fork has left behind, so there the
 //! question is not for the child of a fork.
+//!
+//! Unwinders ask the same function where a module's unwind data are ([`ask`]).
 
 use super::link_map;
 use super::modules::each;
@@ -10,19 +12,62 @@ use super::symbols::Table;
 use crate::real::typed;
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
+use core::ops::Range;
 
-/// `struct dl_find_object` begins so on all machines; what is behind differs, and is 10 words at most.
+/// `struct dl_find_object` begins so on all machines; what is behind differs, and is 9 words at most.
 #[repr(C)]
 pub struct Found {
     flags: u64,
     start: *mut c_void,
     end: *mut c_void,
     module: *const link_map::Module,
-    rest: [u64; 10],
+    /// The table of functions.
+    unwind: *mut c_void,
+    rest: [u64; 9],
 }
 
 typed! {
     find = _dl_find_object: unsafe extern "C" fn(usize, *mut Found) -> c_int;
+}
+
+impl Found {
+    /// Puts another range, and another table of functions, in the place of the module's.
+    ///
+    /// # Safety
+    /// `found` must be a record that [`ask`] has filled in.
+    pub unsafe fn lead_to(found: *mut Found, range: &Range<usize>, unwind: usize) {
+        // SAFETY: as the caller promised. The record may be shorter than ours, so there is no reference to all of it.
+        unsafe {
+            (&raw mut (*found).start).write(range.start as *mut c_void);
+            (&raw mut (*found).end).write(range.end as *mut c_void);
+            (&raw mut (*found).unwind).write(unwind as *mut c_void);
+        }
+    }
+}
+
+/// As the C library's `_dl_find_object`; where it has none, the answer has no flags, and no module of the loader's.
+///
+/// # Safety
+/// `found` must be for writing, as the C library's function wants it.
+pub unsafe fn ask(address: usize, found: *mut Found) -> c_int {
+    if let Some(find) = find() {
+        // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
+        return unsafe { find(address, found) };
+    }
+    let mut result = -1;
+    each(&mut |module| {
+        if module.holds(address) {
+            // SAFETY: as the caller promised.
+            unsafe {
+                (&raw mut (*found).flags).write(0);
+                (&raw mut (*found).module).write(core::ptr::null());
+                Found::lead_to(found, &module.extent(), module.eh_frame_hdr().unwrap_or(0));
+            }
+            result = 0;
+        }
+        result != 0
+    });
+    result
 }
 
 /// Shows the path and the symbols of the module that holds `address` to `look`; `None` if there is none. The path of

@@ -18,6 +18,8 @@ pub struct Module<'a> {
     pub bias: usize,
     /// Its program headers.
     pub headers: &'a [Header],
+    /// How often the loader had added and removed modules when it showed this one.
+    pub generation: Generation,
 }
 
 /// How often the loader has added and removed modules so far.
@@ -100,6 +102,28 @@ impl<'a> Module<'a> {
         self.of_type(PT_DYNAMIC).next().map(|h| self.range(h).start)
     }
 
+    /// Whether code of its own runs while it is loaded: more than the start files of compilers bring.
+    pub fn has_constructors(&self) -> bool {
+        const DT_INIT: u64 = 12;
+        const DT_INIT_ARRAYSZ: u64 = 27;
+        let Some(dynamic) = self.dynamic() else { return true };
+        let (mut start_files, mut functions) = (false, 0);
+        let mut entry = dynamic as *const [u64; 2];
+        loop {
+            // SAFETY: the dynamic section is mapped and ends with an entry of tag zero.
+            let [tag, value] = unsafe { entry.read() };
+            match tag {
+                0 => break,
+                DT_INIT => start_files = true,
+                DT_INIT_ARRAYSZ => functions = value as usize / size_of::<usize>(),
+                _ => {}
+            }
+            entry = entry.wrapping_add(1);
+        }
+        // Their `_init` comes with one function in the array, `frame_dummy`.
+        functions > usize::from(start_files)
+    }
+
     /// Whether `address` lies in one of its segments.
     pub fn holds(&self, address: usize) -> bool {
         self.of_type(PT_LOAD).any(|h| self.range(h).contains(&address))
@@ -140,7 +164,7 @@ pub fn each(visit: &mut dyn FnMut(Module<'_>) -> bool) -> Generation {
             // SAFETY: the loader keeps that many headers there.
             unsafe { core::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) }
         };
-        let module = Module { path, bias: info.dlpi_addr as usize, headers };
+        let module = Module { path, bias: info.dlpi_addr as usize, headers, generation: walk.generation };
         c_int::from(!(walk.visit)(module))
     }
 

@@ -29,7 +29,7 @@ use platform::file::{self, File};
 use spinloop::Seed;
 
 /// "MANXLP" and the version of what the finder looks for.
-const MAGIC: u64 = u64::from_le_bytes(*b"MANXLP01");
+const MAGIC: u64 = u64::from_le_bytes(*b"MANXLP02");
 /// Smaller modules are searched faster than a file is read.
 const TEXT_BYTES_MIN: usize = 1 << 20;
 /// More places than this are not kept.

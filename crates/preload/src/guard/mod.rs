@@ -11,6 +11,8 @@
 //! | [`cache`] | what a search found, kept for the next start |
 //! | [`repair`] | one site: jump, or left alone |
 //! | [`text`], [`room`], [`trampoline`] | writing code, room for copies of loops, and the way from them to us |
+//! | [`frames`] | how unwinders find their way out of copies |
+//! | [`perf_map`] | names of copies, for `perf` |
 //! | [`site`], [`visit`] | what is known of a site, and one round of waiting at it |
 //!
 //! Lock order: the guard's latch first, then the loader's lock of `dl_iterate_phdr`; never the other way
@@ -18,6 +20,8 @@
 //! that creates a thread may wait for the latch.
 
 pub mod cache;
+pub mod frames;
+pub mod perf_map;
 pub mod repair;
 pub mod room;
 pub mod search;
@@ -36,18 +40,20 @@ use search::Search;
 static SEARCH: Latch<Search> = Latch::new(Search::new());
 /// The guard has been woken.
 static AWAKE: AtomicBool = AtomicBool::new(false);
-/// Libraries may have been opened or closed since the last search.
-pub static DIRTY: AtomicBool = AtomicBool::new(false);
+/// The program has called `dlopen` or its kin. From then on each look asks the loader whether its list has changed. A mark that
+/// a search takes back would not do: the call marks before the library is loaded, and a search by another
+/// thread may come in between.
+pub static OPENS: AtomicBool = AtomicBool::new(false);
 
-/// Wakes the guard, or lets it look again if libraries may have changed; cheap if there is nothing to do.
+/// Wakes the guard, or lets it look again if libraries may have changed: two loads in a program that opens none, and otherwise
+/// one question to the loader.
 ///
 /// Called before a thread is created, and when the program asks for a symbol of a library that it may
 /// just have opened.
 pub fn wake() {
-    if AWAKE.load(Ordering::Acquire) && !DIRTY.load(Ordering::Relaxed) {
+    if AWAKE.load(Ordering::Acquire) && !OPENS.load(Ordering::Relaxed) {
         return;
     }
-    DIRTY.store(false, Ordering::Relaxed);
     // A handler that ran in the middle of a search, and forked or exited, would wait for the latch that its
     // own thread holds.
     let before = change_mask(Change::Block, u64::MAX);

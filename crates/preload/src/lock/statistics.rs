@@ -15,7 +15,7 @@
 //!    step writes the names, and sets `named` when they are complete (release).
 //! 2. Counters only grow, by relaxed steps; readers take them one by one.
 
-use crate::elf::modules::Module;
+use crate::elf::modules::{Generation, Module};
 use crate::guard::search::file_name;
 use crate::statistics;
 use core::ffi::CStr;
@@ -211,7 +211,8 @@ unsafe fn of_mapping(start: usize, path: &CStr, visit: &mut dyn FnMut(&Module<'_
     // SAFETY: the table is aligned and lies within the page, as was just checked.
     let headers = unsafe { core::slice::from_raw_parts((start + first) as *const ProgramHeader, count) };
     let lowest = headers.iter().find(|h| h.p_type == libc::PT_LOAD && h.p_offset == 0)?;
-    visit(&Module { path, bias: start.wrapping_sub(lowest.p_vaddr as usize), headers });
+    let (bias, generation) = (start.wrapping_sub(lowest.p_vaddr as usize), Generation::default());
+    visit(&Module { path, bias, headers, generation });
     Some(())
 }
 

@@ -5,13 +5,14 @@
 //! its time, which only bounds a failure.
 #![allow(dead_code)]
 
-use preload_abi::live::{self, How, Live};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+
+/// The ways into a loop's copy, as the programs' `loops.h` names its loops.
+pub const WAYS: [&str; 3] = ["whole", "row", "short"];
 
 /// How long a program may run.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -111,9 +112,6 @@ pub struct Outcome {
     pub stderr: String,
     /// The statistics file it left, if it did.
     pub report: Option<serde_json::Value>,
-    /// What stands in the file that it mapped while it ran, if that is still there: functions, and how
-    /// they are waited in.
-    pub live: Vec<(String, How)>,
 }
 
 impl Outcome {
@@ -132,7 +130,7 @@ impl Outcome {
         self
     }
 
-    /// The records of all PAUSEs in a function, as the statistics have them.
+    /// The records of all loops in a function, as the statistics have them.
     pub fn sites(&self, function: &str) -> Vec<&serde_json::Value> {
         let report = self.report.as_ref().unwrap_or_else(|| panic!("no statistics\n{}", self.stderr));
         let sites = report["sites"].as_array().expect("a list of sites");
@@ -142,13 +140,19 @@ impl Outcome {
         sites.iter().filter(named).collect()
     }
 
-    /// Fails unless threads waited in `function`, which was reached `how` ("jump" or "trap").
+    /// Fails unless threads waited in the copy of a loop of `function`.
     #[track_caller]
-    pub fn waited(&self, function: &str, how: &str) -> &Outcome {
+    pub fn waited(&self, function: &str) -> &Outcome {
         let sites = self.sites(function);
-        let visited = |site: &&serde_json::Value| site["how"] == how && site["visits"].as_u64() > Some(0);
-        assert!(sites.iter().any(visited), "{function} by {how}:\n{:#?}\n{}", self.report, self.stderr);
+        let visited = |site: &&serde_json::Value| site["how"] == "jump" && site["visits"].as_u64() > Some(0);
+        assert!(sites.iter().any(visited), "{function}:\n{:#?}\n{}", self.report, self.stderr);
         self
+    }
+
+    /// The sum of a counter over the loops of `function`.
+    #[track_caller]
+    pub fn count(&self, function: &str, counter: &str) -> u64 {
+        self.sites(function).iter().map(|site| site[counter].as_u64().expect("a number")).sum()
     }
 }
 
@@ -163,26 +167,9 @@ pub fn run(mut command: Command, options: &str) -> Outcome {
     }
     command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", all).env_remove("MANX");
     let mut outcome = finish(command);
-    outcome.live = live(&report.with_extension("json.live"));
     let bytes = std::fs::read(&report).ok();
     outcome.report = bytes.map(|bytes| serde_json::from_slice(&bytes).expect("JSON"));
     outcome
-}
-
-/// Reads a file that was mapped for statistics.
-fn live(path: &Path) -> Vec<(String, How)> {
-    let Ok(bytes) = std::fs::read(path) else { return Vec::new() };
-    // The file's pages are expected at the addresses of pages.
-    let mut room = vec![0; bytes.len() + 4096];
-    let start = room.as_ptr().align_offset(4096);
-    room[start..start + bytes.len()].copy_from_slice(&bytes);
-    let live = Live::new(&room[start..]).expect("a statistics file");
-    let describe = |site: &live::Site| {
-        let symbol = String::from_utf8_lossy(live::name(&site.symbol)).into_owned();
-        let function = symbol.split('+').next().unwrap_or_default().to_owned();
-        (function, How::from_number(site.how.load(Ordering::Relaxed)).expect("a known way"))
-    };
-    live.sites().iter().map(describe).collect()
 }
 
 /// Runs a program of `tests/programs` under the library.
@@ -206,7 +193,7 @@ pub fn finish(mut command: Command) -> Outcome {
     let text = |thread: std::thread::JoinHandle<Vec<u8>>| {
         String::from_utf8_lossy(&thread.join().expect("read")).into_owned()
     };
-    Outcome { status, stdout: text(out), stderr: text(err), report: None, live: Vec::new() }
+    Outcome { status, stdout: text(out), stderr: text(err), report: None }
 }
 
 fn drain(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
@@ -224,12 +211,22 @@ fn wait(child: &mut Child, command: &Command) -> ExitStatus {
             return status;
         }
         if start.elapsed() > LIMIT {
+            let stacks = stacks(child.id());
             let _ = child.kill();
             let _ = child.wait();
-            panic!("{command:?}: still running after {LIMIT:?}");
+            panic!("{command:?}: still running after {LIMIT:?}\n{stacks}");
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Where the threads of a process are, as gdb says, if it is installed.
+fn stacks(process: u32) -> String {
+    let gdb = Command::new("gdb")
+        .args(["--batch", "-nx", "-ex", "thread apply all backtrace", "-p", &process.to_string()])
+        .stdin(Stdio::null())
+        .output();
+    gdb.map_or_else(|error| format!("gdb: {error}"), |out| String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
 /// Asks until there is an answer; the limit only bounds a failure.

@@ -7,7 +7,7 @@ static volatile int never;
 
 static void *waiter(void *unused) {
     (void)unused;
-    wait_by_jump(&never);
+    wait_by_row(&never);
     return NULL;
 }
 

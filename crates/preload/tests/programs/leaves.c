@@ -37,6 +37,6 @@ int main(int count, char **arguments) {
     }
     sigset_t now;
     sigprocmask(SIG_BLOCK, NULL, &now);
-    CHECK(sigismember(&now, SIGTRAP) == 0 && sigismember(&now, SIGALRM) == 0);
+    CHECK(sigismember(&now, SIGTERM) == 0 && sigismember(&now, SIGALRM) == 0);
     return 0;
 }

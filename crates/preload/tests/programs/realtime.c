@@ -27,7 +27,7 @@ static void *waiter(void *unused) {
     CHECK(pthread_attr_setschedparam(&attributes, &normal) == 0);
     pthread_t thread;
     CHECK(pthread_create(&thread, &attributes, setter, NULL) == 0);
-    wait_by_jump(&flag);
+    wait_by_row(&flag);
     CHECK(pthread_join(thread, NULL) == 0);
     return NULL;
 }

@@ -32,16 +32,14 @@ int main(int count, char **arguments) {
     CHECK(pthread_attr_init(&small) == 0 && pthread_attr_setstacksize(&small, PTHREAD_STACK_MIN) == 0);
     CHECK(pthread_create(&thread, &small, waiter, NULL) == 0);
     CHECK(pthread_join(thread, NULL) == 0 && pthread_join(other, NULL) == 0);
-    if (waits == wait_by_jump) {
-        word = 0;
-        other = start(setter, NULL);
-        CHECK(getcontext(&coroutine) == 0);
-        coroutine.uc_stack.ss_sp = stack;
-        coroutine.uc_stack.ss_size = sizeof stack;
-        coroutine.uc_link = &caller;
-        makecontext(&coroutine, wait_here, 0);
-        CHECK(swapcontext(&caller, &coroutine) == 0);
-        CHECK(pthread_join(other, NULL) == 0);
-    }
+    word = 0;
+    other = start(setter, NULL);
+    CHECK(getcontext(&coroutine) == 0);
+    coroutine.uc_stack.ss_sp = stack;
+    coroutine.uc_stack.ss_size = sizeof stack;
+    coroutine.uc_link = &caller;
+    makecontext(&coroutine, wait_here, 0);
+    CHECK(swapcontext(&caller, &coroutine) == 0);
+    CHECK(pthread_join(other, NULL) == 0);
     return 0;
 }

@@ -7,7 +7,7 @@
 static volatile int words[20], ready = 1, handled;
 static loop *wait_for;
 
-/* A handler on an alternate stack of the usual size comes to a breakpoint itself. */
+/* A handler on an alternate stack of the usual size waits itself. */
 static void on_stack(int signal) {
     volatile char here = (char)signal;
     stack_t now;

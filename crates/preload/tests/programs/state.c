@@ -1,81 +1,21 @@
 // A loop keeps something in every register, in the flags and below its stack pointer while it waits; all of
 // it must be as it was when the wait is over.
-#include <immintrin.h>
+#include "registers.h"
+
 #include <pthread.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
-struct registers {
-    uint64_t general[14]; // rax, rcx, rdx, rbx, rbp, rsi, r8 to r15
-    uint64_t flags;
-    uint64_t red_zone[16];
-    uint8_t vectors[16][32];
-    uint32_t mxcsr;
-};
-
 volatile int ready;
-struct registers before, after;
 
-// Loads everything from `before`, waits for `ready` with PAUSE, stores everything to `after`. Kept in rdi:
-// the address of `ready`. The direction flag is set on purpose, and the carry flag goes round with the loop.
-// Dead bytes behind the loop's jump make room for a jump of the guard's; without them only a breakpoint fits.
-void wait_by_jump(volatile int *flag);
-void wait_by_trap(volatile int *flag);
-#define LOAD(n) "vmovdqu 256+32*" #n "-8(%rsi), %ymm" #n "\n"
-#define EACH(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7) f(8) f(9) f(10) f(11) f(12) f(13) f(14) f(15)
-#define RED_IN(n) "mov 120+8*" #n "(%rsi), %rax\nmov %rax, -128+8*" #n "(%rsp)\n"
-#define RED_OUT(n) "mov -128+8*" #n "(%rsp), %rax\nmov %rax, 120+8*" #n "(%rsi)\n"
-#define STORE(n) "vmovdqu %ymm" #n ", 256+32*" #n "-8(%rsi)\n"
-#define WAITER(name, padding) __asm__( \
-    ".text\n.balign 64\nnop\n.balign 64\n.globl " name "\n.type " name ",@function\n" name ":\n.cfi_startproc\n" \
-    "push %rbx\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset rbx,0\n" \
-    "push %rbp\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset rbp,0\n" \
-    "push %r12\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset r12,0\n" \
-    "push %r13\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset r13,0\n" \
-    "push %r14\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset r14,0\n" \
-    "push %r15\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset r15,0\n" \
-    "lea before(%rip), %rsi\n" \
-    EACH(LOAD) \
-    EACH(RED_IN) \
-    "ldmxcsr 760(%rsi)\n" \
-    "mov 0(%rsi), %rax\nmov 8(%rsi), %rcx\nmov 16(%rsi), %rdx\nmov 24(%rsi), %rbx\nmov 32(%rsi), %rbp\n" \
-    "mov 48(%rsi), %r8\nmov 56(%rsi), %r9\nmov 64(%rsi), %r10\nmov 72(%rsi), %r11\n" \
-    "mov 80(%rsi), %r12\nmov 88(%rsi), %r13\nmov 96(%rsi), %r14\nmov 104(%rsi), %r15\n" \
-    "mov 40(%rsi), %rsi\n" \
-    "std\n.fill 20, 1, 0x90\n" \
-    "1: cmpl $0, (%rdi)\n" \
-    "jne 2f\n" \
-    "stc\n" \
-    "pause\n" \
-    "jnc 3f\n" \
-    "jmp 1b\n" \
-    padding \
-    "2:\n" \
-    "mov %rax, after+0(%rip)\nmov %rcx, after+8(%rip)\nmov %rdx, after+16(%rip)\nmov %rbx, after+24(%rip)\n" \
-    "mov %rbp, after+32(%rip)\nmov %rsi, after+40(%rip)\nmov %r8, after+48(%rip)\nmov %r9, after+56(%rip)\n" \
-    "mov %r10, after+64(%rip)\nmov %r11, after+72(%rip)\nmov %r12, after+80(%rip)\nmov %r13, after+88(%rip)\n" \
-    "mov %r14, after+96(%rip)\nmov %r15, after+104(%rip)\n" \
-    "lea after(%rip), %rsi\n" \
-    EACH(RED_OUT) \
-    EACH(STORE) \
-    "stmxcsr 760(%rsi)\n" \
-    "pushfq\npop %rax\nmov %rax, 112(%rsi)\n" \
-    "cld\n" \
-    "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbp\npop %rbx\n" \
-    ".cfi_remember_state\n.cfi_def_cfa_offset 8\nret\n.cfi_restore_state\n" \
-    "3: ud2\n" \
-    ".cfi_endproc\n.size " name ",.-" name "\n" \
-    ".balign 4, 0xcc\n");
-WAITER("wait_by_trap", "");
-WAITER("wait_by_jump", ".balign 64\n");
-
-_Static_assert(offsetof(struct registers, flags) == 112, "layout");
-_Static_assert(offsetof(struct registers, red_zone) == 120, "layout");
-_Static_assert(offsetof(struct registers, vectors) == 248, "layout");
-_Static_assert(offsetof(struct registers, mxcsr) == 760, "layout");
+// The carry flag goes round with the loop. The block of the PAUSE has an instruction of seven bytes (`lea 0(%rsi), %rsi`) that
+// begins an aligned word; or several short ones; or too few, but dead bytes behind the loop.
+void wait_by_whole(volatile int *flag);
+void wait_by_row(volatile int *flag);
+void wait_by_short(volatile int *flag);
+#define LOOP(spins, padding) "1: cmpl $0, (%rdi)\njne 2f\nstc\n" spins "jc 1b\nud2\n" padding "2:\n"
+WAITER("wait_by_whole", LOOP("pause\n.balign 8\n.byte 0x48, 0x8d, 0xb6, 0, 0, 0, 0\n", ""));
+WAITER("wait_by_row", LOOP("pause\n", ""));
+WAITER("wait_by_short", LOOP("jmp 4f\n4: pause\n", ".balign 64\n"));
 
 static void *waiter(void *wait) {
     ((void (*)(volatile int *))wait)(&ready);
@@ -83,34 +23,22 @@ static void *waiter(void *wait) {
 }
 
 int main(int count, char **arguments) {
-    void *wait = count > 1 && strcmp(arguments[1], "trap") == 0 ? wait_by_trap : wait_by_jump;
+    void *wait = wait_by_row;
+    if (count > 1 && strcmp(arguments[1], "whole") == 0) wait = wait_by_whole;
+    if (count > 1 && strcmp(arguments[1], "short") == 0) wait = wait_by_short;
     if (!__builtin_cpu_supports("avx")) {
         puts("no AVX");
         return 77;
     }
-    uint8_t *bytes = (uint8_t *)&before;
-    for (int round = 0; round < 20; round++) {
-        for (size_t i = 0; i < sizeof before; i++)
-            bytes[i] = (uint8_t)(i * 7 + (unsigned)round * 31 + 1);
-        before.mxcsr = 0x1f80 | (round % 2 ? 0x6000 : 0); // rounding towards zero every other time
+    for (unsigned round = 0; round < 20; round++) {
+        fill(round);
         ready = 0;
         pthread_t thread;
         pthread_create(&thread, NULL, waiter, wait);
         usleep(5000); // long enough to spin, yield and sleep
         ready = 1;
         pthread_join(thread, NULL);
-        uint64_t flags = after.flags;
-        before.flags = after.flags = 0;
-        if (memcmp(&before, &after, offsetof(struct registers, mxcsr) + 4) != 0) {
-            for (size_t i = 0; i < sizeof before; i++)
-                if (((uint8_t *)&before)[i] != ((uint8_t *)&after)[i])
-                    printf("byte %zu: %02x became %02x\n", i, ((uint8_t *)&before)[i], ((uint8_t *)&after)[i]);
-            return 1;
-        }
-        if (!(flags & 0x400)) {
-            puts("the direction flag was lost");
-            return 1;
-        }
+        if (!is_kept()) return 1;
     }
     return 0;
 }

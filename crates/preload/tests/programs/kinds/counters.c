@@ -1,7 +1,7 @@
 /* Two threads hand a word to each other. Each waits for its turn in a loop that gives up after a number of
  * rounds, and then blocks. What the counter holds when the loop gives up is checked: a moved counter stops where the
- * counted one would. */
-#include "kinds.h"
+ * counted one would. `counters ROUNDS US [NAME]` */
+#include "turns.h"
 
 enum { N = 1000 };
 
@@ -117,7 +117,7 @@ KIND(wide) {
 /* The same, bounded by half of a register whose other half is garbage. */
 static NOINLINE void wide_argument(struct cell *cell, int want, uint64_t bound) {
     uint64_t i = 0;
-    __asm__ goto(
+    __asm__ volatile goto(
         "1: movl %k2, %%eax\n"
         "cmpq %%rax, %0\n"
         "jae 2f\n"
@@ -167,7 +167,7 @@ KIND(two_pauses) {
 /* In the machine's own words: between the PAUSEs the counter has moved. */
 KIND(between) {
     uint64_t i = 0;
-    __asm__ goto(
+    __asm__ volatile goto(
         "1: cmpl %k2, (%1)\n"
         "je %l[seen]\n"
         "pause\n"
@@ -187,7 +187,7 @@ seen:
 /* The same, begun between the two. */
 KIND(begun_between) {
     uint64_t i = 0;
-    __asm__ goto(
+    __asm__ volatile goto(
         "jmp 2f\n"
         "1: cmpl %k2, (%1)\n"
         "je %l[seen]\n"
@@ -208,7 +208,7 @@ seen:
 /* The jump behind PAUSE reads what was set before it. */
 KIND(flags) {
     uint64_t i = N;
-    __asm__ goto(
+    __asm__ volatile goto(
         "1: cmpl %k2, (%1)\n"
         "je %l[seen]\n"
         "decq %0\n"
@@ -434,50 +434,18 @@ static const struct way {
     WAY(begins_again), WAY(sometimes), WAY(nops), WAY(empty), WAY(condition_variable), WAY(yields),
 };
 
-static struct cell turn;
-static long rounds_max, limit_us;
-static const struct way *way;
-
-static void pass(int value) {
-    if (way->wait == condition_variable) {
-        pthread_mutex_lock(&mutex);
-        hand(&turn, value);
-        pthread_cond_signal(&condition);
-        pthread_mutex_unlock(&mutex);
-    } else {
-        hand(&turn, value);
-    }
-}
-
-/* The first thread counts up by one, and so does the second; a negative word ends it. */
-static void *second(void *unused) {
-    for (int next = 1;; next += 2) {
-        way->wait(&turn, next);
-        pass(next + 1);
-        if (next + 1 >= 2 * rounds_max) return unused;
-    }
+static void signal_condition(void) {
+    pthread_mutex_lock(&mutex);
+    pthread_cond_signal(&condition);
+    pthread_mutex_unlock(&mutex);
 }
 
 int main(int count, char **arguments) {
-    const char *only = count > 3 ? arguments[3] : NULL;
-    long most = atol(arguments[1]);
-    limit_us = atol(arguments[2]);
-    for (way = ways; way < ways + sizeof ways / sizeof *ways; way++) {
-        if (only != NULL && strcmp(only, way->name) != 0) continue;
-        pthread_t thread;
-        long rounds = 0, until_us = now_us() + limit_us;
-        turn.word = 0, rounds_max = most;
-        CHECK(pthread_create(&thread, NULL, second, NULL) == 0);
-        for (int next = 0;; next += 2) {
-            pass(next + 1);
-            way->wait(&turn, next + 2);
-            rounds++;
-            if (next + 2 >= 2 * rounds_max) break;
-            /* The second thread reads it behind its turn. */
-            if (now_us() > until_us) rounds_max = next / 2 + 2;
-        }
-        pthread_join(thread, NULL);
-        printf("%s %ld\n", way->name, rounds);
+    CHECK(count >= 3);
+    for (const struct way *way = ways; way < ways + sizeof ways / sizeof *ways; way++) {
+        also_wake = way->wait == condition_variable ? signal_condition : NULL;
+        if (count == 3 || strcmp(arguments[3], way->name) == 0) printf("%s %ld\n", way->name, hand_over(way->wait, arguments));
+        fflush(stdout);
     }
     return 0;
 }

@@ -29,7 +29,7 @@
 
 /* What threads wait for. */
 struct cell {
-    _Alignas(64) int word;
+    __attribute__((aligned(64))) int word;
     int sleepers;
 };
 
