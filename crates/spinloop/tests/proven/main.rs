@@ -119,7 +119,7 @@ fn check(code: &[u8], pivot: u64, seed: Seed, start: &Start) -> Result<&'static 
                 let (moved, _, moved_end) = run(code, pivot, start, &[], set);
                 kind = if whole { "moved" } else { "moved, of a part" };
                 let told = format!("{counter:?} at visit {at}: {value} to {bound}, {missing} missing");
-                let later = at as u64 + missing;
+                let later = missing.saturating_add(at as u64);
                 if later >= ROUNDS_MAX as u64 {
                     continue;
                 }
