@@ -1,8 +1,8 @@
-//! `cargo xtask build`: the command, the library that it preloads, and libmanx, side by side.
+//! `cargo xtask build`: the command, the libraries that it preloads, and libmanx, side by side.
 //!
 //! Each library is built in an invocation of its own, because cargo unites the features of all packages
 //! that it builds together, and what a program of others gets loaded must not grow by what the command
-//! uses. The command never depends on the library and looks for it beside itself.
+//! uses. The command never depends on the libraries and looks for them beside itself.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::{Result, libmanx};
 
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// Builds all three in release mode.
+/// Builds all of them in release mode.
 ///
 /// # Errors
 /// If one does not build, or what was built is not where the command looks for it.
 pub fn run() -> Result {
-    for package in ["cli", "preload", "capi"] {
+    for package in ["cli", "preload", "preload-requests", "capi"] {
         run_command(cargo().args(["build", "--release", "-p", package]).args(locked()), LIMIT)?;
     }
     let workspace = Workspace::load()?;
-    for file in [workspace.manx(), workspace.library()] {
+    for file in [workspace.manx()].into_iter().chain(workspace.libraries()) {
         if !file.is_file() {
             return Err(format!("{} was not built: is `build.target` set for cargo?", file.display()));
         }

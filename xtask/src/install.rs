@@ -3,7 +3,7 @@
 //! | file | where |
 //! | --- | --- |
 //! | `manx` | `PREFIX/bin` |
-//! | `libmanx_preload.so` | `PREFIX/lib/manx`, where the command looks for it by its own path |
+//! | `libmanx_preload.so`, `libmanx_requests.so` | `PREFIX/lib/manx`, where the command looks for them by its own path |
 //! | manual pages | `PREFIX/share/man/man1` |
 //! | libmanx and its headers | see [`libmanx`] |
 //!
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::process::capture;
-use crate::workspace::Workspace;
+use crate::workspace::{PRELOAD, REQUESTS, Workspace};
 use crate::{Result, build, libmanx, man};
 
 /// Builds and installs below `prefix`, and below `DESTDIR` if that is set.
@@ -41,13 +41,15 @@ pub fn check(folder: &Path) -> Result {
     let manx = folder.join("bin/manx");
     let run = |words: &[&str]| capture(Command::new(&manx).env_remove("MANX_PRELOAD").args(words));
     let version = run(&["--version"])?;
-    let plan = run(&["run", "--dry-run", "--", "true"])?;
+    let plan = run(&["run", "--dry-run", "--slo", "1ms", "--", "true"])?;
     println!("{}\n{plan}", version.trim_end());
-    let library = folder.join("lib/manx/libmanx_preload.so");
-    if !plan.contains(&*library.to_string_lossy()) {
-        return Err(format!("{} does not find {}", manx.display(), library.display()));
+    for library in [PRELOAD, REQUESTS].map(|name| folder.join("lib/manx").join(name)) {
+        if !plan.contains(&*library.to_string_lossy()) {
+            return Err(format!("{} does not find {}", manx.display(), library.display()));
+        }
     }
     run(&["run", "--", "true"])?;
+    run(&["run", "--slo", "1ms", "--", "true"])?;
     if let Some(left_out) = libmanx::check(folder)? {
         println!("{left_out}");
     }
@@ -74,7 +76,9 @@ fn install(prefix: &Path, folder: &Path) -> Result {
     }
     man::run(&pages)?;
     put(&workspace.manx(), &folder.join("bin"), 0o755)?;
-    put(&workspace.library(), &folder.join("lib/manx"), 0o644)?;
+    for library in workspace.libraries() {
+        put(&library, &folder.join("lib/manx"), 0o644)?;
+    }
     let pages = fs::read_dir(&pages).map_err(|error| format!("{}: {error}", pages.display()))?;
     for page in pages.flatten() {
         put(&page.path(), &folder.join("share/man/man1"), 0o644)?;

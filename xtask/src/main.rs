@@ -1,4 +1,4 @@
-//! The one door for developers: `cargo xtask setup | build | test | demo | bench | guest | tidy | man | install`.
+//! The one door for developers: `cargo xtask setup | build | test | demo | bench | soak | guest | tidy | man | install`.
 //!
 //! One file a subcommand; what they share is [`process`] (running a command), [`workspace`] (where things
 //! are) and [`steps`] (a list of timed steps with a verdict). The tool is built before anything else, so
@@ -15,6 +15,7 @@ mod libmanx;
 mod man;
 mod process;
 mod setup;
+mod soak;
 mod steps;
 mod test;
 mod tidy;
@@ -39,7 +40,11 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Install the Debian packages that tests and engines need, and no others
-    Setup,
+    Setup {
+        /// What else: the programs of `manx bench victims`
+        #[arg(value_enum)]
+        more: Option<setup::More>,
+    },
     /// Build `manx`, the library that it preloads and libmanx, in release mode, side by side
     Build,
     /// Run all that CI runs, go on after a failure, and end with a table
@@ -52,6 +57,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Run a dozen programs and servers at once under `manx run` for an hour, and check each result
+    Soak(soak::Options),
     /// Boot a kernel with cgroup v2 in an emulator and see whether the CPU budget is right there; no part of CI
     Guest(guest::Options),
     /// Check the style: headers, stray files, links, words, dependency arrows, the built library
@@ -75,11 +82,13 @@ fn main() -> ExitCode {
     // reads any more (`| head`) ends this program instead of making it panic.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let result = match Arguments::parse().command {
-        Command::Setup => setup::run(),
+        Command::Setup { more: None } => setup::run(),
+        Command::Setup { more: Some(setup::More::Victims) } => setup::victims::run(),
         Command::Build => build::run(),
         Command::Test(options) => test::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Bench { arguments } => bench::run(&arguments),
+        Command::Soak(options) => soak::run(&options),
         Command::Guest(options) => guest::run(&options),
         Command::Tidy => tidy::run(),
         Command::Man { out } => man::run(&out),

@@ -5,6 +5,8 @@
 //! somebody installed it by hand, needs nothing; only the remedy speaks of Debian. Whoever cannot install
 //! gets the list of what is missing and goes on: the steps that need it say that they are left out.
 
+pub mod victims;
+
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,6 +63,13 @@ const NEEDS: &[Need] = &[
     header("lmdb.h", "liblmdb-dev"),
     header("rocksdb/c.h", "librocksdb-dev"),
     program("g++", "g++", "builds C++ programs that must run unchanged, and a competitor"),
+    Need {
+        sign: Sign::Header("x86_64-linux-gnu/cblas.h"),
+        package: "libopenblas-dev",
+        purpose: "a library whose threads wait busily",
+        demo: false,
+    },
+    program("clang", "clang", "builds programs that wait busily, as gcc does"),
     program("objdump", "binutils", "a second opinion on machine code"),
     program("valgrind", "valgrind", "counts instructions where the processor does not"),
     program("gdb", "gdb", "a program under a debugger must run unchanged"),
@@ -72,6 +81,13 @@ const NEEDS: &[Need] = &[
     program("redis-benchmark", "redis-tools", "loads redis-server"),
     program("sqlite3", "sqlite3", "a real program that must run unchanged"),
 ];
+
+/// What is set up only if it is asked for.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub enum More {
+    /// The programs of `manx bench victims`: Python packages, ggml, Open MPI, Redis, OpenBLAS
+    Victims,
+}
 
 /// For whom something is installed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -100,17 +116,21 @@ pub fn ensure(whom: For) -> Option<String> {
         println!("setup: nothing is missing");
         return None;
     }
-    for need in &missing {
-        println!("setup: {} is missing ({})", need.package, need.purpose);
-    }
-    if let Err(why) = install(&missing) {
-        println!("setup: {why}");
-    }
+    announce_and_install(&missing);
     let missing = self::missing(whom);
     if missing.is_empty() {
         return None;
     }
     Some(format!("install by hand: apt-get install {}", packages(&missing).join(" ")))
+}
+
+fn announce_and_install(missing: &[&Need]) {
+    for need in missing {
+        println!("setup: {} is missing ({})", need.package, need.purpose);
+    }
+    if let Err(why) = install(missing) {
+        println!("setup: {why}");
+    }
 }
 
 /// What to install if none of the databases of `manx bench engines` is there; with one of them it runs.
@@ -160,7 +180,7 @@ impl Sign {
         match self {
             Sign::Program(name) => find(name).is_some(),
             Sign::Header(name) => {
-                let folders = ["/usr/include", "/usr/local/include"].iter();
+                let folders = ["/usr/include", "/usr/local/include", "/usr/include/x86_64-linux-gnu"].iter();
                 folders.map(Path::new).any(|folder| folder.join(name).is_file())
             }
         }

@@ -16,7 +16,7 @@ use crate::process::{capture, run as run_command};
 use crate::setup::{self, For};
 use crate::steps::{Steps, Verdict};
 use crate::workspace::{Workspace, cargo, locked};
-use crate::{Result, bench, build, install, tidy};
+use crate::{Result, bench, build, install, soak, tidy};
 
 /// CI gives an hour; what is not begun by then would not end in it.
 const ALL: Duration = Duration::from_secs(50 * 60);
@@ -28,10 +28,10 @@ const STEP: Duration = Duration::from_secs(15 * 60);
 const QUICK: Duration = Duration::from_secs(180);
 
 /// The benchmarks that run as smoke checks.
-const BENCHES: [&str; 6] = ["wait", "guard", "inversion", "range", "pool", "txn"];
+const BENCHES: [&str; 7] = ["wait", "guard", "inversion", "range", "pool", "txn", "victims"];
 /// The packages that are checked for the other architecture, as far as they can be without a C compiler
 /// for it.
-const PORTABLE: [&str; 5] = ["platform", "manx", "spinloop", "preload-abi", "preload"];
+const PORTABLE: [&str; 6] = ["platform", "manx", "spinloop", "preload-abi", "preload", "preload-requests"];
 
 const OTHER: &str = "aarch64-unknown-linux-gnu";
 
@@ -100,6 +100,7 @@ fn all<'w>(workspace: &'w Workspace, full: bool) -> Vec<Step<'w>> {
         add(&format!("bench-{name}"), Box::new(move || bench::smoke(name, QUICK).into()));
     }
     add("bench-engines", Box::new(databases));
+    add("soak", Box::new(soak::smoke));
     steps
 }
 
@@ -206,7 +207,7 @@ mod tests {
     fn what_is_built_comes_before_what_looks_at_it() {
         let names = names();
         let place = |name: &str| names.iter().position(|other| other == name).unwrap();
-        for name in ["tidy", "install", "bench-inversion"] {
+        for name in ["tidy", "install", "bench-inversion", "soak"] {
             assert!(place("build") < place(name), "{name}");
         }
     }

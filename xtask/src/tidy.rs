@@ -44,9 +44,9 @@ pub fn run() -> Result {
         tree.files.iter().flat_map(|file| FILE_CHECKS.iter().flat_map(move |check| check(file))).collect();
     findings.extend(links::check(&tree));
     findings.extend(arrows::check(&tree, &workspace.packages));
-    let (found, left_out) = library::check(&workspace.library(), &tree);
+    let (found, left_out) = library::check(&workspace.release(), &tree);
     findings.extend(found);
-    if let Some(why) = left_out {
+    for why in left_out {
         println!("tidy: left out: {why}");
     }
     findings.sort();

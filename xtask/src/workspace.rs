@@ -9,6 +9,11 @@ use serde_json::Value;
 use crate::Result;
 use crate::process::capture;
 
+/// The library that `manx run` preloads.
+pub const PRELOAD: &str = "libmanx_preload.so";
+/// The one that it adds for requests that nobody marked.
+pub const REQUESTS: &str = "libmanx_requests.so";
+
 /// What `cargo metadata` says about the workspace.
 pub struct Workspace {
     /// Where cargo puts what it builds.
@@ -52,9 +57,9 @@ impl Workspace {
         self.release().join("manx")
     }
 
-    /// The built library.
-    pub fn library(&self) -> PathBuf {
-        self.release().join("libmanx_preload.so")
+    /// The built libraries that the command preloads: the one that it always does, and the one that sees requests.
+    pub fn libraries(&self) -> [PathBuf; 2] {
+        [PRELOAD, REQUESTS].map(|name| self.release().join(name))
     }
 }
 

@@ -143,12 +143,12 @@ fn print(text: &str) -> Result<u8, Failure> {
 enum Plan {
     /// Nothing.
     Unchanged(Why),
-    /// The library is preloaded, but does nothing in this program, which is not meant: what it starts may be.
-    Pass { library: PathBuf, changes: Vec<(&'static str, OsString)> },
+    /// The libraries are preloaded, but do nothing in this program, which is not meant: what it starts may be.
+    Pass { libraries: Vec<PathBuf>, changes: Vec<(&'static str, OsString)> },
     /// Nothing can be preloaded, but it is told of its CPUs by its environment.
     Environment { obstacle: obstacle::Obstacle, told: cpus::Told, changes: Vec<(&'static str, OsString)> },
-    /// The library is preloaded by these changes to the environment.
-    Preload { library: PathBuf, told: Option<cpus::Told>, changes: Vec<(&'static str, OsString)> },
+    /// The libraries are preloaded by these changes to the environment.
+    Preload { libraries: Vec<PathBuf>, told: Option<cpus::Told>, changes: Vec<(&'static str, OsString)> },
 }
 
 /// Why nothing is done to a program.
@@ -175,13 +175,16 @@ impl Plan {
                 _ => Plan::Unchanged(Why::Obstacle(obstacle)),
             });
         }
-        let library = library::find()?;
-        let mut changes = environment::compose(settings, program, &library)?;
+        let mut libraries = vec![library::find()?];
+        if settings.wants_requests() {
+            libraries.push(library::requests(&libraries[0])?);
+        }
+        let mut changes = environment::compose(settings, program, &libraries)?;
         if !meant {
-            return Ok(Plan::Pass { library, changes });
+            return Ok(Plan::Pass { libraries, changes });
         }
         changes.extend(counts);
-        Ok(Plan::Preload { library, told, changes })
+        Ok(Plan::Preload { libraries, told, changes })
     }
 
     /// How many CPUs the program is told of, if it is.

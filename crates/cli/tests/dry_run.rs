@@ -14,12 +14,19 @@ const PAUSE: &str = r#"
 #endif
 "#;
 
-/// A library with one loop that waits for memory, and one that counts.
+/// A library with a loop of each kind: one that waits for memory, one that counts and sleeps, one that counts and gives up,
+/// and a delay.
 fn library(sandbox: &Sandbox) -> PathBuf {
     let source = format!(
-        "{PAUSE}
-        volatile int ready;
+        "#include <sched.h>
+        {PAUSE}
+        static volatile int ready;
         void wait_for_memory(void) {{ while (!ready) PAUSE(); }}
+        void counts_and_yields(int n) {{
+            for (int i = 0; i < n; i++) {{ if (ready) return; PAUSE(); }}
+            sched_yield();
+        }}
+        void counts(int n) {{ for (int i = 0; i < n; i++) {{ if (ready) return; PAUSE(); }} }}
         void delay(int count) {{ for (int i = 0; i < count; i++) PAUSE(); }}"
     );
     let options = ["-O2", "-shared", "-fPIC", "-Wl,-soname,libloops.so.1"];
@@ -55,10 +62,20 @@ fn loops_are_listed_with_what_would_be_done() {
     let fate = fates(&on, "wait_for_memory");
     assert!(fate.len() == 1 && fate[0].starts_with("repaired by a "), "{on}");
     assert!(fate[0].ends_with("; waits without a bound"), "{on}");
+    if cfg!(target_arch = "x86_64") {
+        for (function, kind) in [
+            ("counts_and_yields", "; spins for a number of rounds, then blocks"),
+            ("counts", "; spins for a number of rounds"),
+        ] {
+            let fate = fates(&on, function);
+            assert!(fate.len() == 1 && fate[0].starts_with("repaired by a "), "{on}");
+            assert!(fate[0].ends_with(kind), "{on}");
+        }
+    }
     let counted = format!("left alone: {}", spinloop::Reason::Counted);
     assert_eq!(fates(&on, "delay"), [counted], "{on}");
     // The loops of the C library, which would be left alone, are not worth a line.
-    assert!(on.contains("2 busy-wait candidates in 2 files"), "{on}");
+    assert!(on.contains("4 busy-wait candidates in 2 files"), "{on}");
 
     assert!(plan(&["--guard=off"]).ends_with("no loop is repaired: the guard is off\n"));
 }

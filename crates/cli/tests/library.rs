@@ -73,3 +73,40 @@ fn the_library_must_be_of_this_version() {
         fails(sandbox.manx().env("MANX_PRELOAD", library).args(["run", "true"]), 125, &[&why]);
     }
 }
+
+#[test]
+fn the_library_that_sees_requests_is_added_if_there_is_a_target_for_them() {
+    let sandbox = Sandbox::new();
+    let library = sandbox.stand_in();
+    let requests = sandbox.path("libmanx_requests.so");
+    let preloaded = |options: &[&str]| {
+        let mut command = sandbox.manx();
+        command.arg("run").args(options).args(["sh", "-c", "echo $LD_PRELOAD"]);
+        stdout(&output(&mut command))
+    };
+    let (one, both) =
+        (format!("{}\n", library.display()), format!("{}:{}\n", library.display(), requests.display()));
+    assert_eq!(preloaded(&[]), one);
+    assert_eq!(preloaded(&["--slo", "7=2ms"]), one, "an epoch's target is none for requests");
+    assert_eq!(preloaded(&["--slo", "2ms"]), both);
+    assert_eq!(preloaded(&["--slo", "7=2ms", "--slo", "2ms@p50", "--lock=asl"]), both);
+    let plan = output(sandbox.manx().args(["run", "--dry-run", "--slo", "2ms", "true"]));
+    assert!(stdout(&plan).contains(&format!("library      {}\n", requests.display())), "{}", stdout(&plan));
+    // An outer target holds for an inner `manx run`, and without one the library goes.
+    let inner = |options: &str| {
+        let mut command = sandbox.manx();
+        command.env("MANX_OPTIONS", options).env("LD_PRELOAD", &requests);
+        stdout(&output(command.args(["run", "sh", "-c", "echo $LD_PRELOAD"])))
+    };
+    assert_eq!((inner("slo=2000000:9900"), inner("")), (both, one));
+
+    fs::remove_file(&requests).expect("removed");
+    let slo = ["run", "--slo", "2ms", "true"];
+    fails(
+        sandbox.manx().args(slo),
+        125,
+        &["libmanx_requests.so: the preload library cannot be read: no such file"],
+    );
+    sandbox.library("libmanx_requests.so", "int manx_requests_abi_999;");
+    fails(sandbox.manx().args(slo), 125, &["libmanx_requests.so: speaks version 999"]);
+}

@@ -26,6 +26,8 @@ pub struct Status {
     pub names: u64,
     /// Its length.
     pub bytes: u64,
+    /// When its content or its names last changed, in nanoseconds since 1970.
+    pub changed_ns: u64,
 }
 
 impl Status {
@@ -282,6 +284,9 @@ impl File {
             identity: (status.st_dev, status.st_ino),
             names: status.st_nlink,
             bytes: status.st_size as u64,
+            changed_ns: (status.st_ctime as u64)
+                .wrapping_mul(1_000_000_000)
+                .wrapping_add(status.st_ctime_nsec as u64),
         })
     }
 }
@@ -326,6 +331,17 @@ pub fn make_folder(path: &CStr) -> Result<(), i32> {
         Ok(_) | Err(libc::EEXIST) => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// Gives the file at `from` the name `to`, in the place of any file that has it, in one step.
+///
+/// # Errors
+/// The error number of `renameat`.
+pub fn rename(from: &CStr, to: &CStr) -> Result<(), i32> {
+    let folder = libc::AT_FDCWD as isize as usize;
+    // SAFETY: both paths end with a zero; the file system may be changed.
+    check(unsafe { syscall4(libc::SYS_renameat, folder, from.as_ptr().addr(), folder, to.as_ptr().addr()) })
+        .map(|_| ())
 }
 
 /// Removes a file's name.

@@ -1,37 +1,79 @@
 //! Whether the process is another one than it was: forked.
 //!
-//! A fork's child has the calling thread alone. Whoever keeps threads asks, before it relies on them, whether the
-//! [`generation`] is still the one in which they were started.
+//! The child of a fork has the calling thread alone, and numbers that the kernel gave to the parent's threads are not its own.
+//! Code that keeps threads, their numbers, or locks that they hold asks whether the [`generation`] is still the one in
+//! which it noted them.
+//!
+//! Handlers of `pthread_atfork` do not tell: `_Fork` and a bare `clone` run none. So the generation stands in a page that the kernel
+//! fills with zeroes in each child (`MADV_WIPEONFORK`), and the first thread of the child that asks counts on. A child that shares
+//! its parent's memory (`vfork`) shares the generation: whatever a thread of the parent holds there will be released.
+//!
+//! Invariants:
+//! 1. `PAGE` holds 0 or the generation of this process. It is 0 until somebody asks; the step from 0 is the only one.
+//! 2. `LAST` is at least the generation of this process and of each that it descends from. It grows before `PAGE` is written, so a
+//!    child that is forked between the two does not get its parent's number.
 
-use crate::atomic::{AtomicU32, Ordering};
+use crate::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::memory;
 use std::sync::Once;
 
-static GENERATION: AtomicU32 = AtomicU32::new(0);
+/// As large as a page, and alone on it.
+#[cfg_attr(target_arch = "x86_64", repr(C, align(4096)))]
+#[cfg_attr(not(target_arch = "x86_64"), repr(C, align(65536)))]
+struct Page {
+    generation: AtomicU32,
+}
 
-/// Counts the forks between the first process that called [`watch`] and this one.
+/// See the module's text.
+static PAGE: Page = Page { generation: AtomicU32::new(0) };
+static LAST: AtomicU32 = AtomicU32::new(0);
+/// The kernel wipes [`PAGE`].
+static WIPED: AtomicBool = AtomicBool::new(false);
+
+/// The number of this process: never 0, and greater in each child that does not share our memory.
 ///
 /// ```
-/// platform::fork::watch();
 /// let before = platform::fork::generation();
 /// assert_eq!(platform::fork::generation(), before);
 /// ```
-#[inline]
+#[inline(always)]
 pub fn generation() -> u32 {
-    // Relaxed: the child's only thread has forked, so it knows.
-    GENERATION.load(Ordering::Relaxed)
+    // Relaxed: the number is all there is to see, and by Invariant 1 all threads of a process see the same.
+    match PAGE.generation.load(Ordering::Relaxed) {
+        0 => begin(),
+        known => known,
+    }
 }
 
-/// From now on forks are counted: those that go through the C library.
+#[cold]
+fn begin() -> u32 {
+    // Before the number is written: a child must not inherit it.
+    // SAFETY: the page is this file's own and anonymous, since it is zeroes; a child takes zeroes for what they are.
+    if unsafe { memory::wipe_on_fork((&raw const PAGE).cast(), size_of::<Page>()) }.is_ok() {
+        WIPED.store(true, Ordering::Relaxed);
+    }
+    // By Invariant 2. Of two threads that do this at once one writes the page, and both take what is written.
+    let next = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    match PAGE.generation.compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => next,
+        Err(known) => known,
+    }
+}
+
+/// Has forks counted that go through the C library where the kernel does not tell of them (Linux before 4.14).
 pub fn watch() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {
-        // SAFETY: the handler only adds to a number. If there is no memory for it, forks are not counted.
+        // SAFETY: the handler only writes a number. If there is no memory for it, forks are not counted there.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     });
 }
 
-extern "C" fn forked() {
-    GENERATION.fetch_add(1, Ordering::Relaxed);
+/// In the child of a fork, for libraries with a handler of their own: counts the fork, unless the kernel has told.
+pub extern "C" fn forked() {
+    if !WIPED.load(Ordering::Relaxed) {
+        PAGE.generation.store(0, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]
@@ -45,11 +87,39 @@ mod tests {
         // SAFETY: the child only reads a number and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            crate::memory::exit_now(i32::from(generation() != before + 1));
+            crate::memory::exit_now(i32::from(generation() == before));
         }
         let mut status = -1;
         // SAFETY: waits for the child of a moment ago.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert_eq!((status, generation()), (0, before));
+    }
+
+    #[test]
+    fn a_child_of_a_bare_clone_is_of_another_generation_and_its_own_child_too() {
+        let before = generation();
+        // SAFETY: the children only read numbers, wait for each other by system calls, and end.
+        unsafe {
+            let clone = || crate::syscall::syscall6(libc::SYS_clone, libc::SIGCHLD as usize, 0, 0, 0, 0, 0);
+            let wait = |child: isize| {
+                let mut status = -1;
+                let place = (&raw mut status).addr();
+                crate::syscall::syscall4(libc::SYS_wait4, child as usize, place, 0, 0);
+                status
+            };
+            let child = clone();
+            if child == 0 {
+                let own = generation();
+                let grandchild = clone();
+                if grandchild == 0 {
+                    crate::memory::exit_now(i32::from(generation() <= own));
+                }
+                crate::memory::exit_now(i32::from(
+                    own <= before || generation() != own || wait(grandchild) != 0,
+                ));
+            }
+            assert!(child > 0);
+            assert_eq!((wait(child), generation()), (0, before));
+        }
     }
 }

@@ -77,6 +77,20 @@ fn map(address: usize, bytes: usize, rights: i32, flags: i32, descriptor: usize)
     check(result).map(|address| address as *mut u8)
 }
 
+/// Makes the pages from `address` on zeroes in every child that is forked from now on, however it is forked.
+///
+/// # Safety
+/// The pages are anonymous and private, the caller's, and may be zeroes in a child.
+///
+/// # Errors
+/// The error number of `madvise`, where the kernel cannot do it (Linux before 4.14).
+pub unsafe fn wipe_on_fork(address: *const u8, bytes: usize) -> Result<(), i32> {
+    // SAFETY: as the caller promised; nothing changes in this process.
+    let result =
+        unsafe { syscall3(libc::SYS_madvise, address.addr(), bytes, libc::MADV_WIPEONFORK as usize) };
+    check(result).map(drop)
+}
+
 /// Reads a word that may not be there any more.
 pub fn peek(address: usize) -> Option<usize> {
     let mut word = 0usize;

@@ -19,6 +19,9 @@ pub mod slo;
 /// way that an older launcher or library would misread.
 pub const VERSION_SYMBOL: &str = "manx_preload_abi_5";
 
+/// The library that sees requests exports a symbol of this name. It goes with the preload library of the same number.
+pub const REQUESTS_VERSION_SYMBOL: &str = "manx_requests_abi_5";
+
 /// The environment variable that carries [`options::Options`].
 pub const OPTIONS_VARIABLE: &str = "MANX_OPTIONS";
 
@@ -30,6 +33,9 @@ pub const SWITCH_VARIABLE: &str = "MANX";
 
 /// The file name of the preload library.
 pub const LIBRARY_NAME: &str = "libmanx_preload.so";
+
+/// The file name of the library that shows it requests which nobody marked. It lies beside the preload library.
+pub const REQUESTS_LIBRARY_NAME: &str = "libmanx_requests.so";
 
 /// Whether the busy waiting of a library of this file name is left alone: that of the C library and the
 /// loader is bounded, and the guard would wait inside the calls that it makes itself.

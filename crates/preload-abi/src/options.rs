@@ -166,6 +166,10 @@ pub struct Options<'a> {
     /// `pid=N`: the process that the launcher became. It alone uses the names given in `stats`; other
     /// processes append their own process id. 0: every process counts as the first.
     pub pid: u32,
+    /// `cache=off`: do not keep in the user's cache folder where the loops of large libraries are.
+    pub cache: bool,
+    /// `perf_map=on`: name the copies of loops in `/tmp/perf-PID.map`, for `perf`.
+    pub perf_map: bool,
     /// `verbose=1`: say on standard error what could not be done.
     pub verbose: bool,
     /// `spins=N`: visits of a busy-wait loop before the first yield.
@@ -193,6 +197,8 @@ impl Default for Options<'_> {
             filters: Filters::default(),
             stats: Stats::Off,
             pid: 0,
+            cache: true,
+            perf_map: false,
             verbose: false,
             spins: 10,
             yields: 1000,
@@ -239,6 +245,8 @@ impl<'a> Options<'a> {
             b"stats" if value == b"off" => self.stats = Stats::Off,
             b"stats" if !value.is_empty() => self.stats = Stats::File(value),
             b"pid" => self.pid = number(value)?,
+            b"cache" => self.cache = switch(value)?,
+            b"perf_map" => self.perf_map = switch(value)?,
             b"verbose" => self.verbose = switch(value)?,
             b"spins" => self.spins = number(value)?,
             b"yields" => self.yields = number(value)?,
@@ -329,6 +337,12 @@ impl core::fmt::Display for Options<'_> {
                 f.write_str(core::str::from_utf8(path).map_err(|_| core::fmt::Error)?)?;
             }
         }
+        if !self.cache {
+            f.write_str(",cache=off")?;
+        }
+        if self.perf_map {
+            f.write_str(",perf_map=on")?;
+        }
         if self.verbose {
             f.write_str(",verbose=1")?;
         }
@@ -368,6 +382,8 @@ mod tests {
             },
             stats: Stats::File(b"/tmp/a%2Cb"),
             pid: 7,
+            cache: false,
+            perf_map: true,
             verbose: true,
             spins: 0,
             yields: u32::MAX,

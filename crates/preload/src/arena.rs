@@ -9,10 +9,13 @@
 //! does who is gone since a fork. What these need they allocate [`apart`]: in a mapping of their own, which is given back
 //! as a whole when they are done. Their stack is there, too: that of the thread may be as small as its program found enough.
 //!
+//! A child that was forked in the middle of a change, and without our knowing, begins with an empty heap and frees nothing: see
+//! [`crate::latch`].
+//!
 //! Invariant 1: an [`Apart`] is used by the thread only whose block points to it, and that points to it only while
 //! [`apart`] runs, which outlives all that is allocated there.
 
-use crate::latch::Latch;
+use crate::latch::{Held, Latch};
 use crate::{stack, thread};
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
@@ -118,14 +121,35 @@ pub fn apart<R: Copy>(work: impl FnOnce() -> R) -> Option<R> {
 
 /// The allocator behind every `Box` and `Vec` of the library.
 pub struct Arena {
-    heap: Latch<Dlmalloc<Pages>>,
+    heap: Latch<Heap>,
+}
+
+struct Heap {
+    blocks: Dlmalloc<Pages>,
+    /// Blocks of an earlier heap, which a fork has torn, may come to be freed: they stay, and so does everything else.
+    keeps: bool,
+}
+
+impl Heap {
+    const fn new(keeps: bool) -> Heap {
+        Heap { blocks: Dlmalloc::new_with_allocator(Pages), keeps }
+    }
 }
 
 impl Arena {
     /// An empty arena; the first allocation maps its first pages.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
-        Arena { heap: Latch::new(Dlmalloc::new_with_allocator(Pages)) }
+        Arena { heap: Latch::new(Heap::new(false)) }
+    }
+
+    /// The heap; an empty one, if a fork has torn the one that there was.
+    fn heap(&self) -> Held<'_, Heap> {
+        let mut heap = self.heap.lock();
+        if heap.is_torn() {
+            heap.mend(Heap::new(true));
+        }
+        heap
     }
 
     /// Before `fork`: no other thread may be in the middle of a change.
@@ -146,7 +170,7 @@ unsafe impl GlobalAlloc for Arena {
             return apart.alloc(layout);
         }
         // SAFETY: the caller's promises are dlmalloc's.
-        unsafe { self.heap.lock().malloc(layout.size(), layout.align()) }
+        unsafe { self.heap().blocks.malloc(layout.size(), layout.align()) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -155,7 +179,7 @@ unsafe impl GlobalAlloc for Arena {
             return apart.alloc(layout);
         }
         // SAFETY: the caller's promises are dlmalloc's.
-        unsafe { self.heap.lock().calloc(layout.size(), layout.align()) }
+        unsafe { self.heap().blocks.calloc(layout.size(), layout.align()) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
@@ -163,8 +187,11 @@ unsafe impl GlobalAlloc for Arena {
             // It goes with all the rest.
             return;
         }
-        // SAFETY: the caller's promises are dlmalloc's.
-        unsafe { self.heap.lock().free(at, layout.size(), layout.align()) }
+        let mut heap = self.heap();
+        if !heap.keeps {
+            // SAFETY: the caller's promises are dlmalloc's, and the block is this heap's.
+            unsafe { heap.blocks.free(at, layout.size(), layout.align()) }
+        }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
@@ -177,8 +204,18 @@ unsafe impl GlobalAlloc for Arena {
             }
             return new;
         }
-        // SAFETY: the caller's promises are dlmalloc's.
-        unsafe { self.heap.lock().realloc(at, layout.size(), layout.align(), size) }
+        let mut heap = self.heap();
+        if !heap.keeps {
+            // SAFETY: the caller's promises are dlmalloc's, and the block is this heap's.
+            return unsafe { heap.blocks.realloc(at, layout.size(), layout.align(), size) };
+        }
+        // SAFETY: the size is not 0, as the caller promises.
+        let new = unsafe { heap.blocks.malloc(size, layout.align()) };
+        if !new.is_null() {
+            // SAFETY: both blocks are at least that long, and the new one is nobody else's.
+            unsafe { new.copy_from_nonoverlapping(at, layout.size().min(size)) };
+        }
+        new
     }
 }
 
@@ -229,6 +266,33 @@ mod tests {
             let usual = arena.alloc(layout);
             assert!(!usual.is_null());
             arena.dealloc(usual, layout);
+        }
+    }
+
+    #[test]
+    fn a_heap_that_a_fork_has_torn_is_replaced_and_its_blocks_are_kept() {
+        let arena = Arena::new();
+        let layout = Layout::from_size_align(100, 8).expect("a layout");
+        // SAFETY: every pointer is used within its layout and freed at most once; one process is another in turn.
+        unsafe {
+            let old = arena.alloc(layout);
+            old.write_bytes(7, 100);
+            let mut status = -1;
+            arena.hold();
+            let child = libc::fork();
+            if child == 0 {
+                // Nobody releases it here.
+                let grown = arena.realloc(old, layout, 200);
+                let fresh = arena.alloc(layout);
+                let good = grown.add(99).read() == 7 && !fresh.is_null() && fresh != old;
+                arena.dealloc(old, layout);
+                arena.dealloc(fresh, layout);
+                platform::memory::exit_now(i32::from(!good));
+            }
+            arena.release();
+            assert_eq!(libc::waitpid(child, &mut status, 0), child);
+            assert_eq!(status, 0);
+            arena.dealloc(old, layout);
         }
     }
 }

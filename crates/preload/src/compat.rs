@@ -6,8 +6,8 @@
 //! outside, so that this library loads wherever glibc 2.31 or newer runs. A check in `xtask tidy` reads
 //! the built library and names any that is missing here.
 
-use crate::elf::symbols::next;
-use core::ffi::{CStr, c_char, c_int, c_void};
+use crate::real::typed;
+use core::ffi::{c_char, c_int, c_void};
 use platform::syscall::{check, syscall4};
 
 /// Defines a hidden symbol that leads to a function of this file.
@@ -66,27 +66,20 @@ unsafe extern "C" fn fstat(descriptor: c_int, into: *mut c_void) -> c_int {
     error(unsafe { syscall4(libc::SYS_fstat, descriptor as usize, into.addr(), 0, 0) })
 }
 
-/// The C library's function of this name, whichever library has it.
-fn real(name: &CStr) -> Option<usize> {
-    next(name, real as *const () as usize)
+typed! {
+    real_key_create = pthread_key_create: extern "C" fn(*mut u32, usize) -> c_int;
+    real_key_delete = pthread_key_delete: extern "C" fn(u32) -> c_int;
+    real_set_specific = pthread_setspecific: extern "C" fn(u32, *const c_void) -> c_int;
 }
 
 unsafe extern "C" fn key_create(key: *mut u32, destructor: usize) -> c_int {
-    let Some(function) = real(c"pthread_key_create") else { return libc::EAGAIN };
-    // SAFETY: the function has this type.
-    unsafe {
-        core::mem::transmute::<usize, extern "C" fn(*mut u32, usize) -> c_int>(function)(key, destructor)
-    }
+    real_key_create().map_or(libc::EAGAIN, |real| real(key, destructor))
 }
 
 unsafe extern "C" fn key_delete(key: u32) -> c_int {
-    let Some(function) = real(c"pthread_key_delete") else { return libc::EINVAL };
-    // SAFETY: the function has this type.
-    unsafe { core::mem::transmute::<usize, extern "C" fn(u32) -> c_int>(function)(key) }
+    real_key_delete().map_or(libc::EINVAL, |real| real(key))
 }
 
 unsafe extern "C" fn set_specific(key: u32, value: *const c_void) -> c_int {
-    let Some(function) = real(c"pthread_setspecific") else { return libc::EINVAL };
-    // SAFETY: the function has this type.
-    unsafe { core::mem::transmute::<usize, extern "C" fn(u32, *const c_void) -> c_int>(function)(key, value) }
+    real_set_specific().map_or(libc::EINVAL, |real| real(key, value))
 }

@@ -3,13 +3,11 @@
 //! [`start`] runs once, from whatever of ours is called first: our constructor, or a function that the
 //! constructor of another library called. It only reads the environment; the guard wakes later.
 
-#[cfg(target_arch = "x86_64")]
-use crate::lock;
 use crate::settings::{self, SETTINGS};
-use crate::{ARENA, cpus, guard, meant, process, shortage, slo, statistics, thread};
+use crate::{ARENA, cpus, guard, meant, process, real, shortage, slo, statistics, thread};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use platform::clock;
 use platform::signal::{Change, change_mask};
+use platform::{clock, fork};
 use preload_abi::OPTIONS_VARIABLE;
 use preload_abi::options::{Guard, Lock, Options};
 
@@ -116,19 +114,17 @@ extern "C" fn after_fork() {
 }
 
 extern "C" fn after_fork_in_child() {
+    fork::forked();
     thread::forked();
     #[cfg(target_arch = "x86_64")]
-    {
-        lock::fifo::forked();
-        lock::mutex::forked();
-    }
+    crate::lock::spin_lock::forked();
     after_fork();
 }
 
 extern "C" fn constructor() {
-    #[cfg(target_arch = "x86_64")]
-    lock::real::look_up();
-    cpus::calls::look_up();
+    real::look_up();
+    // Now, for a program may lock itself in before it asks.
+    cpus::told::is_wanted();
     if start() && settings::guard() == Guard::Always {
         guard::wake();
     }

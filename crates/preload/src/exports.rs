@@ -4,37 +4,16 @@
 //! not wrapped. `dlopen` and its kin must seem to be called by the program itself, since the loader
 //! judges by the caller's address whose search path and whose scope apply: so each is a few instructions
 //! that change no argument, and then a jump, never a call. `dlopen`, `dlmopen` and `dlclose` only note
-//! that modules come and go; from then on each `dlsym`, `dlvsym` and new thread looks.
+//! that modules come and go; from then on each `dlsym`, `dlvsym` and new thread looks. A look-up of one of the C
+//! library's functions for conditions by a handle leads to ours: see [`crate::lock::foreign`].
 //!
 //! All are exported without a version, and so serve callers of every version.
 
-use crate::elf::symbols::next;
+#[cfg(target_arch = "x86_64")]
+use crate::lock::{exports::CONDITIONS, foreign};
+use crate::real::{self, Real};
 use crate::{entry, guard};
-use core::ffi::{CStr, c_int, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering};
-
-/// The function that a wrapper leads to, looked up at its first call.
-pub(crate) struct Real {
-    name: &'static CStr,
-    address: AtomicUsize,
-}
-
-impl Real {
-    pub(crate) const fn new(name: &'static CStr) -> Real {
-        Real { name, address: AtomicUsize::new(0) }
-    }
-
-    pub(crate) fn get(&self) -> Option<usize> {
-        match self.address.load(Ordering::Relaxed) {
-            0 => {
-                let found = next(self.name, Real::get as *const () as usize)?;
-                self.address.store(found, Ordering::Relaxed);
-                Some(found)
-            }
-            known => Some(known),
-        }
-    }
-}
+use core::ffi::{c_char, c_int, c_void};
 
 /// As the C library's, after the guard has seen what there is.
 ///
@@ -49,11 +28,10 @@ pub unsafe extern "C" fn pthread_create(
 ) -> c_int {
     type Create =
         extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, *mut c_void, *mut c_void) -> c_int;
-    static REAL: Real = Real::new(c"pthread_create");
     if entry::start() {
         guard::wake();
     }
-    let Some(real) = REAL.get() else { return libc::EAGAIN };
+    let Some(real) = real::pthread_create.get() else { return libc::EAGAIN };
     // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
     unsafe { core::mem::transmute::<usize, Create>(real)(thread, attributes, routine, argument) }
 }
@@ -69,25 +47,32 @@ pub unsafe extern "C" fn thrd_create(
     argument: *mut c_void,
 ) -> c_int {
     type Create = extern "C" fn(*mut c_void, *mut c_void, *mut c_void) -> c_int;
-    static REAL: Real = Real::new(c"thrd_create");
     /// `thrd_error`
     const ERROR: c_int = 2;
     if entry::start() {
         guard::wake();
     }
-    let Some(real) = REAL.get() else { return ERROR };
+    let Some(real) = real::thrd_create.get() else { return ERROR };
     // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
     unsafe { core::mem::transmute::<usize, Create>(real)(thread, routine, argument) }
 }
 
-/// Before a jump to `real`: the guard looks at what has been opened, if `look` is 1. Returns where to
-/// jump to.
-extern "C" fn way(real: &'static Real, look: usize) -> usize {
+/// Before a jump to `real`: the guard looks at what has been opened, if `look` is 1, for a look-up with these arguments.
+/// Returns where to jump to.
+extern "C" fn way(real: &'static Real, look: usize, handle: *mut c_void, name: *const c_char) -> usize {
     if look == 1 && entry::start() {
         guard::look_again();
     }
     extern "C" fn absent() -> usize {
         0
+    }
+    #[cfg(target_arch = "x86_64")]
+    if look == 1
+        && let Some(dlsym) = real::dlsym.get()
+        // SAFETY: the arguments are the caller's, and the function is the C library's.
+        && let Some(answer) = unsafe { foreign::instead(CONDITIONS, dlsym, handle, name) }
+    {
+        return answer as *const () as usize;
     }
     real.get().unwrap_or(absent as *const () as usize)
 }
@@ -95,8 +80,7 @@ extern "C" fn way(real: &'static Real, look: usize) -> usize {
 /// Defines exported functions that run [`way`] with their arguments kept, and then jump.
 #[cfg(target_arch = "x86_64")]
 macro_rules! tail_jumps {
-    ($($(#[$doc:meta])* $name:ident($real:ident, $literal:literal, marks = $marks:literal, looks = $looks:literal);)*) => {$(
-        static $real: Real = Real::new($literal);
+    ($($(#[$doc:meta])* $name:ident(marks = $marks:literal, looks = $looks:literal);)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
@@ -112,6 +96,8 @@ macro_rules! tail_jumps {
                 "push rdx",
                 "push rcx",
                 "push r8",
+                "mov rdx, rdi",
+                "mov rcx, rsi",
                 "lea rdi, [rip + {real}]",
                 "mov esi, {looks}",
                 "call {way}",
@@ -122,7 +108,7 @@ macro_rules! tail_jumps {
                 "pop rdi",
                 "jmp rax",
                 opens = sym guard::OPENS,
-                real = sym $real,
+                real = sym real::$name,
                 way = sym way,
                 marks = const $marks,
                 looks = const $looks,
@@ -134,8 +120,7 @@ macro_rules! tail_jumps {
 /// Defines exported functions that run [`way`] with their arguments kept, and then jump.
 #[cfg(target_arch = "aarch64")]
 macro_rules! tail_jumps {
-    ($($(#[$doc:meta])* $name:ident($real:ident, $literal:literal, marks = $marks:literal, looks = $looks:literal);)*) => {$(
-        static $real: Real = Real::new($literal);
+    ($($(#[$doc:meta])* $name:ident(marks = $marks:literal, looks = $looks:literal);)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
@@ -154,6 +139,8 @@ macro_rules! tail_jumps {
                 "ldrb w10, [x9]",
                 "orr w10, w10, #{marks}",
                 "strb w10, [x9]",
+                "mov x2, x0",
+                "mov x3, x1",
                 "adrp x0, {real}",
                 "add x0, x0, :lo12:{real}",
                 "mov x1, #{looks}",
@@ -165,7 +152,7 @@ macro_rules! tail_jumps {
                 "ldp x29, x30, [sp], #64",
                 "br x16",
                 opens = sym guard::OPENS,
-                real = sym $real,
+                real = sym real::$name,
                 way = sym way,
                 marks = const $marks,
                 looks = const $looks,
@@ -176,13 +163,13 @@ macro_rules! tail_jumps {
 
 tail_jumps! {
     /// As the C library's; notes that libraries come and go.
-    dlopen(DLOPEN, c"dlopen", marks = 1, looks = 0);
+    dlopen(marks = 1, looks = 0);
     /// As the C library's; notes that libraries come and go.
-    dlmopen(DLMOPEN, c"dlmopen", marks = 1, looks = 0);
+    dlmopen(marks = 1, looks = 0);
     /// As the C library's; notes that libraries come and go.
-    dlclose(DLCLOSE, c"dlclose", marks = 1, looks = 0);
+    dlclose(marks = 1, looks = 0);
     /// As the C library's, after the guard has seen what was opened.
-    dlsym(DLSYM, c"dlsym", marks = 0, looks = 1);
+    dlsym(marks = 0, looks = 1);
     /// As the C library's, after the guard has seen what was opened.
-    dlvsym(DLVSYM, c"dlvsym", marks = 0, looks = 1);
+    dlvsym(marks = 0, looks = 1);
 }

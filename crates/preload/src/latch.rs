@@ -1,21 +1,40 @@
 //! A lock for what the library keeps for itself: its memory, and its table of sites.
 //!
 //! Such a lock is held for microseconds, off every hot path, by code that must not go through the
-//! program's own `pthread_mutex_lock`. A flag and an adaptive wait are enough, and leave nothing behind
-//! in a forked child but the flag, which `fork` finds free because the forking thread holds it
-//! meanwhile (see [`Latch::hold`] and [`Latch::release`]).
+//! program's own `pthread_mutex_lock`. A word and an adaptive wait are enough.
 //!
-//! Invariant 1: the value is touched only by the thread that turned `taken` from false to true, and by
-//! that one only until it stores false again. The swap acquires what the last store released.
+//! `fork` finds the latches free, because the forking thread holds them meanwhile (see [`Latch::hold`] and
+//! [`Latch::release`]). `_Fork` and a bare `clone` run no handlers: there a latch may be held by a thread that the child does not have,
+//! and its value be half changed. So the word names the [generation](platform::fork) of the process whose thread
+//! holds the latch, and a thread that finds one of another generation takes the latch over, torn.
+//!
+//! The user of a torn latch decides: it [mends](Held::mend) the value by a new one, or leaves it alone.
+//!
+//! | `word` | meaning |
+//! | --- | --- |
+//! | [`GENERATION`] bits are 0 | free |
+//! | [`GENERATION`] bits are not 0 | held by a thread of the process of this generation |
+//! | [`TORN`] | was taken over, and the value was not mended since |
+//!
+//! Invariants:
+//! 1. The value is touched only by the thread that wrote its generation into `word`, and by that one only until it takes it out
+//!    again. The step that takes the latch acquires what the last release, or the fork, left.
+//! 2. A thread of another generation is not in this process, so its latch has no holder.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use manx::wait::Adaptive;
+use platform::fork;
+
+/// In `word`.
+const TORN: u32 = 1 << 31;
+/// In `word`: all other bits.
+const GENERATION: u32 = TORN - 1;
 
 /// A value that one thread at a time may use.
 pub struct Latch<T> {
-    taken: AtomicBool,
+    word: AtomicU32,
     value: UnsafeCell<T>,
 }
 
@@ -25,7 +44,7 @@ unsafe impl<T: Send> Sync for Latch<T> {}
 impl<T> Latch<T> {
     /// A free latch.
     pub const fn new(value: T) -> Self {
-        Latch { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        Latch { word: AtomicU32::new(0), value: UnsafeCell::new(value) }
     }
 
     /// Waits for the latch and takes it.
@@ -36,21 +55,49 @@ impl<T> Latch<T> {
 
     /// Takes the latch until [`Latch::release`], which may happen in a forked child as well.
     pub fn hold(&self) {
+        let own = fork::generation() & GENERATION;
         let mut backoff = Adaptive::DEFAULT.start();
-        while self.taken.swap(true, Ordering::Acquire) {
-            backoff.wait();
+        loop {
+            let word = self.word.load(Ordering::Relaxed);
+            let taken = match word & GENERATION {
+                0 => word | own,
+                holder if holder == own => {
+                    backoff.wait();
+                    continue;
+                }
+                // By Invariant 2.
+                _ => own | TORN,
+            };
+            if self.word.compare_exchange_weak(word, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                return;
+            }
         }
     }
 
     /// Gives back a latch taken by [`Latch::hold`].
     pub fn release(&self) {
-        self.taken.store(false, Ordering::Release);
+        self.word.fetch_and(TORN, Ordering::Release);
     }
 }
 
 /// The right to use the value; ends when dropped.
 pub struct Held<'a, T> {
     latch: &'a Latch<T>,
+}
+
+impl<T> Held<'_, T> {
+    /// Whether the value may be half changed: see the module's text.
+    pub fn is_torn(&self) -> bool {
+        // Relaxed: only the holder changes that bit.
+        self.latch.word.load(Ordering::Relaxed) & TORN != 0
+    }
+
+    /// Writes a whole value over one that is torn, which is not dropped.
+    pub fn mend(&mut self, value: T) {
+        // SAFETY: by Invariant 1.
+        unsafe { self.latch.value.get().write(value) };
+        self.latch.word.fetch_and(!TORN, Ordering::Relaxed);
+    }
 }
 
 impl<T> Deref for Held<'_, T> {
@@ -88,5 +135,20 @@ mod tests {
             }
         });
         assert_eq!(*COUNT.lock(), 40_000);
+    }
+
+    #[test]
+    fn a_latch_of_another_process_is_taken_over_and_torn_until_it_is_mended() {
+        static VALUE: Latch<u64> = Latch::new(7);
+        VALUE.hold();
+        // As a child finds it.
+        VALUE.word.store(fork::generation() + 1, Ordering::Relaxed);
+        assert!(VALUE.lock().is_torn());
+        assert!(VALUE.lock().is_torn(), "and stays so");
+        VALUE.lock().mend(8);
+        assert!(!VALUE.lock().is_torn() && *VALUE.lock() == 8);
+        VALUE.hold();
+        VALUE.release();
+        assert!(!VALUE.lock().is_torn(), "a fork that the holder knows of tears nothing");
     }
 }

@@ -18,11 +18,13 @@
 //! | [`meant`] | which programs, modules and loops are meant at all |
 //! | [`exports`] | the functions of the C library that the program calls through us |
 //! | [`guard`] | finding and repairing busy-wait loops |
-//! | [`lock`] | the program's mutexes and condition variables |
+//! | [`lock`] | the program's mutexes, spin locks and condition variables |
+//! | [`yields`] | loops of `sched_yield` |
 //! | [`cpus`] | how many CPUs the program is told of |
 //! | [`slo`] | the program's latency targets |
 //! | [`statistics`] | the live file and the report |
 //! | [`elf`] | modules and symbols |
+//! | [`real`] | the C library's functions behind ours |
 //! | [`shortage`] | whether CPUs are short |
 //! | [`settings`], [`process`], [`thread`], [`latch`], [`arena`], [`stack`], [`compat`] | what the others stand on |
 
@@ -46,12 +48,16 @@ pub mod lock;
 #[cfg_attr(test, allow(dead_code, reason = "called by `entry`, which a test's own binary must not have"))]
 pub mod meant;
 pub mod process;
+#[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
+pub mod real;
 pub mod settings;
 pub mod shortage;
 pub mod slo;
 pub mod stack;
 pub mod statistics;
 pub mod thread;
+#[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
+pub mod yields;
 
 /// The library's memory.
 #[cfg(not(test))]

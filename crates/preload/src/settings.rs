@@ -4,7 +4,7 @@
 //! those of [`preload_abi::options::Options`], with times already in ticks.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use preload_abi::options::{Guard, Lock, Options};
+use preload_abi::options::{Guard, Lock, Options, Short};
 
 /// The numbers of the adaptive wait.
 pub struct Settings {
@@ -24,9 +24,13 @@ pub struct Settings {
     guard: AtomicU32,
     /// [`Lock`]
     lock: AtomicU32,
+    /// [`Short`]
+    short: AtomicU32,
     /// How many times as long a thread on a little CPU is to take, in thousandths.
     pub dilation: AtomicU32,
     verbose: AtomicBool,
+    cache: AtomicBool,
+    perf_map: AtomicBool,
 }
 
 /// How long a yield takes, at least, if another thread ran meanwhile.
@@ -44,8 +48,11 @@ pub static SETTINGS: Settings = Settings {
     short_wait_ticks: AtomicU64::new(SHORT_WAIT_NS),
     guard: AtomicU32::new(Guard::Off as u32),
     lock: AtomicU32::new(Lock::Glibc as u32),
+    short: AtomicU32::new(Short::Auto as u32),
     dilation: AtomicU32::new(1000),
     verbose: AtomicBool::new(false),
+    cache: AtomicBool::new(false),
+    perf_map: AtomicBool::new(false),
 };
 
 impl Settings {
@@ -58,7 +65,10 @@ impl Settings {
         self.slow_yield_ticks.store(ticks(SLOW_YIELD_NS), Ordering::Relaxed);
         self.short_wait_ticks.store(ticks(SHORT_WAIT_NS), Ordering::Relaxed);
         self.verbose.store(options.verbose, Ordering::Relaxed);
+        self.cache.store(options.cache, Ordering::Relaxed);
+        self.perf_map.store(options.perf_map, Ordering::Relaxed);
         self.dilation.store(options.dilation, Ordering::Relaxed);
+        self.short.store(options.short as u32, Ordering::Relaxed);
         self.lock.store(options.lock as u32, Ordering::Relaxed);
         self.guard.store(options.guard as u32, Ordering::Release);
     }
@@ -75,7 +85,23 @@ pub fn guard() -> Guard {
     [Guard::On, Guard::Always].into_iter().find(|g| *g as u32 == number).unwrap_or(Guard::Off)
 }
 
+/// Whether CPUs are said to be short, or not to be.
+pub fn short() -> Short {
+    let number = SETTINGS.short.load(Ordering::Relaxed);
+    Short::ALL.into_iter().find(|short| *short as u32 == number).unwrap_or(Short::Auto)
+}
+
 /// Whether to say on standard error what could not be done.
 pub fn verbose() -> bool {
     SETTINGS.verbose.load(Ordering::Relaxed)
+}
+
+/// Whether what a search found may be kept in the user's cache folder.
+pub fn cache() -> bool {
+    SETTINGS.cache.load(Ordering::Relaxed)
+}
+
+/// Whether `perf` is to be told of the copies of loops.
+pub fn perf_map() -> bool {
+    SETTINGS.perf_map.load(Ordering::Relaxed)
 }

@@ -26,7 +26,7 @@
 //! 3. The file is read, never written, and what is read is used only if it is of the form that the kernel writes: the program may have
 //!    closed our descriptor and opened another file under its number.
 
-use crate::thread;
+use crate::{settings, thread};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use platform::clock::ns_to_ticks;
 use platform::file::File;
@@ -43,8 +43,10 @@ const READING_NS: u64 = 60_000;
 const CROWDED_MAX: u32 = 3;
 /// The first window, and that of a process whose last probe found room.
 const WINDOW_NS_MIN: u64 = 5_000_000;
-/// The longest.
-const WINDOW_NS_MAX: u64 = 640_000_000;
+/// The longest after a crowd: the next probe costs some hundred microseconds …
+const WINDOW_NS_CROWD: u64 = 80_000_000;
+/// … and after a gap, when the next probe may cost another slice.
+const WINDOW_NS_GAP: u64 = 640_000_000;
 /// Evidence that comes within this time after a window means that CPUs had not ceased to be short. A window is also as long, if
 /// it is longer.
 const PROBE_NS: u64 = 20_000_000;
@@ -59,12 +61,9 @@ static READ: AtomicU64 = AtomicU64::new(0);
 static FILE: AtomicI32 = AtomicI32::new(-1);
 /// CPUs of the machine; 0 if that is not known.
 static ONLINE: AtomicU32 = AtomicU32::new(0);
-/// [`Short`]
-static FORCED: AtomicU32 = AtomicU32::new(Short::Auto as u32);
 
 /// Takes over what the user wants. Called once, before there are threads.
 pub fn set(short: Short) {
-    FORCED.store(short as u32, Ordering::Relaxed);
     UNTIL.store(if short == Short::Always { u64::MAX } else { 0 }, Ordering::Relaxed);
 }
 
@@ -72,7 +71,7 @@ pub fn set(short: Short) {
 pub fn prepare() {
     /// Descriptors from here on are in nobody's way.
     const HIGH: i32 = 500;
-    if FILE.load(Ordering::Relaxed) >= 0 || FORCED.load(Ordering::Relaxed) != Short::Auto as u32 {
+    if FILE.load(Ordering::Relaxed) >= 0 || settings::short() != Short::Auto {
         return;
     }
     let Some(online) = online() else { return };
@@ -119,15 +118,18 @@ pub fn look(began_ticks: u64, last_ticks: u64, now_ticks: u64) -> bool {
 
 #[cold]
 fn look_slow(away_ticks: u64, spun_ticks: u64, now_ticks: u64) -> bool {
-    if FORCED.load(Ordering::Relaxed) != Short::Auto as u32 {
+    if settings::short() != Short::Auto {
         return false;
     }
-    let evidence = away_ticks >= ns_to_ticks(GAP_NS) && was_preempted()
-        || spun_ticks >= ns_to_ticks(PATIENCE_NS) && is_crowded(now_ticks);
-    if evidence {
-        begin(now_ticks);
-    }
-    evidence
+    let most_ns = if away_ticks >= ns_to_ticks(GAP_NS) && was_preempted() {
+        WINDOW_NS_GAP
+    } else if spun_ticks >= ns_to_ticks(PATIENCE_NS) && is_crowded(now_ticks) {
+        WINDOW_NS_CROWD
+    } else {
+        return false;
+    };
+    begin(now_ticks, most_ns);
+    true
 }
 
 /// Whether the kernel took the thread's CPU away since the thread last asked.
@@ -201,11 +203,11 @@ fn parse(text: &[u8]) -> Option<u32> {
     None
 }
 
-/// CPUs are short from now on, for a window.
-fn begin(now_ticks: u64) {
+/// CPUs are short from now on, for a window of so many nanoseconds at most.
+fn begin(now_ticks: u64, most_ns: u64) {
     let until = UNTIL.load(Ordering::Relaxed);
     let last = WINDOW.load(Ordering::Relaxed);
-    let (least, most) = (ns_to_ticks(WINDOW_NS_MIN), ns_to_ticks(WINDOW_NS_MAX));
+    let (least, most) = (ns_to_ticks(WINDOW_NS_MIN), ns_to_ticks(most_ns));
     let still = until != 0 && now_ticks.saturating_sub(until) < last.max(ns_to_ticks(PROBE_NS));
     let window = if still { last.saturating_mul(2).max(least).min(most) } else { least };
     // One thread of those that find the same.

@@ -11,6 +11,7 @@
 //! 2. All-zero means: never waited.
 
 use core::cell::Cell;
+use platform::fork;
 
 /// See the module's text.
 #[repr(C)]
@@ -42,22 +43,27 @@ pub struct Thread {
     pub sleeps: Cell<u32>,
     /// What this wait has met so far: bits of [`super::guard::visit`].
     pub met: Cell<u32>,
-    /// When the wait's time is over that the program's author set, in ticks; 0: not yet asked.
-    pub limit_ticks: Cell<u64>,
+    /// How long the wait has slept in the place of rounds, in ticks.
+    pub slept_ticks: Cell<u64>,
+    /// The shortest time of a round in this wait, in ticks; 0: not yet known.
+    pub round_ticks: Cell<u64>,
     /// How often the kernel had taken the thread's CPU away when the thread last asked.
     pub preemptions: Cell<u64>,
     /// What the program's mutexes remember of the thread.
     pub lock: manx::lock::bounded::Thread,
-    /// The number by which the kernel knows the thread; 0 until somebody asks.
-    pub number: Cell<u32>,
-    /// How many mutexes the thread holds, with `lock=asl`.
-    pub held: Cell<u32>,
+    /// The number by which the kernel knows the thread, and above it the generation of the process in which it was asked; 0
+    /// until somebody asks.
+    pub number: Cell<u64>,
+    /// How often the thread has taken a mutex or a spin lock, modulo 2³².
+    pub taken: Cell<u32>,
     /// The descriptor plus 1 of the socket whose request goes on; 0: none does.
     pub request: Cell<u32>,
     /// When that request began, in ticks.
     pub request_ticks: Cell<u64>,
     /// When the write began that may end it, in ticks.
     pub answer_ticks: Cell<u64>,
+    /// The yields that the thread makes in a row.
+    pub yielding: crate::yields::Past,
     /// What the thread did since its last call, if it is dilated.
     pub past: crate::lock::dilate::Past,
     /// Where the thread allocates, if apart from all others: see [`crate::arena::apart`].
@@ -67,7 +73,7 @@ pub struct Thread {
 }
 
 /// What is set aside for each thread, below.
-const BYTES: usize = 256;
+const BYTES: usize = 320;
 const _: () = assert!(size_of::<Thread>() <= BYTES);
 
 #[cfg(target_arch = "x86_64")]
@@ -77,8 +83,8 @@ core::arch::global_asm!(
     ".hidden manx_thread",
     ".globl manx_thread",
     ".type manx_thread,@object",
-    ".size manx_thread,256",
-    "manx_thread: .zero 256",
+    ".size manx_thread,320",
+    "manx_thread: .zero 320",
     ".popsection",
 );
 
@@ -89,8 +95,8 @@ core::arch::global_asm!(
     ".hidden manx_thread",
     ".globl manx_thread",
     ".type manx_thread,%object",
-    ".size manx_thread,256",
-    "manx_thread: .zero 256",
+    ".size manx_thread,320",
+    "manx_thread: .zero 320",
     ".popsection",
 );
 
@@ -121,28 +127,49 @@ pub fn current() -> &'static Thread {
             options(nostack, readonly),
         );
     }
-    // SAFETY: the block is 256 bytes of this thread's own storage and lives as long as the thread; all-zero
+    // SAFETY: the block is 320 bytes of this thread's own storage and lives as long as the thread; all-zero
     // is valid (Invariant 2); the reference does not leave the thread, since Thread is not Sync.
     unsafe { &*block }
 }
 
-/// The number by which the kernel knows the calling thread.
+impl Thread {
+    /// The thread has taken a mutex or a spin lock.
+    #[inline(always)]
+    pub fn took(&self) {
+        self.lock.took();
+        self.taken.set(self.taken.get().wrapping_add(1));
+    }
+
+    /// The thread is about to release one.
+    #[inline(always)]
+    pub fn gave(&self) {
+        self.lock.gave();
+    }
+}
+
+/// The number by which the kernel knows the calling thread. In the child of a fork that is another one than before, however it was
+/// forked.
 #[inline(always)]
 pub fn number() -> u32 {
     let known = current().number.get();
-    if known != 0 { known } else { ask_number() }
+    if (known >> u32::BITS) as u32 == fork::generation() { known as u32 } else { ask_number() }
 }
 
 #[cold]
 fn ask_number() -> u32 {
     let number = platform::thread::id();
-    current().number.set(number);
+    let generation = fork::generation();
+    if current().number.replace(u64::from(generation) << u32::BITS | u64::from(number)) != 0 {
+        // The thread has had a number in another process.
+        forked();
+    }
     number
 }
 
-/// In the child of a fork: the calling thread has another number.
+/// In the child of a fork, as soon as that is known: the parent's other threads, which may have stood at locks, are not there.
 pub fn forked() {
-    current().number.set(0);
+    #[cfg(target_arch = "x86_64")]
+    crate::lock::mutex::forked();
 }
 
 /// How far from the thread pointer [`Thread::waiting`] lies.

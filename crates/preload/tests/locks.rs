@@ -183,6 +183,8 @@ probes! { loaded: loaded_program(), [shared_library("lock_deep"), shared_library
     every_symbol_version,
     old_condition_variables,
     looked_up_explicitly,
+    signals_reach_waiters_of_a_deep_binding_library,
+    conditions_looked_up_explicitly_are_the_same,
     locked_before_dlopen_unlocked_after,
     the_c_librarys_own_locks,
 }

@@ -2,15 +2,23 @@
 
 mod common;
 
-use common::{Outcome, finish, library, program};
+use common::{Outcome, finish, library, manx, program, requests_library};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Runs a program under the library, or without it.
 fn run(name: &str, argument: &str, options: Option<&str>) -> Outcome {
+    let alone = [library()];
+    run_under(name, argument, options.map(|options| (&alone[..], options)))
+}
+
+/// Runs a program under these libraries, in this order, or without.
+fn run_under(name: &str, argument: &str, under: Option<(&[PathBuf], &str)>) -> Outcome {
     let mut command = Command::new(program(name));
     command.arg(argument).env_remove("LD_PRELOAD").env_remove("MANX").env_remove("MANX_OPTIONS");
-    if let Some(options) = options {
-        command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", options);
+    if let Some((libraries, options)) = under {
+        let preload = std::env::join_paths(libraries).expect("no colons");
+        command.env("LD_PRELOAD", preload).env("MANX_OPTIONS", options);
     }
     let outcome = finish(command);
     outcome.succeeded();
@@ -47,9 +55,31 @@ fn threads_that_end_give_their_memory_back() {
 
 #[test]
 fn requests_are_seen_if_there_is_a_target() {
+    let (ours, theirs) = (library(), requests_library());
+    for libraries in [[ours.clone(), theirs.clone()], [theirs, ours]] {
+        let run = |argument, options| run_under("requests", argument, Some((&libraries, options)));
+        run("unseen", "lock=manx");
+        run("unseen", "slo=7:1000000:9900");
+        run("seen", "slo=1000000:9900");
+        run("seen", "guard=off,lock=asl,slo=7:0:9900+1000000:5000");
+    }
+}
+
+#[test]
+fn without_the_second_library_nothing_of_reading_and_writing_is_ours() {
     run("requests", "unseen", None);
     run("requests", "unseen", Some("lock=manx"));
-    run("requests", "unseen", Some("slo=7:1000000:9900"));
-    run("requests", "seen", Some("slo=1000000:9900"));
-    run("requests", "seen", Some("guard=off,lock=asl,slo=7:0:9900+1000000:5000"));
+    run("requests", "unseen", Some("slo=1000000:9900"));
+}
+
+#[test]
+fn manx_run_adds_the_second_library_if_there_is_a_target_for_requests() {
+    let run = |options: &[&str], argument: &str| {
+        let Some(mut command) = manx() else { return };
+        command.arg("run").args(options).arg("--").arg(program("requests")).arg(argument);
+        finish(command).succeeded();
+    };
+    run(&["--slo", "1ms"], "seen");
+    run(&["--slo", "7=1ms"], "unseen");
+    run(&[], "unseen");
 }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`histogram`] | latencies kept whole; a percentile never comes without the maximum |
 //! | [`statistics`] | the median of repeats, and the spread of a version against itself |
+//! | [`ratio`] | the ratio of two versions, and the interval that it lies in |
 //! | [`target`] | figures to reach, kept in one file, and the verdict on a measured one |
 //! | [`table`] | columns that align |
 //! | [`chart`] | panels over one axis, as SVG and as PNG |
@@ -17,12 +18,14 @@ pub mod figure;
 pub mod histogram;
 pub mod knee;
 pub mod plot;
+pub mod ratio;
 pub mod result;
 pub mod statistics;
 pub mod table;
 pub mod target;
 
 pub use histogram::{Counts, Histogram, Summary, Tail};
+pub use ratio::Ratio;
 pub use result::{Machine, Report, Run};
 pub use statistics::{Spread, median};
 pub use table::{Column, Table};

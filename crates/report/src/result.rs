@@ -1,5 +1,6 @@
 //! The file that a bench leaves behind: versioned JSON with every run, table, spread and verdict.
 
+use crate::ratio::Ratio;
 use crate::statistics::Spread;
 use crate::table::Table;
 use crate::target::{self, Verdict};
@@ -71,6 +72,9 @@ pub struct Report {
     pub plots: Vec<String>,
     /// A against A
     pub spreads: Vec<Spread>,
+    /// Versions against each other, with intervals
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ratios: Vec<Ratio>,
     /// The targets
     pub targets: Vec<Verdict>,
 }
@@ -93,6 +97,7 @@ impl Report {
             tables: Vec::new(),
             plots: Vec::new(),
             spreads: Vec::new(),
+            ratios: Vec::new(),
             targets: Vec::new(),
         }
     }

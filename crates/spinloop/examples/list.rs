@@ -4,10 +4,11 @@
 //! cargo run -p spinloop --example list -- [--time] [--live] FILE…
 //! ```
 //!
-//! `--live` finds ways for a program whose threads run. `--time` repeats the search and prints the shortest time it took, without the listing.
+//! `--live` finds ways for a program whose threads run. `--time` repeats the search and prints the shortest times
+//! that its parts took, without the listing.
 
-use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags, elf};
-use spinloop::{Counter, Finder, Finding, Jump, Kind, Machine, Module, Seed, Segments, Way, seeds};
+use object::{Object, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SegmentFlags, elf};
+use spinloop::{BLOCKING, Counter, Finder, Finding, Jump, Kind, Machine, Module, Seed, Segments, Way, seeds};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::process::ExitCode;
@@ -53,8 +54,9 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
     );
     let module = Module::new(machine, &image, &text, Some(header));
     let search = || {
-        let mut finder = Finder::new(module);
-        let (mut all, mut found) = (Vec::new(), Vec::new());
+        let start = Instant::now();
+        let mut finder = Finder::with_imports(module, blocking(&elf));
+        let mut all = Vec::new();
         for range in &text {
             let chunk = spinloop::Image::at(&image, range.start);
             match machine {
@@ -67,27 +69,31 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
             }
         }
         all.sort_unstable();
+        let seeds = start.elapsed();
+        let mut ways = Duration::ZERO;
+        let mut found = Vec::new();
         for (seed, address) in all {
             let finding = finder.analyse(address, seed);
+            let start = Instant::now();
             let way = match &finding {
                 Finding::Wait(wait) => finder.way(wait, alone),
                 _ => None,
             };
+            ways += start.elapsed();
             found.push((address, seed, finding, way));
         }
-        found
+        (found, [seeds, start.elapsed() - seeds - ways, ways])
     };
     if time {
-        let least = (0..5)
-            .map(|_| {
-                let start = Instant::now();
-                std::hint::black_box(search());
-                start.elapsed()
-            })
-            .min()
-            .unwrap_or(Duration::ZERO);
+        let times: Vec<_> = (0..5).map(|_| search().1).collect();
+        let least = |n: usize| times.iter().map(|all| all[n]).min().unwrap_or(Duration::ZERO);
         let bytes: u64 = text.iter().map(|range| range.end - range.start).sum();
-        println!("{path}: {} bytes of code, {} candidates, {least:?}", bytes, search().len());
+        println!(
+            "{path}: {bytes} bytes of code, seeds {:?}, analysis {:?}, ways {:?}",
+            least(0),
+            least(1),
+            least(2)
+        );
         return Ok(());
     }
 
@@ -99,7 +105,8 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
     }
     println!("{path}");
     let mut nothing = 0;
-    for (address, seed, finding, way) in search() {
+    let (mut kinds, mut ways) = (BTreeMap::new(), BTreeMap::new());
+    for (address, seed, finding, way) in search().0 {
         let name = match symbols.range(..=address).next_back() {
             Some((start, (size, name))) if address < start + size => format!("{name}+{:#x}", address - start),
             _ => "-".to_string(),
@@ -111,6 +118,8 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
             }
             Finding::Leave(reason) => reason.to_string(),
             Finding::Wait(found) => {
+                *kinds.entry(word(&found.kind)).or_insert(0) += 1;
+                *ways.entry(way.as_ref().map_or("no way", |way| form(&way.jump))).or_insert(0) += 1;
                 let way = match way {
                     None => "no way".to_string(),
                     Some(Way { replaced, jump: Jump::Short(route) }) => {
@@ -129,8 +138,40 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
         };
         println!("  {address:#10x}  {seed:?}  {verdict:<50}  {name}");
     }
-    println!("  {nothing} seeds are nothing, or known by another");
+    println!("  {nothing} seeds are nothing, or known by another; waits {kinds:?}, ways {ways:?}");
     Ok(())
+}
+
+/// The words of the table of imports that lead to functions that block.
+fn blocking(elf: &object::File<'_>) -> Vec<u64> {
+    let blocks = |target| match target {
+        RelocationTarget::Symbol(index) => elf
+            .dynamic_symbol_table()
+            .and_then(|symbols| symbols.symbol_by_index(index).ok())
+            .and_then(|symbol| symbol.name().ok())
+            .is_some_and(|name| BLOCKING.contains(&name)),
+        _ => false,
+    };
+    let relocations = elf.dynamic_relocations().into_iter().flatten();
+    relocations.filter(|(_, one)| blocks(one.target())).map(|(slot, _)| slot).collect()
+}
+
+fn word(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Unbounded => "unbounded",
+        Kind::Counted(Counter { blocks: true, .. }) => "counted, then blocks",
+        Kind::Counted(_) => "counted",
+        Kind::Timed => "timed",
+        Kind::Hint => "hint",
+    }
+}
+
+fn form(jump: &Jump) -> &'static str {
+    match jump {
+        Jump::Whole => "whole",
+        Jump::Row => "row",
+        Jump::Short(_) => "short",
+    }
 }
 
 fn kind(kind: Kind) -> String {

@@ -4,13 +4,13 @@
 //! a call of a function that blocks. A bound that is a timeout leads to an error instead: a message, a return. The
 //! difference decides whether a wait may be cut short or has to keep its author's time.
 //!
-//! Looked at are the blocks behind the way out, the straight code of functions that they call directly, and the
-//! names of functions that they call through the module's table of imports; the caller says which slots of
-//! that table belong to functions that block.
+//! Looked at are the blocks behind the way out, the straight code of functions that they call or end in, and the
+//! names of functions that either of the two calls through the module's table of imports, directly or by a stub; the
+//! caller says which slots of that table belong to functions that block.
 
 use crate::function::Source;
 use crate::graph::{Graph, index_of};
-use crate::instruction::Instruction;
+use crate::instruction::{Flow, Instruction};
 use crate::x86;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -55,7 +55,8 @@ pub const BLOCKING: [&str; 36] = [
     "sem_timedwait",
     "sem_wait",
     "sleep",
-    "syscall",
+    // In two halves: this is the C library's function, and no system call of ours.
+    concat!("sys", "call"),
     "thrd_sleep",
     "thrd_yield",
     "usleep",
@@ -81,8 +82,10 @@ pub(crate) fn blocks(
         let block = &graph.blocks[block as usize];
         for n in block.instructions.clone() {
             let one = &instructions[n as usize];
-            let bytes = source.image.at(one.address);
-            if stops(source, &x86::decoder(bytes, one.address).decode(), slots, true) {
+            let decoded = x86::decoder(source.image.at(one.address), one.address).decode();
+            // A jump out of the function is its last call.
+            let stays = matches!(one.flow, Flow::Jump(target) if index_of(instructions, target).is_some());
+            if !stays && stops(source, &decoded, slots, true) {
                 return true;
             }
         }
@@ -106,11 +109,24 @@ fn stops(source: &Source<'_>, instruction: &iced_x86::Instruction, slots: &[u64]
                 && instruction.is_ip_rel_memory_operand()
                 && leads(instruction.ip_rel_memory_address())
         }
-        FlowControl::Call if deep && x86::near(instruction) => {
-            straight(source, instruction.near_branch_target(), slots)
+        FlowControl::Call | FlowControl::UnconditionalBranch if x86::near(instruction) => {
+            let target = instruction.near_branch_target();
+            is_stub(source, target, slots) || deep && straight(source, target, slots)
         }
         _ => false,
     }
+}
+
+/// Whether the code at an address is the stub of an imported function that blocks.
+fn is_stub(source: &Source<'_>, address: u64, slots: &[u64]) -> bool {
+    source.text.contains(address)
+        && x86::decoder(source.image.at(address), address)
+            .into_iter()
+            .take(2)
+            .find(|one| one.mnemonic() != Mnemonic::Endbr64)
+            .is_some_and(|one| {
+                one.flow_control() == FlowControl::IndirectBranch && stops(source, &one, slots, false)
+            })
 }
 
 /// Whether the straight code from an address on blocks: the stub of an imported function, or a small function.

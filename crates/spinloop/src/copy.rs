@@ -20,8 +20,9 @@
 //!                                         jmp behind
 //! ```
 //!
-//! A visit comes before the pivot and before each other PAUSE of the loop. It takes the place of a PAUSE; any other
-//! pivot runs behind it.
+//! A visit comes before the pivot, and before each other PAUSE of a loop without a counter. It takes the place of a PAUSE;
+//! any other pivot runs behind it. A counter is known at the pivot only: at another PAUSE of an unrolled loop it
+//! may have taken its step already.
 //!
 //! The first rounds of a wait are spun as they always were, without a visit, so that a wait that is short
 //! stays as short as it was: `rounds` is one more word of the thread's. Counting it down changes the flags,
@@ -84,6 +85,8 @@ pub struct Original<'a> {
     pub entered_at: u64,
     /// It is a whole loop, and not a hint.
     pub is_loop: bool,
+    /// Only the pivot is visited, and no other PAUSE.
+    pub only_pivot: bool,
 }
 
 /// A copied loop.
@@ -95,6 +98,8 @@ pub struct Copy {
     pub entry: u64,
     /// Whether the first rounds are spun without a visit, as many as the site says.
     pub spins: bool,
+    /// How far below the loop's own the stack pointer is, from which distance from the first byte on. It is not at first.
+    pub depths: Vec<(u64, i64)>,
 }
 
 /// Addresses of what the copy adds: no instruction of a program stands there.
@@ -110,7 +115,8 @@ pub fn copy(image: &dyn Image, original: &Original<'_>, at: u64, hooks: &Hooks) 
     if !is_copied(original.pivot) || !is_copied(original.entered_at) {
         return None;
     }
-    let is_visited = |one: &Instruction| one.code() == Code::Pause || one.ip() == original.pivot;
+    let is_visited =
+        |one: &Instruction| one.ip() == original.pivot || one.code() == Code::Pause && !original.only_pivot;
     let pool = 16 + 16 * all.iter().filter(|one| is_visited(one)).count();
 
     // Entry: no wait goes on.
@@ -132,7 +138,7 @@ pub fn copy(image: &dyn Image, original: &Original<'_>, at: u64, hooks: &Hooks) 
             spins &= counted;
             seen += 1;
         }
-        if instruction.code() != Code::Pause {
+        if !is_visited(&instruction) || instruction.code() != Code::Pause {
             let target = instruction.near_branch_target();
             if instruction.flow_control() != FlowControl::Next && target != 0 && !is_copied(target) {
                 let exit = builder.exit_to(target);
@@ -174,7 +180,29 @@ pub fn copy(image: &dyn Image, original: &Original<'_>, at: u64, hooks: &Hooks) 
     }
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.extend_from_slice(&encoded.code_buffer);
-    Some(Copy { bytes, entry: place(first)?, spins })
+    let depths = depths(&builder.instructions, &encoded.new_instruction_offsets, pool as u64);
+    Some(Copy { bytes, entry: place(first)?, spins, depths })
+}
+
+/// See [`Copy::depths`]; the instructions' own offsets are counted from `code` on.
+fn depths(instructions: &[Instruction], offsets: &[u32], code: u64) -> Vec<(u64, i64)> {
+    let (mut depth, mut last, mut depths) = (0, 0, Vec::new());
+    for (instruction, &offset) in instructions.iter().zip(offsets) {
+        if depth != last && offset != u32::MAX {
+            depths.push((code + u64::from(offset), depth));
+            last = depth;
+        }
+        let steps = instruction.code() == Code::Lea_r64_m
+            && [instruction.op0_register(), instruction.memory_base()] == [Register::RSP; 2]
+            && instruction.memory_index() == Register::None;
+        depth -= match instruction.flow_control() {
+            // What follows is not reached from here.
+            FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return => depth,
+            _ if steps => instruction.memory_displacement64() as i64,
+            _ => i64::from(instruction.stack_pointer_increment()),
+        };
+    }
+    depths
 }
 
 /// The instructions of the parts, in order.

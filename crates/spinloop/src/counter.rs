@@ -1,10 +1,12 @@
 //! The counter of a loop that gives up waiting after a number of rounds, and how to move it on.
 //!
 //! The numbers are those of the machine: two's complement, cut off to the counter's bits. [`Counter::missing`] says
-//! how many more steps the counter takes until the jump that compares it leaves the loop. Adding these steps at
-//! once is the same as taking them one by one: the first value at which the jump leaves, never one behind it.
+//! how many more steps the counter takes until the jump that compares it leaves the loop: the first value at which
+//! the jump leaves, never one behind it. Adding these steps at once, but for the last one, is the same as taking
+//! them one by one. The last one is taken by a round of the loop, so that all else that a round leaves behind is
+//! what a round has left behind.
 //!
-//! [`Counter::missing`] runs in the middle of somebody else's loop: it cannot panic, and it calls nothing.
+//! [`Counter::missing`] and [`Counter::after`] run in the middle of somebody else's loop: they cannot panic, and they call nothing.
 
 use iced_x86::ConditionCode;
 
@@ -108,14 +110,14 @@ impl Counter {
     pub(crate) fn is_bounded(&self) -> bool {
         use Condition::*;
         match self.goes_on {
-            NotEqual => self.step == 1 || self.step == -1,
+            NotEqual => self.step != 0,
             Below | BelowOrEqual | Less | LessOrEqual => self.step > 0,
             Above | AboveOrEqual | Greater | GreaterOrEqual => self.step < 0,
         }
     }
 
     /// How many steps more than the next ones the counter has to take until the next comparison leaves the loop: its value is now
-    /// `counter`, and the bound's `bound`. None if it would wrap around on its way.
+    /// `counter`, and the bound's `bound`. None if it would wrap around on its way, or never meet the bound.
     ///
     /// ```
     /// use spinloop::{Bound, Condition, Counter, Place};
@@ -125,8 +127,13 @@ impl Counter {
     /// };
     /// // 10, then one step before the comparison: 989 are missing.
     /// assert_eq!(counter.missing(10, 1000), Some(989));
-    /// assert_eq!(counter.after(10, 989) + 1, 1000);
+    /// // One step by the last round, and one before the comparison.
+    /// assert_eq!(counter.after(10, 989) + 1 + 1, 1000);
     /// assert_eq!(counter.missing(1001, 1000), None);
+    /// // In larger steps it meets the bound or steps over it.
+    /// let fives = Counter { step: -5, ahead: -5, bound: Bound::Constant(0), ..counter };
+    /// assert_eq!(fives.missing(100, 0), Some(19));
+    /// assert_eq!(fives.missing(99, 0), None);
     /// ```
     #[inline]
     pub fn missing(&self, counter: u64, bound: u64) -> Option<u64> {
@@ -146,14 +153,20 @@ impl Counter {
         }
         let (distance, stride) = (target.wrapping_sub(now), self.step.unsigned_abs());
         let whole = distance.checked_div(stride)?;
-        let steps = whole.wrapping_add(u64::from(whole.wrapping_mul(stride) != distance));
+        let exact = whole.wrapping_mul(stride) == distance;
+        if self.goes_on == NotEqual && !exact {
+            // It steps over the bound.
+            return None;
+        }
+        let steps = whole.wrapping_add(u64::from(!exact));
         let last = stride.checked_mul(steps)?.checked_add(now)?;
         (last <= most).then_some(steps)
     }
 
-    /// The counter's value after so many more steps.
+    /// What the counter is set to when so many steps are missing: all but the last of them are added.
     #[inline]
-    pub fn after(&self, counter: u64, steps: u64) -> u64 {
+    pub fn after(&self, counter: u64, missing: u64) -> u64 {
+        let steps = missing.saturating_sub(1);
         self.cut(counter.wrapping_add((self.step as u64).wrapping_mul(steps)))
     }
 

@@ -59,17 +59,16 @@ impl<'a> Dead<'a> {
         Dead { source, surveys: BTreeMap::new() }
     }
 
-    /// Whether anything refers to an address in `range`, as far as code can tell: these parts, which hold it, and the parts
-    /// before and behind them. Also where the targets of an indirect jump are not known.
-    pub(crate) fn touched(&mut self, parts: &[Range<u64>], range: &Range<u64>) -> bool {
+    /// Whether anything refers to an address in `range`, as far as code can tell: these parts, which hold it, and, with `around`,
+    /// the parts before and behind them. Also where the targets of an indirect jump are not known.
+    pub(crate) fn touched(&mut self, parts: &[Range<u64>], range: &Range<u64>, around: bool) -> bool {
         let unwind = self.source.unwind;
-        let around = parts.iter().flat_map(|part| {
-            [Some(part.clone()), unwind.preceding(part.start), unwind.following(part.start)]
-                .into_iter()
-                .flatten()
-        });
-        let around: Vec<Range<u64>> = around.collect();
-        around.iter().any(|part| {
+        let mut all = parts.to_vec();
+        if around {
+            all.extend(parts.iter().filter_map(|part| unwind.preceding(part.start)));
+            all.extend(parts.iter().filter_map(|part| unwind.following(part.start)));
+        }
+        all.iter().any(|part| {
             let source = &self.source;
             let survey = self.surveys.entry(part.start).or_insert_with(|| Survey::new(source, part));
             let own = parts.contains(part);

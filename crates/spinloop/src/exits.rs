@@ -17,18 +17,20 @@
 //!   whether a round gets to an exit or to the pivot.
 //!
 //! Memory is whatever a round reads and does not itself write. A local variable that the loop only reads
-//! counts: with nothing else to end the loop, another thread holds its address (a queue lock's node on the
-//! waiter's stack). What the loop does write is a variable: its value is followed to the writes. An atomic
+//! counts if the function takes an address of its frame: then another thread may hold it (a queue lock's node on
+//! the waiter's stack). What the loop does write is a variable: its value is followed to the writes. An atomic
 //! read-modify-write always counts as memory.
 
 use crate::Machine;
 use crate::effect::{Effect, Place, Registers, effect};
+use crate::frame;
 use crate::graph::{Edge, Graph};
 use crate::image::Image;
 use crate::instruction::{Flow, Instruction};
 use crate::rounds::Region;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::cell::OnceCell;
 
 /// What a value is kept in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub(crate) struct Exits {
     pub(crate) timed: bool,
     /// A jump depends on memory.
     pub(crate) memory: bool,
+    /// An exit depends on memory and not on a recurrence: the loop does more than to pass the time.
+    pub(crate) waits: bool,
 }
 
 /// What the region's exits depend on. `pivot` is an instruction that every round passes.
@@ -71,9 +75,11 @@ pub(crate) fn judge(
         let slice = flow.slice(last);
         exits.memory |= slice.memory;
         if leaves {
+            let counted = slice.recurs();
             exits.any = true;
             exits.timed |= slice.timed;
-            exits.counted |= slice.recurs();
+            exits.counted |= counted;
+            exits.waits |= slice.memory && !counted;
         }
     }
     exits
@@ -88,6 +94,11 @@ struct Flows<'a> {
     effects: BTreeMap<u32, Effect>,
     /// All registers that the region writes.
     writes: Registers,
+    /// Local variables may be known to other threads: asked for when there is one that decides.
+    shared_frame: OnceCell<bool>,
+    machine: Machine,
+    image: &'a dyn Image,
+    instructions: &'a [Instruction],
 }
 
 /// Where a value comes from.
@@ -134,23 +145,38 @@ impl Slice {
 impl<'a> Flows<'a> {
     fn new(
         machine: Machine,
-        image: &dyn Image,
-        instructions: &[Instruction],
+        image: &'a dyn Image,
+        instructions: &'a [Instruction],
         graph: &'a Graph,
         region: &'a Region,
         pivot: u32,
     ) -> Self {
         let mut effects = BTreeMap::new();
         let mut writes = Registers::NONE;
+        // Where the frame pointer is none, only the stack pointer names variables, and it is no register of a place.
+        let framed = machine == Machine::Aarch64 || frame::has_pointer(image, instructions);
         for n in region.blocks.iter().flat_map(|&block| graph.blocks[block as usize].instructions.clone()) {
             let instruction = &instructions[n as usize];
             let bytes = image.at(instruction.address);
             let bytes = bytes.get(..usize::from(instruction.length)).unwrap_or(bytes);
-            let effect = effect(machine, bytes, instruction.address);
+            let mut effect = effect(machine, bytes, instruction.address);
+            for place in effect.loads.iter_mut().chain(&mut effect.stores) {
+                place.local &= framed || place.registers == Registers::NONE;
+            }
             writes |= effect.writes;
             effects.insert(n, effect);
         }
-        let mut flows = Flows { graph, region, pivot, effects, writes };
+        let mut flows = Flows {
+            graph,
+            region,
+            pivot,
+            effects,
+            writes,
+            shared_frame: OnceCell::new(),
+            machine,
+            image,
+            instructions,
+        };
         flows.name_through_variables();
         flows
     }
@@ -224,11 +250,18 @@ impl<'a> Flows<'a> {
                     use_of(Location::Variable(*place));
                 }
                 // Another thread may write to any variable but a function's own.
-                slice.memory |= !(variable && place.local);
+                slice.memory = slice.memory || !place.local || !variable && self.shares_frame();
             }
             slice.uses.insert(user, uses);
         }
         slice
+    }
+
+    /// Whether other threads may know local variables.
+    fn shares_frame(&self) -> bool {
+        *self.shared_frame.get_or_init(|| {
+            self.machine == Machine::Aarch64 || frame::address_taken(self.image, self.instructions)
+        })
     }
 
     /// Whether the region itself writes to `place`, as a variable.

@@ -17,11 +17,12 @@
 use crate::blocking;
 use crate::counter::Counter;
 use crate::dead::Dead;
+use crate::dominators::Dominators;
 use crate::exits;
 use crate::function::{Function, Source};
-use crate::graph::index_of;
+use crate::graph::{Graph, index_of};
 use crate::image::Image;
-use crate::instruction::Instruction;
+use crate::instruction::{Flow, Instruction};
 use crate::jump::Route;
 use crate::proof;
 use crate::rounds::{self, Region};
@@ -90,6 +91,8 @@ pub struct Finder<'a> {
     /// The part of the function that was decoded last, and the function if its graph was built.
     part: Option<(Range<u64>, Option<Vec<Instruction>>)>,
     function: Option<Function>,
+    /// A loop of one block that was found last, as a function of its own.
+    small: Option<Function>,
     dead: Option<Dead<'a>>,
     taken: Vec<Range<u64>>,
     /// Where the loops lie that are known by now.
@@ -114,6 +117,7 @@ impl<'a> Finder<'a> {
             source,
             part: None,
             function: None,
+            small: None,
             dead,
             taken: Vec::new(),
             known: BTreeMap::new(),
@@ -144,8 +148,16 @@ impl<'a> Finder<'a> {
 
     /// The loop at `address`; none if no instruction stands there.
     fn wait_loop(&mut self, address: u64, seed: Seed) -> Result<Option<Loop>, Reason> {
+        self.small = None;
         let source = self.source.ok_or(Reason::NoFunction)?;
-        if seed == Seed::Short && !short::may_wait(source.image.at(address), address) {
+        let worth = match seed {
+            Seed::Short => short::may_wait(source.image.at(address), address),
+            Seed::Clock | Seed::Nops if source.machine == Machine::X86_64 => {
+                short::may_return(source.image, address)
+            }
+            _ => true,
+        };
+        if !worth {
             return Ok(None);
         }
         if !self.part.as_ref().is_some_and(|(part, _)| part.contains(&address)) {
@@ -158,11 +170,14 @@ impl<'a> Finder<'a> {
         if seed == Seed::Pause && !instructions[at].spin {
             return Ok(None);
         }
+        if seed == Seed::Nops {
+            self.small = one_block(&source, part, instructions, at);
+        }
         let known = self.function.as_ref().is_some_and(|function| function.parts.contains(part));
-        if !known {
+        if !known && self.small.is_none() {
             self.function = source.function(part.clone(), instructions.clone());
         }
-        let function = self.function.as_ref().ok_or(Reason::Undecodable)?;
+        let function = self.small.as_ref().or(self.function.as_ref()).ok_or(Reason::Undecodable)?;
         let (instructions, graph) = (&function.instructions, &function.graph);
         let pivot = index_of(instructions, address).ok_or(Reason::Undecodable)?;
         let home = graph.block_of(pivot).ok_or(Reason::Undecodable)?;
@@ -183,19 +198,19 @@ impl<'a> Finder<'a> {
             home: bounds(home),
         };
         let hinted = matches!(seed, Seed::Pause | Seed::TimedPause);
-        let region = match rounds::region(graph, &function.dominators, home) {
-            Ok(region) => region,
-            Err(reason) => {
-                let small = part.end - part.start <= HINT_BYTES_MAX;
-                let hint = hinted && (reason == Reason::Works || reason == Reason::NotInALoop && small);
-                let alone = source.machine == Machine::X86_64 && hint;
-                let own = Region { blocks: Vec::from([home]), head: home, latch: home };
-                return if alone {
-                    Ok(Some(hint_of(found(&own, Kind::Hint), instruction(pivot as u32))))
-                } else {
-                    Err(reason)
-                };
+        let Some(region) = rounds::region(graph, &function.dominators, home) else {
+            if !hinted {
+                return Ok(None);
             }
+            let reason = rounds::why_none(graph, home);
+            let small = part.end - part.start <= HINT_BYTES_MAX;
+            let hint = reason == Reason::Works || reason == Reason::NotInALoop && small;
+            let own = Region { blocks: Vec::from([home]), head: home, latch: home };
+            return if source.machine == Machine::X86_64 && hint {
+                Ok(Some(hint_of(found(&own, Kind::Hint), instruction(pivot as u32))))
+            } else {
+                Err(reason)
+            };
         };
         let kind = |region: &Region| {
             let exits = exits::judge(source.machine, source.image, instructions, graph, region, pivot as u32);
@@ -216,7 +231,7 @@ impl<'a> Finder<'a> {
                     }
                     _ => Err(if timed { Reason::Timed } else { Reason::Works }),
                 },
-                (true, true, _, true) if seed == Seed::Short => Err(Reason::Counted),
+                (true, true, _, true) if seed == Seed::Short || !exits.waits => Err(Reason::Counted),
                 (true, true, timed, true) => match proof().and_then(|proof| proof.counter) {
                     Some((counter, exit)) if !timed => {
                         let blocks = blocking::blocks(&source, instructions, graph, exit, &self.blocking);
@@ -249,9 +264,14 @@ impl<'a> Finder<'a> {
     ///
     /// None on aarch64, where every instruction has room for a branch.
     pub fn way(&mut self, found: &Loop, alone: bool) -> Option<Way> {
-        let (source, function, dead) = (self.source?, self.function.as_ref()?, self.dead.as_mut()?);
+        let function = self.small.as_ref().or(self.function.as_ref())?;
+        let (source, dead) = (self.source?, self.dead.as_mut()?);
         let same = function.parts.contains(&found.function);
-        same.then(|| way::best(&source, function, found, dead, &mut self.taken, alone)).flatten()
+        let own_part = match &self.part {
+            Some((part, Some(instructions))) if *part == found.function => instructions.as_slice(),
+            _ => &[],
+        };
+        same.then(|| way::best(&source, function, found, dead, &mut self.taken, own_part, alone)).flatten()
     }
 
     /// Room for a jump in the place of the instruction at `at`, which has two bytes at least: short jumps
@@ -261,6 +281,23 @@ impl<'a> Finder<'a> {
     pub fn route(&mut self, at: u64) -> Option<Route> {
         route::through(self.dead.as_mut()?, at, &mut self.taken)
     }
+}
+
+/// The loop around the instruction `at` as a function of its own, if it is one block that jumps back to its start and writes no
+/// memory: then nothing else of its function matters, and nearly all loops around a row of NOPs are like that.
+fn one_block(source: &Source<'_>, part: &Range<u64>, all: &[Instruction], at: usize) -> Option<Function> {
+    let latch = at + all[at..].iter().take(SHORT_BYTES_MAX).position(|one| one.flow != Flow::Next)?;
+    let target = all[latch].target()?;
+    let head = index_of(all, target).filter(|&head| head <= at)?;
+    let own = all[head].address..all[latch].end();
+    let straight = all[head..latch].iter().all(|one| one.flow == Flow::Next);
+    if !straight || !short::may_wait(source.image.at(own.start), own.start) {
+        return None;
+    }
+    let instructions = all[head..=latch].to_vec();
+    let graph = Graph::new(&instructions, core::slice::from_ref(&own), source.image)?;
+    let dominators = Dominators::new(&graph);
+    Some(Function { parts: Vec::from([part.clone()]), instructions, graph, dominators })
 }
 
 /// A hint's loop is its own instruction.

@@ -18,6 +18,8 @@
 //! | `short` | a cheap look at a short loop, before its function is decoded |
 //! | `exits` | what the loop's exits depend on: memory, a counter, the time |
 //! | `proof` | what lasts from round to round |
+//! | `symbolic` | what an instruction does to values that are known by where they came from |
+//! | `frame` | the function's stack frame, and whether others can reach it |
 //! | [`counter`](Counter) | a counter that bounds a wait, and how to move it on |
 //! | `blocking` | whether a way out leads to something that blocks |
 //! | [`verdict`](Finding) | what is said of a seed |
@@ -25,7 +27,7 @@
 //! | [`way`](Way) | the place for a jump into a copy |
 //! | `route`, [`jump`] | the way for a short jump through dead bytes, and encodings |
 //! | [`copy`](copy()) | the loop's copy, in which the waiter looks in every round |
-//! | [`syscalls`] | does a module set signal masks itself? |
+//! | [`call_frame`](CallFrame) | the copy's unwind data |
 //!
 //! Three kinds of mistake are far apart. A wrong *verdict* behind a PAUSE costs time: any delay is allowed there. A wrong
 //! *proof* would end a wait that must not end. A wrong *boundary* (bytes that are not an instruction of their own,
@@ -51,6 +53,7 @@ extern crate alloc;
 
 pub mod aarch64;
 mod blocking;
+mod call_frame;
 mod copy;
 mod counter;
 mod dead;
@@ -58,6 +61,7 @@ mod dominators;
 mod effect;
 mod exits;
 mod finder;
+mod frame;
 mod function;
 mod graph;
 pub mod image;
@@ -69,7 +73,7 @@ mod rounds;
 mod route;
 mod seeds;
 mod short;
-pub mod syscalls;
+mod symbolic;
 mod text;
 mod unwind;
 mod verdict;
@@ -77,12 +81,12 @@ mod way;
 mod x86;
 
 pub use blocking::BLOCKING;
+pub use call_frame::{CALL_FRAME_BYTES_MAX, CallFrame};
 pub use copy::{COPY_BYTES_MAX, Copy, Hooks, Original, copy};
 pub use counter::{Bound, Condition, Counter, Place};
 pub use finder::{Finder, Machine, Module};
 pub use image::{Image, Segments};
 pub use jump::{MAX_HOPS, Route, near_jump, short_jump};
 pub use seeds::{OVERLAP, SHORT_BYTES_MAX, Seed, seeds};
-pub use syscalls::resembles_raw_signal_syscall;
 pub use verdict::{Finding, Kind, Loop, Reason};
 pub use way::{Jump, Way};

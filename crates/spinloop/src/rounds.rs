@@ -46,27 +46,29 @@ impl Region {
 }
 
 /// The short rounds through the block `pause` in the innermost loop that has any.
-pub(crate) fn region(graph: &Graph, dominators: &Dominators, pause: u32) -> Result<Region, Reason> {
+pub(crate) fn region(graph: &Graph, dominators: &Dominators, pause: u32) -> Option<Region> {
     let mut loops = natural_loops(graph, dominators, pause);
     loops.sort_by_key(|one| one.bytes);
     for one in &loops {
         let inside = |block| one.blocks.contains(&block);
         if let Some(blocks) = short_rounds(graph, pause, inside) {
-            return Ok(Region { blocks, head: one.head, latch: one.latch });
+            return Some(Region { blocks, head: one.head, latch: one.latch });
         }
     }
     // Loops that are entered in the middle have no back edge: then all rounds through PAUSE are one loop.
-    let irreducible = loops.is_empty().then(|| short_rounds(graph, pause, |_| true)).flatten();
-    if let Some(blocks) = irreducible {
-        let latch = graph.predecessors(pause).iter().copied().find(|before| blocks.contains(before));
-        return Ok(Region { blocks, head: pause, latch: latch.unwrap_or(pause) });
-    }
+    let blocks = loops.is_empty().then(|| short_rounds(graph, pause, |_| true)).flatten()?;
+    let latch = graph.predecessors(pause).iter().copied().find(|before| blocks.contains(before));
+    Some(Region { blocks, head: pause, latch: latch.unwrap_or(pause) })
+}
+
+/// Why no short round leads through the block `pause`.
+pub(crate) fn why_none(graph: &Graph, pause: u32) -> Reason {
     let returns = |calls| reach(graph, pause, u32::MAX, calls, |_| true, Graph::forward).1.is_some();
-    Err(match (returns(true), returns(false)) {
+    match (returns(true), returns(false)) {
         (false, _) => Reason::NotInALoop,
         (true, false) => Reason::Works,
         (true, true) => Reason::TooLong,
-    })
+    }
 }
 
 struct NaturalLoop {

@@ -10,6 +10,8 @@
 //!
 //! A pattern may as well be the inside of another instruction, and a row of NOPs is mostly padding: the
 //! [`Finder`](crate::Finder) tells. What is found here only has to be little.
+//!
+//! A text may be searched in parts that overlap by [`OVERLAP`]: all parts together find what is found in the whole.
 
 use alloc::vec::Vec;
 use memchr::memmem;
@@ -64,10 +66,11 @@ fn nops(chunk: &[u8], found: &mut Vec<(usize, Seed)>) {
         if at < end {
             continue;
         }
-        // The second byte of PAUSE is a NOP's.
-        let start = at + usize::from(at > 0 && chunk[at - 1] == 0xf3);
+        // The second byte of PAUSE is a NOP's, and so is that of the NOP of two bytes.
+        let start = at + usize::from(at > 0 && matches!(chunk[at - 1], 0xf3 | 0x66));
         end = chunk[at..].iter().position(|&byte| byte != 0x90).map_or(chunk.len(), |length| at + length);
-        if end - start >= 5 {
+        // Where the chunk begins, a row may have begun before.
+        if end - start >= 5 && start > 0 {
             found.push((start, Seed::Nops));
         }
     }
@@ -128,12 +131,48 @@ fn reads_memory(code: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::collections::BTreeSet;
+    use proptest::prelude::*;
+
+    /// Bytes that make up seeds, or nearly.
+    fn text() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            3 => Just(vec![0xf3, 0x90]),
+            3 => (1usize..90).prop_map(|n| vec![0x90; n]),
+            1 => Just(vec![0x66, 0x90]),
+            1 => Just(vec![0x0f, 0x31]),
+            2 => (any::<u8>(), any::<u8>()).prop_map(|(prefix, form)| vec![prefix, 0x0f, 0xae, form]),
+            1 => Just(vec![0x66, 0x0f, 0xae, 0xf1]),
+            3 => any::<i8>().prop_map(|back| vec![0x83, 0x3d, 8, 0, 0, 0, 0, 0x74, back as u8]),
+            3 => (-40i8..0).prop_map(|back| vec![0x8b, 0x07, 0x85, 0xc0, 0x75, back as u8]),
+            3 => proptest::collection::vec(any::<u8>(), 0..40),
+        ];
+        proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn parts_that_overlap_find_what_the_whole_does(text in text(), mut cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..5)) {
+            let whole: BTreeSet<(usize, Seed)> = seeds(&text).into_iter().collect();
+            cuts.sort_unstable_by_key(|cut| cut.index(text.len() + 1));
+            let mut found = BTreeSet::new();
+            let mut from = 0;
+            for end in cuts.iter().map(|cut| cut.index(text.len() + 1)).chain([text.len()]) {
+                if end > from + OVERLAP || end == text.len() {
+                    found.extend(seeds(&text[from..end]).into_iter().map(|(at, seed)| (from + at, seed)));
+                    from = end.saturating_sub(OVERLAP);
+                }
+            }
+            prop_assert_eq!(whole, found);
+        }
+    }
 
     #[test]
     fn each_kind_is_found_where_it_stands() {
         assert_eq!(seeds(b"\x90\xf3\x90\xf3\x90"), [(1, Seed::Pause), (3, Seed::Pause)]);
         assert_eq!(seeds(b"\xc3\x90\x90\x90\x90\x90\x90\x0f\x31"), [(1, Seed::Nops), (7, Seed::Clock)]);
         assert_eq!(seeds(b"\xf3\x90\x90\x90\x90\x90\x90"), [(0, Seed::Pause), (2, Seed::Nops)]);
+        assert_eq!(seeds(b"\x66\x90\x90\x90\x90\x90\x90"), [(2, Seed::Nops)]);
         assert_eq!(seeds(b"\x90\x90\x90\x90"), []);
         assert_eq!(seeds(b"\x66\x0f\xae\xf1"), [(0, Seed::TimedPause)]);
         assert_eq!(seeds(b"\xf2\x0f\xae\xf1"), [(0, Seed::TimedPause)]);

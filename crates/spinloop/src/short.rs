@@ -1,12 +1,51 @@
-//! A cheap look at a short loop, before its function is decoded.
+//! A cheap look at a seed, before its function is decoded.
 //!
 //! There are thousands of short loops in a large library, and nearly all of them work: they write memory, or something
 //! that they read moves. Both can be seen in the loop's own few instructions. What passes here is proven later, by
 //! [`crate::proof`] and on the function's own instructions; so a mistake here costs a loop, and no more.
 
+use crate::image::Image;
 use crate::seeds::SHORT_BYTES_MAX;
 use crate::x86;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use iced_x86::{FlowControl, InstructionInfoFactory, OpAccess, Register};
+
+/// Whether a thread may come back to `address` without a call: most clocks are read where the code goes on to call something. A
+/// way that is longer than these instructions is not followed, and believed to.
+pub(crate) fn may_return(image: &dyn Image, address: u64) -> bool {
+    const INSTRUCTIONS_MAX: usize = 192;
+    let mut left = INSTRUCTIONS_MAX;
+    let mut seen = BTreeSet::new();
+    let mut open = Vec::from([address]);
+    while let Some(from) = open.pop() {
+        if !seen.insert(from) {
+            continue;
+        }
+        for instruction in x86::decoder(image.at(from), from) {
+            if instruction.ip() == address && left < INSTRUCTIONS_MAX || left == 0 {
+                return true;
+            }
+            left -= 1;
+            let target = x86::near(&instruction).then(|| instruction.near_branch_target());
+            match (instruction.flow_control(), target) {
+                (FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch, Some(target))
+                    if target == address =>
+                {
+                    return true;
+                }
+                (FlowControl::Next, _) if !instruction.is_invalid() => {}
+                (FlowControl::ConditionalBranch, Some(target)) => open.push(target),
+                (FlowControl::UnconditionalBranch, Some(target)) => {
+                    open.push(target);
+                    break;
+                }
+                _ => break,
+            }
+        }
+    }
+    false
+}
 
 /// Whether the code from its first byte on may be a short loop in which nothing lasts: straight instructions, of which one
 /// reads memory and none writes it, up to a jump back to the first; no register is read and written later.

@@ -122,8 +122,15 @@ impl<'a> Unwind<'a> {
         Some(self.describe(address)?.range)
     }
 
+    /// What the FDE says whose range holds `address`.
+    pub(crate) fn description(&self, address: u64) -> Option<Description<'a>> {
+        let (start, entry) = self.entry(self.after(address).checked_sub(1)?)?;
+        let found = self.describe(entry)?;
+        (found.range.start == start && found.range.contains(&address)).then_some(found)
+    }
+
     /// What the FDE at `address` says.
-    fn describe(&self, address: u64) -> Option<Description> {
+    fn describe(&self, address: u64) -> Option<Description<'a>> {
         let mut entry = Cursor { bytes: self.image.at(address), address }.record()?;
         let here = entry.address;
         let distance = u64::from(u32::from_le_bytes(entry.take()?));
@@ -136,45 +143,58 @@ impl<'a> Unwind<'a> {
         // A size is never negative, whatever the sign of its encoding.
         (size > 0 && size <= i64::MAX as u64).then_some(())?;
         let mut landing_pads = false;
-        if let Some(encoding) = common.handlers {
-            entry.leb128()?;
-            // Zero stands for none, before it is made relative to anything.
-            landing_pads = entry.value(encoding & 0x0f, 0)? != 0;
+        if common.is_augmented {
+            let mut data = entry.block()?;
+            if let Some(encoding) = common.handlers {
+                // Zero stands for none, before it is made relative to anything.
+                landing_pads = data.value(encoding & 0x0f, 0)? != 0;
+            }
         }
-        Some(Description { range: start..start.checked_add(size)?, landing_pads })
+        let range = start..start.checked_add(size)?;
+        Some(Description { range, landing_pads, common, instructions: entry.bytes })
     }
 
     /// What the CIE at `address` gives its FDEs.
-    fn common(&self, address: u64) -> Option<Common> {
+    fn common(&self, address: u64) -> Option<Common<'a>> {
         let mut entry = Cursor { bytes: self.image.at(address), address }.record()?;
         let ([0, 0, 0, 0], [version @ (1 | 3)]) = (entry.take()?, entry.take()?) else { return None };
         let end = entry.bytes.iter().take(16).position(|&byte| byte == 0)?;
         let augmentation = entry.bytes.get(..end)?;
         entry.skip(end + 1)?;
-        entry.leb128()?;
-        entry.leb128()?;
-        match version {
-            1 => entry.skip(1)?,
-            _ => entry.leb128()?,
-        }
-        let mut common = Common { encoding: ABSOLUTE, handlers: None };
+        let (code_align, data_align) = (entry.unsigned()?, entry.signed()?);
+        let return_register = match version {
+            1 => entry.take().map(|[register]| u64::from(register))?,
+            _ => entry.unsigned()?,
+        };
+        let mut common = Common {
+            encoding: ABSOLUTE,
+            handlers: None,
+            is_augmented: augmentation.first() == Some(&b'z'),
+            is_signal: false,
+            code_align,
+            data_align,
+            return_register,
+            instructions: entry.bytes,
+        };
         let Some(letters) = augmentation.strip_prefix(b"z") else {
             return augmentation.is_empty().then_some(common);
         };
-        entry.leb128()?;
+        let mut data = entry.block()?;
+        common.instructions = entry.bytes;
         for letter in letters {
             match letter {
-                b'R' => [common.encoding] = entry.take()?,
+                b'R' => [common.encoding] = data.take()?,
                 b'L' => {
                     common.handlers =
-                        entry.take().map(|[encoding]| encoding).filter(|&encoding| encoding != OMITTED)
+                        data.take().map(|[encoding]| encoding).filter(|&encoding| encoding != OMITTED)
                 }
                 b'P' => {
-                    let [personality] = entry.take()?;
+                    let [personality] = data.take()?;
                     // The personality's address is skipped: whether it is indirect does not matter here.
-                    entry.value(personality & !INDIRECT, self.header)?;
+                    data.value(personality & !INDIRECT, self.header)?;
                 }
-                b'S' | b'B' | b'G' => {}
+                b'S' => common.is_signal = true,
+                b'B' | b'G' => {}
                 _ => return None,
             }
         }
@@ -183,21 +203,40 @@ impl<'a> Unwind<'a> {
 }
 
 /// What an FDE says.
-struct Description {
-    range: Range<u64>,
+pub(crate) struct Description<'a> {
+    /// The code that it is about.
+    pub(crate) range: Range<u64>,
     landing_pads: bool,
+    /// What its CIE says.
+    pub(crate) common: Common<'a>,
+    /// Its call frame instructions, which go on where those of the CIE end.
+    pub(crate) instructions: &'a [u8],
 }
 
-/// What a CIE gives its FDEs: the encoding of addresses, and of the pointer to a table of landing pads.
-struct Common {
+/// What a CIE gives its FDEs.
+pub(crate) struct Common<'a> {
+    /// Of addresses.
     encoding: u8,
+    /// Of the pointer to a table of landing pads, if the FDEs have any.
     handlers: Option<u8>,
+    /// The FDEs have augmentation data.
+    is_augmented: bool,
+    /// The frames are those of signals.
+    pub(crate) is_signal: bool,
+    /// The unit of distances in code.
+    pub(crate) code_align: u64,
+    /// The unit of distances on the stack.
+    pub(crate) data_align: i64,
+    /// The number of the column that holds the return address.
+    pub(crate) return_register: u64,
+    /// The call frame instructions with which each FDE begins.
+    pub(crate) instructions: &'a [u8],
 }
 
 /// Bytes that are read from the front, and where they stand.
-struct Cursor<'a> {
-    bytes: &'a [u8],
-    address: u64,
+pub(crate) struct Cursor<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) address: u64,
 }
 
 impl<'a> Cursor<'a> {
@@ -207,7 +246,7 @@ impl<'a> Cursor<'a> {
         Some(())
     }
 
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(crate) fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let bytes = *self.bytes.first_chunk::<N>()?;
         self.skip(N)?;
         Some(bytes)
@@ -223,10 +262,36 @@ impl<'a> Cursor<'a> {
         Some(Cursor { bytes, address: self.address })
     }
 
-    /// Skips a LEB128 number; the numbers themselves do not matter here.
-    fn leb128(&mut self) -> Option<()> {
-        let length = self.bytes.iter().take(10).position(|byte| byte & 0x80 == 0)?;
-        self.skip(length + 1)
+    /// A LEB128 number without a sign; bits beyond the 64th are lost.
+    pub(crate) fn unsigned(&mut self) -> Option<u64> {
+        Some(self.leb128()?.0)
+    }
+
+    /// A LEB128 number with a sign.
+    pub(crate) fn signed(&mut self) -> Option<i64> {
+        let (value, bits, last) = self.leb128()?;
+        let negative = last & 0x40 != 0 && bits < 64;
+        Some((if negative { value | u64::MAX << bits } else { value }) as i64)
+    }
+
+    /// A LEB128 number: its value, how many bits were given, and its last byte.
+    fn leb128(&mut self) -> Option<(u64, u32, u8)> {
+        let length = self.bytes.iter().take(10).position(|byte| byte & 0x80 == 0)? + 1;
+        let (mut value, mut bits, mut last) = (0, 0, 0);
+        for &byte in self.bytes.iter().take(length) {
+            value |= u64::from(byte & 0x7f).checked_shl(bits).unwrap_or(0);
+            (bits, last) = (bits + 7, byte);
+        }
+        self.skip(length)?;
+        Some((value, bits, last))
+    }
+
+    /// What follows a LEB128 length, limited to it.
+    pub(crate) fn block(&mut self) -> Option<Cursor<'a>> {
+        let length = usize::try_from(self.unsigned()?).ok()?;
+        let block = Cursor { bytes: self.bytes.get(..length)?, address: self.address };
+        self.skip(length)?;
+        Some(block)
     }
 
     /// An encoded pointer.

@@ -47,13 +47,14 @@ pub struct Way {
     pub jump: Jump,
 }
 
-/// The best way into a copy of `found`, a loop of `function`. With `alone` no other thread can be in the function.
+/// The best way into a copy of `found`, a loop of `function`; `own_part` are the instructions of the part that holds it. With `alone` no other thread can be in the function.
 pub(crate) fn best(
     source: &Source<'_>,
     function: &Function,
     found: &Loop,
     dead: &mut Dead<'_>,
     taken: &mut Vec<Range<u64>>,
+    own_part: &[Instruction],
     alone: bool,
 ) -> Option<Way> {
     let (instructions, graph) = (&function.instructions, &function.graph);
@@ -102,10 +103,18 @@ pub(crate) fn best(
                 };
                 let replaced = own[start].address..last.end();
                 let between = replaced.start + 1..replaced.start + NEAR_BYTES;
+                // A row of NOPs is one statement: other functions have no label in it, and nor has this one, if it says
+                // where it jumps.
+                let idle = row.take_while(|one| one.address < between.end).all(|one| one.idle);
+                let plain = |one: &Instruction| {
+                    one.flow != Flow::Indirect
+                        && !one.target().is_some_and(|target| between.contains(&target))
+                };
+                let untouched = idle && !own_part.is_empty() && own_part.iter().all(plain);
                 if !locked(&own[start])
                     && holds(&replaced)
                     && free(&replaced, taken)
-                    && !dead.touched(&function.parts, &between)
+                    && (untouched || !dead.touched(&function.parts, &between, !idle))
                 {
                     taken.push(replaced.clone());
                     return Some(Way { replaced, jump: Jump::Row });

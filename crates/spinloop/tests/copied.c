@@ -71,6 +71,41 @@ long keeps_registers(struct state *s) {
     return a == e && b == f && c == g && d == h && x == y;
 }
 
+/* Without a PAUSE. */
+long empty(struct state *s) {
+    while (s->word == 0) {}
+    return s->word;
+}
+
+long empty_of_module(struct state *s) {
+    while (of_module == 0) {}
+    return of_module + (s->rounds & 0);
+}
+
+long by_nops(struct state *s) {
+    while (s->word == 0)
+        __asm__ volatile("nop;nop;nop;nop;nop;nop;nop;nop");
+    return s->word;
+}
+
+long counts_with_two_pauses(struct state *s) {
+    for (unsigned i = 0; i < 1000; i++) {
+        if (s->word) return s->word;
+        PAUSE();
+        __asm__ volatile("" ::: "memory");
+        PAUSE();
+    }
+    return 0;
+}
+
+/* The PAUSE is somewhere else. */
+__attribute__((noinline)) void relax(void) { PAUSE(); }
+long calls(struct state *s) {
+    while (s->word == 0)
+        relax();
+    return s->word;
+}
+
 #define FUNCTION(name, body) \
     __asm__(".pushsection .text\n.globl " name "\n.type " name ",@function\n" name ":\n.cfi_startproc\n" body \
             "ret\n.cfi_endproc\n.size " name ", . - " name "\n.popsection\n")

@@ -8,10 +8,13 @@ mod common;
 use common::{Built, assemble, compile, compilers, load};
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
 use proptest::prelude::*;
-use spinloop::{Finder, Finding, Image, Machine, Module, Reason, Route, Segments, near_jump, short_jump};
+use spinloop::{
+    Finder, Finding, Image, Machine, Module, Reason, Route, Seed, Segments, near_jump, seeds, short_jump,
+};
 use std::ops::Range;
 
 const TEXT: u64 = 0x4000;
+const ALL: [Seed; 5] = [Seed::Pause, Seed::TimedPause, Seed::Nops, Seed::Clock, Seed::Short];
 const NOP5: &[u8] = &[0x0f, 0x1f, 0x44, 0, 0];
 const NOP3: &[u8] = &[0x0f, 0x1f, 0];
 const RET: u8 = 0xc3;
@@ -39,7 +42,8 @@ fn function(rest: &[&[u8]]) -> (Built, Vec<u8>) {
 
 fn route_of(built: &Built) -> Option<Route> {
     finder_of(built, |finder| {
-        assert!(matches!(finder.analyse(TEXT), Finding::Wait(_)), "{:?}", finder.analyse(TEXT));
+        let finding = finder.analyse(TEXT, Seed::Pause);
+        assert!(matches!(finding, Finding::Wait(_)), "{finding:?}");
         finder.route(TEXT)
     })
 }
@@ -213,19 +217,19 @@ fn a_loop_through_a_rare_part() {
     // A jump to the hot part's start would be a tail call: let the loop start behind an instruction.
     code.splice(0..0, [0xf5]);
     let built = assemble(TEXT, &code, &[TEXT..TEXT + 7, cold + 1..cold + 5]);
-    finder_of(&built, |finder| match finder.analyse(cold + 1) {
+    finder_of(&built, |finder| match finder.analyse(cold + 1, Seed::Pause) {
         Finding::Wait(found) => assert_eq!(found.function, cold + 1..cold + 5),
         other => panic!("{other:?}"),
     });
 }
 
 #[test]
-fn candidates_inside_other_instructions() {
+fn seeds_inside_other_instructions() {
     let code = [0xb8, 0xf3, 0x90, 0, 0, RET]; // mov eax, 0x90f3
     let built = assemble(TEXT, &code, &[TEXT..TEXT + 6]);
     finder_of(&built, |finder| {
-        assert_eq!(finder.analyse(TEXT + 1), Finding::NotAnInstruction);
-        assert_eq!(finder.analyse(TEXT + 100), Finding::Leave(Reason::NoFunction));
+        assert_eq!(finder.analyse(TEXT + 1, Seed::Pause), Finding::Nothing);
+        assert_eq!(finder.analyse(TEXT + 100, Seed::Pause), Finding::Leave(Reason::NoFunction));
     });
 }
 
@@ -238,7 +242,10 @@ fn check_routes(built: &Built) -> usize {
     let mut routes = 0;
     for range in &built.text {
         let code = image.at(range.start);
-        for offset in spinloop::candidates(code) {
+        for (offset, seed) in seeds(code) {
+            if seed != Seed::Pause {
+                continue;
+            }
             let pause = range.start + offset as u64;
             let Some(route) = finder.route(pause) else { continue };
             routes += 1;
@@ -258,7 +265,7 @@ fn check_routes(built: &Built) -> usize {
 #[test]
 fn compiled_code() {
     for compiler in compilers() {
-        let library = compile(compiler, include_str!("loops.c"), &["-O2"]);
+        let library = compile(compiler, include_str!("loops.c"), &["-O2", "-mwaitpkg"]);
         let (built, _) = load(&library);
         assert!(check_routes(&built) > 10, "{compiler}");
     }
@@ -298,9 +305,12 @@ proptest! {
         check_routes(&built);
         finder_of(&built, |finder| {
             for address in TEXT..end {
-                if let Finding::Wait(found) = finder.analyse(address) {
-                    prop_assert!(found.function.contains(&address));
-                    prop_assert!(found.bytes >= 2);
+                for seed in ALL {
+                    if let Finding::Wait(found) = finder.analyse(address, seed) {
+                        prop_assert!(found.function.contains(&address));
+                        prop_assert!(found.bytes >= 1);
+                        finder.way(&found, address % 2 == 0);
+                    }
                 }
             }
             Ok(())
@@ -320,10 +330,11 @@ proptest! {
         let text = [start..start.saturating_add(code.len() as u64), 0x7000..0x7000 + header.len() as u64];
         let mut finder = Finder::new(Module::new(machine, &image, &text, Some(0x7000)));
         for address in (0..code.len() as u64).step_by(7).map(|n| start.wrapping_add(n)).chain(0x7000..0x7010) {
-            finder.analyse(address);
+            for seed in ALL {
+                finder.analyse(address, seed);
+            }
             finder.route(address);
         }
-        spinloop::resembles_raw_signal_syscall(&code);
     }
 
     #[test]
@@ -340,6 +351,6 @@ proptest! {
             header[at] = *byte;
         }
         check_routes(&built);
-        finder_of(&built, |finder| for address in TEXT..end { finder.analyse(address); });
+        finder_of(&built, |finder| for address in TEXT..end { finder.analyse(address, Seed::Pause); });
     }
 }

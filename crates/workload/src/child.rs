@@ -110,13 +110,13 @@ pub(crate) fn own_session(command: &mut Command) {
 }
 
 /// Ends all processes of the group whose leader is our child and has not been reaped.
-fn kill_group(leader: i32) {
+pub(crate) fn kill_group(leader: i32) {
     // SAFETY: kill has no memory effects; the leader has not been reaped, so the number is still its group's.
     unsafe { libc::kill(-leader, libc::SIGKILL) };
 }
 
 /// True once the process can be reaped; it is not reaped yet, so its number is still its own.
-fn has_ended(pid: i32) -> bool {
+pub(crate) fn has_ended(pid: i32) -> bool {
     // SAFETY: `info` is a plain output structure for which all zeroes are valid.
     unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
@@ -128,7 +128,7 @@ fn has_ended(pid: i32) -> bool {
     }
 }
 
-fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
+pub(crate) fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         // A read error ends the output; the exit status tells the rest.
@@ -137,7 +137,7 @@ fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<
     })
 }
 
-fn ending(status: ExitStatus) -> String {
+pub(crate) fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with status {code}"),
         (None, Some(signal)) => format!("was ended by signal {signal}"),

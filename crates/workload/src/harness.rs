@@ -106,10 +106,26 @@ impl<'a> Bench<'a> {
         variants: &[&str],
         rounds: usize,
         expected: Duration,
+        run: impl FnMut(usize, usize) -> Result<Sample, Error>,
+    ) -> Result<(), Error> {
+        self.compare_until(case, variants, rounds, expected, run, |_, _| false)
+    }
+
+    /// The same, but no round follows one after which `enough` says so; it is told how many rounds there were.
+    ///
+    /// # Errors
+    /// As [`Bench::compare`].
+    pub fn compare_until(
+        &mut self,
+        case: &str,
+        variants: &[&str],
+        rounds: usize,
+        expected: Duration,
         mut run: impl FnMut(usize, usize) -> Result<Sample, Error>,
+        mut enough: impl FnMut(&Report, usize) -> bool,
     ) -> Result<(), Error> {
         self.progress.begin(case, rounds * variants.len());
-        let result = self.rounds(case, variants, rounds, expected, &mut run);
+        let result = self.rounds(case, variants, rounds, expected, &mut run, &mut enough);
         self.progress.end();
         result
     }
@@ -121,6 +137,7 @@ impl<'a> Bench<'a> {
         rounds: usize,
         mut expected: Duration,
         run: &mut impl FnMut(usize, usize) -> Result<Sample, Error>,
+        enough: &mut impl FnMut(&Report, usize) -> bool,
     ) -> Result<(), Error> {
         for round in 0..rounds {
             if !self.allows(expected * variants.len() as u32) {
@@ -143,6 +160,9 @@ impl<'a> Bench<'a> {
                     values: sample.values,
                     output: sample.output,
                 });
+            }
+            if enough(&self.report, round + 1) {
+                break;
             }
         }
         Ok(())

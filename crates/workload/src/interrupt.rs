@@ -1,25 +1,29 @@
-//! Ctrl-C: remembered, and passed on at once to the measured program, which has a session of its own.
+//! Ctrl-C: remembered, and passed on at once to the measured programs, each of which has a session of its own.
 //!
-//! 1. The handler does two things, both async-signal-safe: it stores a flag and it kills the process group
-//!    whose leader is in `CHILD`.
-//! 2. `CHILD` names a group only while its leader has not been reaped, so the number cannot have been given
-//!    to another process. Whoever sets it looks at the flag afterwards, so no signal falls in between.
+//! 1. The handler does two things, both async-signal-safe: it stores a flag and it kills the process groups
+//!    whose leaders are in `CHILDREN`.
+//! 2. `CHILDREN` names a group only while its leader has not been reaped, so the number cannot have been given
+//!    to another process. The flag is read after a number is set, so no signal falls in between.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-static CHILD: AtomicI32 = AtomicI32::new(0);
+/// As many programs may run side by side.
+const CHILDREN_MAX: usize = 64;
+static CHILDREN: [AtomicI32; CHILDREN_MAX] = [const { AtomicI32::new(0) }; CHILDREN_MAX];
 
 extern "C" fn handle(_signal: libc::c_int) {
     INTERRUPTED.store(true, Ordering::SeqCst);
-    kill_child();
+    kill_children();
 }
 
-fn kill_child() {
-    let leader = CHILD.load(Ordering::SeqCst);
-    if leader > 0 {
-        // SAFETY: kill has no memory effects; by Invariant 2 the group is ours.
-        unsafe { libc::kill(-leader, libc::SIGKILL) };
+fn kill_children() {
+    for child in &CHILDREN {
+        let leader = child.load(Ordering::SeqCst);
+        if leader > 0 {
+            // SAFETY: kill has no memory effects; by Invariant 2 the group is ours.
+            unsafe { libc::kill(-leader, libc::SIGKILL) };
+        }
     }
 }
 
@@ -40,21 +44,26 @@ pub fn requested() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
-/// The process group to kill; it is forgotten when this is dropped, which must be before it is reaped.
-pub(crate) struct Registered(());
+/// A process group to kill; it is forgotten when this is dropped, which must be before its leader is reaped.
+pub(crate) struct Registered(&'static AtomicI32);
 
 impl Registered {
+    /// # Panics
+    /// If more than `CHILDREN_MAX` groups are registered at once.
     pub(crate) fn new(leader: i32) -> Registered {
-        CHILD.store(leader, Ordering::SeqCst);
+        let free = |child: &&AtomicI32| {
+            child.compare_exchange(0, leader, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        };
+        let child = CHILDREN.iter().find(free).expect("no experiment runs more programs at once");
         if requested() {
-            kill_child();
+            kill_children();
         }
-        Registered(())
+        Registered(child)
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        CHILD.store(0, Ordering::SeqCst);
+        self.0.store(0, Ordering::SeqCst);
     }
 }

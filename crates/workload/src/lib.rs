@@ -12,6 +12,7 @@
 //! | [`pool`] | pools of threads, beside each other and beside neighbours |
 //! | [`txn`] | transactions: snapshots under three protocols, and beside other engines |
 //! | [`profile`] | somebody's program under a range of targets for latency |
+//! | [`victims`] | programs that everybody runs and that wait badly, side by side and alone |
 //! | [`guard`] | what the guard costs programs that need no repair |
 //! | [`waiting`], [`waits`] | how late each way of waiting notices, and the CPU it burns |
 //!
@@ -35,6 +36,7 @@ pub mod profile;
 pub mod range;
 pub mod txn;
 mod verdict;
+pub mod victims;
 pub mod waiting;
 pub mod waits;
 

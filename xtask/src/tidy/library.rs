@@ -1,7 +1,7 @@
-//! What the built library asks of a program that it is loaded into, read from its ELF file.
+//! What the built libraries ask of a program that they are loaded into, read from their ELF files. Of each:
 //!
 //! 1. It needs no symbol of the C library newer than [`NEWEST`], so that it loads on old distributions.
-//! 2. It exports no name that is not listed in [`EXPORTS`], because each name takes the place of the same
+//! 2. It exports no name that is not listed in its `exports.txt`, because each name takes the place of the same
 //!    name in the program; and each name that is listed, or the list is not true.
 //! 3. Its SONAME is its file name, so that the loader knows it however it was found.
 
@@ -15,13 +15,20 @@ use object::{Endianness, read};
 
 use super::finding::Finding;
 use super::tree::Tree;
+use crate::workspace::{PRELOAD, REQUESTS};
 
 /// The newest version of the C library that may be needed.
 const NEWEST: (u32, u32) = (2, 31);
-/// The names that may be exported: one a line; what follows `#` is a comment.
-const EXPORTS: &str = "crates/preload/exports.txt";
-/// The library's name.
-const NAME: &str = "libmanx_preload.so";
+/// A library, and where its names stand that may be exported: one a line; what follows `#` is a comment.
+struct Library {
+    name: &'static str,
+    exports: &'static str,
+}
+
+const LIBRARIES: [Library; 2] = [
+    Library { name: PRELOAD, exports: "crates/preload/exports.txt" },
+    Library { name: REQUESTS, exports: "crates/preload-requests/exports.txt" },
+];
 
 /// What the library's ELF file says about it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -32,53 +39,66 @@ struct Facts {
     versions: BTreeSet<String>,
 }
 
-/// Looks at the library, as far as it and the list are there; what is left out comes with its reason.
-pub fn check(library: &Path, tree: &Tree) -> (Vec<Finding>, Option<String>) {
-    let Ok(bytes) = fs::read(library) else {
-        let why = format!("{} is not built (cargo xtask build)", library.display());
+/// Looks at the libraries in this folder, as far as they and the lists are there; what is left out comes with its reason.
+pub fn check(folder: &Path, tree: &Tree) -> (Vec<Finding>, Vec<String>) {
+    let (mut findings, mut left_out) = (Vec::new(), Vec::new());
+    for library in &LIBRARIES {
+        let (found, why) = check_one(library, &folder.join(library.name), tree);
+        findings.extend(found);
+        left_out.extend(why);
+    }
+    (findings, left_out)
+}
+
+fn check_one(library: &Library, file: &Path, tree: &Tree) -> (Vec<Finding>, Option<String>) {
+    let name = library.name;
+    let Ok(bytes) = fs::read(file) else {
+        let why = format!("{} is not built (cargo xtask build)", file.display());
         return (Vec::new(), Some(why));
     };
     let facts = match facts(&bytes) {
         Ok(facts) => facts,
         Err(error) => {
-            return (vec![Finding::new(NAME, 0, format!("cannot be read: {error}"), "build it again")], None);
+            return (vec![Finding::new(name, 0, format!("cannot be read: {error}"), "build it again")], None);
         }
     };
-    let mut findings = loading(&facts);
-    let Some(list) = tree.file(EXPORTS) else {
-        return (findings, Some(format!("{EXPORTS}, the names that may be exported, is not there")));
+    let mut findings = loading(name, &facts);
+    let Some(list) = tree.file(library.exports) else {
+        let why = format!("{}, the names that may be exported, is not there", library.exports);
+        return (findings, Some(why));
     };
     let allowed = list.lines().map(|(_, line)| line.split('#').next().unwrap_or_default().trim());
-    findings.extend(exports(&facts, &allowed.filter(|name| !name.is_empty()).collect()));
+    findings.extend(exports(library, &facts, &allowed.filter(|name| !name.is_empty()).collect()));
     (findings, None)
 }
 
 /// What keeps it from being loaded everywhere (1 and 3).
-fn loading(facts: &Facts) -> Vec<Finding> {
+fn loading(name: &str, facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if facts.soname.as_deref() != Some(NAME) {
+    if facts.soname.as_deref() != Some(name) {
         let what = format!("its SONAME is {}", facts.soname.as_deref().unwrap_or("missing"));
-        findings.push(Finding::new(NAME, 0, what, format!("let the package's build.rs set {NAME}")));
+        findings.push(Finding::new(name, 0, what, format!("let the package's build.rs set {name}")));
     }
     for version in facts.versions.iter().filter(|version| is_newer(version)) {
         let (major, minor) = NEWEST;
         let what = format!("needs {version}, newer than GLIBC_{major}.{minor}");
         let remedy = "`objdump -T` names the symbol: fetch it by dlsym, or do without";
-        findings.push(Finding::new(NAME, 0, what, remedy));
+        findings.push(Finding::new(name, 0, what, remedy));
     }
     findings
 }
 
 /// What it exports and should not, and the other way round (2).
-fn exports(facts: &Facts, allowed: &BTreeSet<&str>) -> Vec<Finding> {
+fn exports(library: &Library, facts: &Facts, allowed: &BTreeSet<&str>) -> Vec<Finding> {
+    let list = library.exports;
     let mut findings = Vec::new();
     for name in facts.exports.iter().filter(|name| !allowed.contains(name.as_str())) {
         let what = format!("exports `{name}`");
-        findings.push(Finding::new(NAME, 0, what, format!("hide it, or list it in {EXPORTS}")));
+        findings.push(Finding::new(library.name, 0, what, format!("hide it, or list it in {list}")));
     }
     for name in allowed.iter().filter(|name| !facts.exports.contains(**name)) {
         let what = format!("lists `{name}`, which the library does not export");
-        findings.push(Finding::new(EXPORTS, 0, what, "export it, or strike it out"));
+        findings.push(Finding::new(list, 0, what, "export it, or strike it out"));
     }
     findings
 }
@@ -159,7 +179,7 @@ mod tests {
     #[test]
     fn names_versions_and_soname_are_read() {
         let facts = built("-Wl,-soname,libmanx_preload.so");
-        assert_eq!(facts.soname.as_deref(), Some(NAME));
+        assert_eq!(facts.soname.as_deref(), Some(PRELOAD));
         assert!(facts.exports.contains("manx_listed") && facts.exports.contains("manx_pointer"));
         assert!(!facts.exports.contains("manx_hidden") && !facts.exports.contains("puts"));
         assert!(facts.versions.iter().any(|version| version.starts_with("GLIBC_2.")), "{facts:?}");
@@ -169,7 +189,8 @@ mod tests {
     fn what_is_not_listed_and_what_is_listed_in_vain_is_found() {
         let facts = built("-Wl,-soname,libmanx_preload.so");
         let allowed = BTreeSet::from(["manx_listed", "manx_pointer", "manx_gone"]);
-        let found: Vec<String> = exports(&facts, &allowed).iter().map(ToString::to_string).collect();
+        let found: Vec<String> =
+            exports(&LIBRARIES[0], &facts, &allowed).iter().map(ToString::to_string).collect();
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("exports `manx_other`"), "{found:?}");
         assert!(found[1].contains("lists `manx_gone`"), "{found:?}");
@@ -178,7 +199,7 @@ mod tests {
     #[test]
     fn a_wrong_soname_is_found() {
         let facts = built("-Wl,-soname,liba.so.1");
-        assert!(loading(&facts)[0].what.contains("liba.so.1"));
+        assert!(loading(PRELOAD, &facts)[0].what.contains("liba.so.1"));
     }
 
     #[test]
@@ -198,8 +219,9 @@ mod tests {
 
     #[test]
     fn a_library_that_is_not_built_is_left_out_with_a_reason() {
-        let (findings, left_out) = check(Path::new("/no/such/library.so"), &Tree::of(Vec::new()));
-        assert!(findings.is_empty() && left_out.unwrap().contains("cargo xtask build"));
+        let (findings, left_out) = check(Path::new("/no/such/folder"), &Tree::of(Vec::new()));
+        assert!(findings.is_empty() && left_out.len() == 2);
+        assert!(left_out.iter().all(|why| why.contains("cargo xtask build")), "{left_out:?}");
     }
 
     #[test]
@@ -207,10 +229,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let library = folder.path().join("a.so");
         fs::write(&library, "not a library").unwrap();
-        let (findings, left_out) = check(&library, &Tree::of(Vec::new()));
+        let (findings, left_out) = check_one(&LIBRARIES[0], &library, &Tree::of(Vec::new()));
         assert!(findings[0].what.contains("cannot be read") && left_out.is_none());
         let own = std::env::current_exe().unwrap();
-        let (findings, left_out) = check(&own, &Tree::of(Vec::new()));
-        assert!(findings[0].what.contains("SONAME is missing") && left_out.unwrap().contains(EXPORTS));
+        let (findings, left_out) = check_one(&LIBRARIES[0], &own, &Tree::of(Vec::new()));
+        assert!(
+            findings[0].what.contains("SONAME is missing")
+                && left_out.unwrap().contains(LIBRARIES[0].exports)
+        );
     }
 }

@@ -4,7 +4,7 @@ use super::finding::Finding;
 use super::tree::File;
 
 /// The files of the root and of hidden folders, each by its name.
-const NAMED: [&str; 14] = [
+const NAMED: [&str; 15] = [
     ".cargo/config.toml",
     ".ci/run",
     ".gitattributes",
@@ -17,12 +17,13 @@ const NAMED: [&str; 14] = [
     "LICENSE-MIT",
     "README.md",
     "clippy.toml",
+    "crates/preload-requests/exports.txt",
     "crates/preload/exports.txt",
     "rustfmt.toml",
 ];
 
 /// Folders and the kinds of files that may lie in or anywhere below them. `*` stands for one folder.
-const KINDS: [(&str, &[&str]); 11] = [
+const KINDS: [(&str, &[&str]); 12] = [
     ("crates/*/src", &["rs", "toml", "md"]),
     (
         "crates/*/tests",
@@ -32,6 +33,7 @@ const KINDS: [(&str, &[&str]); 11] = [
     ("crates/*/benches", &["rs"]),
     ("crates/*/examples", &["rs", "c", "cpp"]),
     ("crates/workload/engines", &["c", "cpp", "go", "h", "md"]),
+    ("crates/workload/victims", &["c", "h", "py", "txt"]),
     ("crates/capi/include", &["h", "hpp"]),
     ("crates/capi/link", &["map", "in"]),
     ("docs", &["md", "svg", "png"]),

@@ -313,6 +313,7 @@ mod tests {
                 slos: Some(vec![parse_slo("2ms@p99").expect("a target")]),
                 cores: Some("big:0".to_owned()),
                 dilation: Some(1000),
+                short: None,
                 cpus: Some(default.cpus),
                 cpus_also: Some(default.cpus_also),
                 only: Some(vec!["mongod".to_owned()]),

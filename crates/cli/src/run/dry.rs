@@ -34,13 +34,17 @@ fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) 
             writeln!(out, "runs unchanged: it {obstacle}")?;
             changes
         }
-        Plan::Pass { library, changes } => {
+        Plan::Pass { libraries, changes } => {
             writeln!(out, "runs unchanged: not meant; what it starts is judged by its own name")?;
-            writeln!(out, "library      {}", library.display())?;
+            for library in libraries {
+                writeln!(out, "library      {}", library.display())?;
+            }
             changes
         }
-        Plan::Preload { library, changes, .. } => {
-            writeln!(out, "library      {}", library.display())?;
+        Plan::Preload { libraries, changes, .. } => {
+            for library in libraries {
+                writeln!(out, "library      {}", library.display())?;
+            }
             changes
         }
     };

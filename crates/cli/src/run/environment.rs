@@ -1,8 +1,7 @@
 //! Composes what the program's environment gets: `LD_PRELOAD`, `MANX_OPTIONS` and `MANX_CORES`.
 //!
-//! Manx's library goes behind the libraries that are preloaded already. What interposes a function passes
-//! it on to the next library in order, while ours goes straight to the C library: in front, it would cut
-//! the others off.
+//! Manx's libraries go behind the libraries that are preloaded already: what another library interposes, it sees first. The one that
+//! sees requests is there only if there is a target for them.
 //!
 //! A sanitizer's runtime refuses to work if anything is preloaded before it: if the program needs one as a
 //! library, it is preloaded too, as the very first.
@@ -10,10 +9,10 @@
 use super::program::Program;
 use super::settings::Settings;
 use crate::failure::{BROKEN, Failure};
-use preload_abi::{CORES_VARIABLE, LIBRARY_NAME, OPTIONS_VARIABLE};
+use preload_abi::{CORES_VARIABLE, LIBRARY_NAME, OPTIONS_VARIABLE, REQUESTS_LIBRARY_NAME};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The dynamic loader's variable.
 pub const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
@@ -21,13 +20,14 @@ pub const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 /// The variables to set, and their values.
 ///
 /// # Errors
-/// If the library's path cannot stand in `LD_PRELOAD`.
+/// If a library's path cannot stand in `LD_PRELOAD`.
 pub fn compose(
     settings: &Settings,
     program: &Program,
-    library: &Path,
+    libraries: &[PathBuf],
 ) -> Result<Vec<(&'static str, OsString)>, Failure> {
-    if library.as_os_str().as_bytes().iter().any(|b| b" :".contains(b)) {
+    let has_separator = |library: &&PathBuf| library.as_os_str().as_bytes().iter().any(|b| b" :".contains(b));
+    if let Some(library) = libraries.iter().find(has_separator) {
         return Err(Failure::new(
             BROKEN,
             format!("{}: {PRELOAD_VARIABLE} cannot carry a path with a space or a colon", library.display()),
@@ -38,17 +38,17 @@ pub fn compose(
     let needed = program.elf.iter().flat_map(|elf| &elf.needed);
     let sanitizer = needed.map(String::as_str).find(|name| is_sanitizer(name));
     let mut variables = vec![
-        (PRELOAD_VARIABLE, preload(&existing, sanitizer, library)),
+        (PRELOAD_VARIABLE, preload(&existing, sanitizer, libraries)),
         (OPTIONS_VARIABLE, settings.to_options(std::process::id()).into()),
     ];
     variables.extend(settings.cores.as_ref().map(|cores| (CORES_VARIABLE, cores.into())));
     Ok(variables)
 }
 
-/// `existing` with `library` behind it, no other library of Manx's, and `sanitizer` in front.
-fn preload(existing: &OsStr, sanitizer: Option<&str>, library: &Path) -> OsString {
+/// `existing` with `libraries` behind it, no others of Manx's, and `sanitizer` in front.
+fn preload(existing: &OsStr, sanitizer: Option<&str>, libraries: &[PathBuf]) -> OsString {
     let file_name = |entry: &[u8]| Path::new(OsStr::from_bytes(entry)).file_name().map(OsStr::to_owned);
-    let dropped = [Some(LIBRARY_NAME), sanitizer];
+    let dropped = [Some(LIBRARY_NAME), Some(REQUESTS_LIBRARY_NAME), sanitizer];
     let kept = existing.as_bytes().split(|b| b" :".contains(b)).filter(|entry| {
         let name = file_name(entry);
         !entry.is_empty()
@@ -58,7 +58,7 @@ fn preload(existing: &OsStr, sanitizer: Option<&str>, library: &Path) -> OsStrin
         .map(str::as_bytes)
         .into_iter()
         .chain(kept)
-        .chain([library.as_os_str().as_bytes()])
+        .chain(libraries.iter().map(|library| library.as_os_str().as_bytes()))
         .collect();
     OsString::from_vec(entries.join(&b':'))
 }
@@ -76,17 +76,21 @@ mod tests {
 
     #[test]
     fn ours_goes_behind_what_is_preloaded_already_and_stands_once() {
-        let library = Path::new("/lib/libmanx_preload.so");
-        let with = |existing: &str| preload(OsStr::new(existing), None, library);
+        let library = [PathBuf::from("/lib/libmanx_preload.so")];
+        let with = |existing: &str| preload(OsStr::new(existing), None, &library);
         assert_eq!(with(""), "/lib/libmanx_preload.so");
         assert_eq!(with("libasan.so.8 /a.so"), "libasan.so.8:/a.so:/lib/libmanx_preload.so");
         assert_eq!(with("/old/libmanx_preload.so:/a.so"), "/a.so:/lib/libmanx_preload.so");
         assert_eq!(with(":/lib/libmanx_preload.so: "), "/lib/libmanx_preload.so");
+        assert_eq!(with("/old/libmanx_preload.so:/old/libmanx_requests.so"), "/lib/libmanx_preload.so");
+        let both = [library[0].clone(), PathBuf::from("/lib/libmanx_requests.so")];
+        let with_both = preload(OsStr::new("/lib/libmanx_requests.so:/a.so"), None, &both);
+        assert_eq!(with_both, "/a.so:/lib/libmanx_preload.so:/lib/libmanx_requests.so");
     }
 
     #[test]
     fn a_sanitizer_comes_first_and_stands_once() {
-        let with = |existing: &str| preload(OsStr::new(existing), Some("libasan.so.8"), Path::new("/m.so"));
+        let with = |existing: &str| preload(OsStr::new(existing), Some("libasan.so.8"), &["/m.so".into()]);
         assert_eq!(with(""), "libasan.so.8:/m.so");
         assert_eq!(with("/a.so:/usr/lib/libasan.so.8"), "libasan.so.8:/a.so:/m.so");
         assert!(is_sanitizer("libclang_rt.asan-x86_64.so") && is_sanitizer("libtsan.so.2"));

@@ -1,19 +1,17 @@
-//! Finds the preload library, and checks that it is one that this launcher can talk to.
+//! Finds the preload libraries, and checks that they are such that this launcher can talk to.
 //!
 //! `MANX_PRELOAD` names it; otherwise it lies beside the `manx` binary (as a build leaves it) or in
 //! `../lib/manx/` (as an installation does). Its ELF file is read, never opened with `dlopen`: its
-//! constructors have no business in the launcher.
+//! constructors have no business in the launcher. The library that sees requests lies beside it, and is needed only if there is a
+//! target for them.
 
 use crate::failure::{BROKEN, Failure, reason};
 use object::{Object as _, ObjectSymbol as _};
-use preload_abi::{LIBRARY_NAME, VERSION_SYMBOL};
+use preload_abi::{LIBRARY_NAME, REQUESTS_LIBRARY_NAME, REQUESTS_VERSION_SYMBOL, VERSION_SYMBOL};
 use std::path::{Path, PathBuf};
 
 /// The environment variable that names the library.
 pub const PATH_VARIABLE: &str = "MANX_PRELOAD";
-
-/// What every version symbol starts with; its number follows.
-const VERSION_PREFIX: &str = "manx_preload_abi_";
 
 /// Finds the library and checks its version. The path is absolute.
 ///
@@ -27,7 +25,17 @@ pub fn find() -> Result<PathBuf, Failure> {
         }
         None => beside()?,
     };
-    check(&path)?;
+    check(&path, VERSION_SYMBOL)?;
+    Ok(path)
+}
+
+/// The library that sees requests, which goes with this preload library.
+///
+/// # Errors
+/// If it is not there, or it is of another version.
+pub fn requests(preload: &Path) -> Result<PathBuf, Failure> {
+    let path = preload.with_file_name(REQUESTS_LIBRARY_NAME);
+    check(&path, REQUESTS_VERSION_SYMBOL)?;
     Ok(path)
 }
 
@@ -51,32 +59,34 @@ fn beside() -> Result<PathBuf, Failure> {
     }
 }
 
-fn check(path: &Path) -> Result<(), Failure> {
+/// Checks that a library exports this version symbol: a name that ends with a number.
+fn check(path: &Path, symbol: &str) -> Result<(), Failure> {
     let broken = |what: &str| {
         Failure::new(
             BROKEN,
             format!("{}: {what}", path.display()),
-            format!("install manx and {LIBRARY_NAME} together, or correct {PATH_VARIABLE}"),
+            format!(
+                "install manx, {LIBRARY_NAME} and {REQUESTS_LIBRARY_NAME} together, or correct {PATH_VARIABLE}"
+            ),
         )
     };
     let file = std::fs::File::open(path)
         .map_err(|error| broken(&format!("the preload library cannot be read: {}", reason(&error))))?;
     let bytes = object::ReadCache::new(file);
     let file = object::File::parse(&bytes).map_err(|_| broken("not a shared library"))?;
+    let wanted = symbol.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let prefix = symbol.trim_end_matches(wanted);
     let versions: Vec<&str> = file
         .dynamic_symbols()
         .filter(|symbol| symbol.is_definition())
-        .filter_map(|symbol| symbol.name().ok())
-        .filter(|name| name.starts_with(VERSION_PREFIX))
+        .filter_map(|symbol| symbol.name().ok()?.strip_prefix(prefix))
         .collect();
-    if versions.contains(&VERSION_SYMBOL) {
+    if versions.contains(&wanted) {
         return Ok(());
     }
-    let wanted = VERSION_SYMBOL.trim_start_matches(VERSION_PREFIX);
     match versions.first() {
         Some(found) => Err(broken(&format!(
-            "speaks version {} of the launcher's language, this manx speaks {wanted}",
-            found.trim_start_matches(VERSION_PREFIX)
+            "speaks version {found} of the launcher's language, this manx speaks {wanted}"
         ))),
         None => Err(broken("not Manx's preload library, or of a version too old to say so")),
     }

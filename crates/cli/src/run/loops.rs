@@ -11,7 +11,7 @@ use object::{
 };
 use preload_abi::filter::{Filters, NOT_MEANT, Place};
 use preload_abi::options::Guard;
-use preload_abi::{LIBRARY_NAME, is_left_alone};
+use preload_abi::{LIBRARY_NAME, REQUESTS_LIBRARY_NAME, is_left_alone};
 use spinloop::{
     BLOCKING, Counter, Finder, Finding, Jump, Kind, Loop, Machine, Module, Seed, Segments, Way, seeds,
 };
@@ -42,7 +42,7 @@ pub fn describe(libraries: &Libraries, settings: &Settings, out: &mut impl Write
         let target = if index == 0 { file.canonicalize().ok() } else { None };
         let file = target.as_ref().unwrap_or(file);
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
-        if is_left_alone(name.as_bytes()) || name == LIBRARY_NAME {
+        if is_left_alone(name.as_bytes()) || [LIBRARY_NAME, REQUESTS_LIBRARY_NAME].contains(&&*name) {
             continue;
         }
         if !settings.filters().module(name.as_bytes()) {

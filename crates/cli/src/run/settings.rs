@@ -10,7 +10,7 @@ use crate::failure::{Failure, USAGE};
 use manx::cpu::{Classes, MEASURED};
 use preload_abi::cpus::{Cpus, Place, Places};
 use preload_abi::filter::{Entries, Entry, Filters, encode_entry};
-use preload_abi::options::{self, DILATIONS, Guard, Lock, Options, Stats};
+use preload_abi::options::{self, DILATIONS, Guard, Lock, Options, Short, Stats};
 use preload_abi::slo::{SLOS_MAX, Slo, Slos};
 use preload_abi::{CORES_VARIABLE, OPTIONS_VARIABLE};
 use std::ffi::{OsStr, OsString};
@@ -104,6 +104,10 @@ pub struct Flags {
     #[arg(long, value_name = "TIME", value_parser = parse_us, help_heading = "Waiting")]
     sleep_max: Option<u32>,
 
+    /// Say whether CPUs are short, instead of finding out: for tests [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = parse_short, hide = true)]
+    short: Option<Short>,
+
     /// Let the library say on standard error what it could not do
     #[arg(short, long)]
     verbose: bool,
@@ -185,6 +189,14 @@ impl From<GuardWord> for Guard {
             GuardWord::Always => Guard::Always,
         }
     }
+}
+
+/// Reads whether CPUs are short.
+///
+/// # Errors
+/// What to write instead.
+fn parse_short(text: &str) -> Result<Short, String> {
+    Short::from_word(text.as_bytes()).ok_or_else(|| "write auto, always or never".to_owned())
 }
 
 /// A lock, as the command line spells it.
@@ -269,6 +281,8 @@ pub struct Layer {
     pub guard: Option<Guard>,
     /// `--lock`
     pub lock: Option<Lock>,
+    /// `--short`
+    pub short: Option<Short>,
     /// `--slo`
     pub slos: Option<Vec<Slo>>,
     /// `--cores`
@@ -304,6 +318,7 @@ impl From<&Flags> for Layer {
         Layer {
             guard: flags.guard.map(Guard::from),
             lock: flags.lock.map(Lock::from),
+            short: flags.short,
             slos: (!flags.slo.is_empty()).then(|| flags.slo.clone()),
             cores: flags.cores.clone(),
             dilation: flags.dilate,
@@ -419,6 +434,7 @@ impl Settings {
         }
         put(&mut self.options.guard, layer.guard);
         put(&mut self.options.lock, layer.lock);
+        put(&mut self.options.short, layer.short);
         put(&mut self.options.dilation, layer.dilation);
         put(&mut self.slos, layer.slos);
         put(&mut self.options.cpus, layer.cpus);
@@ -469,6 +485,11 @@ impl Settings {
     /// What the program's mutexes become.
     pub fn lock(&self) -> Lock {
         self.options.lock
+    }
+
+    /// Whether there is a target for requests that nobody marked.
+    pub fn wants_requests(&self) -> bool {
+        self.slos.iter().any(|slo| slo.id.is_none())
     }
 
     /// How many CPUs the program is told of.

@@ -58,12 +58,14 @@ impl Sandbox {
         self.compile(name, source, &["-shared", "-fPIC"]).expect("a C compiler")
     }
 
-    /// The stand-in for the preload library.
+    /// The stand-in for the preload library, and beside it that for the one that sees requests.
     pub fn stand_in(&self) -> PathBuf {
         let path = self.path(preload_abi::LIBRARY_NAME);
         if path.exists() {
             return path;
         }
+        let requests = format!("int {};", preload_abi::REQUESTS_VERSION_SYMBOL);
+        self.library(preload_abi::REQUESTS_LIBRARY_NAME, &requests);
         let source = format!("int {};", preload_abi::VERSION_SYMBOL);
         self.library(preload_abi::LIBRARY_NAME, &source)
     }

@@ -12,6 +12,18 @@ platform::thread_local! {
     static THREAD: Thread = Thread::new();
 }
 
+/// The calling thread has taken a lock of this room: see `slice.rs`.
+#[inline]
+pub(super) fn took() {
+    THREAD.with(Thread::took);
+}
+
+/// The calling thread is about to release one.
+#[inline]
+pub(super) fn gave() {
+    THREAD.with(Thread::gave);
+}
+
 /// The default mutex without data. How it works: [`bounded`].
 ///
 /// ```
@@ -56,7 +68,7 @@ impl RawMutex {
     /// Waits for the mutex.
     #[inline]
     pub fn acquire(&self) {
-        if !bounded::try_acquire(&self.word) {
+        if !self.try_acquire() {
             // Without a deadline it succeeds.
             let _ = self.acquire_slow(&Wait::default());
         }
@@ -65,7 +77,11 @@ impl RawMutex {
     /// Takes the mutex if it is free.
     #[inline]
     pub fn try_acquire(&self) -> bool {
-        bounded::try_acquire(&self.word)
+        let acquired = bounded::try_acquire(&self.word);
+        if acquired {
+            took();
+        }
+        acquired
     }
 
     /// Waits for the mutex as told, and tells how it went. If no window is told and the mutex has none of its own,
@@ -79,7 +95,11 @@ impl RawMutex {
         let side = self.side.load(Ordering::Relaxed);
         let window_ns = wait.window_ns.or_else(|| bounded::in_epoch(side, slo::window_ns()));
         let wait = Wait { window_ns, ..*wait };
-        THREAD.with(|thread| bounded::acquire_slow(&self.word, &self.side, thread, &wait))
+        THREAD.with(|thread| {
+            let acquired = bounded::acquire_slow(&self.word, &self.side, thread, &wait)?;
+            thread.took();
+            Ok(acquired)
+        })
     }
 
     /// Waits for the mutex until the deadline.
@@ -87,7 +107,7 @@ impl RawMutex {
     /// # Errors
     /// It is over.
     pub fn acquire_until(&self, deadline: Deadline) -> Result<(), TimedOut> {
-        if bounded::try_acquire(&self.word) {
+        if self.try_acquire() {
             return Ok(());
         }
         self.acquire_slow(&Wait { deadline: Some(deadline), ..Wait::default() }).map(drop)
@@ -99,6 +119,7 @@ impl RawMutex {
     /// The calling context holds it.
     #[inline]
     pub unsafe fn release(&self) {
+        gave();
         if !bounded::try_release(&self.word) {
             self.release_slow();
         }
@@ -115,6 +136,7 @@ impl RawMutex {
     /// The calling context holds it.
     #[inline]
     pub unsafe fn release_fair(&self) {
+        gave();
         if !bounded::try_release(&self.word) {
             bounded::release_fair(&self.word, &self.side);
         }

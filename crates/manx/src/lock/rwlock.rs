@@ -66,6 +66,7 @@ mod state;
 mod waiter;
 
 use super::bounded::{Acquired, TimedOut, Wait};
+use super::mutex::{gave, took};
 use platform::atomic::{AtomicU32, Ordering, fence};
 use platform::{futex, thread};
 use state::{
@@ -115,17 +116,25 @@ impl RawRwLock {
     /// Enters as a reader if that needs no waiting.
     #[inline]
     pub fn try_read(&self) -> bool {
-        self.try_enter(&READER, self.word.load(Ordering::Relaxed))
+        let entered = self.try_enter(&READER, self.word.load(Ordering::Relaxed));
+        if entered {
+            took();
+        }
+        entered
     }
 
     /// Enters as a writer if that needs no waiting.
     #[inline]
     pub fn try_write(&self) -> bool {
         // A look first would cost a trip for the cache line more. Acquire as in `try_enter`.
-        match self.word.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed) {
+        let entered = match self.word.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => true,
             Err(seen) => self.try_enter(&WRITER_KIND, seen),
+        };
+        if entered {
+            took();
         }
+        entered
     }
 
     /// Waits until it is a reader.
@@ -153,7 +162,7 @@ impl RawRwLock {
     /// If there are 2²⁵ readers, as when guards are forgotten in a loop.
     #[cold]
     pub fn read_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
-        Waiter::new(self, &READER, wait).enter()
+        Waiter::new(self, &READER, wait).enter().inspect(|_| took())
     }
 
     /// Waits as told until it is the writer, and tells how it went.
@@ -162,7 +171,7 @@ impl RawRwLock {
     /// The deadline is over.
     #[cold]
     pub fn write_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
-        Waiter::new(self, &WRITER_KIND, wait).enter()
+        Waiter::new(self, &WRITER_KIND, wait).enter().inspect(|_| took())
     }
 
     /// Ends a reader's stay.
@@ -171,6 +180,7 @@ impl RawRwLock {
     /// The calling context is a reader.
     #[inline]
     pub unsafe fn release_read(&self) {
+        gave();
         // Release pairs with the acquire of the next writer.
         let left = self.word.fetch_sub(READER_ONE, Ordering::Release) - READER_ONE;
         if left & READERS == 0 && left != 0 {
@@ -184,6 +194,7 @@ impl RawRwLock {
     /// The calling context is the writer.
     #[inline]
     pub unsafe fn release_write(&self) {
+        gave();
         // Release pairs with the acquire of whoever comes next.
         if self.word.compare_exchange(WRITER, 0, Ordering::Release, Ordering::Relaxed).is_err() {
             self.release_write_slow(0);
@@ -206,6 +217,7 @@ impl RawRwLock {
     /// # Safety
     /// The calling context is a reader.
     pub unsafe fn release_read_fair(&self) {
+        gave();
         // Release pairs with the acquire of the next writer.
         let left = self.word.fetch_sub(READER_ONE, Ordering::Release) - READER_ONE;
         if left & READERS == 0 && left != 0 && self.pass_on() {
@@ -218,6 +230,7 @@ impl RawRwLock {
     /// # Safety
     /// The calling context is the writer.
     pub unsafe fn release_write_fair(&self) {
+        gave();
         // Release pairs with the acquire of whoever comes next.
         if self.word.compare_exchange(WRITER, 0, Ordering::Release, Ordering::Relaxed).is_err()
             && self.release_write_slow(0)

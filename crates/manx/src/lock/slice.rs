@@ -26,6 +26,12 @@
 //! (Shorter slices of the scheduler's, which a thread can ask for since Linux 6.12, did no better, and would be inherited by
 //! programs that this one starts.)
 //!
+//! # Other locks
+//! A thread that yields while it holds another lock makes the waiters of that lock wait for a slice of somebody else's. So
+//! the locks that a thread holds are counted ([`Thread::took`], [`Thread::gave`]), and a release yields only if none is left. A
+//! lock that was taken in one thread and released in another makes the first count too high and never too low: that
+//! thread yields no more.
+//!
 //! Invariant: a [`Thread`] is used by its own thread only.
 
 use core::cell::Cell;
@@ -75,10 +81,12 @@ pub struct Thread {
     look: Cell<u32>,
     /// How many of its spins in a row were in vain, whatever the locks.
     in_vain: Cell<u32>,
+    /// How many locks it holds, as far as they were counted.
+    held: Cell<u32>,
 }
 
 platform::os_only! {
-    const _: () = assert!(size_of::<Thread>() == 32);
+    const _: () = assert!(size_of::<Thread>() == 40);
 }
 
 impl Thread {
@@ -92,8 +100,27 @@ impl Thread {
                 waited_ticks: Cell::new(0),
                 look: Cell::new(0),
                 in_vain: Cell::new(0),
+                held: Cell::new(0),
             }
         }
+    }
+
+    /// The thread has taken a lock.
+    #[inline(always)]
+    pub fn took(&self) {
+        self.held.set(self.held.get().wrapping_add(1));
+    }
+
+    /// The thread is about to release a lock. A lock that it took before locks were counted was not counted.
+    #[inline(always)]
+    pub fn gave(&self) {
+        self.held.set(self.held.get().saturating_sub(1));
+    }
+
+    /// How many locks the thread holds.
+    #[inline(always)]
+    pub fn held(&self) -> u32 {
+        self.held.get()
     }
 
     /// The thread waits for a lock.
@@ -151,8 +178,11 @@ impl Thread {
     }
 }
 
-/// After a release: yields, if it is time to.
+/// After a release: yields, if it is time to and the thread holds no other lock.
 pub(super) fn maybe_yield(thread: &Thread) {
+    if thread.held() != 0 {
+        return;
+    }
     let now_ticks = ticks();
     if thread.slice_ticks.get() == 0 || !thread.is_over(now_ticks) {
         return;
@@ -211,5 +241,32 @@ fn look_around(strange: bool) {
         BESIDE_STRANGERS.store(false, Ordering::Relaxed);
     } else if !beside && share_percent < SHARE_LOW_PERCENT {
         BESIDE_STRANGERS.store(true, Ordering::Relaxed);
+    }
+}
+
+platform::os_only! {
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn a_thread_that_holds_another_lock_does_not_yield() {
+            clock::init();
+            let thread = Thread::new();
+            thread.met_contention();
+            let long_ago = ticks() - ns_to_ticks(10 * SLICE_NS_LIGHT);
+            thread.began_ticks.set(long_ago);
+            thread.waited_ticks.set(u32::try_from(ns_to_ticks(5 * SLICE_NS_LIGHT)).expect("a few ms"));
+            thread.took();
+            thread.took();
+            thread.gave();
+            maybe_yield(&thread);
+            assert_eq!(thread.began_ticks.get(), long_ago, "yielded with a lock in its hands");
+            thread.gave();
+            maybe_yield(&thread);
+            assert_ne!(thread.began_ticks.get(), long_ago, "its slice was over");
+            thread.gave();
+            assert_eq!(thread.held(), 0, "a lock that was never counted");
+        }
     }
 }

@@ -6,26 +6,18 @@
 
 use super::told::Rounds;
 use super::{callers, mask, told};
-use crate::elf::holder;
-use crate::exports::Real;
 use crate::process;
+use crate::real::typed;
 use core::ffi::{c_int, c_long};
 use libc::pid_t;
 use platform::syscall::{check, syscall3};
 
-static SYSCONF: Real = Real::new(c"sysconf");
-static GET_NPROCS: Real = Real::new(c"get_nprocs");
-static GET_NPROCS_CONF: Real = Real::new(c"get_nprocs_conf");
-static SCHED_GETAFFINITY: Real = Real::new(c"sched_getaffinity");
-static PTHREAD_GETAFFINITY_NP: Real = Real::new(c"pthread_getaffinity_np");
-
-/// Reads the options, and finds the C library's functions: later calls may come while the loader is busy.
-pub fn look_up() {
-    told::is_wanted();
-    holder::look_up();
-    for real in [&SYSCONF, &GET_NPROCS, &GET_NPROCS_CONF, &SCHED_GETAFFINITY, &PTHREAD_GETAFFINITY_NP] {
-        real.get();
-    }
+typed! {
+    real_sysconf = sysconf: extern "C" fn(c_int) -> c_long;
+    real_nprocs = get_nprocs: extern "C" fn() -> c_int;
+    real_nprocs_conf = get_nprocs_conf: extern "C" fn() -> c_int;
+    real_sched = sched_getaffinity: unsafe extern "C" fn(pid_t, usize, *mut u8) -> c_int;
+    real_pthread = pthread_getaffinity_np: unsafe extern "C" fn(libc::pthread_t, usize, *mut u8) -> c_int;
 }
 
 /// The count that the program is told where the C library says `real`.
@@ -53,12 +45,11 @@ fn set_errno(number: c_int) {
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sysconf(name: c_int) -> c_long {
-    let Some(real) = SYSCONF.get() else {
+    let Some(real) = real_sysconf() else {
         set_errno(libc::EINVAL);
         return -1;
     };
-    // SAFETY: the C library's function of this name has this type.
-    let result = unsafe { core::mem::transmute::<usize, extern "C" fn(c_int) -> c_long>(real)(name) };
+    let result = real(name);
     match name {
         libc::_SC_NPROCESSORS_ONLN => online(result),
         libc::_SC_NPROCESSORS_CONF => configured(result),
@@ -76,24 +67,16 @@ pub unsafe extern "C" fn __sysconf(name: c_int) -> c_long {
     unsafe { sysconf(name) }
 }
 
-/// A function of the C library without arguments that counts CPUs; 1 where it is missing.
-fn counted(real: &'static Real) -> c_long {
-    // SAFETY: both functions that are passed here have this type.
-    real.get().map_or(1, |real| unsafe {
-        c_long::from(core::mem::transmute::<usize, extern "C" fn() -> c_int>(real)())
-    })
-}
-
 /// The CPUs that the program really gets.
 #[unsafe(no_mangle)]
 pub extern "C" fn get_nprocs() -> c_int {
-    online(counted(&GET_NPROCS)) as c_int
+    online(real_nprocs().map_or(1, |real| c_long::from(real()))) as c_int
 }
 
 /// The CPUs that are configured.
 #[unsafe(no_mangle)]
 pub extern "C" fn get_nprocs_conf() -> c_int {
-    configured(counted(&GET_NPROCS_CONF)) as c_int
+    configured(real_nprocs_conf().map_or(1, |real| c_long::from(real()))) as c_int
 }
 
 /// Takes CPUs out of a mask that the C library has filled, if its caller only counts them.
@@ -121,13 +104,12 @@ fn is_ours(id: pid_t) -> bool {
 }
 
 unsafe extern "C" fn sched_affinity(id: pid_t, bytes: usize, mask: *mut u8, caller: usize) -> c_int {
-    type Function = unsafe extern "C" fn(pid_t, usize, *mut u8) -> c_int;
-    let Some(real) = SCHED_GETAFFINITY.get() else {
+    let Some(real) = real_sched() else {
         set_errno(libc::ENOSYS);
         return -1;
     };
-    // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
-    let result = unsafe { core::mem::transmute::<usize, Function>(real)(id, bytes, mask) };
+    // SAFETY: the arguments are the caller's.
+    let result = unsafe { real(id, bytes, mask) };
     if result == 0 && is_ours(id) {
         // SAFETY: the C library has filled all of these bytes.
         unsafe { narrow(bytes, mask, caller) };
@@ -141,10 +123,9 @@ unsafe extern "C" fn pthread_affinity(
     mask: *mut u8,
     caller: usize,
 ) -> c_int {
-    type Function = unsafe extern "C" fn(libc::pthread_t, usize, *mut u8) -> c_int;
-    let Some(real) = PTHREAD_GETAFFINITY_NP.get() else { return libc::ENOSYS };
-    // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
-    let result = unsafe { core::mem::transmute::<usize, Function>(real)(thread, bytes, mask) };
+    let Some(real) = real_pthread() else { return libc::ENOSYS };
+    // SAFETY: the arguments are the caller's.
+    let result = unsafe { real(thread, bytes, mask) };
     if result == 0 {
         // SAFETY: the C library has filled all of these bytes.
         unsafe { narrow(bytes, mask, caller) };

@@ -3,76 +3,96 @@
 //! Since version 2.35 the GNU C library answers this without a lock (`_dl_find_object`), for those who unwind. On older ones the list
 //! of modules is walked, which takes the loader's lock: that may be held by a thread that a fork has left behind, so there the
 //! question is not for the child of a fork.
+//!
+//! Unwinders ask the same function where a module's unwind data are ([`ask`]).
 
+use super::link_map;
 use super::modules::each;
-use super::symbols::{Table, next};
-use core::ffi::{CStr, c_char, c_int, c_void};
+use super::symbols::Table;
+use crate::real::typed;
+use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::ops::Range;
 
-/// `struct dl_find_object` begins so on all machines; what is behind differs, and is 10 words at most.
+/// `struct dl_find_object` begins so on all machines; what is behind differs, and is 9 words at most.
 #[repr(C)]
-struct Found {
+pub struct Found {
     flags: u64,
     start: *mut c_void,
     end: *mut c_void,
-    module: *const Loaded,
-    rest: [u64; 10],
+    module: *const link_map::Module,
+    /// The table of functions.
+    unwind: *mut c_void,
+    rest: [u64; 9],
 }
 
-/// The public beginning of `struct link_map`.
-#[repr(C)]
-struct Loaded {
-    bias: usize,
-    name: *const c_char,
-    dynamic: usize,
+typed! {
+    find = _dl_find_object: unsafe extern "C" fn(usize, *mut Found) -> c_int;
 }
 
-/// [`UNKNOWN`], [`ABSENT`], or where `_dl_find_object` is.
-static FIND: AtomicUsize = AtomicUsize::new(UNKNOWN);
-const UNKNOWN: usize = 0;
-const ABSENT: usize = 1;
-
-/// Looks the C library's function up: later calls may come while the loader is busy.
-pub fn look_up() -> Option<usize> {
-    // Relaxed: all who look find the same, and the value is all there is.
-    let known = match FIND.load(Ordering::Relaxed) {
-        UNKNOWN => {
-            let found = next(c"_dl_find_object", look_up as *const () as usize).unwrap_or(ABSENT);
-            FIND.store(found, Ordering::Relaxed);
-            found
+impl Found {
+    /// Puts another range, and another table of functions, in the place of the module's.
+    ///
+    /// # Safety
+    /// `found` must be a record that [`ask`] has filled in.
+    pub unsafe fn lead_to(found: *mut Found, range: &Range<usize>, unwind: usize) {
+        // SAFETY: as the caller promised. The record may be shorter than ours, so there is no reference to all of it.
+        unsafe {
+            (&raw mut (*found).start).write(range.start as *mut c_void);
+            (&raw mut (*found).end).write(range.end as *mut c_void);
+            (&raw mut (*found).unwind).write(unwind as *mut c_void);
         }
-        known => known,
-    };
-    (known != ABSENT).then_some(known)
+    }
+}
+
+/// As the C library's `_dl_find_object`; where it has none, the answer has no flags, and no module of the loader's.
+///
+/// # Safety
+/// `found` must be for writing, as the C library's function wants it.
+pub unsafe fn ask(address: usize, found: *mut Found) -> c_int {
+    if let Some(find) = find() {
+        // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
+        return unsafe { find(address, found) };
+    }
+    let mut result = -1;
+    each(&mut |module| {
+        if module.holds(address) {
+            // SAFETY: as the caller promised.
+            unsafe {
+                (&raw mut (*found).flags).write(0);
+                (&raw mut (*found).module).write(core::ptr::null());
+                Found::lead_to(found, &module.extent(), module.eh_frame_hdr().unwrap_or(0));
+            }
+            result = 0;
+        }
+        result != 0
+    });
+    result
 }
 
 /// Shows the path and the symbols of the module that holds `address` to `look`; `None` if there is none. The path of
 /// the program itself is empty.
 pub fn with<R>(address: usize, look: impl FnOnce(&CStr, Option<Table>) -> R) -> Option<R> {
-    match look_up() {
-        Some(function) => by_function(function, address, look),
+    match find() {
+        Some(find) => by_function(find, address, look),
         None => by_list(address, look),
     }
 }
 
 fn by_function<R>(
-    function: usize,
+    find: unsafe extern "C" fn(usize, *mut Found) -> c_int,
     address: usize,
     look: impl FnOnce(&CStr, Option<Table>) -> R,
 ) -> Option<R> {
-    type Find = unsafe extern "C" fn(usize, *mut Found) -> c_int;
     let mut found = MaybeUninit::<Found>::zeroed();
     // SAFETY: the C library's function of this name has this type, and writes no more than a Found. The module that holds
     // the address is one that is about to be returned to, so nobody closes it meanwhile.
     unsafe {
-        if core::mem::transmute::<usize, Find>(function)(address, found.as_mut_ptr()) != 0 {
+        if find(address, found.as_mut_ptr()) != 0 {
             return None;
         }
         let module = &*found.assume_init_ref().module;
-        let path = if module.name.is_null() { c"" } else { CStr::from_ptr(module.name) };
-        let table = if module.dynamic == 0 { None } else { Table::at(module.bias, module.dynamic) };
-        Some(look(path, table))
+        Some(look(module.path(), module.table()))
     }
 }
 

@@ -2,5 +2,6 @@
 
 pub mod holder;
 pub mod imports;
+pub mod link_map;
 pub mod modules;
 pub mod symbols;

@@ -1,5 +1,9 @@
 //! The modules of the process: the program, its libraries, whatever was opened later.
+//!
+//! They are shown by the C library's `dl_iterate_phdr`, under the loader's lock. A program may have a function of that name, so the C
+//! library's is called by its address.
 
+use crate::real::typed;
 use core::ffi::{CStr, c_int, c_void};
 use core::ops::Range;
 use libc::{Elf64_Phdr as Header, PF_R, PF_W, PF_X, PT_DYNAMIC, PT_GNU_EH_FRAME, PT_LOAD, dl_phdr_info};
@@ -68,9 +72,56 @@ impl<'a> Module<'a> {
         self.of_type(PT_GNU_EH_FRAME).next().map(|h| self.range(h).start)
     }
 
+    /// Its build id, which the linker made from its content.
+    pub fn build_id(&self) -> Option<&'a [u8]> {
+        /// `NT_GNU_BUILD_ID`
+        const BUILD_ID: u32 = 3;
+        let mapped = |range: &Range<usize>| {
+            self.readable().any(|all| all.start <= range.start && range.end <= all.end)
+        };
+        self.of_type(libc::PT_NOTE).map(|header| self.range(header)).filter(mapped).find_map(|range| {
+            // SAFETY: the notes lie in a segment that is mapped and readable.
+            let mut notes = unsafe { core::slice::from_raw_parts(range.start as *const u8, range.len()) };
+            while let Some((head, rest)) = notes.split_first_chunk::<12>() {
+                let word =
+                    |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+                let (name_bytes, id_bytes) = (word(0) as usize, word(4) as usize);
+                let id_at = name_bytes.checked_next_multiple_of(4)?;
+                let (name, id) = (rest.get(..name_bytes)?, rest.get(id_at..id_at.checked_add(id_bytes)?)?);
+                if word(8) == BUILD_ID && name == b"GNU\0" && !id.is_empty() {
+                    return Some(id);
+                }
+                notes = rest.get(id_at.checked_add(id_bytes.checked_next_multiple_of(4)?)?..)?;
+            }
+            None
+        })
+    }
+
     /// Its dynamic section.
     pub fn dynamic(&self) -> Option<usize> {
         self.of_type(PT_DYNAMIC).next().map(|h| self.range(h).start)
+    }
+
+    /// Whether code of its own runs while it is loaded: more than the start files of compilers bring.
+    pub fn has_constructors(&self) -> bool {
+        const DT_INIT: u64 = 12;
+        const DT_INIT_ARRAYSZ: u64 = 27;
+        let Some(dynamic) = self.dynamic() else { return true };
+        let (mut start_files, mut functions) = (false, 0);
+        let mut entry = dynamic as *const [u64; 2];
+        loop {
+            // SAFETY: the dynamic section is mapped and ends with an entry of tag zero.
+            let [tag, value] = unsafe { entry.read() };
+            match tag {
+                0 => break,
+                DT_INIT => start_files = true,
+                DT_INIT_ARRAYSZ => functions = value as usize / size_of::<usize>(),
+                _ => {}
+            }
+            entry = entry.wrapping_add(1);
+        }
+        // Their `_init` comes with one function in the array, `frame_dummy`.
+        functions > usize::from(start_files)
     }
 
     /// Whether `address` lies in one of its segments.
@@ -78,6 +129,12 @@ impl<'a> Module<'a> {
         self.of_type(PT_LOAD).any(|h| self.range(h).contains(&address))
     }
 }
+
+typed! {
+    iterate = dl_iterate_phdr: extern "C" fn(One, *mut c_void) -> c_int;
+}
+
+type One = extern "C" fn(*mut dl_phdr_info, usize, *mut c_void) -> c_int;
 
 /// Calls `visit` for each module, in the order in which they were loaded, until it answers false.
 /// Returns how often the loader's list had changed by then.
@@ -112,8 +169,9 @@ pub fn each(visit: &mut dyn FnMut(Module<'_>) -> bool) -> Generation {
     }
 
     let mut walk = Walk { visit, generation: Generation::default() };
-    // SAFETY: `one` matches the type that dl_iterate_phdr calls, and gets `walk` back.
-    unsafe { libc::dl_iterate_phdr(Some(one), (&raw mut walk).cast()) };
+    if let Some(iterate) = iterate() {
+        iterate(one, (&raw mut walk).cast());
+    }
     walk.generation
 }
 

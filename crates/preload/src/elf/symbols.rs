@@ -1,12 +1,12 @@
 //! Symbols, looked up in the tables that the loader mapped.
 //!
-//! The library wraps some functions of the C library and must find those it wraps. `dlsym(RTLD_NEXT)`
+//! The library wraps some functions of the C library and must find those it wraps ([`crate::real`]). `dlsym(RTLD_NEXT)`
 //! would do, but it is among the functions wrapped, may allocate, and is bound to one version of glibc
 //! by the version of its own name. The tables are simple enough: a hash table (`DT_GNU_HASH`) finds the
 //! name, `DT_VERSYM` says which of several versions a new program would be given (the one whose entry
 //! does not have the hidden bit), and that is the one that we take, as `dlsym` would.
 
-use super::modules::{Module, each};
+use super::modules::Module;
 use core::ffi::CStr;
 use core::ops::Range;
 use libc::Elf64_Sym as Symbol;
@@ -17,6 +17,7 @@ const STT_FUNC: u8 = 2;
 const STT_GNU_IFUNC: u8 = 10;
 const DT_STRTAB: u64 = 5;
 const DT_SYMTAB: u64 = 6;
+const DT_SONAME: u64 = 14;
 const DT_GNU_HASH: u64 = 0x6fff_fef5;
 const DT_VERSYM: u64 = 0x6fff_fff0;
 /// In a `DT_VERSYM` entry: this version is for programs that were linked against it, not for new ones.
@@ -29,6 +30,8 @@ pub struct Table {
     strings: *const u8,
     versions: Option<*const u16>,
     hash: *const u32,
+    /// Where its own name stands among the strings.
+    name: Option<usize>,
 }
 
 impl Table {
@@ -44,7 +47,7 @@ impl Table {
     /// The section is the loader's, and stays mapped while the table is used.
     pub unsafe fn at(bias: usize, dynamic: usize) -> Option<Table> {
         let mut entry = dynamic as *const [u64; 2];
-        let (mut symbols, mut strings, mut versions, mut hash) = (None, None, None, None);
+        let (mut symbols, mut strings, mut versions, mut hash, mut name) = (None, None, None, None, None);
         loop {
             // SAFETY: the dynamic section is mapped and ends with an entry of tag zero.
             let [tag, value] = unsafe { entry.read() };
@@ -58,11 +61,18 @@ impl Table {
                 DT_SYMTAB => symbols = Some(address as *const Symbol),
                 DT_GNU_HASH => hash = Some(address as *const u32),
                 DT_VERSYM => versions = Some(address as *const u16),
+                DT_SONAME => name = Some(value),
                 _ => {}
             }
             entry = entry.wrapping_add(1);
         }
-        Some(Table { bias, symbols: symbols?, strings: strings?, versions, hash: hash? })
+        Some(Table { bias, symbols: symbols?, strings: strings?, versions, hash: hash?, name })
+    }
+
+    /// The name that the module gives itself.
+    pub fn soname(&self) -> Option<&CStr> {
+        // SAFETY: the name is an offset into the string table, whose strings end with a zero.
+        self.name.map(|at| unsafe { CStr::from_ptr(self.strings.wrapping_add(at).cast()) })
     }
 
     fn symbol(&self, index: u32) -> &Symbol {
@@ -193,34 +203,10 @@ impl Table {
     }
 }
 
-/// The function `name` of the first module behind the one that holds `ours`: what a call from there
-/// would reach if we were not in between.
-pub fn next(name: &CStr, ours: usize) -> Option<usize> {
-    let (mut behind, mut found) = (false, None);
-    each(&mut |module| {
-        if behind {
-            found = Table::of(&module).and_then(|table| table.function(name));
-        }
-        behind |= module.holds(ours);
-        found.is_none()
-    });
-    found
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::modules::each;
     use super::*;
-
-    #[test]
-    fn finds_what_dlsym_finds() {
-        let ours = finds_what_dlsym_finds as *const () as usize;
-        for name in [c"pthread_create", c"sigaction", c"dlopen", c"pthread_cond_wait", c"memcpy"] {
-            // SAFETY: looks a name up.
-            let expected = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) } as usize;
-            assert_eq!(next(name, ours), Some(expected), "{name:?}");
-        }
-        assert_eq!(next(c"no_such_function_anywhere", ours), None);
-    }
 
     #[test]
     fn names_the_function_around_an_address() {

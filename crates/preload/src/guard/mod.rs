@@ -8,14 +8,20 @@
 //! | file | its part |
 //! | --- | --- |
 //! | [`search`] | which modules are new, which are gone, which loops wait |
+//! | [`cache`] | what a search found, kept for the next start |
 //! | [`repair`] | one site: jump, or left alone |
 //! | [`text`], [`room`], [`trampoline`] | writing code, room for copies of loops, and the way from them to us |
+//! | [`frames`] | how unwinders find their way out of copies |
+//! | [`perf_map`] | names of copies, for `perf` |
 //! | [`site`], [`visit`] | what is known of a site, and one round of waiting at it |
 //!
 //! Lock order: the guard's latch first, then the loader's lock of `dl_iterate_phdr`; never the other way
 //! round. While the loader runs constructors it holds a lock of its own, but not that one, so a constructor
 //! that creates a thread may wait for the latch.
 
+pub mod cache;
+pub mod frames;
+pub mod perf_map;
 pub mod repair;
 pub mod room;
 pub mod search;
@@ -51,7 +57,12 @@ pub fn wake() {
     // A handler that ran in the middle of a search, and forked or exited, would wait for the latch that its
     // own thread holds.
     let before = change_mask(Change::Block, u64::MAX);
-    SEARCH.lock().run();
+    let mut search = SEARCH.lock();
+    // The child of a fork in the middle of a search goes on with what is repaired, and looks no more.
+    if !search.is_torn() {
+        search.run();
+    }
+    drop(search);
     change_mask(Change::Set, before);
     AWAKE.store(true, Ordering::Release);
 }

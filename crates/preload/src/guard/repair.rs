@@ -3,15 +3,16 @@
 //! The order of the writes is the argument. First what no thread can reach yet: the loop's copy, and, where the
 //! jump is a short one, the jumps in dead bytes that lead to the copy. Then the jump itself, in one store while other threads
 //! may run through it. A thread runs the loop as it was or the finished way, nothing in between. A copy lives as long as
-//! its module: its room is free only when the code that led to it is unmapped.
+//! its module: its room is free only when the code that led to it is unmapped. Unwind data stand behind the copy ([`super::frames`]).
 
-use super::room::{Piece, Room};
+use super::frames;
+use super::room::{Content, Piece, Room};
 use super::site::Site;
 use super::text::Text;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use preload_abi::live::How;
-use spinloop::{COPY_BYTES_MAX, Image, Jump, Kind, Loop, Original, Way, near_jump, short_jump};
+use spinloop::{COPY_BYTES_MAX, CallFrame, Image, Jump, Kind, Loop, Original, Way, near_jump, short_jump};
 
 const NOT_WRITABLE: &str = "its text cannot be written";
 const TOO_FAR: &str = "its way is too far";
@@ -37,6 +38,8 @@ pub struct Workshop<'a> {
     pub room: &'a mut Room,
     /// All that the module takes.
     pub module: Range<usize>,
+    /// Where its table of functions is (`.eh_frame_hdr`), if it has one.
+    pub unwind: Option<u64>,
 }
 
 /// A loop's copy that nothing leads to yet.
@@ -44,6 +47,13 @@ pub struct Copied {
     piece: Piece,
     entry: usize,
     spins: bool,
+}
+
+impl Copied {
+    /// Whether its first rounds are spun without a visit.
+    pub fn spins(&self) -> bool {
+        self.spins
+    }
 }
 
 impl Workshop<'_> {
@@ -61,14 +71,22 @@ impl Workshop<'_> {
         let replaced = [way.replaced.clone()];
         let is_loop = found.kind != Kind::Hint;
         let parts = if is_loop { found.parts.as_slice() } else { replaced.as_slice() };
-        let original = Original { parts, pivot: found.pivot, entered_at: way.replaced.start, is_loop };
+        let only_pivot = matches!(found.kind, Kind::Counted(_));
+        let original =
+            Original { parts, pivot: found.pivot, entered_at: way.replaced.start, is_loop, only_pivot };
+        let frame = self.unwind.and_then(|header| CallFrame::of(image, header, parts));
         let (mut entry, mut spins) = (0, false);
-        let piece = self.room.fill(self.text, &self.module, COPY_BYTES_MAX, |at, word| {
-            let hooks = super::hooks(site, word)?;
-            let copy = spinloop::copy(image, &original, at as u64, &hooks)?;
-            (entry, spins) = (copy.entry as usize, copy.spins);
-            Some(copy.bytes)
-        });
+        let piece =
+            self.room.fill(self.text, &self.module, COPY_BYTES_MAX + frames::BYTES_MAX, |at, word| {
+                let hooks = super::hooks(site, word)?;
+                let copy = spinloop::copy(image, &original, at as u64, &hooks)?;
+                (entry, spins) = (copy.entry as usize, copy.spins);
+                let mut bytes = copy.bytes;
+                let frame = frame
+                    .as_ref()
+                    .and_then(|frame| frames::append(&mut bytes, at, &copy.depths, original.pivot, frame));
+                Some(Content { bytes, frame })
+            });
         let piece = piece.ok_or("it cannot be copied")?;
         Ok(Copied { piece, entry, spins: spins && is_loop })
     }
@@ -153,6 +171,11 @@ impl Workshop<'_> {
 }
 
 impl Repair {
+    /// Where the loop's copy is.
+    pub fn copy(&self) -> &Range<usize> {
+        &self.copy.code
+    }
+
     /// Whether the module still holds what was written (it may have been closed and opened again).
     ///
     /// # Safety

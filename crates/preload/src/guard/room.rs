@@ -4,18 +4,22 @@
 //! relative to the instruction pointer reach what they reached. Blocks of pages are mapped beside the
 //! modules and given out in pieces. They are readable and executable, never writable: pieces are filled
 //! through [`Text`], as the program's own text is changed, so no policy against pages that are both is met
-//! twice. Only a block's first page is the other way round: it holds a word of data for each piece, which
-//! the piece's code can reach as well.
+//! twice. Only a block's first page is the other way round, its [`Head`]: it holds a word of data for each piece, which
+//! the piece's code can reach as well, and where the piece and its unwind data are.
+//!
+//! Heads make a list that [`find`] walks, without a lock and from any signal handler, to tell which piece an address is in.
 //!
 //! Invariants:
 //! 1. A piece is complete before a jump leads to it, and stays until no jump does.
-//! 2. Bytes of a block are in use or in its list of free ranges, never both, and so are its words. Blocks
+//! 2. Bytes of a block are in use or in its list of free ranges, never both, and so are its slots. Blocks
 //!    are never unmapped, so that a thread that is late in a copy for a closed library still finds code.
+//! 3. The list of heads only grows, at its front. An entry of a head is zero or describes a piece that was complete before
+//!    (release, acquire); it becomes zero before the piece's bytes are given to another.
 
 use super::text::Text;
 use alloc::vec::Vec;
 use core::ops::Range;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use platform::file::File;
 use platform::memory::{EXECUTE, READ, WRITE, map_zeroes_at, protect, unmap};
 
@@ -30,28 +34,101 @@ const REACH: usize = 1 << 30;
 /// What is kept free below a module, so that a heap or a mapping that grows towards it has some room.
 const MARGIN: usize = 1 << 16;
 
-struct Block {
-    address: usize,
-    /// In ascending order, not touching.
-    free: Vec<Range<usize>>,
-    /// Addresses of the words that no piece has.
-    free_words: Vec<usize>,
+/// How many pieces a block has at most.
+const SLOTS: usize = 255;
+
+/// A block's first page; zeroes at first.
+#[repr(C)]
+struct Head {
+    /// The head of the block that was mapped before.
+    next: AtomicPtr<Head>,
+    /// For each slot: where the piece is, as [`Entry`] packs it; 0: it has no unwind data, or there is no piece.
+    entries: [AtomicU64; SLOTS],
+    /// For each slot: the piece's word.
+    words: [AtomicU64; SLOTS + 1],
+}
+const _: () = assert!(size_of::<Head>() == PAGE);
+
+/// The head of the newest block.
+static NEWEST: AtomicPtr<Head> = AtomicPtr::new(core::ptr::null_mut());
+
+/// What a head says of a piece: distances from the head's address.
+///
+/// | bits | |
+/// | --- | --- |
+/// | 0 to 19 | where it starts |
+/// | 20 to 39 | where it ends |
+/// | 40 to 59 | where its unwind data are |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    start: usize,
+    end: usize,
+    frame: usize,
 }
 
-/// A piece of a block that holds code, and its word.
-#[derive(Debug, PartialEq, Eq)]
+impl Entry {
+    const BITS: u32 = 20;
+
+    fn pack(self) -> u64 {
+        (self.start | self.end << Entry::BITS | self.frame << (2 * Entry::BITS)) as u64
+    }
+
+    fn unpack(packed: u64) -> Entry {
+        let part = |n: u32| (packed >> (n * Entry::BITS)) as usize & ((1 << Entry::BITS) - 1);
+        Entry { start: part(0), end: part(1), frame: part(2) }
+    }
+}
+const _: () = assert!(BLOCK < 1 << Entry::BITS);
+
+/// A piece of a block that holds code, and its slot.
 pub struct Piece {
     /// Where the code is.
     pub code: Range<usize>,
-    word: usize,
+    head: &'static Head,
+    slot: usize,
 }
 
 impl Piece {
     /// The piece's word; zero at first.
     pub fn word(&self) -> &'static AtomicU64 {
-        // SAFETY: words lie in writable pages that stay mapped (Invariant 2), at multiples of 8.
-        unsafe { &*(self.word as *const AtomicU64) }
+        &self.head.words[self.slot]
     }
+}
+
+/// What goes into a piece.
+pub struct Content {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// At which of them its unwind data begin (`.eh_frame_hdr`), if it has any.
+    pub frame: Option<usize>,
+}
+
+/// The piece that holds `address`, and where its unwind data are; `None` if there is no such piece, or it has none.
+pub fn find(address: usize) -> Option<(Range<usize>, usize)> {
+    // Acquire: the head's entries were zeroes before it was in the list.
+    // SAFETY: heads are never unmapped (Invariant 2).
+    let mut head = unsafe { NEWEST.load(Ordering::Acquire).as_ref() };
+    while let Some(this) = head {
+        let start = core::ptr::from_ref(this).addr();
+        if (start..start + BLOCK).contains(&address) {
+            // Acquire: by Invariant 3.
+            let mut entries = this.entries.iter().map(|entry| Entry::unpack(entry.load(Ordering::Acquire)));
+            let holds = |entry: &Entry| (start + entry.start..start + entry.end).contains(&address);
+            let found = entries.find(holds)?;
+            return Some((start + found.start..start + found.end, start + found.frame));
+        }
+        // SAFETY: as above.
+        head = unsafe { this.next.load(Ordering::Acquire).as_ref() };
+    }
+    None
+}
+
+struct Block {
+    head: &'static Head,
+    /// In ascending order, not touching.
+    free: Vec<Range<usize>>,
+    /// Slots that no piece has.
+    free_slots: Vec<usize>,
 }
 
 /// All blocks of the process.
@@ -74,29 +151,38 @@ impl Room {
         text: &Text,
         module: &Range<usize>,
         most: usize,
-        write: impl FnOnce(usize, usize) -> Option<Vec<u8>>,
+        write: impl FnOnce(usize, usize) -> Option<Content>,
     ) -> Option<Piece> {
         let most = most.next_multiple_of(ALIGN);
-        let Piece { code: room, word } = self.take(module, most)?;
-        let code = write(room.start, word).filter(|code| code.len() <= most);
+        let mut piece = self.take(module, most)?;
+        let room = piece.code.clone();
+        let word = core::ptr::from_ref(piece.word()).addr();
+        let content = write(room.start, word).filter(|content| content.bytes.len() <= most);
         // SAFETY: by Invariant 2 nothing leads to this piece yet.
-        let written = code.filter(|code| unsafe { text.write(room.start, code).is_ok() });
-        let Some(code) = written else {
-            self.give_back(Piece { code: room, word });
+        let written = content.filter(|content| unsafe { text.write(room.start, &content.bytes).is_ok() });
+        let Some(Content { bytes, frame }) = written else {
+            self.give_back(piece);
             return None;
         };
-        let used = room.start..room.start + code.len().next_multiple_of(ALIGN);
-        self.block_of(room.start)?.free_bytes(used.end..room.end);
-        Some(Piece { code: used, word })
+        piece.code.end = room.start + bytes.len().next_multiple_of(ALIGN);
+        self.block_of(room.start)?.free_bytes(piece.code.end..room.end);
+        if let Some(frame) = frame {
+            let start = room.start - core::ptr::from_ref(piece.head).addr();
+            let entry = Entry { start, end: start + bytes.len(), frame: start + frame };
+            // Release: by Invariant 3.
+            piece.head.entries[piece.slot].store(entry.pack(), Ordering::Release);
+        }
+        Some(piece)
     }
 
     fn take(&mut self, module: &Range<usize>, bytes: usize) -> Option<Piece> {
         let near = |block: &Block| {
-            block.address < module.start && module.end - block.address < REACH
-                || block.address > module.end && block.address - module.start < REACH
+            let address = block.address();
+            address < module.start && module.end - address < REACH
+                || address > module.end && address - module.start < REACH
         };
         let fits = |range: &Range<usize>| range.len() >= bytes;
-        let has_room = |block: &Block| !block.free_words.is_empty() && block.free.iter().any(fits);
+        let has_room = |block: &Block| !block.free_slots.is_empty() && block.free.iter().any(fits);
         let found = self.blocks.iter().position(|block| near(block) && has_room(block));
         let block = match found {
             Some(at) => &mut self.blocks[at],
@@ -106,27 +192,34 @@ impl Room {
             }
         };
         let at = block.free.iter().position(fits)?;
+        let slot = block.free_slots.pop()?;
         let start = block.free[at].start;
         block.free[at].start += bytes;
         block.free.retain(|range| !range.is_empty());
-        Some(Piece { code: start..start + bytes, word: block.free_words.pop()? })
+        Some(Piece { code: start..start + bytes, head: block.head, slot })
     }
 
     fn block_of(&mut self, address: usize) -> Option<&mut Block> {
-        self.blocks.iter_mut().find(|block| (block.address..block.address + BLOCK).contains(&address))
+        self.blocks.iter_mut().find(|block| (block.address()..block.address() + BLOCK).contains(&address))
     }
 
-    /// Gives back a piece that no jump leads to any more.
+    /// Takes a piece back that nothing leads to any more.
     pub fn give_back(&mut self, piece: Piece) {
-        piece.word().store(0, core::sync::atomic::Ordering::Relaxed);
+        // By Invariant 3; the latch's release orders it before the piece's bytes change.
+        piece.head.entries[piece.slot].store(0, Ordering::Release);
+        piece.word().store(0, Ordering::Relaxed);
         if let Some(block) = self.block_of(piece.code.start) {
-            block.free_words.push(piece.word);
+            block.free_slots.push(piece.slot);
             block.free_bytes(piece.code);
         }
     }
 }
 
 impl Block {
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self.head).addr()
+    }
+
     fn free_bytes(&mut self, bytes: Range<usize>) {
         if bytes.is_empty() {
             return;
@@ -153,8 +246,12 @@ fn map(module: &Range<usize>) -> Option<Block> {
             return None;
         }
     }
-    let words = (address..address + PAGE).step_by(size_of::<AtomicU64>()).rev().collect();
-    let mut block = Block { address, free: Vec::new(), free_words: words };
+    // SAFETY: the first page is zeroes, may be written, and is never unmapped (Invariant 2).
+    let head: &'static Head = unsafe { &*(address as *const Head) };
+    // The holder of the guard's latch is the only one that changes the list.
+    head.next.store(NEWEST.load(Ordering::Relaxed), Ordering::Relaxed);
+    NEWEST.store(core::ptr::from_ref(head).cast_mut(), Ordering::Release);
+    let mut block = Block { head, free: Vec::new(), free_slots: (0..SLOTS).rev().collect() };
     block.free_bytes(address + PAGE..address + BLOCK);
     Some(block)
 }
@@ -223,9 +320,11 @@ mod tests {
         let module = map_zeroes(1 << 20, READ).expect("a module").addr();
         let module = module..module + (1 << 20);
         let code = |n: usize| Vec::from([n as u8; 100]);
-        let count = BLOCK / 112 + 10;
+        // Every third has no unwind data.
+        let content = |n: usize| Content { bytes: code(n), frame: (n % 3 > 0).then_some(64) };
+        let count = 2 * SLOTS + 10;
         let pieces: Vec<_> = (0..count)
-            .map(|n| room.fill(&text, &module, 1000, |_, _| Some(code(n))).expect("room"))
+            .map(|n| room.fill(&text, &module, 1000, |_, _| Some(content(n))).expect("room"))
             .collect();
         for (n, piece) in pieces.iter().enumerate() {
             let Range { start, end } = piece.code;
@@ -233,20 +332,27 @@ mod tests {
             assert!(start.abs_diff(module.start).max(start.abs_diff(module.end)) < i32::MAX as usize);
             // SAFETY: reads what was just written.
             assert!(unsafe { super::super::text::holds(start, &code(n)) });
-            assert_eq!(piece.word().swap(n as u64 + 1, core::sync::atomic::Ordering::Relaxed), 0);
+            assert_eq!(piece.word().swap(n as u64 + 1, Ordering::Relaxed), 0);
+            let known = (n % 3 > 0).then_some((start..start + 100, start + 64));
+            assert_eq!([find(start), find(start + 99), find(start + 100)], [known.clone(), known, None]);
         }
+        let starts_with_frames: Vec<_> =
+            pieces.iter().map(|piece| piece.code.start).filter(|&start| find(start).is_some()).collect();
+        assert_eq!(starts_with_frames.len(), count - count.div_ceil(3));
         let mut starts: Vec<_> = pieces.iter().map(|piece| piece.code.start).collect();
         starts.sort_unstable();
         assert!(starts.windows(2).all(|pair| pair[0] + 112 <= pair[1]));
-        assert_eq!(room.blocks.len(), 2);
+        assert_eq!(room.blocks.len(), 3);
         pieces.into_iter().rev().for_each(|piece| room.give_back(piece));
-        let whole = |b: &Block| Range { start: b.address + PAGE, end: b.address + BLOCK };
-        let untouched = |b: &Block| b.free.iter().eq([&whole(b)]) && b.free_words.len() == PAGE / 8;
+        assert!(starts_with_frames.into_iter().all(|start| find(start).is_none()));
+        let whole = |b: &Block| Range { start: b.address() + PAGE, end: b.address() + BLOCK };
+        let untouched = |b: &Block| b.free.iter().eq([&whole(b)]) && b.free_slots.len() == SLOTS;
         assert!(room.blocks.iter().all(untouched));
-        assert_eq!(room.fill(&text, &module, 64, |_, _| None), None);
+        assert!(room.fill(&text, &module, 64, |_, _| None).is_none());
         assert!(room.blocks.iter().all(untouched), "nothing lost");
-        let again = room.fill(&text, &module, 100, |_, _| Some(code(1))).expect("room");
-        assert_eq!(again.word().load(core::sync::atomic::Ordering::Relaxed), 0);
+        let again = room.fill(&text, &module, 100, |_, _| Some(content(1))).expect("room");
+        assert_eq!(again.word().load(Ordering::Relaxed), 0);
+        assert!(find(again.code.start).is_some());
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! A search reads the text of each new module from its file, a part at a time, and looks for seeds
 //! (`spinloop::seeds`): that faults in nothing of the program's mapped text and costs a fraction of decoding
-//! it. Only the functions that hold seeds are then decoded, where they are mapped.
+//! it. Only the functions that hold seeds are then decoded, where they are mapped. Where the waits of a large module are is
+//! kept for the next start ([`cache`]).
 //!
 //! Invariants:
 //! 1. `known` lists the modules as of `generation`; a module is searched once for each time it is loaded. It is the one that
@@ -13,20 +14,23 @@
 //!    be waiting inside the calls that we make), this library, what has no file, and text that the program
 //!    may write (its rights would be lost when ours to write are given back).
 //! 4. Several instructions are replaced by one jump ([`spinloop::Jump::Row`]) only where no other thread can stand between
-//!    them: while there is no other thread, or in a module that is new since the last search. Every thread that the
-//!    program creates, and every look-up of a symbol, begins with a search; so the only threads that ever ran in such a
-//!    module are the one that loads it and those to which its constructors gave work.
+//!    them: while there is no other thread, or in a module that is new since the last search, if none of the new modules
+//!    has constructors of its own. Every thread that the program creates, and every look-up of a symbol, begins with a
+//!    search; so the only threads that ever ran in a new module are the one that loads it and those to which constructors
+//!    gave work.
 
 use super::repair::{Copied, Repair, Workshop};
 use super::room::Room;
 use super::site::Site;
 use super::text::Text;
+use super::{cache, perf_map};
 use crate::elf::imports;
 use crate::elf::modules::{self, Generation, Module};
 use crate::{meant, settings, shortage, statistics};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::ffi::CString;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::ops::Range;
@@ -65,6 +69,8 @@ pub struct Search {
     spare: Vec<&'static Site>,
     /// How waits end: one for all sites that end alike, never freed.
     kinds: Vec<&'static Kind>,
+    /// What `perf` is to be told of this search.
+    perf_lines: String,
 }
 
 impl Search {
@@ -76,6 +82,7 @@ impl Search {
             room: Room::new(),
             spare: Vec::new(),
             kinds: Vec::new(),
+            perf_lines: String::new(),
         }
     }
 
@@ -95,19 +102,25 @@ impl Search {
         // What is gone is forgotten first: a library that was closed and opened again is often at its old
         // place, with a new site for each of its old ones.
         self.known.iter_mut().for_each(|known| known.seen = false);
+        let mut gave_work = false;
         modules::each(&mut |module| {
-            if let Some(known) = self.known_as(&module) {
-                known.seen = true;
+            match self.known_as(&module) {
+                Some(known) => known.seen = true,
+                None => gave_work |= module.has_constructors(),
             }
             true
         });
         self.forget();
         self.known.iter_mut().for_each(|known| known.seen = false);
         let generation = modules::each(&mut |module| {
-            self.meet(&module, &text, alone, alone || !first);
+            self.meet(&module, &text, alone, alone || !first && !gave_work);
             true
         });
         self.generation = Some(generation);
+        let lines = core::mem::take(&mut self.perf_lines);
+        if !lines.is_empty() {
+            perf_map::add(&lines);
+        }
         statistics::searched(clock::now_ns().saturating_sub(before_ns));
     }
 
@@ -136,7 +149,13 @@ impl Search {
         if !left_alone(module) && !module.has_writable_text() && meant::module(module) {
             for plan in self.plan(module, text, rows) {
                 match self.repair(plan, text, alone) {
-                    Ok(repair) => repairs.push(repair),
+                    Ok(repair) => {
+                        if settings::perf_map() {
+                            let pivot = repair.site.pivot.load(Ordering::Relaxed);
+                            perf_map::note(&mut self.perf_lines, repair.copy(), module, pivot);
+                        }
+                        repairs.push(repair);
+                    }
                     Err((pivot, reason)) => leave(module, pivot, reason),
                 }
             }
@@ -147,8 +166,11 @@ impl Search {
 
     /// Searches one module and prepares its repairs. The module's text is only read.
     fn plan(&mut self, module: &Module<'_>, text: &Text, rows: bool) -> Vec<Plan> {
-        let seeds = seeds(module);
-        if seeds.is_empty() {
+        let entry = cache::Entry::of(module, settings::cache());
+        let known = entry.as_ref().and_then(cache::Entry::read);
+        let is_known = known.is_some();
+        let seeds = known.unwrap_or_else(|| seeds(module));
+        if seeds.is_empty() && is_known {
             return Vec::new();
         }
         let slice = |range: Range<usize>| {
@@ -163,9 +185,13 @@ impl Search {
         let unwind = module.eh_frame_hdr().map(|address| address as u64);
         let module_of = spinloop::Module::new(MACHINE, &image, &ranges, unwind);
         let mut finder = Finder::with_imports(module_of, imports::slots(module, &spinloop::BLOCKING));
-        let mut plans = Vec::new();
+        let (mut plans, mut places) = (Vec::new(), Vec::new());
         for (seed, address) in seeds {
-            let found = match finder.analyse(address as u64, seed) {
+            let finding = finder.analyse(address as u64, seed);
+            if finding != Finding::Nothing {
+                places.push((seed, address));
+            }
+            let found = match finding {
                 Finding::Nothing => continue,
                 Finding::Leave(reason) => {
                     statistics::left(module, address, reason.words());
@@ -182,8 +208,16 @@ impl Search {
                 _ if !returns_work() => Err("the CPU checks returns"),
                 None => Err("no jump fits while threads run"),
                 Some(way) => {
-                    let mut workshop = Workshop { text, room: &mut self.room, module: module.extent() };
-                    workshop.copy(site, &image, &found, &way).map(|copied| (way, copied))
+                    let mut workshop =
+                        Workshop { text, room: &mut self.room, module: module.extent(), unwind };
+                    match workshop.copy(site, &image, &found, &way) {
+                        // A visit in every round would make the author's number of rounds take several times as long.
+                        Ok(copied) if matches!(found.kind, Kind::Counted(_)) && !copied.spins() => {
+                            workshop.drop_copy(copied);
+                            Err("its flags are in use in every round")
+                        }
+                        copied => copied.map(|copied| (way, copied)),
+                    }
                 }
             };
             match planned {
@@ -196,6 +230,9 @@ impl Search {
                     leave(module, address, reason);
                 }
             }
+        }
+        if let Some(entry) = entry.filter(|_| !is_known) {
+            entry.write(&places);
         }
         plans
     }
@@ -218,7 +255,7 @@ impl Search {
     /// Repairs a loop.
     fn repair(&mut self, plan: Plan, text: &Text, alone: bool) -> Result<Repair, (usize, &'static str)> {
         let Plan { pivot, site, copied, way } = plan;
-        let mut workshop = Workshop { text, room: &mut self.room, module: 0..0 };
+        let mut workshop = Workshop { text, room: &mut self.room, module: 0..0, unwind: None };
         // SAFETY: the finder found the way for this loop, in text that nothing has changed since; rows are asked for
         // only by Invariant 4.
         unsafe { workshop.jump(site, copied, &way, alone) }.map_err(|(copied, reason)| {

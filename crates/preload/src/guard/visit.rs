@@ -60,8 +60,8 @@ const CLOSELY_NS: u64 = 5_000;
 const HINTS: u32 = 32;
 /// The longest sleep at a hint.
 const HINT_CEILING_NS: u64 = 400_000;
-/// A round's time, if the wait is too young to tell: a PAUSE and a load.
-const ROUND_NS: u64 = 40;
+/// A wait that keeps its author's time runs so many rounds between its sleeps, and one more.
+const TIMED_ROUNDS: u64 = 15;
 
 /// In [`Thread::met`]: the thread's scheduling class is known.
 const CLASS_KNOWN: u32 = 1;
@@ -74,15 +74,15 @@ const OTHERS_RAN: u32 = 4;
 pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
     let thread = thread::current();
     let stride = thread.stride.get();
-    thread.rounds.set(0);
+    let passed = rounds_passed(stride, thread.rounds.replace(0));
     let now = clock::ticks();
     let kind = site.kind();
     let goes_on = match kind {
-        Kind::Hint => goes_on_at_hint(site, thread, stride, now),
+        Kind::Hint => goes_on_at_hint(site, thread, passed, now),
         _ => thread.waiting.get() == core::ptr::from_ref(site).addr(),
     };
     if goes_on {
-        let rounds = u32::try_from(stride).unwrap_or(u32::MAX).saturating_add(1);
+        let rounds = u32::try_from(passed).unwrap_or(u32::MAX);
         thread.round.set(thread.round.get().saturating_add(rounds));
     } else {
         settle(thread);
@@ -97,7 +97,12 @@ pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
     } else {
         match kind {
             Kind::Unbounded => adapt(site, thread, now),
-            Kind::Counted(counter) => count_on(site, thread, counter, frame, now),
+            Kind::Counted(counter) => {
+                if goes_on {
+                    time_rounds(thread, now.wrapping_sub(last), passed);
+                }
+                count_on(site, thread, counter, frame, now)
+            }
             Kind::Timed => sleep_once(site, thread, Action::Sleep { ns: STEP_NS }),
             Kind::Hint if thread.round.get() < HINTS => now,
             Kind::Hint => {
@@ -109,10 +114,16 @@ pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
     thread.left_ticks.set(left);
 }
 
+/// How many rounds have passed since the last visit, which asked for `stride` more without one, when `left` of them are
+/// left: a copy counts down until it is below zero. One that does not count has left all of them.
+fn rounds_passed(stride: u64, left: u64) -> u64 {
+    if left == u64::MAX { stride.saturating_add(1) } else { stride.saturating_sub(left).max(1) }
+}
+
 /// Whether a thread that comes to a hint still waits for what it waited for.
-fn goes_on_at_hint(site: &Site, thread: &Thread, stride: u64, now: u64) -> bool {
+fn goes_on_at_hint(site: &Site, thread: &Thread, passed: u64, now: u64) -> bool {
     let here = core::ptr::from_ref(site).addr();
-    let closely = ns_to_ticks(CLOSELY_NS).saturating_mul(stride + 1);
+    let closely = ns_to_ticks(CLOSELY_NS).saturating_mul(passed);
     thread.site.get() == here && now.wrapping_sub(thread.left_ticks.get()) < closely
 }
 
@@ -156,9 +167,20 @@ fn adapt(site: &Site, thread: &Thread, now: u64) -> u64 {
 fn count_on(site: &Site, thread: &Thread, counter: &Counter, frame: &mut Frame, now: u64) -> u64 {
     let value = read(counter.place, counter.bits, frame);
     let Some(missing) = counter.missing(value, bound_of(counter, frame)) else { return now };
-    if !counter.blocks && !time_is_over(thread, missing, now) {
-        let left_ns = clock::ticks_to_ns(thread.limit_ticks.get().saturating_sub(now));
-        return sleep_once(site, thread, Action::Sleep { ns: STEP_NS.min(left_ns.max(1)) });
+    if !counter.blocks
+        && let Some(left_ticks) = time_left(thread, missing)
+    {
+        // As often as the waiter looks, it times some rounds.
+        thread.stride.set(TIMED_ROUNDS);
+        thread.rounds.set(TIMED_ROUNDS);
+        if left_ticks == u64::MAX {
+            return now;
+        }
+        let ns = STEP_NS.min(clock::ticks_to_ns(left_ticks).max(1));
+        let after = sleep_once(site, thread, Action::Sleep { ns });
+        let slept = after.saturating_sub(now);
+        thread.slept_ticks.set(thread.slept_ticks.get().saturating_add(slept));
+        return after;
     }
     if missing > 0 {
         write(counter, counter.after(value, missing), frame);
@@ -167,16 +189,20 @@ fn count_on(site: &Site, thread: &Thread, counter: &Counter, frame: &mut Frame, 
     now
 }
 
-/// Whether the time is over that the missing rounds would have taken since CPUs became short in this wait.
-fn time_is_over(thread: &Thread, missing: u64, now: u64) -> bool {
-    if thread.limit_ticks.get() == 0 {
-        let rounds = u64::from(thread.round.get());
-        let spun_ticks = now.wrapping_sub(thread.began_ticks.get());
-        let round_ticks =
-            if rounds >= 64 { (spun_ticks / rounds).max(1) } else { ns_to_ticks(ROUND_NS).max(1) };
-        thread.limit_ticks.set(now.saturating_add(missing.saturating_mul(round_ticks)).max(1));
+/// The shortest time of a round in this wait counts: in the others, the thread may have been away.
+fn time_rounds(thread: &Thread, took_ticks: u64, rounds: u64) {
+    let one = took_ticks.checked_div(rounds).unwrap_or(took_ticks).max(1);
+    let least = thread.round_ticks.get();
+    thread.round_ticks.set(if least == 0 { one } else { least.min(one) });
+}
+
+/// How much of the time is left that the missing rounds would have taken, of which the thread has slept some; `None`: it
+/// is over. The most there is: it is not yet known how long a round takes.
+fn time_left(thread: &Thread, missing: u64) -> Option<u64> {
+    match thread.round_ticks.get() {
+        0 => Some(u64::MAX),
+        one => missing.saturating_mul(one).checked_sub(thread.slept_ticks.get()).filter(|&left| left > 0),
     }
-    now >= thread.limit_ticks.get()
 }
 
 /// What a place holds, of so many bits.
@@ -241,7 +267,8 @@ fn begin(thread: &Thread, site: &Site, now: u64) {
     let unseen = u32::try_from(site.unseen_rounds()).unwrap_or(u32::MAX);
     thread.round.set(unseen);
     thread.short_round.set(unseen);
-    thread.limit_ticks.set(0);
+    thread.slept_ticks.set(0);
+    thread.round_ticks.set(0);
     thread.counted_rounds.set(0);
     thread.yields.set(0);
     thread.sleeps.set(0);

@@ -81,22 +81,8 @@ fn count(mutex: &Mutex, big: bool, waited_ticks: u64) {
 /// For how long the calling thread is to stand by.
 #[inline]
 fn window_ns() -> u64 {
-    if thread::current().held.get() > 0 {
+    if thread::current().lock.held() > 0 {
         return 0;
     }
     epochs::window_ns().unwrap_or_else(|| WINDOW_NS_MAX.min(requests::bound_ns() / HANDOVERS))
-}
-
-/// The calling thread has a mutex.
-#[inline]
-pub(super) fn took() {
-    let held = &thread::current().held;
-    held.set(held.get().saturating_add(1));
-}
-
-/// The calling thread gives a mutex back. What it took before the mode was known, or elsewhere, was not counted.
-#[inline]
-pub(super) fn gave() {
-    let held = &thread::current().held;
-    held.set(held.get().saturating_sub(1));
 }

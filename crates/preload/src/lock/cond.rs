@@ -14,7 +14,7 @@
 
 use super::mutex::{self, Limit, clock_of};
 use super::object::{Cond, Mutex};
-use super::{cancel, dilate, mode, real};
+use super::{cancel, dilate, foreign, mode, real};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 use libc::{EINVAL, ENOSYS, ETIMEDOUT, clockid_t, timespec};
@@ -160,7 +160,12 @@ pub(super) fn signal(cond: &Cond) -> c_int {
     if !is_ours(cond) {
         return real::signal().map_or(ENOSYS, |real| real(cond));
     }
+    // Before our waiters are told, one of whom may destroy the variable if nobody else waits for it.
+    let foreign = foreign::waiters(cond);
     cond.condvar.signal();
+    if foreign != 0 {
+        foreign::wake(cond, foreign);
+    }
     0
 }
 
@@ -169,7 +174,11 @@ pub(super) fn broadcast(cond: &Cond) -> c_int {
     if !is_ours(cond) {
         return real::broadcast().map_or(ENOSYS, |real| real(cond));
     }
+    let foreign = foreign::waiters(cond);
     cond.condvar.broadcast();
+    if foreign != 0 {
+        foreign::wake(cond, foreign);
+    }
     0
 }
 

@@ -3,9 +3,11 @@
 //! Those that may wait are told where the program's call returns to, for the statistics: two instructions before
 //! the function proper, which is jumped to, so that the return address is still on top of the stack.
 
+use super::foreign::Ours;
 use super::object::{Cond, Mutex};
-use super::{cond, mutex, real};
+use super::{cond, mutex, real, spin_lock};
 use core::ffi::c_int;
+use core::sync::atomic::AtomicI32;
 use libc::{clockid_t, timespec};
 
 /// Exported functions that pass the address they return to as one more argument.
@@ -105,6 +107,12 @@ plain! {
     pthread_mutex_unlock(object: Mutex) = mutex::unlock;
     /// Unlocks.
     __pthread_mutex_unlock(object: Mutex) = mutex::unlock;
+    /// Locks a spin lock.
+    pthread_spin_lock(word: AtomicI32) = spin_lock::lock;
+    /// Locks a spin lock, if that needs no waiting.
+    pthread_spin_trylock(word: AtomicI32) = spin_lock::trylock;
+    /// Unlocks a spin lock.
+    pthread_spin_unlock(word: AtomicI32) = spin_lock::unlock;
     /// Wakes one of those who wait.
     pthread_cond_signal(variable: Cond) = cond::signal;
     /// Wakes all who wait.
@@ -124,4 +132,27 @@ pub unsafe extern "C" fn pthread_cond_init(
     attributes: *const libc::pthread_condattr_t,
 ) -> c_int {
     real::init().map_or(libc::ENOSYS, |real| real(variable, attributes))
+}
+
+/// The functions for conditions, by the names for which `dlsym` may be asked: see [`super::foreign`].
+macro_rules! conditions {
+    ($($name:ident = $literal:literal;)*) => {
+        /// Each of them.
+        pub static CONDITIONS: &[Ours] = &[$({
+            extern "C" fn ours() -> usize {
+                $name as *const () as usize
+            }
+            ($literal, ours)
+        }),*];
+    };
+}
+
+conditions! {
+    pthread_cond_wait = c"pthread_cond_wait";
+    pthread_cond_timedwait = c"pthread_cond_timedwait";
+    pthread_cond_clockwait = c"pthread_cond_clockwait";
+    pthread_cond_signal = c"pthread_cond_signal";
+    pthread_cond_broadcast = c"pthread_cond_broadcast";
+    pthread_cond_init = c"pthread_cond_init";
+    pthread_cond_destroy = c"pthread_cond_destroy";
 }

@@ -6,8 +6,8 @@
 //! the next one be first. So exclusion is by `word` alone, in the C library's protocol, and the queue decides
 //! who asks. Waiters spin for a little, then sleep: the first on `word`, the others on their nodes.
 //!
-//! `tail` is the last node's address and, in its upper 16 bits, how often the process has been forked. In a child that was
-//! forked while others waited, what it finds there is of another generation, and the line is empty.
+//! `tail` is the last node's address and, in its upper 16 bits, the [generation](platform::fork) of the process. In a child that
+//! was forked while others waited, what it finds there is of another generation, and the line is empty.
 //!
 //! Invariants:
 //! 1. A node is reached by its successor and its predecessor only. The successor writes `next` once, before
@@ -20,9 +20,9 @@
 //! round. What the mutex protects is ordered by `word`.
 
 use super::object::Mutex;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use manx::lock::bounded;
-use platform::{cpu, futex};
+use platform::{cpu, fork, futex};
 
 /// `word`: held, and perhaps somebody sleeps.
 const SLEEPERS: u32 = 2;
@@ -44,26 +44,24 @@ struct Node {
     state: AtomicU32,
 }
 
-/// How often the process has been forked, in the upper 16 bits.
-static GENERATION: AtomicU64 = AtomicU64::new(0);
 const ADDRESS: u64 = (1 << 48) - 1;
 
-/// In the child of a fork: whoever stands in line is not there.
-pub fn forked() {
-    GENERATION.fetch_add(ADDRESS + 1, Ordering::Relaxed);
+/// The generation of the process, as it stands in `tail`.
+fn generation() -> u64 {
+    u64::from(fork::generation()) << ADDRESS.count_ones()
 }
 
 /// Takes the mutex if it is free and nobody stands in line.
 pub(super) fn try_acquire(mutex: &Mutex) -> bool {
     let tail = mutex.tail.load(Ordering::Relaxed);
-    let empty = tail == 0 || tail & !ADDRESS != GENERATION.load(Ordering::Relaxed);
+    let empty = tail == 0 || tail & !ADDRESS != generation();
     empty && bounded::try_acquire(&mutex.word)
 }
 
 /// Stands in line until the mutex is had.
 pub(super) fn acquire(mutex: &Mutex) {
     let node = Node { next: AtomicPtr::new(core::ptr::null_mut()), state: AtomicU32::new(WAITING) };
-    let generation = GENERATION.load(Ordering::Relaxed);
+    let generation = generation();
     let me = core::ptr::from_ref(&node) as u64 & ADDRESS | generation;
     let before = mutex.tail.swap(me, Ordering::AcqRel);
     if before & ADDRESS != 0 && before & !ADDRESS == generation {

@@ -12,7 +12,7 @@ use crate::statistics::wanted;
 use crate::thread;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
-use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, ENOSYS, EPERM, ETIMEDOUT, clockid_t, timespec};
+use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, ENOSYS, EOWNERDEAD, EPERM, ETIMEDOUT, clockid_t, timespec};
 use manx::lock::bounded::{self, Acquired, TimedOut, UNBOUNDED_NS, Wait};
 use platform::clock;
 use platform::futex::{Clock, Deadline};
@@ -80,13 +80,11 @@ pub(super) fn take(mutex: &Mutex) -> bool {
 /// Locks; `taker` is where the program's call returns to.
 #[inline]
 pub(super) fn lock(mutex: &Mutex, taker: usize) -> c_int {
-    if mode::is_direct() && mutex.is_plain() && bounded::try_acquire(&mutex.word) {
+    let taken = mode::is_direct() && mutex.is_plain() && bounded::try_acquire(&mutex.word)
+        || mode::is_asl() && mutex.is_plain() && asl::try_acquire(mutex, true);
+    if taken {
         mutex.own(thread::number(), 1);
-        return 0;
-    }
-    if mode::is_asl() && mutex.is_plain() && asl::try_acquire(mutex, true) {
-        mutex.own(thread::number(), 1);
-        asl::took();
+        thread::current().took();
         return 0;
     }
     lock_slow(mutex, taker)
@@ -96,7 +94,7 @@ pub(super) fn lock(mutex: &Mutex, taker: usize) -> c_int {
 fn lock_slow(mutex: &Mutex, taker: usize) -> c_int {
     let _call = dilate::enter();
     match (mode::get(), mutex.kind()) {
-        (Lock::Glibc, _) | (_, None) => real::lock().map_or(ENOSYS, |real| real(mutex)),
+        (Lock::Glibc, _) | (_, None) => counted(real::lock().map_or(ENOSYS, |real| real(mutex))),
         // SAFETY: there is no time to read.
         (_, Some(kind)) => unsafe { lock_within(mutex, kind, Limit::NEVER, taker, 1) },
     }
@@ -115,9 +113,11 @@ pub(super) unsafe fn lock_until(
     let _call = dilate::enter();
     match (mode::get(), mutex.kind()) {
         (Lock::Glibc, _) | (_, None) if clock == libc::CLOCK_REALTIME => {
-            real::timedlock().map_or(ENOSYS, |real| real(mutex, time))
+            counted(real::timedlock().map_or(ENOSYS, |real| real(mutex, time)))
         }
-        (Lock::Glibc, _) | (_, None) => real::clocklock().map_or(ENOSYS, |real| real(mutex, clock, time)),
+        (Lock::Glibc, _) | (_, None) => {
+            counted(real::clocklock().map_or(ENOSYS, |real| real(mutex, clock, time)))
+        }
         (_, Some(kind)) => match clock_of(clock) {
             // SAFETY: the caller's promise.
             Ok(clock) => unsafe { lock_within(mutex, kind, Limit { clock, time }, taker, 1) },
@@ -129,7 +129,7 @@ pub(super) unsafe fn lock_until(
 /// Locks again after a wait for a condition, for which the mutex has kept its user.
 pub(super) fn relock(mutex: &Mutex, taker: usize) -> c_int {
     match (mode::get(), mutex.kind()) {
-        (Lock::Glibc, _) | (_, None) => real::lock().map_or(ENOSYS, |real| real(mutex)),
+        (Lock::Glibc, _) | (_, None) => counted(real::lock().map_or(ENOSYS, |real| real(mutex))),
         // SAFETY: there is no time to read.
         (_, Some(kind)) => unsafe { lock_within(mutex, kind, Limit::NEVER, taker, 0) },
     }
@@ -175,9 +175,15 @@ fn have(mutex: &Mutex, kind: Kind, me: u32, users: u32) {
     if kind == Kind::Recursive {
         mutex.enter_first();
     }
-    if mode::get() == Lock::Asl {
-        asl::took();
+    thread::current().took();
+}
+
+/// Counts a mutex that the C library has locked for the calling thread, if this result says that it has.
+fn counted(result: c_int) -> c_int {
+    if matches!(result, 0 | EOWNERDEAD) {
+        thread::current().took();
     }
+    result
 }
 
 #[cold]
@@ -232,7 +238,7 @@ fn wait_for(
 pub(super) fn trylock(mutex: &Mutex) -> c_int {
     let _call = dilate::enter();
     let kind = match (mode::get(), mutex.kind()) {
-        (Lock::Glibc, _) | (_, None) => return real::trylock().map_or(ENOSYS, |real| real(mutex)),
+        (Lock::Glibc, _) | (_, None) => return counted(real::trylock().map_or(ENOSYS, |real| real(mutex))),
         (_, Some(kind)) => kind,
     };
     let me = thread::number();
@@ -249,12 +255,7 @@ pub(super) fn trylock(mutex: &Mutex) -> c_int {
 /// Unlocks.
 #[inline]
 pub(super) fn unlock(mutex: &Mutex) -> c_int {
-    if mode::is_direct() && mutex.is_plain() {
-        give(mutex, 1);
-        return 0;
-    }
-    if mode::is_asl() && mutex.is_plain() {
-        asl::gave();
+    if (mode::is_direct() || mode::is_asl()) && mutex.is_plain() {
         give(mutex, 1);
         return 0;
     }
@@ -270,7 +271,13 @@ pub(super) fn unlock_for_a_wait(mutex: &Mutex) -> c_int {
 #[cold]
 fn unlock_slow(mutex: &Mutex, users: u32) -> c_int {
     let kind = match (mode::get(), mutex.kind()) {
-        (Lock::Glibc, _) | (_, None) => return real::unlock().map_or(ENOSYS, |real| real(mutex)),
+        (Lock::Glibc, _) | (_, None) => {
+            let result = real::unlock().map_or(ENOSYS, |real| real(mutex));
+            if result == 0 {
+                thread::current().gave();
+            }
+            return result;
+        }
         (_, Some(kind)) => kind,
     };
     if matches!(kind, Kind::Recursive | Kind::ErrorCheck) && !mutex.is_owned_by(thread::number()) {
@@ -279,9 +286,6 @@ fn unlock_slow(mutex: &Mutex, users: u32) -> c_int {
     if kind == Kind::Recursive && !mutex.leave() {
         return 0;
     }
-    if mode::get() == Lock::Asl {
-        asl::gave();
-    }
     give(mutex, users);
     0
 }
@@ -289,6 +293,7 @@ fn unlock_slow(mutex: &Mutex, users: u32) -> c_int {
 /// The calling thread holds the mutex no more.
 #[inline(always)]
 fn give(mutex: &Mutex, users: u32) {
+    thread::current().gave();
     mutex.disown(users);
     if !bounded::try_release(&mutex.word) {
         release_slow(mutex);

@@ -21,7 +21,7 @@
 //! | --- | --- |
 //! | 0 | ours: a [`RawCondvar`] |
 //! | 8 | ours: how many waits with a limit are in progress |
-//! | 12 … 47 | the C library's, zero but for two flags: shared between processes, and by the monotonic clock |
+//! | 12 … 47 | the C library's, zero but for two flags: shared between processes, and by the monotonic clock. Threads that wait by its own functions all the same: see [`super::foreign`] |
 
 use super::real;
 use core::ffi::c_int;
@@ -151,7 +151,7 @@ pub struct Flags {
 
 impl Flags {
     /// As versions 2.25 to 2.40 have it, and what is assumed where the library cannot be asked.
-    const KNOWN: Flags = Flags { at: 6, shared: 1, monotonic: 2 };
+    pub const KNOWN: Flags = Flags { at: 6, shared: 1, monotonic: 2 };
 
     /// Finds out, by what the initialisation with such attributes writes: once.
     pub fn get() -> Flags {
@@ -209,6 +209,23 @@ impl Cond {
     /// Whether it is shared between processes, and so not ours.
     pub fn is_shared(&self) -> bool {
         self.flags(|flags| flags.shared)
+    }
+
+    /// The word in which the C library counts those that wait by its functions, above the flags.
+    pub fn references(&self) -> &AtomicU32 {
+        &self.foreign[Flags::KNOWN.at]
+    }
+
+    /// The two words on which they sleep, as one.
+    pub fn signals(&self) -> &AtomicU64 {
+        const AT: usize = Flags::KNOWN.at + 1;
+        const {
+            let offset = core::mem::offset_of!(Cond, foreign) + 4 * AT;
+            assert!(offset.is_multiple_of(8) && offset + 8 == size_of::<Cond>());
+            assert!(align_of::<libc::pthread_cond_t>() == 8);
+        }
+        // SAFETY: the last eight bytes of the object, whose alignment is that of the C library's type.
+        unsafe { AtomicU64::from_ptr(self.foreign.as_ptr().cast_mut().add(AT).cast()) }
     }
 
     /// Whether its limits are by the monotonic clock.

@@ -6,14 +6,15 @@
 //! | [`overrides`] | targets that `--slo` gives to epochs by their ids |
 //! | [`requests`] | a request: from a read from a socket to the next write to it |
 //! | [`descriptors`] | which descriptors are sockets |
-//! | `calls` | the C library's functions that read and write |
+//! | `hooks` | what libmanx_requests.so tells of them |
 //!
-//! A program that never calls us and has no target for requests pays a load and a branch for each read and write.
+//! The C library's functions that read and write are wrapped in a library of their own, `crates/preload-requests`, which is preloaded only
+//! if there is a target for requests. A program that has none pays nothing.
 
-#[cfg(not(test))]
-pub mod calls;
 pub mod descriptors;
 pub mod epochs;
+#[cfg(not(test))]
+pub mod hooks;
 pub mod overrides;
 pub mod requests;
 

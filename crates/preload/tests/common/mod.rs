@@ -19,8 +19,17 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// `libmanx_preload.so`, as cargo built it for this test.
 pub fn library() -> PathBuf {
+    built(preload_abi::LIBRARY_NAME)
+}
+
+/// `libmanx_requests.so`, as cargo built it for this test.
+pub fn requests_library() -> PathBuf {
+    built(preload_abi::REQUESTS_LIBRARY_NAME)
+}
+
+fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the test's own path");
-    let library = test.with_file_name("libmanx_preload.so");
+    let library = test.with_file_name(name);
     assert!(library.exists(), "{}: not built", library.display());
     library
 }
@@ -202,12 +211,22 @@ fn wait(child: &mut Child, command: &Command) -> ExitStatus {
             return status;
         }
         if start.elapsed() > LIMIT {
+            let stacks = stacks(child.id());
             let _ = child.kill();
             let _ = child.wait();
-            panic!("{command:?}: still running after {LIMIT:?}");
+            panic!("{command:?}: still running after {LIMIT:?}\n{stacks}");
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Where the threads of a process are, as gdb says, if it is installed.
+fn stacks(process: u32) -> String {
+    let gdb = Command::new("gdb")
+        .args(["--batch", "-nx", "-ex", "thread apply all backtrace", "-p", &process.to_string()])
+        .stdin(Stdio::null())
+        .output();
+    gdb.map_or_else(|error| format!("gdb: {error}"), |out| String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
 /// Asks until there is an answer; the limit only bounds a failure.

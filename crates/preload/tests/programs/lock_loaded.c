@@ -218,16 +218,55 @@ static void *pass_gate(void *unused) {
     return unused;
 }
 
+/* Waits by another way than the others, if there is one. */
+static int (*wait_otherwise)(pthread_cond_t *, pthread_mutex_t *);
+
+static void *pass_gate_otherwise(void *unused) {
+    IS(pthread_mutex_lock(&gate.mutex), 0);
+    gate.waiting++;
+    while (gate.open == 0)
+        IS(wait_otherwise(&gate.cond, &gate.mutex), 0);
+    gate.open--;
+    IS(pthread_mutex_unlock(&gate.mutex), 0);
+    return unused;
+}
+
+static void wait_until_all_wait(int threads) {
+    for (int waiting = 0; waiting != threads; sleep_us(200)) {
+        IS(pthread_mutex_lock(&gate.mutex), 0);
+        waiting = gate.waiting;
+        IS(pthread_mutex_unlock(&gate.mutex), 0);
+    }
+}
+
+/* Three wait by each way, and none is forgotten by signals and a broadcast. */
+static void pass_both_ways(int rounds) {
+    for (int round = 0; round < rounds; round++) {
+        gate.waiting = gate.way = 0;
+        pthread_t threads[6];
+        for (int i = 0; i < 6; i++)
+            threads[i] = start(i % 2 == 0 ? pass_gate : pass_gate_otherwise, NULL);
+        wait_until_all_wait(6);
+        for (int i = 0; i < 4; i++) {
+            IS(pthread_mutex_lock(&gate.mutex), 0);
+            gate.open++;
+            IS(gate.signal(&gate.cond), 0);
+            IS(pthread_mutex_unlock(&gate.mutex), 0);
+        }
+        IS(pthread_mutex_lock(&gate.mutex), 0);
+        gate.open += 2;
+        IS(pthread_cond_broadcast(&gate.cond), 0);
+        IS(pthread_mutex_unlock(&gate.mutex), 0);
+        join_all(threads, 6);
+    }
+}
+
 static void pass_by_ones(int rounds) {
     for (int round = 0; round < rounds; round++) {
         gate.waiting = gate.way = 0;
         pthread_t threads[6];
         start_all(threads, 6, pass_gate, NULL);
-        for (int waiting = 0; waiting != 6; sleep_us(200)) {
-            IS(pthread_mutex_lock(&gate.mutex), 0);
-            waiting = gate.waiting;
-            IS(pthread_mutex_unlock(&gate.mutex), 0);
-        }
+        wait_until_all_wait(6);
         for (int i = 0; i < 6; i++) {
             IS(pthread_mutex_lock(&gate.mutex), 0);
             gate.open++;
@@ -284,10 +323,33 @@ static void looked_up_explicitly(void) {
     ways[4].unlock = (int (*)(pthread_mutex_t *))dlvsym(RTLD_NEXT, "pthread_mutex_unlock", "GLIBC_2.2.5");
     CHECK(ways[4].trylock != NULL && ways[4].unlock != NULL);
     contend_by(ways, 5);
-    // A condition variable that is the C library's alone, with a mutex that is not.
+    // All by addresses that were asked of the C library.
     gate.wait = (int (*)(pthread_cond_t *, pthread_mutex_t *))found(libc, "pthread_cond_wait");
     gate.signal = (int (*)(pthread_cond_t *))found(libc, "pthread_cond_signal");
     pass_by_ones(20);
+}
+
+static void signals_reach_waiters_of_a_deep_binding_library(void) {
+    void *library = open_library(deep_path, RTLD_NOW | RTLD_DEEPBIND);
+    CHECK(lies_in(((void *(*)(void))found(library, "deep_where"))(), "libc.so"));
+    gate.wait = pthread_cond_wait;
+    gate.signal = pthread_cond_signal;
+    wait_otherwise = (int (*)(pthread_cond_t *, pthread_mutex_t *))found(library, "deep_wait");
+    pass_both_ways(30);
+    CHECK(pthread_cond_destroy(&gate.cond) == 0);
+}
+
+static void conditions_looked_up_explicitly_are_the_same(void) {
+    void *libc = open_library("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+    gate.wait = pthread_cond_wait;
+    gate.signal = pthread_cond_signal;
+    wait_otherwise = (int (*)(pthread_cond_t *, pthread_mutex_t *))found(libc, "pthread_cond_wait");
+    pass_both_ways(20);
+    wait_otherwise = (int (*)(pthread_cond_t *, pthread_mutex_t *))dlvsym(libc, "pthread_cond_wait", "GLIBC_2.3.2");
+    CHECK(wait_otherwise != NULL);
+    gate.signal = (int (*)(pthread_cond_t *))found(libc, "pthread_cond_signal");
+    pass_both_ways(20);
+    CHECK(dlsym(libc, "pthread_cond_nonsense") == NULL && dlerror() != NULL);
 }
 
 static void locked_before_dlopen_unlocked_after(void) {
@@ -373,6 +435,8 @@ int main(int arguments, char **argument) {
         {"every_symbol_version", every_symbol_version},
         {"old_condition_variables", old_condition_variables},
         {"looked_up_explicitly", looked_up_explicitly},
+        {"signals_reach_waiters_of_a_deep_binding_library", signals_reach_waiters_of_a_deep_binding_library},
+        {"conditions_looked_up_explicitly_are_the_same", conditions_looked_up_explicitly_are_the_same},
         {"locked_before_dlopen_unlocked_after", locked_before_dlopen_unlocked_after},
         {"the_c_librarys_own_locks", the_c_librarys_own_locks},
     };

@@ -7,7 +7,8 @@ int main(void) {
         "pthread_mutex_lock",     "pthread_mutex_trylock", "pthread_mutex_timedlock", "pthread_mutex_clocklock",
         "pthread_mutex_unlock",   "__pthread_mutex_lock",  "__pthread_mutex_trylock", "__pthread_mutex_unlock",
         "pthread_cond_wait",      "pthread_cond_timedwait", "pthread_cond_clockwait", "pthread_cond_signal",
-        "pthread_cond_broadcast", "pthread_cond_destroy",
+        "pthread_cond_broadcast", "pthread_cond_destroy",   "pthread_spin_lock",      "pthread_spin_trylock",
+        "pthread_spin_unlock",    "sched_yield",            "thrd_yield",
     };
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         Dl_info info = {0};

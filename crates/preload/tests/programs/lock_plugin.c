@@ -45,6 +45,14 @@ void *CONTEND(void *argument) {
     return NULL;
 }
 
+#ifdef DEEP
+int deep_wait(pthread_cond_t *variable, pthread_mutex_t *mutex);
+
+int deep_wait(pthread_cond_t *variable, pthread_mutex_t *mutex) {
+    return pthread_cond_wait(variable, mutex);
+}
+#endif
+
 /* Where this library finds pthread_mutex_lock. */
 void *WHERE(void) {
     return (void *)pthread_mutex_lock;

@@ -2,8 +2,10 @@
 // Each test uses a part of it; one range is a list of one range.
 #![allow(dead_code, clippy::single_range_in_vec_init)]
 
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags};
-use spinloop::{Finding, Reason};
+use object::{
+    Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SegmentFlags,
+};
+use spinloop::{BLOCKING, Counter, Finder, Finding, Image, Kind, Reason, Seed, Segments, seeds};
 use std::ops::Range;
 
 /// A module in memory of its own.
@@ -99,16 +101,50 @@ pub fn compile(compiler: &str, source: &str, flags: &[&str]) -> Vec<u8> {
     std::fs::read(&output).expect("a library")
 }
 
-/// The word that a function's name starts with when this is to be said of it.
+/// The words of a library that lead to functions that block.
+pub fn blocking(data: &[u8]) -> Vec<u64> {
+    let elf = object::File::parse(data).expect("an ELF file");
+    let symbols = elf.dynamic_symbol_table().expect("dynamic symbols");
+    let blocks = |target| match target {
+        RelocationTarget::Symbol(index) => {
+            let name = symbols.symbol_by_index(index).and_then(|symbol| symbol.name());
+            name.is_ok_and(|name| BLOCKING.contains(&name))
+        }
+        _ => false,
+    };
+    let relocations = elf.dynamic_relocations().expect("dynamic relocations");
+    relocations.filter(|(_, one)| blocks(one.target())).map(|(slot, _)| slot).collect()
+}
+
+/// What a module's seeds turn out to be, kind by kind, each in the order of addresses.
+pub fn findings(finder: &mut Finder<'_>, built: &Built) -> Vec<(u64, Seed, Finding)> {
+    let mut all = Vec::new();
+    let slices = built.slices();
+    let image = Segments(&slices);
+    for range in &built.text {
+        let found = seeds(image.at(range.start));
+        all.extend(found.into_iter().map(|(at, seed)| (seed, range.start + at as u64)));
+    }
+    all.sort_unstable();
+    all.into_iter().map(|(seed, address)| (address, seed, finder.analyse(address, seed))).collect()
+}
+
+/// The word for a finding.
 pub fn word(finding: &Finding) -> &'static str {
     match finding {
-        Finding::Wait(_) => "wait",
-        Finding::NotAnInstruction => "notaninstruction",
-        Finding::Leave(Reason::Counted) => "counted",
-        Finding::Leave(Reason::Timed) => "timed",
+        Finding::Wait(found) => match found.kind {
+            Kind::Unbounded => "wait",
+            Kind::Counted(Counter { blocks: false, .. }) => "counted",
+            Kind::Counted(Counter { blocks: true, .. }) => "blocks",
+            Kind::Timed => "timed",
+            Kind::Hint => "hint",
+        },
+        Finding::Nothing => "nothing",
+        Finding::Leave(Reason::Counted) => "bounded",
+        Finding::Leave(Reason::Timed) => "delay",
         Finding::Leave(Reason::NoLoad) => "noload",
         Finding::Leave(Reason::NoExit) => "noexit",
-        Finding::Leave(Reason::Calls) => "calls",
+        Finding::Leave(Reason::Works) => "works",
         Finding::Leave(Reason::NotInALoop) => "notinaloop",
         Finding::Leave(Reason::TooLong) => "toolong",
         Finding::Leave(Reason::NoFunction) => "nofunction",

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The sources, by file name.
-const SOURCES: [(&str, &str); 31] = [
+const SOURCES: [(&str, &str); 37] = [
     ("options.h", include_str!("../../engines/options.h")),
     ("histogram.h", include_str!("../../engines/histogram.h")),
     ("classes.h", include_str!("../../engines/classes.h")),
@@ -46,6 +46,12 @@ const SOURCES: [(&str, &str); 31] = [
     ("startup.c", include_str!("../../engines/startup.c")),
     ("rocksdb_ranges.cpp", include_str!("../../engines/rocksdb_ranges.cpp")),
     ("rocksdb_locktree.cpp", include_str!("../../engines/rocksdb_locktree.cpp")),
+    ("victim.h", include_str!("../../victims/victim.h")),
+    ("gang.c", include_str!("../../victims/gang.c")),
+    ("spin_lock.c", include_str!("../../victims/spin_lock.c")),
+    ("graph_ggml.c", include_str!("../../victims/graph_ggml.c")),
+    ("ring_mpi.c", include_str!("../../victims/ring_mpi.c")),
+    ("product_openblas.c", include_str!("../../victims/product_openblas.c")),
 ];
 
 /// As many lines of a compiler's complaint are shown.
@@ -89,6 +95,11 @@ impl Compiler {
     /// Another compiler for C++.
     pub fn with_cpp(self, command: impl Into<OsString>) -> Compiler {
         Compiler { cpp: command.into(), ..self }
+    }
+
+    /// Another compiler for C.
+    pub fn with_c(self, command: impl Into<OsString>) -> Compiler {
+        Compiler { command: command.into(), ..self }
     }
 
     /// The program that `name`.c makes with further `arguments`; `salt` is hashed too (a library's state).

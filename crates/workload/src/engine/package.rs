@@ -23,13 +23,14 @@ const fn package(
 }
 
 /// All of them.
-pub const PACKAGES: [Package; 6] = [
+pub const PACKAGES: [Package; 7] = [
     package("WiredTiger", "wiredtiger.h", "-lwiredtiger", "libwiredtiger-dev"),
     package("SQLite", "sqlite3.h", "-lsqlite3", "libsqlite3-dev"),
     package("LevelDB", "leveldb/c.h", "-lleveldb", "libleveldb-dev"),
     package("Kyoto Cabinet", "kclangc.h", "-lkyotocabinet", "libkyotocabinet-dev"),
     package("LMDB", "lmdb.h", "-llmdb", "liblmdb-dev"),
     package("RocksDB", "rocksdb/c.h", "-lrocksdb", "librocksdb-dev"),
+    package("OpenBLAS", "cblas.h", "-lopenblas", "libopenblas-pthread-dev"),
 ];
 
 /// The one whose absence `words`, of the compiler or the linker, complain about.

@@ -23,6 +23,7 @@ fn what_was_said_twice_is_the_same() {
         "guard=off,step_us=5",
         "guard=on,lock=fifo",
         "guard=on,lock=glibc,dilate=3750",
+        "guard=on,short=always",
         "guard=on,lock=asl,slo=2000000:9900+7:500000:9990",
         "guard=on,cpus=3,cpus_also=affinity+java",
         "guard=on,cpus=keep",

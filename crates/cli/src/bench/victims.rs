@@ -1,0 +1,73 @@
+//! `manx bench victims`: its options, and what they ask of the experiment.
+
+use super::{Common, conduct};
+use crate::failure::Failure;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use std::time::Duration;
+use workload::engine::Compiler;
+use workload::victims::{self, Place, QUICK, Setup, VICTIMS};
+use workload::{Error, machine};
+
+/// Rounds of a case at most, unless something else is asked for, and those of a smoke check.
+const ROUNDS: u32 = 12;
+const QUICK_ROUNDS: u32 = 1;
+/// Seconds after which a run is cut off, and those of a smoke check.
+const LIMIT: u32 = 60;
+const QUICK_LIMIT: u32 = 3;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct VictimsArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Only these victims, with commas between [default: all; with --quick, those that need a C compiler only]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = names())]
+    only: Vec<String>,
+    /// Rounds of each case at most, each of which runs every version once; fewer do once the ratio is known to ±5 %,
+    /// alone to ±3 % [default: 12]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "repeats")]
+    rounds: Option<u32>,
+    /// Cut a run off after so many seconds [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    limit: Option<u32>,
+}
+
+fn names() -> PossibleValuesParser {
+    PossibleValuesParser::new(
+        VICTIMS.each_ref().map(|victim| PossibleValue::new(victim.name).help(victim.words)),
+    )
+}
+
+pub(super) fn victims(args: &VictimsArgs) -> Result<u8, Failure> {
+    let common = &args.common;
+    let names: Vec<&str> = match (args.only.is_empty(), common.quick) {
+        (true, true) => QUICK.to_vec(),
+        _ => args.only.iter().map(String::as_str).collect(),
+    };
+    let chosen = victims::choose(&names).map_err(refused)?;
+    let cpus: Vec<usize> = machine::cpus().into_iter().take(2).collect();
+    let either = |asked: Option<u32>, usual, quick| asked.unwrap_or(if common.quick { quick } else { usual });
+    let rounds = either(args.rounds.or(common.repeats), ROUNDS, QUICK_ROUNDS);
+    let limit = either(args.limit, LIMIT, QUICK_LIMIT);
+    conduct::conduct(
+        "victims",
+        common,
+        |bench| {
+            let manx = conduct::own_path()?;
+            let setup = Setup {
+                victims: chosen.clone(),
+                place: Place::find(&manx, Compiler::from_environment()?)?,
+                manx,
+                rounds: rounds as usize,
+                quick: common.quick,
+                cpus,
+                limit: Duration::from_secs(limit.into()),
+            };
+            victims::measure(&setup, bench)
+        },
+        |report| victims::conclude(report, &chosen),
+    )
+}
+
+fn refused(error: Error) -> Failure {
+    conduct::failure("victims", &error)
+}

@@ -1,0 +1,132 @@
+//! The loader's own list of modules, read where it lies.
+//!
+//! `dl_iterate_phdr` would show the same modules, but a program may define a function of that name, which finds the C
+//! library's by `dlsym`: one of the functions that we wrap, and cannot serve before we have found the C library's own. The loader
+//! publishes its list for debuggers (`_r_debug`): a word to read, no function to call and no lock to take.
+//!
+//! No lock keeps the list still while it is read. So it is read when the process starts, before a thread of the program can open or close
+//! a library. Modules that are there at the start are never closed, and stand at the head of the list.
+
+use super::modules;
+use super::symbols::Table;
+use core::ffi::{CStr, c_char, c_int};
+
+/// The public beginning of `struct link_map`.
+#[repr(C)]
+pub struct Module {
+    bias: usize,
+    name: *const c_char,
+    dynamic: usize,
+    next: *const Module,
+}
+
+/// The public beginning of `struct r_debug`.
+#[repr(C)]
+struct Debug {
+    version: c_int,
+    first: *const Module,
+}
+
+// SAFETY: the loader writes it before it runs any code of a module.
+unsafe impl Sync for Debug {}
+
+unsafe extern "C" {
+    /// Exported by the loader.
+    safe static _r_debug: Debug;
+    /// The dynamic section of the module that this code is in, by the linker.
+    safe static _DYNAMIC: [usize; 2];
+}
+
+/// The C library's name.
+const C_LIBRARY: &CStr = c"libc.so.6";
+
+impl Module {
+    /// Its path; empty for the program itself.
+    pub fn path(&self) -> &CStr {
+        if self.name.is_null() {
+            return c"";
+        }
+        // SAFETY: the loader's string, which lives as long as the module.
+        unsafe { CStr::from_ptr(self.name) }
+    }
+
+    /// Its symbols, if it has any that can be looked up by hash.
+    pub fn table(&self) -> Option<Table> {
+        if self.dynamic == 0 {
+            return None;
+        }
+        // SAFETY: the loader's own entry for a module that is mapped.
+        unsafe { Table::at(self.bias, self.dynamic) }
+    }
+}
+
+/// All modules, in the order in which names are looked up in them.
+fn all() -> impl Iterator<Item = &'static Module> {
+    // SAFETY: the list is the loader's and ends with null; see the module's text for why it stands still.
+    let mut at = unsafe { _r_debug.first.as_ref() };
+    core::iter::from_fn(move || {
+        let module = at?;
+        // SAFETY: as above.
+        at = unsafe { module.next.as_ref() };
+        Some(module)
+    })
+}
+
+/// Where the dynamic section of this library lies, by which the loader and [`next`] know it.
+pub fn own_dynamic() -> usize {
+    (&raw const _DYNAMIC).addr()
+}
+
+/// The function `name` of the first module behind the one with this dynamic section: what a call from there would reach if
+/// it were not in between. If there is none, the C library's.
+pub fn next(name: &CStr, dynamic: usize) -> Option<usize> {
+    let behind = all().skip_while(|module| module.dynamic != dynamic).skip(1);
+    behind.filter_map(Module::table).find_map(|table| table.function(name)).or_else(|| of_c_library(name))
+}
+
+/// The C library's function `name`, whoever else has one.
+pub fn of_c_library(name: &CStr) -> Option<usize> {
+    let is_c_library = |table: &Table| table.soname() == Some(C_LIBRARY);
+    all().filter_map(Module::table).find(is_c_library)?.function(name)
+}
+
+/// As [`next`], while other threads may open and close libraries: under the loader's lock.
+pub fn next_now(name: &CStr) -> Option<usize> {
+    let (mut behind, mut found) = (false, None);
+    modules::each(&mut |module| {
+        if behind {
+            found = Table::of(&module).and_then(|table| table.function(name));
+        }
+        behind |= module.dynamic() == Some(own_dynamic());
+        found.is_none()
+    });
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_comes_first_and_we_are_in_it() {
+        let first = all().next().expect("the program");
+        assert!(first.path().is_empty() && first.dynamic == own_dynamic());
+        assert!(all().any(|module| module.path().to_bytes().ends_with(b"libc.so.6")));
+    }
+
+    #[test]
+    fn finds_what_dlsym_finds() {
+        for name in [c"pthread_create", c"sigaction", c"dlopen", c"pthread_cond_wait", c"memcpy"] {
+            // SAFETY: looks a name up.
+            let expected = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) } as usize;
+            assert_eq!(next(name, own_dynamic()), Some(expected), "{name:?}");
+            assert_eq!(next_now(name), Some(expected), "{name:?}");
+            assert_eq!(of_c_library(name), Some(expected), "{name:?}");
+            // What is behind nobody is the C library's.
+            assert_eq!(next(name, 8), Some(expected), "{name:?}");
+        }
+        assert_eq!(next(c"no_such_function_anywhere", own_dynamic()), None);
+        assert!(next(c"__tls_get_addr", own_dynamic()).is_some());
+        assert_eq!(of_c_library(c"__tls_get_addr"), None, "that is the loader's");
+    }
+}

@@ -1,0 +1,339 @@
+//! `pthread_spin_lock` and its kin: the C library's word, and waiters that sleep while CPUs are short.
+//!
+//! A spin lock has no room but its word, and its release is a plain store, so nobody wakes a waiter. While there is room a
+//! waiter spins as in the C library. While CPUs are short, which [`crate::shortage`] says, it spins for a little and then sleeps
+//! for a little: the holder, or whoever the holder waits for, may need this very CPU.
+//!
+//! | word | meaning |
+//! | --- | --- |
+//! | 1 | free |
+//! | 0 and less | held: the C library's waiters count it down once each time they see it free |
+//!
+//! # Why not a futex
+//! A waiter could sleep on the word with a timeout and be woken by our releases. A release would have to read
+//! whether anybody sleeps, after its store and a full fence, which costs as much as the whole uncontended lock and unlock; a
+//! release by another process or by the C library's own function would wake nobody, so the timeout had to be as short as
+//! these sleeps in any case.
+//!
+//! # Bounded overtaking
+//! A thread that sleeps is overtaken by those that run, for ever if nothing is done: between a release and the next
+//! acquisition by the same thread there is no time for anybody else. So a waiter whose window ([`WINDOW_NS`]) is over is
+//! *starving* and *reserves* the lock. The reservations of a process are a small table of locks' addresses. A thread that
+//! finds the lock free but reserved leaves it to the starving one, which spins or sleeps in the shortest
+//! steps. It gets the lock at the next release after which it runs; then it is the turn of the next starving waiter. One
+//! load tells those who lock that nobody starves anywhere.
+//!
+//! What is not bound by a reservation: `trylock`, which must not fail on a lock that is free; real-time threads; the C library's
+//! own functions; and other processes, in which the lock may have another address.
+//!
+//! # Invariants
+//! 1. Who holds the lock is what the word says, by steps that the C library makes too: 1 to 0 takes it, a store of 1
+//!    releases it. Reservations exclude nobody; they only make threads wait.
+//! 2. Nobody waits for a reservation for ever. One that leaves the lock free for [`PATIENCE_NS`] is nobody's (its thread was
+//!    cancelled, jumped out of a signal handler, or interrupted itself), and a thread that waits for it takes it away. A child of a
+//!    fork begins without any.
+//! 3. A sleep is a system call made directly: `errno` stays as it is, and there is no cancellation point.
+//!
+//! # Memory orderings
+//! Acquire to take the lock, release to give it back. Reservations are hints, and relaxed.
+
+use crate::{settings, shortage, thread};
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
+use libc::EBUSY;
+use platform::clock::{self, ns_to_ticks, ticks_to_ns};
+use platform::{cpu, thread as os};
+use preload_abi::options::Guard;
+
+/// The word of a lock that is free.
+const FREE: i32 = 1;
+
+/// Looks between two readings of the clock: about a microsecond.
+const LOOKS: u32 = 32;
+/// How long a waiter spins before it sleeps, while CPUs are short: a few short critical sections.
+const BOUT_NS: u64 = 4_000;
+/// The same for the waiter that has reserved the lock, which comes free for it.
+const BOUT_NS_RESERVED: u64 = 20_000;
+/// The shortest sleep, and by how much each is longer than the one before.
+const SLEEP_NS_STEP: u64 = 50_000;
+/// The longest sleep.
+const SLEEP_NS_MAX: u64 = 500_000;
+/// How long a waiter may be overtaken by those that run.
+const WINDOW_NS: u64 = 2_000_000;
+/// How long a lock may be free and reserved: longer than a thread that is woken waits for a CPU, as a rule.
+const PATIENCE_NS: u64 = 10_000_000;
+
+/// The locks that are reserved, each in the place that its address leads to.
+static RESERVED: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];
+const PLACES: usize = 64;
+/// How many there are, or a few more or less for a moment.
+static RESERVATIONS: AtomicU32 = AtomicU32::new(0);
+
+/// In the child of a fork: whoever starved is not there.
+pub fn forked() {
+    for place in &RESERVED {
+        place.store(0, Ordering::Relaxed);
+    }
+    RESERVATIONS.store(0, Ordering::Relaxed);
+}
+
+/// Locks.
+#[inline]
+pub(super) fn lock(word: &AtomicI32) -> c_int {
+    if RESERVATIONS.load(Ordering::Relaxed) != 0 || !try_take(word) {
+        lock_slow(word);
+    }
+    thread::current().took();
+    0
+}
+
+/// Locks, if that needs no waiting.
+#[inline]
+pub(super) fn trylock(word: &AtomicI32) -> c_int {
+    if !try_take(word) {
+        return EBUSY;
+    }
+    thread::current().took();
+    0
+}
+
+/// Unlocks.
+#[inline]
+pub(super) fn unlock(word: &AtomicI32) -> c_int {
+    thread::current().gave();
+    // Release pairs with the acquire of whoever takes it next.
+    word.store(FREE, Ordering::Release);
+    0
+}
+
+#[inline(always)]
+fn try_take(word: &AtomicI32) -> bool {
+    // Acquire pairs with the release of the last holder. A failure tells nothing.
+    word.compare_exchange(FREE, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
+}
+
+#[cold]
+fn lock_slow(word: &AtomicI32) {
+    let mut waiter = Waiter::new(word);
+    while !waiter.look_for_a_while() {
+        waiter.look_around();
+    }
+    if waiter.has_reserved {
+        waiter.withdraw();
+    }
+}
+
+/// A thread that waits.
+struct Waiter<'a> {
+    word: &'a AtomicI32,
+    began_ticks: u64,
+    /// The last reading of the clock.
+    last_ticks: u64,
+    /// When it began to spin: at first, or after its last sleep.
+    bout_ticks: u64,
+    /// Since when the lock has been free, but reserved, at each look; 0: it was not at the last one.
+    left_alone_ticks: u64,
+    /// How long the last sleep was.
+    slept_ns: u64,
+    /// Whether it has reserved the lock.
+    has_reserved: bool,
+    /// Whether it is a real-time thread, once that was asked.
+    is_real_time: Option<bool>,
+}
+
+impl Waiter<'_> {
+    fn new(word: &AtomicI32) -> Waiter<'_> {
+        let now_ticks = clock::ticks();
+        Waiter {
+            word,
+            began_ticks: now_ticks,
+            last_ticks: now_ticks,
+            bout_ticks: now_ticks,
+            left_alone_ticks: 0,
+            slept_ns: 0,
+            has_reserved: false,
+            is_real_time: None,
+        }
+    }
+
+    /// Spins for a little; whether the thread has the lock now.
+    fn look_for_a_while(&mut self) -> bool {
+        for _ in 0..LOOKS {
+            // Relaxed: a look; `try_take` decides.
+            if self.word.load(Ordering::Relaxed) < FREE {
+                self.left_alone_ticks = 0;
+            } else if self.may_take() && try_take(self.word) {
+                return true;
+            }
+            cpu::pause();
+        }
+        false
+    }
+
+    /// Whether a free lock is not left to somebody that starves.
+    fn may_take(&mut self) -> bool {
+        if RESERVATIONS.load(Ordering::Relaxed) == 0 || self.has_reserved || !self.is_reserved() {
+            return true;
+        }
+        if self.is_real_time() {
+            return true;
+        }
+        let now_ticks = clock::ticks();
+        if self.left_alone_ticks == 0 {
+            self.left_alone_ticks = now_ticks;
+        } else if ticks_to_ns(now_ticks.saturating_sub(self.left_alone_ticks)) > PATIENCE_NS {
+            // Invariant 2.
+            self.withdraw();
+            return true;
+        }
+        false
+    }
+
+    /// What else there is to do than to spin.
+    fn look_around(&mut self) {
+        if settings::guard() == Guard::Off {
+            return;
+        }
+        let now_ticks = clock::ticks();
+        let waited_ns = ticks_to_ns(now_ticks.saturating_sub(self.began_ticks));
+        let starves = waited_ns > WINDOW_NS;
+        if starves {
+            self.reserve();
+        }
+        let is_short =
+            shortage::is_short(now_ticks) || shortage::look(self.bout_ticks, self.last_ticks, now_ticks);
+        self.last_ticks = now_ticks;
+        let bout_ns = if self.has_reserved { BOUT_NS_RESERVED } else { BOUT_NS };
+        if is_short && now_ticks.saturating_sub(self.bout_ticks) >= ns_to_ticks(bout_ns) {
+            self.sleep(if starves { 0 } else { WINDOW_NS - waited_ns });
+        }
+    }
+
+    /// Sleeps until others have run; before the window is over, for no longer than what is left of it.
+    fn sleep(&mut self, left_ns: u64) {
+        self.slept_ns = if left_ns == 0 || self.is_real_time() {
+            // Long enough for whoever is less important to get the CPU.
+            SLEEP_NS_STEP
+        } else {
+            (self.slept_ns + SLEEP_NS_STEP).min(SLEEP_NS_MAX).min(left_ns.max(SLEEP_NS_STEP))
+        };
+        os::sleep_ns(self.slept_ns);
+        self.bout_ticks = clock::ticks();
+        self.last_ticks = self.bout_ticks;
+    }
+
+    /// Asked once, and before the first sleep: a system call.
+    fn is_real_time(&mut self) -> bool {
+        *self.is_real_time.get_or_insert_with(|| os::scheduling_class().yields_only_to_equals())
+    }
+
+    fn place(&self) -> &'static AtomicUsize {
+        &RESERVED[(self.address().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) % PLACES]
+    }
+
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self.word).addr()
+    }
+
+    fn is_reserved(&self) -> bool {
+        self.place().load(Ordering::Relaxed) == self.address()
+    }
+
+    /// Reserves the lock, unless somebody else has, or has reserved another lock of this place.
+    fn reserve(&mut self) {
+        if self.has_reserved && self.is_reserved() {
+            return;
+        }
+        self.has_reserved =
+            self.place().compare_exchange(0, self.address(), Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if self.has_reserved {
+            RESERVATIONS.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the lock's reservation away: its own, or one that is nobody's. If another thread did so first, and a third has
+    /// reserved the lock since, that one reserves it again.
+    fn withdraw(&self) {
+        if self.place().compare_exchange(self.address(), 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            RESERVATIONS.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of reservations is the process's: tests that look at it take turns.
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+    fn turn() -> std::sync::MutexGuard<'static, ()> {
+        TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn is_reserved(word: &AtomicI32) -> bool {
+        Waiter::new(word).is_reserved()
+    }
+
+    #[test]
+    fn the_word_is_the_c_librarys() {
+        let _turn = turn();
+        let word = AtomicI32::new(0);
+        let place = word.as_ptr();
+        // SAFETY: a lock of this function, of the type's size.
+        unsafe {
+            assert_eq!(libc::pthread_spin_init(place, 0), 0);
+            assert_eq!(word.load(Ordering::Relaxed), FREE);
+            assert_eq!(lock(&word), 0);
+            assert_eq!(libc::pthread_spin_trylock(place), EBUSY);
+            assert_eq!(unlock(&word), 0);
+            assert_eq!(libc::pthread_spin_lock(place), 0);
+            assert_eq!(trylock(&word), EBUSY);
+            assert_eq!(libc::pthread_spin_unlock(place), 0);
+        }
+        assert_eq!(trylock(&word), 0);
+        assert_eq!(unlock(&word), 0);
+    }
+
+    #[test]
+    fn a_reserved_lock_is_left_to_the_starving_until_nobody_takes_it() {
+        let _turn = turn();
+        let word = AtomicI32::new(FREE);
+        let mut starving = Waiter::new(&word);
+        starving.reserve();
+        assert!(starving.has_reserved && is_reserved(&word));
+        let began_ns = clock::now_ns();
+        // Nobody is there to take it: another thread waits as long as it has to, and no longer.
+        assert_eq!(lock(&word), 0);
+        assert!(clock::now_ns() - began_ns >= PATIENCE_NS, "the reserved lock was taken at once");
+        assert!(!is_reserved(&word), "what was nobody's is gone");
+        assert_eq!(unlock(&word), 0);
+        // The starving one takes its lock without delay, and lets the others have it again.
+        starving.reserve();
+        assert!(starving.look_for_a_while());
+        starving.withdraw();
+        assert!(!is_reserved(&word));
+        assert_eq!(unlock(&word), 0);
+        assert_eq!(RESERVATIONS.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn who_tries_is_not_told_of_reservations() {
+        let _turn = turn();
+        let word = AtomicI32::new(FREE);
+        let mut starving = Waiter::new(&word);
+        starving.reserve();
+        assert_eq!(trylock(&word), 0);
+        assert_eq!(unlock(&word), 0);
+        starving.withdraw();
+    }
+
+    #[test]
+    fn a_child_begins_without_reservations() {
+        let _turn = turn();
+        let word = AtomicI32::new(FREE);
+        Waiter::new(&word).reserve();
+        forked();
+        assert!(!is_reserved(&word));
+    }
+}

@@ -1,0 +1,156 @@
+//! The C library's functions that this library wraps or calls by their addresses: one table.
+//!
+//! All are looked up at once: by our constructor, or by the first of our functions that is called before it. Later is too late. A child
+//! between `fork` and `exec` may call them while the loader's lock is held by a thread that it does not have, and handlers
+//! of signals may call them in the middle of the loader.
+//!
+//! A wrapper passes a call on to the function that it would have reached without us, which may be another library's wrapper.
+//! Functions that we call for ourselves are the C library's own, since a program may define functions of these names, which call us.
+//!
+//! The C library before 2.34 has its functions for threads in a library of its own, which may be opened later. Only there, and only for
+//! what was not found at the start, the modules are searched again.
+//!
+//! Rooms give the functions they use their types, with [`typed`].
+//!
+//! Invariant 1: an entry is [`UNKNOWN`] until [`look_up`] has written it; then it is a function's address, or
+//! [`ABSENT`]. Each look-up of a name finds the same, so two threads may write an entry at once.
+
+use crate::elf::link_map;
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// A function's entry. Its first word is the address: naked functions read it.
+#[repr(C)]
+pub struct Real {
+    address: AtomicUsize,
+    name: &'static CStr,
+    find: fn(&CStr) -> Option<usize>,
+}
+
+const UNKNOWN: usize = 0;
+const ABSENT: usize = 1;
+/// An entry that is no more than this is no address.
+pub const NOWHERE: usize = ABSENT;
+
+/// Functions for threads were not there at the start.
+static SPLIT: AtomicBool = AtomicBool::new(false);
+
+impl Real {
+    const fn new(name: &'static str, find: fn(&CStr) -> Option<usize>) -> Real {
+        match CStr::from_bytes_with_nul(name.as_bytes()) {
+            Ok(name) => Real { address: AtomicUsize::new(UNKNOWN), name, find },
+            Err(_) => unreachable!(),
+        }
+    }
+
+    /// The function's address; `None` if there is no such function.
+    #[inline]
+    pub fn get(&self) -> Option<usize> {
+        // Relaxed, here and below: the address is all there is to see.
+        match self.address.load(Ordering::Relaxed) {
+            UNKNOWN | ABSENT => self.get_slow(),
+            known => Some(known),
+        }
+    }
+
+    #[cold]
+    fn get_slow(&self) -> Option<usize> {
+        if self.address.load(Ordering::Relaxed) == UNKNOWN {
+            look_up();
+        }
+        match self.address.load(Ordering::Relaxed) {
+            UNKNOWN | ABSENT if SPLIT.load(Ordering::Relaxed) => {
+                let found = link_map::next_now(self.name)?;
+                self.address.store(found, Ordering::Relaxed);
+                Some(found)
+            }
+            UNKNOWN | ABSENT => None,
+            known => Some(known),
+        }
+    }
+}
+
+/// Looks all of them up.
+pub fn look_up() {
+    for real in TABLE {
+        real.address.store((real.find)(real.name).unwrap_or(ABSENT), Ordering::Relaxed);
+    }
+    SPLIT.store(pthread_create.address.load(Ordering::Relaxed) == ABSENT, Ordering::Relaxed);
+}
+
+fn wrapped(name: &CStr) -> Option<usize> {
+    link_map::next(name, link_map::own_dynamic())
+}
+
+macro_rules! table {
+    ($($find:path: { $($name:ident)* })*) => {
+        $($(
+            #[allow(non_upper_case_globals)]
+            #[doc = concat!("`", stringify!($name), "`")]
+            pub static $name: Real = Real::new(concat!(stringify!($name), "\0"), $find);
+        )*)*
+
+        static TABLE: &[&Real] = &[$($(&$name),*),*];
+    };
+}
+
+table! {
+    wrapped: {
+        pthread_create thrd_create
+        dlopen dlmopen dlclose dlsym dlvsym
+        sigaction signal __sysv_signal sigset sigignore siginterrupt sigaltstack
+        sigprocmask pthread_sigmask sigsetmask sigblock siggetmask sighold sigrelse sigpending
+        pthread_attr_setsigmask_np pthread_attr_getsigmask_np
+        sigsuspend sigpause __xpg_sigpause pselect ppoll __ppoll_chk epoll_pwait epoll_pwait2
+        sigwait sigwaitinfo sigtimedwait
+        syscall
+        pthread_mutex_lock pthread_mutex_trylock pthread_mutex_timedlock pthread_mutex_clocklock pthread_mutex_unlock
+        pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait
+        pthread_cond_signal pthread_cond_broadcast pthread_cond_init pthread_cond_destroy
+        sysconf get_nprocs get_nprocs_conf sched_getaffinity pthread_getaffinity_np
+    }
+    link_map::of_c_library: {
+        dl_iterate_phdr
+    }
+    // The loader's, or of a version that is newer than what this library may ask for.
+    wrapped: {
+        _dl_find_object
+        pthread_condattr_setpshared pthread_condattr_setclock pthread_setcanceltype
+        pthread_key_create pthread_key_delete pthread_setspecific
+    }
+}
+
+/// Defines functions that return entries of the table with their types: `accessor = name: type;`.
+macro_rules! typed {
+    ($($accessor:ident = $name:ident: $type:ty;)*) => {$(
+        pub(super) fn $accessor() -> Option<$type> {
+            // SAFETY: the C library's function of this name has this type.
+            crate::real::$name.get().map(|address| unsafe { core::mem::transmute::<usize, $type>(address) })
+        }
+    )*};
+}
+pub(crate) use typed;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_found_once_one_is_asked_for() {
+        assert!(pthread_create.get().is_some());
+        for real in TABLE {
+            let known = real.address.load(Ordering::Relaxed);
+            // SAFETY: looks a name up.
+            let expected = unsafe { libc::dlsym(libc::RTLD_DEFAULT, real.name.as_ptr()) } as usize;
+            assert_eq!(known, if expected == 0 { ABSENT } else { expected }, "{:?}", real.name);
+        }
+    }
+
+    #[test]
+    fn what_is_nowhere_is_not_looked_for_again() {
+        let nowhere = Real::new("no_such_function_anywhere\0", wrapped);
+        nowhere.address.store(ABSENT, Ordering::Relaxed);
+        look_up();
+        assert_eq!(nowhere.get(), None);
+    }
+}

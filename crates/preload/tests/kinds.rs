@@ -1,0 +1,228 @@
+//! Small programs of each kind of wait, which end right whether CPUs are short or not.
+//!
+//! Each hands something between threads thousands of times and checks what it gets; a wake-up that is lost, because a counter was
+//! moved too far or a sleep was missed, hangs, and the limit of a run prints where. Each runs while CPUs count as short
+//! (`short=always`), while they never do, and while the library finds out.
+//!
+//! Two spinning programs at once on two CPUs measure the scheduler's time slice, so one test runs at a time.
+#![cfg(target_arch = "x86_64")]
+
+mod common;
+
+use common::{Outcome, finish, folder, library};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Whether CPUs count as short.
+const SHORT: [&str; 3] = ["always", "auto", "never"];
+
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A compiler and its options, of those at hand.
+fn builds() -> Vec<(&'static str, &'static str)> {
+    let works =
+        |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success());
+    let mut all = Vec::new();
+    for compiler in ["cc", "clang"] {
+        if works(&compiler) {
+            all.extend(["-O0", "-O1", "-O2", "-O3"].map(|level| (compiler, level)));
+        } else {
+            println!("skipped: {compiler} is not installed");
+        }
+    }
+    all
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/kinds").join(name)
+}
+
+/// Compiles a program of `tests/programs/kinds`.
+fn build(name: &str, compiler: &str, flags: &[&str]) -> PathBuf {
+    let marks: String = flags.concat().chars().filter(char::is_ascii_alphanumeric).collect();
+    let into = folder().join(format!("{}-{compiler}-{marks}", name.replace('.', "-")));
+    let made = Command::new(compiler)
+        .args(["-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-rdynamic", "-D_GNU_SOURCE", "-o"])
+        .arg(&into)
+        .arg(source(name))
+        .args(flags)
+        .output()
+        .unwrap_or_else(|error| panic!("{compiler}: {error}"));
+    assert!(made.status.success(), "{name}:\n{}", String::from_utf8_lossy(&made.stderr));
+    into
+}
+
+/// Runs a program under the guard.
+fn guarded(program: &Path, arguments: &[&str], short: &str, variables: &[(&str, &str)]) -> Outcome {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("LD_PRELOAD", library())
+        .env("MANX_OPTIONS", format!("guard=on,short={short}"))
+        .env_remove("MANX")
+        .envs(variables.iter().copied());
+    let outcome = finish(command);
+    assert!(
+        outcome.status.success(),
+        "{} {arguments:?} short={short} {variables:?}: {}\n{}{}",
+        program.display(),
+        outcome.status,
+        outcome.stdout,
+        outcome.stderr
+    );
+    outcome
+}
+
+/// The numbers at the ends of the lines of a program.
+fn numbers(outcome: &Outcome) -> Vec<u64> {
+    let last = |line: &str| line.rsplit(' ').next().and_then(|word| word.parse().ok());
+    outcome.stdout.lines().map(|line| last(line).expect("a number")).collect()
+}
+
+/// Two threads hand a word to each other in each loop of a program.
+fn hand_over(program: &str, rounds_in_all: u64) {
+    let _alone = alone();
+    let mut all = 0;
+    for (compiler, level) in builds() {
+        let built = build(program, compiler, &[level]);
+        for short in SHORT {
+            let most_us = if short == "always" { "10000" } else { "4000" };
+            all += numbers(&guarded(&built, &["2000", most_us], short, &[])).iter().sum::<u64>();
+        }
+    }
+    for level in ["-O0", "-O2"] {
+        let built = build(program, "cc", &[level]);
+        all += numbers(&guarded(&built, &["50000", "100000"], "always", &[])).iter().sum::<u64>();
+    }
+    assert!(all > rounds_in_all, "only {all} rounds in all");
+}
+
+#[test]
+fn counters_are_moved_on_to_where_they_would_have_counted() {
+    hand_over("counters.c", 50_000);
+}
+
+#[test]
+fn waits_without_a_bound_and_by_a_clock_end() {
+    hand_over("spins.c", 50_000);
+}
+
+#[test]
+fn a_timeout_is_kept() {
+    let _alone = alone();
+    for (compiler, level) in builds().into_iter().filter(|(_, level)| matches!(*level, "-O0" | "-O2")) {
+        let built = build("timeouts.c", compiler, &[level]);
+        let mut command = Command::new(&built);
+        command.arg("measure");
+        let measured = finish(command);
+        let times: Vec<&str> = measured.succeeded().stdout.lines().collect();
+        let arguments: Vec<&str> = ["check"].into_iter().chain(times).collect();
+        for short in SHORT {
+            guarded(&built, &arguments, short, &[]);
+        }
+    }
+}
+
+#[test]
+fn locks_barriers_and_pools_keep_their_promises() {
+    let _alone = alone();
+    for (compiler, level) in builds().into_iter().filter(|(_, level)| matches!(*level, "-O0" | "-O2")) {
+        let built = build("locks.c", compiler, &[level]);
+        for short in SHORT {
+            for threads in ["2", "4", "16"] {
+                guarded(&built, &[threads, "20"], short, &[]);
+            }
+        }
+    }
+}
+
+#[test]
+fn openmp_computes_what_it_should() {
+    let _alone = alone();
+    let built = build("openmp.c", "cc", &["-O2", "-fopenmp"]);
+    let waits: [&[(&str, &str)]; 4] = [
+        &[],
+        &[("GOMP_SPINCOUNT", "1000000")],
+        &[("OMP_WAIT_POLICY", "active")],
+        &[("OMP_WAIT_POLICY", "passive")],
+    ];
+    for variables in waits {
+        guarded(&built, &["60"], "always", variables);
+        guarded(&built, &["20"], "auto", variables);
+    }
+    // Spinning for a thread that does not run takes a time slice each time.
+    guarded(&built, &["10"], "never", &[]);
+}
+
+#[test]
+fn openblas_computes_the_same_bits() {
+    let _alone = alone();
+    if !Path::new("/usr/include/x86_64-linux-gnu/cblas.h").exists() {
+        println!("skipped: libopenblas-dev is not installed");
+        return;
+    }
+    let built = build("blas.c", "cc", &["-O2", "-lopenblas"]);
+    let mut command = Command::new(&built);
+    command.arg("2000");
+    let expected = finish(command);
+    for short in SHORT {
+        let computed = guarded(&built, &["2000"], short, &[]);
+        assert_eq!(computed.stdout, expected.succeeded().stdout, "short={short}");
+    }
+}
+
+#[test]
+fn cancelled_waiters_clean_up() {
+    let _alone = alone();
+    for level in ["-O0", "-O2"] {
+        let built = build("cancelled.c", "cc", &[level]);
+        for short in SHORT {
+            guarded(&built, &["300"], short, &[]);
+        }
+    }
+}
+
+fn cpp(what: &str, plugin: Option<&[&str]>) {
+    let _alone = alone();
+    for level in ["-O0", "-O2"] {
+        let built = build("cpp.cpp", "c++", &["-std=c++17", level]);
+        let plugin = plugin.map(|flags| {
+            let flags = [&["-std=c++17", "-shared", "-fPIC", "-O2"], flags].concat();
+            build("plugin.cpp", "c++", &flags)
+        });
+        let plugin = plugin.as_deref().and_then(Path::to_str).unwrap_or_default();
+        for short in SHORT {
+            guarded(&built, &[what, "400", plugin], short, &[]);
+        }
+    }
+}
+
+#[test]
+fn exceptions_pass_through_waits() {
+    cpp("exceptions", None);
+}
+
+#[test]
+fn children_of_a_fork_wait_as_well() {
+    cpp("forks", None);
+}
+
+#[test]
+fn signals_in_the_middle_of_waits() {
+    cpp("signals", None);
+}
+
+#[test]
+fn libraries_with_waits_come_and_go() {
+    cpp("libraries", Some(&[]));
+}
+
+#[test]
+fn a_thread_waits_in_a_library_that_is_just_being_loaded() {
+    cpp("constructors", Some(&["-DGIVES_WORK=wait_for"]));
+    cpp("constructors", Some(&["-DGIVES_WORK=wait_tightly"]));
+}

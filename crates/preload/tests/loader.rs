@@ -1,0 +1,89 @@
+//! Programs that stand between us and the loader, or leave its lock behind; children that nobody is told of.
+#![cfg(target_arch = "x86_64")]
+
+mod common;
+
+use common::{finish, library, program, requests_library, run};
+use std::process::Command;
+
+/// Whether the C library has `_Fork` (2.34); the reason is printed if not.
+fn has_bare_fork() -> bool {
+    // SAFETY: looks a name up.
+    let there = !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_Fork".as_ptr()) }.is_null();
+    if !there {
+        println!("skipped: this C library has no _Fork");
+    }
+    there
+}
+
+#[test]
+fn a_program_with_a_dl_iterate_phdr_of_its_own_is_repaired_and_left_alone() {
+    run(Command::new(program("own_iterate")), "").succeeded().waited("wait_by_row");
+    for (variable, value) in [("MANX", "off"), ("MANX_OPTIONS", "guard=always,lock=glibc")] {
+        let mut command = Command::new(program("own_iterate"));
+        command.env("LD_PRELOAD", library()).env(variable, value);
+        finish(command).succeeded();
+    }
+}
+
+#[test]
+fn children_do_not_want_the_loaders_lock() {
+    let preloaded = library().into_os_string().into_string().expect("utf-8");
+    let both = format!("{preloaded}:{}", requests_library().display());
+    let reversed = format!("{}:{preloaded}", requests_library().display());
+    for way in ["fork", "_Fork", "clone"] {
+        for libraries in [&preloaded, &both, &reversed] {
+            for options in ["", "slo=1000000:9900"] {
+                let mut command = Command::new(program("loader_held"));
+                command.arg(way).env("LD_PRELOAD", libraries).env("MANX_OPTIONS", options).env_remove("MANX");
+                let outcome = finish(command);
+                assert!(
+                    outcome.status.success() && outcome.stderr.is_empty(),
+                    "{way}, {libraries}, {options}: {}{}",
+                    outcome.status,
+                    outcome.stderr,
+                );
+            }
+        }
+    }
+}
+
+/// Runs a probe of `programs/unannounced.c` in these modes of locking.
+#[track_caller]
+fn unannounced(probe: &str, modes: &[&str]) {
+    for way in ["_Fork", "clone"] {
+        for mode in modes {
+            let mut command = Command::new(program("unannounced"));
+            command.args([probe, way]).env("LD_PRELOAD", library()).env_remove("MANX");
+            command.env("MANX_OPTIONS", format!("lock={mode}"));
+            let outcome = finish(command);
+            assert!(
+                outcome.status.success(),
+                "{probe} by {way}, lock={mode}: {}{}",
+                outcome.status,
+                outcome.stderr
+            );
+        }
+    }
+}
+
+#[test]
+fn a_child_of_a_search_that_goes_on_asks_for_symbols_and_creates_threads() {
+    if has_bare_fork() {
+        unannounced("searching", &["manx"]);
+    }
+}
+
+#[test]
+fn a_child_owns_the_mutexes_that_it_locks_and_no_others() {
+    if has_bare_fork() {
+        unannounced("owner", &["manx", "adaptive", "asl", "fifo"]);
+    }
+}
+
+#[test]
+fn a_child_does_not_stand_in_its_parents_lines() {
+    if has_bare_fork() {
+        unannounced("waited_for", &["manx", "adaptive", "asl", "fifo"]);
+    }
+}

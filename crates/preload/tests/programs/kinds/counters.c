@@ -1,0 +1,451 @@
+/* Two threads hand a word to each other. Each waits for its turn in a loop that gives up after a number of
+ * rounds, and then blocks. What the counter holds when the loop gives up is checked: a moved counter stops where the
+ * counted one would. `counters ROUNDS US [NAME]` */
+#include "turns.h"
+
+enum { N = 1000 };
+
+unsigned bound_unsigned = N;
+int bound_int = N;
+/* The upper half of a word that is read whole would be garbage. */
+struct { unsigned bound, garbage; } pair = {N, 0x40000001};
+
+/* Not a function, which would be called where nothing is optimised. */
+#define SEEN(cell, want) (__atomic_load_n(&(cell)->word, __ATOMIC_ACQUIRE) == (want))
+
+/* The loop stands in a function of its own; `return` leaves it with the word as wanted. */
+#define KIND(name) static NOINLINE void name(struct cell *cell, int want)
+#define GAVE_UP(what) \
+    do { \
+        CHECK(what); \
+        block(cell, want); \
+    } while (0)
+
+KIND(up) {
+    int i;
+    for (i = 0; i < N; i++) {
+        if (SEEN(cell, want)) return;
+        PAUSE;
+    }
+    UNKNOWN(i);
+    GAVE_UP(i == N);
+}
+
+KIND(up_long) {
+    long i;
+    for (i = -N; i <= N; i += 3) {
+        if (SEEN(cell, want)) return;
+        PAUSE;
+    }
+    UNKNOWN(i);
+    GAVE_UP(i == -N + (2 * N / 3 + 1) * 3);
+}
+
+KIND(up_unequal) {
+    unsigned i = 7;
+    UNKNOWN(i);
+    do {
+        PAUSE;
+        if (SEEN(cell, want)) return;
+    } while (++i != N);
+    UNKNOWN(i);
+    GAVE_UP(i == N);
+}
+
+KIND(down) {
+    int i;
+    for (i = N; i > 0; i--) {
+        PAUSE;
+        if (SEEN(cell, want)) return;
+    }
+    UNKNOWN(i);
+    GAVE_UP(i == 0);
+}
+
+KIND(down_first) {
+    int i = N;
+    while (--i) {
+        if (SEEN(cell, want)) return;
+        PAUSE;
+    }
+    UNKNOWN(i);
+    GAVE_UP(i == 0);
+}
+
+KIND(down_behind) {
+    unsigned i = N;
+    while (i--) {
+        if (SEEN(cell, want)) return;
+        PAUSE;
+    }
+    UNKNOWN(i);
+    GAVE_UP(i == ~0u);
+}
+
+KIND(down_signed) {
+    long i = N;
+    UNKNOWN(i);
+    while (--i >= 0) {
+        if (SEEN(cell, want)) return;
+        PAUSE;
+    }
+    UNKNOWN(i);
+    GAVE_UP(i == -1);
+}
+
+KIND(global_bound) {
+    int i;
+    for (i = 0; i < __atomic_load_n(&bound_int, __ATOMIC_RELAXED); i++) {
+        if (SEEN(cell, want)) return;
+        PAUSE;
+    }
+    UNKNOWN(i);
+    GAVE_UP(i == N);
+}
+
+/* The counter is twice as wide as the word that bounds it. */
+KIND(wide) {
+    size_t i;
+    for (i = 0; i < __atomic_load_n(&pair.bound, __ATOMIC_RELAXED); i++) {
+        if (SEEN(cell, want)) return;
+        PAUSE;
+    }
+    UNKNOWN(i);
+    GAVE_UP(i == N);
+}
+
+/* The same, bounded by half of a register whose other half is garbage. */
+static NOINLINE void wide_argument(struct cell *cell, int want, uint64_t bound) {
+    uint64_t i = 0;
+    __asm__ volatile goto(
+        "1: movl %k2, %%eax\n"
+        "cmpq %%rax, %0\n"
+        "jae 2f\n"
+        "cmpl %k3, (%1)\n"
+        "je %l[seen]\n"
+        "incq %0\n"
+        "pause\n"
+        "jmp 1b\n"
+        "2:"
+        : "+r"(i)
+        : "r"(&cell->word), "r"(bound), "r"(want)
+        : "rax", "cc", "memory"
+        : seen);
+    GAVE_UP(i == N);
+seen:
+    return;
+}
+KIND(wide_register) { wide_argument(cell, want, 0x1234567800000000 | N); }
+
+static NOINLINE void until(struct cell *cell, int want, int bound) {
+    int i;
+    for (i = 0; i < bound; i++) {
+        if (SEEN(cell, want)) return;
+        PAUSE;
+    }
+    UNKNOWN(i);
+    GAVE_UP(i == bound);
+}
+KIND(argument) { until(cell, want, bound_int); }
+KIND(no_rounds) { until(cell, want, 0); }
+KIND(one_round) { until(cell, want, 1); }
+
+/* Two PAUSEs, and the counter moves between them. */
+KIND(two_pauses) {
+    unsigned i;
+    for (i = 0; i != N; i++) {
+        if (SEEN(cell, want)) return;
+        PAUSE;
+        UNKNOWN(i);
+        i++;
+        UNKNOWN(i);
+        PAUSE;
+    }
+    GAVE_UP(i == N);
+}
+
+/* In the machine's own words: between the PAUSEs the counter has moved. */
+KIND(between) {
+    uint64_t i = 0;
+    __asm__ volatile goto(
+        "1: cmpl %k2, (%1)\n"
+        "je %l[seen]\n"
+        "pause\n"
+        "incq %0\n"
+        "pause\n"
+        "cmpq $1000, %0\n"
+        "jne 1b\n"
+        : "+r"(i)
+        : "r"(&cell->word), "r"(want)
+        : "cc", "memory"
+        : seen);
+    GAVE_UP(i == N);
+seen:
+    return;
+}
+
+/* The same, begun between the two. */
+KIND(begun_between) {
+    uint64_t i = 0;
+    __asm__ volatile goto(
+        "jmp 2f\n"
+        "1: cmpl %k2, (%1)\n"
+        "je %l[seen]\n"
+        "pause\n"
+        "incq %0\n"
+        "2: pause\n"
+        "cmpq $1000, %0\n"
+        "jne 1b\n"
+        : "+r"(i)
+        : "r"(&cell->word), "r"(want)
+        : "cc", "memory"
+        : seen);
+    GAVE_UP(i == N);
+seen:
+    return;
+}
+
+/* The jump behind PAUSE reads what was set before it. */
+KIND(flags) {
+    uint64_t i = N;
+    __asm__ volatile goto(
+        "1: cmpl %k2, (%1)\n"
+        "je %l[seen]\n"
+        "decq %0\n"
+        "pause\n"
+        "jnz 1b\n"
+        : "+r"(i)
+        : "r"(&cell->word), "r"(want)
+        : "cc", "memory"
+        : seen);
+    GAVE_UP(i == 0);
+seen:
+    return;
+}
+
+KIND(unrolled) {
+    int i;
+#ifdef __clang__
+#pragma clang loop unroll_count(4)
+#else
+#pragma GCC unroll 4
+#endif
+    for (i = 0; i < N; i++) {
+        if (SEEN(cell, want)) return;
+        PAUSE;
+    }
+    UNKNOWN(i);
+    GAVE_UP(i == N);
+}
+
+KIND(four_pauses) {
+    int i;
+    for (i = 0; i < N; i++) {
+        if (SEEN(cell, want)) return;
+        PAUSE;
+        PAUSE;
+        PAUSE;
+        PAUSE;
+    }
+    UNKNOWN(i);
+    GAVE_UP(i == N);
+}
+
+KIND(nested) {
+    int rounds, i = 0;
+    for (rounds = 0; rounds < 10; rounds++) {
+        for (i = 0; i < N / 10; i++) {
+            if (SEEN(cell, want)) return;
+            PAUSE;
+        }
+        UNKNOWN(i);
+        CHECK(i == N / 10);
+    }
+    UNKNOWN(rounds);
+    GAVE_UP(rounds == 10);
+}
+
+/* A second variable lasts from round to round. */
+KIND(sums) {
+    int i;
+    unsigned sum = 0;
+    for (i = 0; i < N; i++) {
+        if (SEEN(cell, want)) return;
+        sum += 5;
+        UNKNOWN(sum);
+        PAUSE;
+    }
+    UNKNOWN(i);
+    GAVE_UP(i == N && sum == 5 * N);
+}
+
+/* The counter is used in the loop for more than the bound. */
+KIND(counts_in_use) {
+    int i, even = 0;
+    for (i = 0; i < N; i++) {
+        if (SEEN(cell, want)) return;
+        if ((i & 1) == 0) even++;
+        PAUSE;
+    }
+    UNKNOWN(i);
+    GAVE_UP(i == N && even == N / 2);
+}
+
+/* Others see the counter. */
+static int seen_by_all;
+KIND(shared) {
+    int i;
+    for (i = 0; i < N; i++) {
+        if (SEEN(cell, want)) return;
+        __atomic_add_fetch(&seen_by_all, 1, __ATOMIC_RELAXED);
+        PAUSE;
+    }
+    UNKNOWN(i);
+    GAVE_UP(i == N);
+}
+
+/* The counter's address is known elsewhere. */
+static int *volatile known;
+KIND(address_known) {
+    int i;
+    int *volatile mine = &i;
+    known = mine;
+    for (i = 0; i < N; (*mine)++) {
+        if (SEEN(cell, want)) return;
+        PAUSE;
+    }
+    GAVE_UP(i == N);
+}
+
+KIND(volatile_local) {
+    volatile int i;
+    for (i = 0; i < N; i++) {
+        if (SEEN(cell, want)) return;
+        PAUSE;
+    }
+    GAVE_UP(i == N);
+}
+
+KIND(small) {
+    uint16_t i;
+    for (i = 0; i < N; i++) {
+        if (SEEN(cell, want)) return;
+        PAUSE;
+        UNKNOWN(i);
+    }
+    GAVE_UP(i == N);
+}
+
+/* The rounds are spun twice as long each time. */
+KIND(backoff) {
+    int delay, rounds = 0;
+    for (delay = 1; delay <= 256; delay *= 2) {
+        for (int i = 0; i < delay; i++) {
+            if (SEEN(cell, want)) return;
+            PAUSE;
+        }
+        rounds++;
+        UNKNOWN(rounds);
+    }
+    GAVE_UP(rounds == 9);
+}
+
+/* A look begins the count again. */
+static int progress;
+KIND(begins_again) {
+    int i, seen = progress;
+    for (i = 0; i < N; i++) {
+        if (SEEN(cell, want)) return;
+        int now = __atomic_load_n(&progress, __ATOMIC_RELAXED);
+        if (now != seen) seen = now, i = 0;
+        PAUSE;
+    }
+    UNKNOWN(i);
+    GAVE_UP(i == N);
+}
+
+/* The bound is compared in some rounds only. */
+static int asks = 1;
+KIND(sometimes) {
+    int i = 0;
+    for (;;) {
+        if (SEEN(cell, want)) return;
+        i++;
+        if (__atomic_load_n(&asks, __ATOMIC_RELAXED) && i >= N) break;
+        PAUSE;
+    }
+    UNKNOWN(i);
+    GAVE_UP(i == N);
+}
+
+KIND(nops) {
+    int i;
+    for (i = 0; i < N; i++) {
+        if (SEEN(cell, want)) return;
+        __asm__ volatile("nop\nnop\nnop\nnop\nnop\nnop\nnop\nnop");
+    }
+    UNKNOWN(i);
+    GAVE_UP(i == N);
+}
+
+KIND(empty) {
+    int i;
+    for (i = 0; i < N && !SEEN(cell, want); i++) {}
+    if (SEEN(cell, want)) return;
+    UNKNOWN(i);
+    GAVE_UP(i <= N);
+}
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+KIND(condition_variable) {
+    int i;
+    for (i = 0; i < N; i++) {
+        if (SEEN(cell, want)) return;
+        PAUSE;
+    }
+    UNKNOWN(i);
+    CHECK(i == N);
+    pthread_mutex_lock(&mutex);
+    while (!SEEN(cell, want)) pthread_cond_wait(&condition, &mutex);
+    pthread_mutex_unlock(&mutex);
+}
+
+KIND(yields) {
+    int i;
+    for (i = 0; i < 100; i++) {
+        if (SEEN(cell, want)) return;
+        PAUSE;
+    }
+    UNKNOWN(i);
+    CHECK(i == 100);
+    while (!SEEN(cell, want)) sched_yield();
+}
+
+#define WAY(name) {#name, name}
+static const struct way {
+    const char *name;
+    void (*wait)(struct cell *, int);
+} ways[] = {
+    WAY(up), WAY(up_long), WAY(up_unequal), WAY(down), WAY(down_first), WAY(down_behind), WAY(down_signed),
+    WAY(global_bound), WAY(wide), WAY(wide_register), WAY(argument), WAY(no_rounds), WAY(one_round),
+    WAY(two_pauses), WAY(between), WAY(begun_between), WAY(flags), WAY(unrolled), WAY(four_pauses), WAY(nested), WAY(sums),
+    WAY(counts_in_use), WAY(shared), WAY(address_known), WAY(volatile_local), WAY(small), WAY(backoff),
+    WAY(begins_again), WAY(sometimes), WAY(nops), WAY(empty), WAY(condition_variable), WAY(yields),
+};
+
+static void signal_condition(void) {
+    pthread_mutex_lock(&mutex);
+    pthread_cond_signal(&condition);
+    pthread_mutex_unlock(&mutex);
+}
+
+int main(int count, char **arguments) {
+    CHECK(count >= 3);
+    for (const struct way *way = ways; way < ways + sizeof ways / sizeof *ways; way++) {
+        also_wake = way->wait == condition_variable ? signal_condition : NULL;
+        if (count == 3 || strcmp(arguments[3], way->name) == 0) printf("%s %ld\n", way->name, hand_over(way->wait, arguments));
+        fflush(stdout);
+    }
+    return 0;
+}

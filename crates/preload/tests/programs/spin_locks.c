@@ -1,0 +1,212 @@
+// pthread_spin_lock and its kin, and how their waiters wait.
+#include "lock_probe.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sched.h>
+
+static pthread_spinlock_t lock;
+static volatile long passed;
+static atomic_int inside, asked;
+
+/* How often the calling thread has gone to sleep. */
+static long sleeps(void) {
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_THREAD, &usage) == 0);
+    return usage.ru_nvcsw;
+}
+
+static void pass(void) {
+    if (atomic_fetch_add(&inside, 1) != 0)
+        FAIL("two threads hold the lock");
+    passed = passed + 1;
+    atomic_fetch_sub(&inside, 1);
+}
+
+struct way {
+    int (*lock)(pthread_spinlock_t *);
+    int (*trylock)(pthread_spinlock_t *);
+    int (*unlock)(pthread_spinlock_t *);
+};
+
+#define ROUNDS 20000
+
+static void *contend(void *argument) {
+    const struct way *way = argument;
+    for (int round = 0; round < ROUNDS; round++) {
+        if (round % 16 == 3)
+            while (way->trylock(&lock) != 0)
+                sched_yield();
+        else
+            IS(way->lock(&lock), 0);
+        pass();
+        IS(way->unlock(&lock), 0);
+    }
+    return NULL;
+}
+
+/* Three threads by ours and three by the C library's own functions, on one word. */
+static void both_exclude_each_other(void) {
+    void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+    CHECK(libc != NULL);
+    struct way ways[2] = {
+        {pthread_spin_lock, pthread_spin_trylock, pthread_spin_unlock},
+        {(int (*)(pthread_spinlock_t *))dlsym(libc, "pthread_spin_lock"),
+         (int (*)(pthread_spinlock_t *))dlsym(libc, "pthread_spin_trylock"),
+         (int (*)(pthread_spinlock_t *))dlsym(libc, "pthread_spin_unlock")},
+    };
+    CHECK(ways[1].lock != NULL && ways[1].trylock != NULL && ways[1].unlock != NULL);
+    IS(pthread_spin_init(&lock, PTHREAD_PROCESS_PRIVATE), 0);
+    pthread_t threads[6];
+    for (int i = 0; i < 6; i++)
+        threads[i] = start(contend, &ways[i % 2]);
+    join_all(threads, 6);
+    CHECK(passed == 6 * ROUNDS);
+    IS(pthread_spin_destroy(&lock), 0);
+}
+
+static void codes(void) {
+    errno = 77;
+    IS(pthread_spin_init(&lock, PTHREAD_PROCESS_PRIVATE), 0);
+    IS(pthread_spin_lock(&lock), 0);
+    IS(pthread_spin_trylock(&lock), EBUSY);
+    IS(pthread_spin_unlock(&lock), 0);
+    IS(pthread_spin_trylock(&lock), 0);
+    IS(pthread_spin_unlock(&lock), 0);
+    CHECK(lock == 1 && errno == 77);
+}
+
+static void *wait_once(void *unused) {
+    long before = sleeps();
+    atomic_store(&asked, 1);
+    IS(pthread_spin_lock(&lock), 0);
+    long slept = sleeps() - before;
+    IS(pthread_spin_unlock(&lock), 0);
+    (void)unused;
+    return (void *)slept;
+}
+
+static long sleeps_of_a_waiter(void) {
+    IS(pthread_spin_init(&lock, PTHREAD_PROCESS_PRIVATE), 0);
+    IS(pthread_spin_lock(&lock), 0);
+    pthread_t thread = start(wait_once, NULL);
+    until(&asked, 1);
+    sleep_us(30000);
+    IS(pthread_spin_unlock(&lock), 0);
+    return (long)join(thread);
+}
+
+static void a_waiter_sleeps(void) {
+    long slept = sleeps_of_a_waiter();
+    // In steps of a twentieth to half a millisecond.
+    if (slept < 10)
+        FAIL("slept %ld times in 30 ms", slept);
+}
+
+static void a_waiter_spins(void) {
+    long slept = sleeps_of_a_waiter();
+    if (slept != 0)
+        FAIL("slept %ld times", slept);
+}
+
+/* A real-time waiter on the CPU of the ordinary holder, which has work to do before it unlocks. */
+static void *important(void *unused) {
+    struct sched_param priority = {.sched_priority = 1};
+    int error = pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority);
+    if (error != 0) {
+        atomic_store(&asked, 2);
+        return NULL;
+    }
+    return wait_once(unused);
+}
+
+static void a_real_time_waiter_lets_the_holder_run(void) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CHECK(sched_getaffinity(0, sizeof one, &one) == 0);
+    int cpu = 0;
+    while (!CPU_ISSET(cpu, &one))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+    IS(pthread_spin_init(&lock, PTHREAD_PROCESS_PRIVATE), 0);
+    IS(pthread_spin_lock(&lock), 0);
+    pthread_t thread = start(important, NULL);
+    while (atomic_load(&asked) == 0)
+        sleep_us(200);
+    if (atomic_load(&asked) == 2) {
+        fprintf(stderr, "no right to a real-time class\n");
+        exit(77);
+    }
+    struct timespec end = after_ns(CLOCK_THREAD_CPUTIME_ID, 5 * MS);
+    while (!is_over(CLOCK_THREAD_CPUTIME_ID, &end))
+        continue;
+    IS(pthread_spin_unlock(&lock), 0);
+    CHECK((long)join(thread) > 0);
+}
+
+/* Shared between processes: each adds to one number. */
+struct shared {
+    pthread_spinlock_t lock;
+    volatile long count;
+};
+
+static void add(void *argument) {
+    struct shared *shared = argument;
+    for (int round = 0; round < ROUNDS; round++) {
+        IS(pthread_spin_lock(&shared->lock), 0);
+        shared->count = shared->count + 1;
+        IS(pthread_spin_unlock(&shared->lock), 0);
+    }
+}
+
+static void processes_share_a_lock(void) {
+    struct shared *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(shared != MAP_FAILED);
+    IS(pthread_spin_init(&shared->lock, PTHREAD_PROCESS_SHARED), 0);
+    pid_t children[3];
+    for (int i = 0; i < 3; i++)
+        children[i] = child(add, shared);
+    add(shared);
+    for (int i = 0; i < 3; i++)
+        reap(children[i]);
+    CHECK(shared->count == 4 * ROUNDS);
+}
+
+/* A thread that locks again and again does not keep a waiter out for much longer than its window. */
+static atomic_int stop;
+
+static void *keep(void *unused) {
+    while (atomic_load_explicit(&stop, memory_order_relaxed) == 0) {
+        IS(pthread_spin_lock(&lock), 0);
+        for (int i = 0; i < 200; i++)
+            __builtin_ia32_pause();
+        IS(pthread_spin_unlock(&lock), 0);
+    }
+    return unused;
+}
+
+static void nobody_is_kept_out(void) {
+    IS(pthread_spin_init(&lock, PTHREAD_PROCESS_PRIVATE), 0);
+    pthread_t threads[12];
+    start_all(threads, 12, keep, NULL);
+    // The limit on the program's time is what fails if one of these waits for long.
+    for (int round = 0; round < 50; round++) {
+        IS(pthread_spin_lock(&lock), 0);
+        IS(pthread_spin_unlock(&lock), 0);
+        sleep_us(500);
+    }
+    atomic_store(&stop, 1);
+    join_all(threads, 12);
+}
+
+PROBES({"both_exclude_each_other", both_exclude_each_other},
+       {"codes", codes},
+       {"a_waiter_sleeps", a_waiter_sleeps},
+       {"a_waiter_spins", a_waiter_spins},
+       {"a_real_time_waiter_lets_the_holder_run", a_real_time_waiter_lets_the_holder_run},
+       {"processes_share_a_lock", processes_share_a_lock},
+       {"nobody_is_kept_out", nobody_is_kept_out})

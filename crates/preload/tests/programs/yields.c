@@ -1,0 +1,121 @@
+// Loops of sched_yield, and what is none.
+#include "lock_probe.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <threads.h>
+
+static atomic_int arrived;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_spinlock_t spin_lock;
+
+/* How often the calling thread has gone to sleep: a yield is no such thing. */
+static long sleeps(void) {
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_THREAD, &usage) == 0);
+    return usage.ru_nvcsw;
+}
+
+static void *arrive(void *unused) {
+    sleep_us(30000);
+    atomic_store(&arrived, 1);
+    return unused;
+}
+
+static void must_sleep(long slept) {
+    if (slept < 5)
+        FAIL("slept %ld times in 30 ms", slept);
+}
+
+static void must_not_sleep(long slept) {
+    if (slept != 0)
+        FAIL("slept %ld times", slept);
+}
+
+static long wait_by(int (*yield)(void)) {
+    atomic_store(&arrived, 0);
+    pthread_t thread = start(arrive, NULL);
+    long before = sleeps();
+    errno = 77;
+    while (atomic_load(&arrived) == 0)
+        IS(yield(), 0);
+    CHECK(errno == 77);
+    long slept = sleeps() - before;
+    join(thread);
+    return slept;
+}
+
+static void a_loop_of_yields_sleeps(void) {
+    must_sleep(wait_by(sched_yield));
+}
+
+static void the_other_names_sleep(void) {
+    atomic_store(&arrived, 0);
+    pthread_t thread = start(arrive, NULL);
+    long before = sleeps();
+    while (atomic_load(&arrived) == 0)
+        thrd_yield();
+    must_sleep(sleeps() - before);
+    join(thread);
+}
+
+static void a_loop_of_yields_does_not_sleep(void) {
+    must_not_sleep(wait_by(sched_yield));
+}
+
+static void a_lock_in_between_is_work(void) {
+    long before = sleeps();
+    IS(pthread_spin_init(&spin_lock, PTHREAD_PROCESS_PRIVATE), 0);
+    for (int round = 0; round < 5000; round++) {
+        if (round % 2 == 0) {
+            IS(pthread_mutex_lock(&mutex), 0);
+            IS(pthread_mutex_unlock(&mutex), 0);
+        } else {
+            IS(pthread_spin_lock(&spin_lock), 0);
+            IS(pthread_spin_unlock(&spin_lock), 0);
+        }
+        sched_yield();
+    }
+    must_not_sleep(sleeps() - before);
+}
+
+static void two_places_are_no_loop(void) {
+    long before = sleeps();
+    for (int round = 0; round < 5000; round++) {
+        sched_yield();
+        __asm__ volatile("" ::: "memory");
+        sched_yield();
+    }
+    must_not_sleep(sleeps() - before);
+}
+
+static void work_in_between_is_work(void) {
+    long before = sleeps();
+    for (int round = 0; round < 2000; round++) {
+        struct timespec end = after_ns(CLOCK_MONOTONIC, 20000);
+        while (!is_over(CLOCK_MONOTONIC, &end))
+            continue;
+        sched_yield();
+    }
+    must_not_sleep(sleeps() - before);
+}
+
+static void a_real_time_thread_does_not_sleep(void) {
+    struct sched_param priority = {.sched_priority = 1};
+    if (pthread_setschedparam(pthread_self(), SCHED_RR, &priority) != 0) {
+        fprintf(stderr, "no right to a real-time class\n");
+        exit(77);
+    }
+    long before = sleeps();
+    for (int round = 0; round < 5000; round++)
+        sched_yield();
+    must_not_sleep(sleeps() - before);
+}
+
+PROBES({"a_loop_of_yields_sleeps", a_loop_of_yields_sleeps},
+       {"the_other_names_sleep", the_other_names_sleep},
+       {"a_loop_of_yields_does_not_sleep", a_loop_of_yields_does_not_sleep},
+       {"a_lock_in_between_is_work", a_lock_in_between_is_work},
+       {"two_places_are_no_loop", two_places_are_no_loop},
+       {"work_in_between_is_work", work_in_between_is_work},
+       {"a_real_time_thread_does_not_sleep", a_real_time_thread_does_not_sleep})

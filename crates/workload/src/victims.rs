@@ -1,0 +1,301 @@
+//! Programs that everybody runs, and that wait badly where CPUs are short: as they are, under `manx run`, and with the
+//! settings of their own that help most.
+//!
+//! 1. A case is a victim under a load: two copies side by side on two CPUs, more threads than CPUs, or one copy of two threads
+//!    alone, where there is nothing to cure.
+//! 2. Versions take turns, round after round, until the ratios of interest are known well enough ([`Extent::enough`]) or the
+//!    rounds are used up.
+//! 3. A run that is cut off is no failure: programs that wait badly can take minutes. It is marked, and what it measured until
+//!    then is kept.
+//! 4. Results are compared. Where the program as it is comes to the same bits each time, it must come to the same bits under
+//!    `manx run`; each driver checks its results by itself besides.
+//! 5. What is not installed is left out, and said. A crash, a hang at the end or a wrong result under `manx run` is the
+//!    experiment's failure, once everything else has been measured.
+
+pub mod catalogue;
+mod conclude;
+mod copies;
+mod heard;
+mod place;
+
+pub use catalogue::{QUICK, VICTIMS, Victim, choose};
+pub use conclude::conclude;
+pub use place::Place;
+
+use crate::error::Error;
+use crate::harness::{Bench, Sample};
+use catalogue::{Load, Setting};
+use copies::Outcome;
+use place::Ready;
+use report::{Histogram, Ratio, Report};
+use serde_json::value::RawValue;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// The program as it is.
+pub const AS_IS: &str = "as it is";
+/// Under the guard.
+pub const GUARDED: &str = "manx run";
+
+/// Fewer rounds say nothing of an interval.
+const ROUNDS_MIN: usize = 6;
+/// How narrow the interval of a ratio is to be: half its width, where there is something to cure, and where there is not.
+const NARROW: f64 = 0.05;
+const NARROW_ALONE: f64 = 0.03;
+/// What starting a copy of a Python program takes, and ending it.
+const STARTED: Duration = Duration::from_secs(2);
+
+/// Variables that the settings are made of: whatever the user has set, victims start without.
+const CLEARED: [&str; 6] = [
+    "OMP_WAIT_POLICY",
+    "GOMP_SPINCOUNT",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "OPENBLAS_THREAD_TIMEOUT",
+    "MANX",
+];
+
+/// What the experiment needs to know.
+#[derive(Debug)]
+pub struct Setup {
+    /// What is measured
+    pub victims: Vec<&'static Victim>,
+    /// Where the programs are
+    pub place: Place,
+    /// `manx` itself
+    pub manx: PathBuf,
+    /// Rounds of a case, at most
+    pub rounds: usize,
+    /// A smoke check
+    pub quick: bool,
+    /// The CPUs to run on
+    pub cpus: Vec<usize>,
+    /// After so long a run is cut off
+    pub limit: Duration,
+}
+
+/// A version of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    AsIs,
+    Guarded,
+    Set(Setting),
+}
+
+impl Version {
+    fn name(&self) -> &'static str {
+        match self {
+            Version::AsIs => AS_IS,
+            Version::Guarded => GUARDED,
+            Version::Set(setting) => setting.name,
+        }
+    }
+}
+
+/// Measures each victim under each of its loads; what was found is in `bench.report`.
+///
+/// # Errors
+/// If nothing could be measured, if a program failed that should not (Invariant 5), or if the user interrupts.
+pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
+    let cpus: Vec<String> = setup.cpus.iter().map(usize::to_string).collect();
+    bench.note(format!("on CPUs {}; a run is cut off after {} s", cpus.join(","), setup.limit.as_secs()));
+    let (mut missing, mut failures, mut measured) = (None, Vec::new(), 0);
+    for victim in &setup.victims {
+        match setup.place.ready(victim) {
+            Ok(ready) => {
+                measured += 1;
+                for load in victim.loads {
+                    Case { setup, victim, load, ready: &ready }.measure(bench, &mut failures)?;
+                }
+            }
+            Err(Error::Missing { what, help }) => {
+                let words = what.lines().next().unwrap_or_default();
+                bench.note(format!("{}: left out: {words}: {help}", victim.name));
+                missing.get_or_insert(Error::Missing { what, help });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    bench.complete();
+    match (failures.is_empty(), measured, missing) {
+        (false, ..) => Err(Error::Failed { what: "programs failed".into(), stderr: failures.join("\n") }),
+        (true, 0, Some(missing)) => Err(missing),
+        _ => Ok(()),
+    }
+}
+
+/// A victim under a load.
+struct Case<'a> {
+    setup: &'a Setup,
+    victim: &'static Victim,
+    load: &'static Load,
+    ready: &'a Ready,
+}
+
+impl Case<'_> {
+    fn measure(&self, bench: &mut Bench, failures: &mut Vec<String>) -> Result<(), Error> {
+        let name = self.victim.case(self.load);
+        let mut versions = vec![Version::AsIs, Version::Guarded];
+        versions.extend(self.load.settings.iter().map(|setting| Version::Set(*setting)));
+        let names: Vec<&str> = versions.iter().map(Version::name).collect();
+        let mut broken: Vec<Option<String>> = vec![None; versions.len()];
+        let mut sums: Vec<BTreeSet<String>> = vec![BTreeSet::new(); versions.len()];
+        let seconds = if self.setup.quick { 0.5 } else { self.victim.seconds };
+        let expected = Duration::from_secs_f64(seconds) + STARTED * self.load.copies as u32;
+        let ended = bench.compare_until(
+            &name,
+            &names,
+            self.setup.rounds,
+            expected,
+            |at, _| {
+                if broken[at].is_some() {
+                    return Ok(Sample::default());
+                }
+                match self.run(versions[at]) {
+                    Ok(outcome) => {
+                        outcome
+                            .heard
+                            .iter()
+                            .for_each(|heard| sums[at].extend(heard.checksums.iter().cloned()));
+                        if versions[at] == Version::Guarded && !outcome.cut && !outcome.ended {
+                            broken[at] = Some("did not end once its input was closed".into());
+                        }
+                        Ok(sample(&outcome, self.setup.limit))
+                    }
+                    Err(Error::Failed { what, stderr }) => {
+                        broken[at] = Some(why(&what, &stderr));
+                        Ok(Sample::default())
+                    }
+                    Err(error) => Err(error),
+                }
+            },
+            |report, rounds| rounds >= ROUNDS_MIN && rounds.is_multiple_of(2) && self.enough(report),
+        );
+        if let [as_is, guarded, ..] = &sums[..]
+            && as_is.len() == 1
+            && !guarded.is_subset(as_is)
+        {
+            broken[1] = Some("another result than as it is".into());
+        }
+        if sums[0].len() > 1 {
+            bench.note(format!("{name}: {} different results as it is", sums[0].len()));
+        }
+        for (version, why) in versions.iter().zip(&broken) {
+            let Some(why) = why else { continue };
+            let text = format!("{name}: {} failed: {why}", version.name());
+            bench.report.runs.retain(|run| !(run.case == name && run.variant == version.name()));
+            if !matches!(version, Version::Set(_)) {
+                failures.push(text.clone());
+            }
+            bench.note(text);
+        }
+        ended
+    }
+
+    /// One round of one version.
+    fn run(&self, version: Version) -> Result<Outcome, Error> {
+        let commands = (0..self.load.copies).map(|_| self.command(version)).collect();
+        copies::run(commands, &self.setup.cpus, self.setup.limit)
+    }
+
+    fn command(&self, version: Version) -> Command {
+        let setting = if let Version::Set(setting) = version { Some(setting) } else { None };
+        let mut words = Vec::new();
+        if version == Version::Guarded {
+            words.extend([self.setup.manx.clone().into(), "run".into(), "--".into()]);
+        }
+        if let Some(launcher) = &self.ready.launcher {
+            words.extend(launcher.words.iter().cloned());
+            // As many slots as ranks: it is told that there is room, as in a container whose quota nobody mentions.
+            let ranks = self.load.threads.to_string();
+            words.extend(["--host".into(), format!("localhost:{ranks}").into(), "-n".into(), ranks.into()]);
+            words.extend(setting.iter().flat_map(|setting| setting.launcher.iter().map(Into::into)));
+        }
+        words.extend(self.ready.words.iter().cloned());
+        words.extend(self.victim.arguments.iter().map(Into::into));
+        let (operations, seconds) = match self.setup.quick {
+            true => (self.victim.operations.min(4), self.victim.seconds.min(0.5)),
+            false => (self.victim.operations, self.victim.seconds),
+        };
+        words.push(format!("--operations={operations}").into());
+        words.push(format!("--seconds={seconds}").into());
+        words.push(format!("--threads={}", self.load.threads).into());
+        words.extend(setting.iter().flat_map(|setting| setting.arguments.iter().map(Into::into)));
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        for name in CLEARED {
+            command.env_remove(name);
+        }
+        command.env("OMP_NUM_THREADS", self.load.threads.to_string());
+        command.env("OPENBLAS_NUM_THREADS", self.load.threads.to_string());
+        command.envs(setting.iter().flat_map(|setting| setting.variables.iter().copied()));
+        command
+    }
+
+    /// Whether the ratio is known well enough: to the best setting where there is something to cure, and one that helps; to the
+    /// program as it is alone, and where there is no setting.
+    fn enough(&self, report: &Report) -> bool {
+        let case = self.victim.case(self.load);
+        let best = if self.load.name == catalogue::ALONE { None } else { conclude::best(report, &case) };
+        let under = best.unwrap_or_else(|| AS_IS.into());
+        let narrow = if self.load.name == catalogue::ALONE { NARROW_ALONE } else { NARROW };
+        ratio(report, &case, GUARDED, &under, "p50_ns").is_some_and(|ratio| ratio.half_width() <= narrow)
+    }
+}
+
+/// The ratio of a figure of two versions of a case.
+fn ratio(report: &Report, case: &str, over: &str, under: &str, value: &str) -> Option<Ratio> {
+    let (above, below) = (report.values(case, over, value), report.values(case, under, value));
+    Ratio::new(case, (over, &above), (under, &below), value)
+}
+
+/// The figures of a round, of all copies together.
+fn sample(outcome: &Outcome, limit: Duration) -> Sample {
+    let mut all = Histogram::new();
+    outcome.heard.iter().for_each(|heard| all.merge(&heard.latencies));
+    let summary = all.summary();
+    let mut sample = Sample::default();
+    let mut add = |name: &str, value: f64| {
+        sample.values.insert(name.to_owned(), value);
+    };
+    if summary.count > 0 {
+        add("p50_ns", summary.p50_ns as f64);
+        add("p99_ns", summary.p99_ns as f64);
+        add("max_ns", summary.max_ns as f64);
+        add("operations", summary.count as f64);
+        add(
+            "throughput_per_s",
+            outcome
+                .heard
+                .iter()
+                .map(|heard| {
+                    heard.latencies.count() as f64 / ((heard.last_ns - heard.begin_ns).max(1) as f64 / 1e9)
+                })
+                .sum(),
+        );
+    }
+    let cpu: Option<u64> = outcome.heard.iter().map(|heard| heard.cpu_ns).sum();
+    if let (Some(cpu), true) = (cpu, summary.count > 0) {
+        add("cpu_ns", cpu as f64);
+        add("cpu_each_ns", cpu as f64 / summary.count as f64);
+    }
+    if outcome.cut {
+        add("longer_than_s", limit.as_secs_f64());
+    }
+    let sums: BTreeSet<&String> = outcome.heard.iter().flat_map(|heard| &heard.checksums).collect();
+    let output = BTreeMap::from([
+        ("latencies", serde_json::to_value(&all).unwrap_or_default()),
+        ("checksums", serde_json::to_value(sums).unwrap_or_default()),
+    ]);
+    sample.output = serde_json::to_string(&output).ok().and_then(|text| RawValue::from_string(text).ok());
+    sample
+}
+
+/// How it ended and the last that it said, in one line.
+fn why(what: &str, stderr: &str) -> String {
+    let what = what.rsplit_once('/').map_or(what, |(_, name)| name);
+    let last = stderr.lines().map(str::trim).rfind(|line| !line.is_empty());
+    last.map_or(what.to_owned(), |last| format!("{what} ({last})"))
+}

@@ -1,0 +1,314 @@
+//! The victims: which driver, under which loads, and the settings of its own that help it most.
+
+use crate::error::Error;
+
+/// What a driver is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// A Python program, and the module that it cannot do without
+    Python(&'static str, &'static str),
+    /// A Python program that needs no module, but this program
+    Beside(&'static str, &'static str),
+    /// A C program, and what the compiler is told beside
+    C(&'static str, &'static [&'static str]),
+    /// A C program that is linked with ggml
+    Ggml(&'static str),
+    /// A C program of Open MPI, started by `mpirun`
+    Mpi(&'static str),
+}
+
+/// A setting of the program's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// What tables call it
+    pub name: &'static str,
+    /// Variables of the environment
+    pub variables: &'static [(&'static str, &'static str)],
+    /// Further options of the driver
+    pub arguments: &'static [&'static str],
+    /// Further options of what launches the driver
+    pub launcher: &'static [&'static str],
+}
+
+const fn variable(name: &'static str, variables: &'static [(&'static str, &'static str)]) -> Setting {
+    Setting { name, variables, arguments: &[], launcher: &[] }
+}
+
+const fn argument(name: &'static str, arguments: &'static [&'static str]) -> Setting {
+    Setting { name, variables: &[], arguments, launcher: &[] }
+}
+
+const PASSIVE: &[Setting] = &[variable("passive", &[("OMP_WAIT_POLICY", "passive")])];
+const OPENBLAS: &[Setting] = &[
+    variable("one thread", &[("OPENBLAS_NUM_THREADS", "1")]),
+    variable("timeout 1", &[("OPENBLAS_THREAD_TIMEOUT", "1")]),
+];
+const ONE_THREAD: &[Setting] = &[argument("one thread", &["--threads=1"])];
+const TWO_THREADS: &[Setting] = &[argument("two threads", &["--threads=2"])];
+const NO_SPINNING: &[Setting] = &[argument("no spinning", &["--spinning=0"])];
+const YIELD: &[Setting] = &[Setting {
+    name: "yield when idle",
+    variables: &[],
+    arguments: &[],
+    launcher: &["--mca", "mpi_yield_when_idle", "1"],
+}];
+
+/// So many copies, each with so many threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// What cases call it
+    pub name: &'static str,
+    /// Copies side by side
+    pub copies: usize,
+    /// Threads of each
+    pub threads: usize,
+    /// The settings that may help under this load
+    pub settings: &'static [Setting],
+}
+
+const fn pair(settings: &'static [Setting]) -> Load {
+    Load { name: "pair", copies: 2, threads: 2, settings }
+}
+
+const fn many(name: &'static str, threads: usize, settings: &'static [Setting]) -> Load {
+    Load { name, copies: 1, threads, settings }
+}
+
+/// Two threads on two CPUs: nothing to cure.
+pub const ALONE: &str = "alone";
+
+const fn alone(settings: &'static [Setting]) -> Load {
+    many(ALONE, 2, settings)
+}
+
+/// A program, what it does again and again, and under which loads.
+#[derive(Debug, PartialEq)]
+pub struct Victim {
+    /// By which the user and the targets name it
+    pub name: &'static str,
+    /// What an operation is
+    pub words: &'static str,
+    /// What does it
+    pub driver: Driver,
+    /// Of the driver, always
+    pub arguments: &'static [&'static str],
+    /// A run has at least so many operations
+    pub operations: usize,
+    /// and lasts for at least so long
+    pub seconds: f64,
+    /// The loads
+    pub loads: &'static [Load],
+}
+
+/// All of them, in the order in which they are measured.
+pub const VICTIMS: [Victim; 16] = [
+    Victim {
+        name: "gang",
+        words: "C with libgomp: twenty parallel regions of 20 µs",
+        driver: Driver::C("gang", &["-fopenmp"]),
+        arguments: &[],
+        operations: 30,
+        seconds: 1.0,
+        loads: &[pair(PASSIVE), alone(PASSIVE)],
+    },
+    Victim {
+        name: "spin-lock",
+        words: "C: pthread_spin_lock, held for 1 µs",
+        driver: Driver::C("spin_lock", &[]),
+        arguments: &[],
+        operations: 1,
+        seconds: 2.0,
+        loads: &[many("16 threads", 16, &[]), alone(&[])],
+    },
+    Victim {
+        name: "ggml",
+        words: "ggml without OpenMP: 200 products of 64 x 64",
+        driver: Driver::Ggml("graph_ggml"),
+        arguments: &[],
+        operations: 8,
+        seconds: 1.0,
+        loads: &[
+            pair(ONE_THREAD),
+            many("4 threads", 4, TWO_THREADS),
+            many("8 threads", 8, TWO_THREADS),
+            alone(&[]),
+        ],
+    },
+    Victim {
+        name: "scikit-learn",
+        words: "a fit of histogram boosting, 3000 x 10, 60 rounds",
+        driver: Driver::Python("fit_scikit", "sklearn"),
+        arguments: &[],
+        operations: 24,
+        seconds: 0.0,
+        loads: &[pair(PASSIVE), alone(PASSIVE)],
+    },
+    Victim {
+        name: "xgboost",
+        words: "twenty rounds, 3000 x 10",
+        driver: Driver::Python("fit_xgboost", "xgboost"),
+        arguments: &[],
+        operations: 24,
+        seconds: 1.0,
+        loads: &[pair(PASSIVE), alone(PASSIVE)],
+    },
+    Victim {
+        name: "lightgbm",
+        words: "twenty rounds, 3000 x 10",
+        driver: Driver::Python("fit_lightgbm", "lightgbm"),
+        arguments: &[],
+        operations: 24,
+        seconds: 2.0,
+        loads: &[pair(PASSIVE), alone(PASSIVE)],
+    },
+    Victim {
+        name: "numpy-64",
+        words: "a product of 64 x 64",
+        driver: Driver::Python("product_numpy", "numpy"),
+        arguments: &["--size=64"],
+        operations: 100,
+        seconds: 1.0,
+        loads: &[pair(OPENBLAS), alone(OPENBLAS)],
+    },
+    Victim {
+        name: "numpy-150",
+        words: "a product of 150 x 150",
+        driver: Driver::Python("product_numpy", "numpy"),
+        arguments: &["--size=150"],
+        operations: 100,
+        seconds: 2.0,
+        loads: &[pair(OPENBLAS), alone(OPENBLAS)],
+    },
+    Victim {
+        name: "numpy-600",
+        words: "a product of 600 x 600",
+        driver: Driver::Python("product_numpy", "numpy"),
+        arguments: &["--size=600"],
+        operations: 100,
+        seconds: 3.0,
+        loads: &[pair(OPENBLAS), alone(OPENBLAS)],
+    },
+    Victim {
+        name: "numba-omp",
+        words: "a parallel loop, layer omp",
+        driver: Driver::Python("loop_numba", "numba"),
+        arguments: &["--layer=omp"],
+        operations: 200,
+        seconds: 2.0,
+        loads: &[pair(PASSIVE), alone(PASSIVE)],
+    },
+    Victim {
+        name: "numba-tbb",
+        words: "a parallel loop, layer tbb",
+        driver: Driver::Python("loop_numba", "tbb"),
+        arguments: &["--layer=tbb"],
+        operations: 200,
+        seconds: 2.0,
+        loads: &[pair(ONE_THREAD), alone(ONE_THREAD)],
+    },
+    Victim {
+        name: "numba-workqueue",
+        words: "a parallel loop, layer workqueue",
+        driver: Driver::Python("loop_numba", "numba"),
+        arguments: &["--layer=workqueue"],
+        operations: 200,
+        seconds: 2.0,
+        loads: &[pair(ONE_THREAD), alone(ONE_THREAD)],
+    },
+    Victim {
+        name: "onnxruntime",
+        words: "twelve layers of 64 x 512 by 512 x 512",
+        driver: Driver::Python("layers_onnxruntime", "onnxruntime"),
+        arguments: &[],
+        operations: 100,
+        seconds: 2.0,
+        loads: &[
+            pair(NO_SPINNING),
+            many("4 threads", 4, NO_SPINNING),
+            many("16 threads", 16, NO_SPINNING),
+            alone(NO_SPINNING),
+        ],
+    },
+    Victim {
+        name: "openmpi",
+        words: "twenty sums over all ranks",
+        driver: Driver::Mpi("ring_mpi"),
+        arguments: &[],
+        operations: 12,
+        seconds: 1.0,
+        loads: &[many("5 ranks", 5, YIELD), alone(YIELD)],
+    },
+    Victim {
+        name: "redis",
+        words: "a batch over 32 connections to a server with io-threads",
+        driver: Driver::Beside("batch_redis", "redis-server"),
+        arguments: &[],
+        operations: 100,
+        seconds: 2.0,
+        loads: &[many("4 io-threads", 4, ONE_THREAD), alone(ONE_THREAD)],
+    },
+    Victim {
+        name: "openblas",
+        words: "C with Debian's OpenBLAS: a product of 150 x 150",
+        driver: Driver::C("product_openblas", &["-lopenblas"]),
+        arguments: &[],
+        operations: 100,
+        seconds: 2.0,
+        loads: &[pair(OPENBLAS), alone(OPENBLAS)],
+    },
+];
+
+/// The victims of a smoke check: those that need a C compiler and nothing else.
+pub const QUICK: [&str; 2] = ["gang", "spin-lock"];
+
+/// Those of these names, in the catalogue's order; all of them if there are no names.
+///
+/// # Errors
+/// If there is none of a name.
+pub fn choose<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static Victim>, Error> {
+    let known = |name: &&S| VICTIMS.iter().any(|victim| victim.name == name.as_ref());
+    if let Some(unknown) = names.iter().find(|name| !known(name)) {
+        return Err(Error::request(
+            format!("'{}': there is no such victim", unknown.as_ref()),
+            format!("choose from {}", VICTIMS.each_ref().map(|victim| victim.name).join(", ")),
+        ));
+    }
+    let chosen = |victim: &&Victim| names.is_empty() || names.iter().any(|name| name.as_ref() == victim.name);
+    Ok(VICTIMS.iter().filter(chosen).collect())
+}
+
+impl Victim {
+    /// The name of a case.
+    pub fn case(&self, load: &Load) -> String {
+        format!("{}, {}", self.name, load.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_choose_and_an_unknown_one_is_refused_with_the_list() {
+        assert_eq!(choose::<&str>(&[]).unwrap().len(), VICTIMS.len());
+        let names: Vec<&str> =
+            choose(&["numpy-64", "ggml"]).unwrap().iter().map(|victim| victim.name).collect();
+        assert_eq!(names, ["ggml", "numpy-64"]);
+        let error = choose(&["excel"]).unwrap_err().to_string();
+        assert!(error.contains("'excel'") && error.contains("scikit-learn, xgboost"), "{error}");
+        assert_eq!(choose(&QUICK).unwrap().len(), QUICK.len());
+    }
+
+    #[test]
+    fn each_case_has_a_name_of_its_own_and_each_victim_is_measured_alone_too() {
+        let cases = || VICTIMS.iter().flat_map(|victim| victim.loads.iter().map(|load| victim.case(load)));
+        let mut names: Vec<String> = cases().collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), cases().count());
+        for victim in &VICTIMS {
+            let alone: Vec<&Load> = victim.loads.iter().filter(|load| load.name == ALONE).collect();
+            assert_eq!(alone.iter().map(|load| (load.copies, load.threads)).collect::<Vec<_>>(), [(1, 2)]);
+        }
+    }
+}

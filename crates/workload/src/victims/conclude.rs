@@ -1,0 +1,293 @@
+//! From runs to tables and verdicts.
+//!
+//! A latency of a version is the median of its rounds' p50, or p99; its maximum is the largest of all rounds. A ratio of maxima
+//! takes the rounds' medians, as any other ratio does, because the largest of many rounds is one disturbed moment.
+
+use super::catalogue::{ALONE, VICTIMS, Victim};
+use super::{AS_IS, GUARDED, ratio};
+use crate::cell::{number, throughput, time};
+use crate::verdict::{judge, middle};
+use report::{Report, Spread, Table};
+
+/// What a target looks at.
+enum Figure {
+    /// Under `manx run` over the best setting
+    ToSetting(&'static str),
+    /// Under `manx run` over the program as it is
+    ToAsIs(&'static str),
+    /// Under `manx run`, in milliseconds: the median over the rounds
+    Milliseconds(&'static str),
+    /// Under `manx run`, in milliseconds: the largest of all rounds
+    Largest(&'static str),
+}
+use Figure::{Largest, Milliseconds, ToAsIs, ToSetting};
+
+/// Each target of the cured, its case and its figure. Those of victims alone are called `alone-p50-NAME` and `alone-p99-NAME`.
+const JUDGED: [(&str, &str, Figure); 27] = [
+    ("scikit-learn-p50", "scikit-learn, pair", ToSetting("p50_ns")),
+    ("scikit-learn-max", "scikit-learn, pair", ToSetting("max_ns")),
+    ("xgboost-p50", "xgboost, pair", ToSetting("p50_ns")),
+    ("xgboost-max", "xgboost, pair", ToSetting("max_ns")),
+    ("lightgbm-p50", "lightgbm, pair", ToSetting("p50_ns")),
+    ("lightgbm-max", "lightgbm, pair", ToSetting("max_ns")),
+    ("numba-omp-p50", "numba-omp, pair", ToSetting("p50_ns")),
+    ("numba-omp-p99", "numba-omp, pair", Milliseconds("p99_ns")),
+    ("numpy-150-p50", "numpy-150, pair", Milliseconds("p50_ns")),
+    ("numpy-150-p99", "numpy-150, pair", Milliseconds("p99_ns")),
+    ("numpy-600-p50", "numpy-600, pair", Milliseconds("p50_ns")),
+    ("onnxruntime-16-p50", "onnxruntime, 16 threads", ToSetting("p50_ns")),
+    ("onnxruntime-16-p99", "onnxruntime, 16 threads", ToSetting("p99_ns")),
+    ("onnxruntime-4-p50", "onnxruntime, 4 threads", ToSetting("p50_ns")),
+    ("onnxruntime-4-p99", "onnxruntime, 4 threads", ToSetting("p99_ns")),
+    ("onnxruntime-pair-p50", "onnxruntime, pair", ToSetting("p50_ns")),
+    ("onnxruntime-pair-p99", "onnxruntime, pair", ToSetting("p99_ns")),
+    ("spin-lock-max", "spin-lock, 16 threads", Largest("max_ns")),
+    ("spin-lock-throughput", "spin-lock, 16 threads", ToAsIs("throughput_per_s")),
+    ("ggml-4-p50", "ggml, 4 threads", Milliseconds("p50_ns")),
+    ("ggml-8-p50", "ggml, 8 threads", Milliseconds("p50_ns")),
+    ("ggml-pair-p50", "ggml, pair", Milliseconds("p50_ns")),
+    ("gang-p50", "gang, pair", ToSetting("p50_ns")),
+    ("openblas-p50", "openblas, pair", ToSetting("p50_ns")),
+    ("openmpi-p50", "openmpi, 5 ranks", ToSetting("p50_ns")),
+    ("redis-p50", "redis, 4 io-threads", ToSetting("p50_ns")),
+    ("numba-tbb-p50", "numba-tbb, pair", ToSetting("p50_ns")),
+];
+
+/// The setting with the smallest p50 of a case, if there is one.
+pub(super) fn best(report: &Report, case: &str) -> Option<String> {
+    let settings = report.variants(case).into_iter().filter(|name| name != AS_IS && name != GUARDED);
+    let measured = settings.filter(|name| middle(report, case, name, "p50_ns").is_finite());
+    measured.min_by(|a, b| middle(report, case, a, "p50_ns").total_cmp(&middle(report, case, b, "p50_ns")))
+}
+
+/// Draws tables from the runs, and judges the targets of the victims that were to be measured.
+pub fn conclude(report: &mut Report, victims: &[&'static Victim]) {
+    for alone in [false, true] {
+        let cases: Vec<String> = report
+            .cases()
+            .into_iter()
+            .filter(|case| case.ends_with(&format!(", {ALONE}")) == alone)
+            .collect();
+        if cases.is_empty() {
+            continue;
+        }
+        let table = latencies(report, &cases, alone);
+        report.tables.push(table);
+        let table = ratios(report, &cases, alone);
+        report.tables.push(table);
+    }
+    judge(report, |target, report| {
+        if let Some(figure) = alone(report, &target.id) {
+            return figure;
+        }
+        let (_, case, figure) = JUDGED
+            .iter()
+            .find(|(id, ..)| *id == target.id)
+            .ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))?;
+        measured(report, case)?;
+        match *figure {
+            ToSetting(value) => {
+                let best = best(report, case).ok_or("no setting was measured")?;
+                Ok(against(report, case, &best, value))
+            }
+            ToAsIs(value) => Ok(against(report, case, AS_IS, value)),
+            Milliseconds(value) => Ok((middle(report, case, GUARDED, value) / 1e6, None)),
+            Largest(value) => Ok((largest(report, case, GUARDED, value) / 1e6, None)),
+        }
+    });
+    report.targets.retain(|verdict| victim(&verdict.id).is_none_or(|of| victims.contains(&of)));
+}
+
+/// The victim of a target.
+fn victim(id: &str) -> Option<&'static Victim> {
+    let name = match id.strip_prefix("alone-") {
+        Some(rest) => rest.split_once('-')?.1,
+        None => JUDGED.iter().find(|(known, ..)| *known == id)?.1.split_once(", ")?.0,
+    };
+    VICTIMS.iter().find(|victim| victim.name == name)
+}
+
+type Judged = Result<(f64, Option<Spread>), String>;
+
+/// The figure of a target of a victim alone, if it is one.
+fn alone(report: &Report, id: &str) -> Option<Judged> {
+    let (percentile, _) = id.strip_prefix("alone-")?.split_once('-')?;
+    let case = format!("{}, {ALONE}", victim(id)?.name);
+    Some(measured(report, &case).map(|()| against(report, &case, AS_IS, &format!("{percentile}_ns"))))
+}
+
+fn measured(report: &Report, case: &str) -> Result<(), String> {
+    let there =
+        report.runs.iter().any(|run| run.case == case && run.variant == GUARDED && !run.values.is_empty());
+    if there { Ok(()) } else { Err("it was not run".into()) }
+}
+
+fn against(report: &Report, case: &str, under: &str, value: &str) -> (f64, Option<Spread>) {
+    match ratio(report, case, GUARDED, under, value) {
+        Some(ratio) => (ratio.ratio, Some(ratio.spread())),
+        None => (f64::NAN, None),
+    }
+}
+
+fn largest(report: &Report, case: &str, variant: &str, value: &str) -> f64 {
+    report.values(case, variant, value).into_iter().fold(f64::NAN, f64::max)
+}
+
+fn latencies(report: &Report, cases: &[String], alone: bool) -> Table {
+    let title = if alone { "Alone, two threads on two CPUs: nothing to cure" } else { "CPUs are short" };
+    let headers =
+        ["victim", "version", "rounds []", "p50 []", "p99 []", "max []", "rate []", "CPU each []", "cut off"];
+    let mut table = Table::new(title, &headers);
+    for case in cases {
+        for (row, variant) in report.variants(case).iter().enumerate() {
+            let middle = |value: &str| middle(report, case, variant, value);
+            let cut = report.values(case, variant, "longer_than_s");
+            table.row([
+                if row == 0 { case.clone() } else { String::new() },
+                variant.clone(),
+                report.values(case, variant, "p50_ns").len().to_string(),
+                time(middle("p50_ns")),
+                time(middle("p99_ns")),
+                time(largest(report, case, variant, "max_ns")),
+                throughput(middle("throughput_per_s")),
+                time(middle("cpu_each_ns")),
+                cut.first().map_or(String::new(), |limit| {
+                    format!("{} of them: longer than {} s", cut.len(), number(*limit))
+                }),
+            ]);
+        }
+    }
+    table
+}
+
+fn ratios(report: &mut Report, cases: &[String], alone: bool) -> Table {
+    let title = if alone {
+        "Alone: `manx run` over the others"
+    } else {
+        "CPUs are short: `manx run` over the others"
+    };
+    let headers = [
+        "victim",
+        "over",
+        "p50 []",
+        "95 % []",
+        "p99 []",
+        "95 % []",
+        "max []",
+        "95 % []",
+        "CPU each []",
+        "95 % []",
+    ];
+    let mut table = Table::new(title, &headers);
+    for case in cases {
+        let others = report.variants(case).into_iter().filter(|variant| variant != GUARDED);
+        for (row, under) in others.enumerate() {
+            let mut cells = vec![if row == 0 { case.clone() } else { String::new() }, under.clone()];
+            for value in ["p50_ns", "p99_ns", "max_ns", "cpu_each_ns"] {
+                match ratio(report, case, GUARDED, &under, value) {
+                    Some(ratio) => {
+                        cells.push(number(ratio.ratio));
+                        cells.push(format!("{} to {}", number(ratio.low), number(ratio.high)));
+                        report.ratios.push(ratio);
+                    }
+                    None => cells.extend(["-".into(), "-".into()]),
+                }
+            }
+            table.row(cells);
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::victims::choose;
+    use report::target::{Outcome, of_bench};
+    use report::{Machine, Run};
+
+    /// A case, a version, and its figures, the same in four rounds.
+    type Runs<'a> = [(&'a str, &'a str, &'a [(&'a str, f64)])];
+
+    fn report(runs: &Runs) -> Report {
+        let mut report = Report::new("victims", Machine::default(), 0);
+        for round in 0..4 {
+            for (case, variant, values) in runs {
+                report.runs.push(Run {
+                    case: (*case).into(),
+                    variant: (*variant).into(),
+                    round,
+                    values: values.iter().map(|(name, value)| ((*name).into(), *value)).collect(),
+                    output: None,
+                });
+            }
+        }
+        report
+    }
+
+    #[test]
+    fn every_target_is_known_and_every_figure_has_a_target_and_a_case() {
+        let mut empty = report(&[]);
+        conclude(&mut empty, &choose::<&str>(&[]).unwrap());
+        assert_eq!(empty.targets.len(), of_bench("victims").len());
+        for verdict in &empty.targets {
+            assert_eq!(
+                (verdict.verdict, verdict.reason.as_deref()),
+                (Outcome::NotMeasured, Some("it was not run")),
+                "{}",
+                verdict.id
+            );
+        }
+        for (id, case, _) in &JUDGED {
+            assert!(of_bench("victims").iter().any(|target| target.id == *id), "{id}");
+            let cases = VICTIMS.iter().flat_map(|victim| victim.loads.iter().map(|load| victim.case(load)));
+            assert!(cases.into_iter().any(|known| known == *case), "{case}");
+        }
+        for victim in &VICTIMS {
+            for percentile in ["p50", "p99"] {
+                let id = format!("alone-{percentile}-{}", victim.name);
+                assert!(of_bench("victims").iter().any(|target| target.id == id), "{id}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_best_setting_is_the_mark_and_maxima_are_largest() {
+        let case = "numpy-600, pair";
+        let values = |p50: f64| [("p50_ns", p50), ("max_ns", 2.0 * p50)];
+        let mut found = report(&[
+            (case, AS_IS, &values(24e6)),
+            (case, GUARDED, &values(11e6)),
+            (case, "one thread", &values(9e6)),
+            (case, "timeout 1", &values(12e6)),
+        ]);
+        assert_eq!(best(&found, case).as_deref(), Some("one thread"));
+        conclude(&mut found, &choose::<&str>(&[]).unwrap());
+        let verdict = found.targets.iter().find(|verdict| verdict.id == "numpy-600-p50").unwrap();
+        assert_eq!((verdict.measured, verdict.verdict), (Some(11.0), Outcome::Met));
+        assert_eq!(found.ratios.len(), 3 * 2);
+        assert!((found.ratios[0].ratio - 11.0 / 24.0).abs() < 1e-9);
+        assert!(found.tables[0].rows[1].contains(&"22.0 ms".to_owned()), "{}", found.tables[0]);
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_judged() {
+        let mut empty = report(&[]);
+        conclude(&mut empty, &choose(&["ggml"]).unwrap());
+        let ids: Vec<&str> = empty.targets.iter().map(|verdict| verdict.id.as_str()).collect();
+        assert_eq!(ids, ["ggml-4-p50", "ggml-8-p50", "ggml-pair-p50", "alone-p50-ggml", "alone-p99-ggml"]);
+    }
+
+    #[test]
+    fn runs_that_were_cut_off_are_named() {
+        let case = "scikit-learn, pair";
+        let mut found =
+            report(&[(case, AS_IS, &[("p50_ns", 8e9), ("max_ns", 6e10), ("longer_than_s", 60.0)])]);
+        conclude(&mut found, &choose::<&str>(&[]).unwrap());
+        assert!(
+            found.tables[0].rows[0].contains(&"4 of them: longer than 60.0 s".to_owned()),
+            "{}",
+            found.tables[0]
+        );
+    }
+}
