@@ -1,11 +1,16 @@
-//! `cargo xtask demo`: the main job, before and after, on the real engine.
+//! `cargo xtask demo`: the main job, before and after, on programs that everybody knows.
 //!
-//! Sets up, then builds and becomes `manx bench inversion --demo`: 40 threads on two CPUs, four of
-//! them boosted, as the program is and under `manx run`. Where the engine cannot be had, or nobody may
-//! boost, the benchmark falls back to what it can show and says so.
+//! Sets up, builds, and shows two things. First two copies of a program side by side on two CPUs, as they are, under `manx
+//! run`, and with the setting of their own that helps most: ggml, numpy and scikit-learn where `cargo xtask setup victims`
+//! has been, numpy alone where the registry can be reached, and a C program with OpenMP in any case. Then WiredTiger with 40
+//! threads, four of them boosted, by `manx bench inversion --demo`. What cannot be had is left out, and said.
 
-use crate::setup::{self, For};
-use crate::{Result, bench};
+use crate::setup::{self, For, victims};
+use crate::{Result, bench, build};
+use std::time::Duration;
+
+/// The pairs are shown in less than a minute and a half.
+const PAIRS: Duration = Duration::from_secs(180);
 
 /// How to show it.
 #[derive(clap::Args)]
@@ -22,6 +27,18 @@ pub struct Options {
 pub fn run(options: &Options) -> Result {
     if let Some(missing) = setup::ensure(For::Demo) {
         println!("demo: goes on without: {missing}");
+    }
+    build::run()?;
+    let (folder, names) = match victims::numpy() {
+        Ok(folder) if folder.join("ggml/made").exists() => (Some(folder), "ggml,numpy-150,scikit-learn"),
+        Ok(folder) => (Some(folder), "gang,numpy-150"),
+        Err(why) => {
+            println!("demo: goes on without numpy: {why}");
+            (None, "gang")
+        }
+    };
+    if let Err(why) = bench::pairs(names, folder.as_deref(), PAIRS) {
+        println!("demo: goes on without pairs: {why}");
     }
     let mut arguments = vec!["inversion".to_string(), "--demo".to_string()];
     arguments.extend(options.arguments.iter().cloned());

@@ -157,7 +157,7 @@ fn settings_come_from_flags_then_file_then_environment() {
     let sandbox = Sandbox::new();
     sandbox.write(
         "manx.toml",
-        "guard = \"always\"\nlock = \"fifo\"\nverbose = true\n[wait]\nspins = 1\nyields = 2\nsleep-max = \"2ms\"\n",
+        "guard = \"always\"\nlock = \"fifo\"\nperf-map = true\nverbose = true\n[wait]\nspins = 1\nyields = 2\nsleep-max = \"2ms\"\n",
     );
     let run = output(
         sandbox
@@ -176,7 +176,7 @@ fn settings_come_from_flags_then_file_then_environment() {
     assert_eq!(
         stdout(&run),
         format!(
-            "guard=always,lock=adaptive,stats={},verbose=1,spins=5,yields=2,step_us=1500,ceiling_us=2000\n",
+            "guard=always,lock=adaptive,stats={},perf_map=on,verbose=1,spins=5,yields=2,step_us=1500,ceiling_us=2000\n",
             file.display()
         ),
         "{}",

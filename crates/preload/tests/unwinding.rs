@@ -1,4 +1,4 @@
-//! Threads that wait in copies of loops: those who walk their stacks find the program's own functions.
+//! A backtrace of a thread that waits in the copy of a loop shows the program's own functions.
 #![cfg(target_arch = "x86_64")]
 
 mod common;
@@ -24,7 +24,7 @@ struct Shape {
     missing_outside: u64,
 }
 
-/// Each wait of a thread passes dead padding once, on its way to the copy; nobody can tell there where its frame is.
+/// Each thread waits once. On its way to the copy it may pass dead padding, for which there are no unwind data: one miss a thread.
 const THREADS: u64 = 3;
 
 fn shapes(outcome: &Outcome) -> Vec<Shape> {

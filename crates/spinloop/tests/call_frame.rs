@@ -1,5 +1,7 @@
 //! Unwind data of copies: what is written is what the loop's function says, and no bytes make it panic.
 #![cfg(target_os = "linux")]
+// A list of one range is meant as such.
+#![allow(clippy::single_range_in_vec_init)]
 
 mod common;
 

@@ -3,8 +3,8 @@
 //!
 //! 1. A case is a victim under a load: two copies side by side on two CPUs, more threads than CPUs, or one copy of two threads
 //!    alone, where there is nothing to cure.
-//! 2. Versions take turns, round after round, until the ratios of interest are known well enough ([`Extent::enough`]) or the
-//!    rounds are used up.
+//! 2. Versions take turns, round after round, until the ratio of interest is known well enough (`Case::enough`) or the rounds
+//!    are used up.
 //! 3. A run that is cut off is no failure: programs that wait badly can take minutes. It is marked, and what it measured until
 //!    then is kept.
 //! 4. Results are compared. Where the program as it is comes to the same bits each time, it must come to the same bits under
@@ -70,6 +70,8 @@ pub struct Setup {
     pub rounds: usize,
     /// A smoke check
     pub quick: bool,
+    /// Only the first load of each victim
+    pub demo: bool,
     /// The CPUs to run on
     pub cpus: Vec<usize>,
     /// After so long a run is cut off
@@ -106,7 +108,8 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
         match setup.place.ready(victim) {
             Ok(ready) => {
                 measured += 1;
-                for load in victim.loads {
+                let loads = if setup.demo { &victim.loads[..1] } else { victim.loads };
+                for load in loads {
                     Case { setup, victim, load, ready: &ready }.measure(bench, &mut failures)?;
                 }
             }

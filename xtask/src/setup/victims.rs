@@ -94,15 +94,46 @@ fn text(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))
 }
 
+/// A virtual environment with numpy alone, in a few seconds, for the demo; or why there is none. Returns the folder for
+/// `MANX_VICTIMS`.
+///
+/// # Errors
+/// If there is no Python of that version, or the registry cannot be reached.
+pub fn numpy() -> Result<PathBuf> {
+    let victims = Workspace::load()?.target.join("victims");
+    if victims.join("env/made").exists() {
+        return Ok(victims);
+    }
+    let folder = victims.join("demo");
+    let all = text(&requirements("requirements.txt"))?;
+    let list = folder.join("requirements.txt");
+    fs::create_dir_all(&folder).map_err(|why| format!("{}: {why}", folder.display()))?;
+    fs::write(&list, only(&all, "numpy")).map_err(|why| format!("{}: {why}", list.display()))?;
+    install_into(&folder.join("env"), &list)?;
+    Ok(folder)
+}
+
+/// The lines of one package: its version, and the hashes behind it.
+fn only(all: &str, package: &str) -> String {
+    let mut lines = all.lines().skip_while(|line| !line.starts_with(&format!("{package}==")));
+    let first: Vec<&str> = lines.next().into_iter().collect();
+    first.into_iter().chain(lines.take_while(|line| line.starts_with(' '))).collect::<Vec<_>>().join("\n")
+        + "\n"
+}
+
 /// The virtual environment with all packages, or why there is none.
 fn environment(folder: &Path) -> Result<PathBuf> {
-    let (env, list) = (folder.join("env"), requirements("requirements.txt"));
+    install_into(&folder.join("env"), &requirements("requirements.txt"))
+}
+
+/// Makes a virtual environment with the packages of a list, unless it is there; returns its Python.
+fn install_into(env: &Path, list: &Path) -> Result<PathBuf> {
     let python = env.join("bin/python");
-    made_from(&env, &text(&list)?, || {
-        run_command(Command::new(base()?).args(["-m", "venv"]).arg(&env), LIMIT)?;
+    made_from(env, &text(list)?, || {
+        run_command(Command::new(base()?).args(["-m", "venv"]).arg(env), LIMIT)?;
         let mut pip = Command::new(&python);
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]);
-        pip.args(["--only-binary", ":all:", "--require-hashes", "-r"]).arg(&list);
+        pip.args(["--only-binary", ":all:", "--require-hashes", "-r"]).arg(list);
         run_command(&mut pip, LIMIT)
     })?;
     Ok(python)
@@ -204,6 +235,13 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn one_package_is_taken_with_its_hash() {
+        let numpy = only(&text(&requirements("requirements.txt")).unwrap(), "numpy");
+        assert!(numpy.starts_with("numpy==") && numpy.lines().count() == 2, "{numpy}");
+        assert!(numpy.contains("--hash=sha256:"), "{numpy}");
     }
 
     #[test]

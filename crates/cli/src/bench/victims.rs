@@ -14,6 +14,9 @@ const QUICK_ROUNDS: u32 = 1;
 /// Seconds after which a run is cut off, and those of a smoke check.
 const LIMIT: u32 = 60;
 const QUICK_LIMIT: u32 = 3;
+/// Both for what is only to be seen.
+const DEMO_ROUNDS: u32 = 1;
+const DEMO_LIMIT: u32 = 8;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct VictimsArgs {
@@ -29,6 +32,9 @@ pub(super) struct VictimsArgs {
     /// Cut a run off after so many seconds [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     limit: Option<u32>,
+    /// Only where CPUs are short, one load of each victim, and one round
+    #[arg(long, conflicts_with = "quick")]
+    demo: bool,
 }
 
 fn names() -> PossibleValuesParser {
@@ -45,9 +51,12 @@ pub(super) fn victims(args: &VictimsArgs) -> Result<u8, Failure> {
     };
     let chosen = victims::choose(&names).map_err(refused)?;
     let cpus: Vec<usize> = machine::cpus().into_iter().take(2).collect();
-    let either = |asked: Option<u32>, usual, quick| asked.unwrap_or(if common.quick { quick } else { usual });
-    let rounds = either(args.rounds.or(common.repeats), ROUNDS, QUICK_ROUNDS);
-    let limit = either(args.limit, LIMIT, QUICK_LIMIT);
+    let (rounds, limit) = match (common.quick, args.demo) {
+        (true, _) => (QUICK_ROUNDS, QUICK_LIMIT),
+        (_, true) => (DEMO_ROUNDS, DEMO_LIMIT),
+        _ => (ROUNDS, LIMIT),
+    };
+    let (rounds, limit) = (args.rounds.or(common.repeats).unwrap_or(rounds), args.limit.unwrap_or(limit));
     conduct::conduct(
         "victims",
         common,
@@ -59,12 +68,18 @@ pub(super) fn victims(args: &VictimsArgs) -> Result<u8, Failure> {
                 manx,
                 rounds: rounds as usize,
                 quick: common.quick,
+                demo: args.demo,
                 cpus,
                 limit: Duration::from_secs(limit.into()),
             };
             victims::measure(&setup, bench)
         },
-        |report| victims::conclude(report, &chosen),
+        |report| {
+            victims::conclude(report, &chosen);
+            if args.demo {
+                report.targets.retain(|verdict| verdict.measured.is_some());
+            }
+        },
     )
 }
 

@@ -31,6 +31,7 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
     only = ["mongod"]      # as --only, any number of them
     not = ["libfoo.so*"]   # as --not, any number of them
     stats = "counts.json"  # a file, "stderr", or "off"
+    perf-map = false
     verbose = false
     quiet = false
 
@@ -47,7 +48,7 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
 /// The longest file that is read; what `/dev/zero` holds does not end.
 const BYTES_MAX: u64 = 1 << 20;
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "guard",
     "lock",
     "slo",
@@ -58,6 +59,7 @@ const KEYS: [&str; 13] = [
     "only",
     "not",
     "stats",
+    "perf-map",
     "verbose",
     "quiet",
     "wait",
@@ -116,6 +118,7 @@ impl Document<'_> {
                 "only" => layer.only = Some(self.filter(value.get_ref(), span)?),
                 "not" => layer.not = Some(self.filter(value.get_ref(), span)?),
                 "stats" => layer.stats = Some(self.stats(value.get_ref(), span)?),
+                "perf-map" => layer.perf_map = Some(self.switch(value.get_ref(), span)?),
                 "verbose" => layer.verbose = Some(self.switch(value.get_ref(), span)?),
                 "quiet" => layer.quiet = Some(self.switch(value.get_ref(), span)?),
                 "wait" => self.wait(value.get_ref(), span, &mut layer)?,
@@ -323,6 +326,7 @@ mod tests {
                 yields: Some(default.yields),
                 sleep_step_us: Some(default.step_us),
                 sleep_max_us: Some(default.ceiling_us),
+                perf_map: Some(default.perf_map),
                 verbose: Some(default.verbose),
                 quiet: Some(false),
             }

@@ -108,6 +108,10 @@ pub struct Flags {
     #[arg(long, value_name = "WHEN", value_parser = parse_short, hide = true)]
     short: Option<Short>,
 
+    /// Name the copies in which loops go on in /tmp/perf-PID.map, so that `perf` shows them
+    #[arg(long)]
+    perf_map: bool,
+
     /// Let the library say on standard error what it could not do
     #[arg(short, long)]
     verbose: bool,
@@ -307,6 +311,8 @@ pub struct Layer {
     pub sleep_step_us: Option<u32>,
     /// `--sleep-max`, in microseconds
     pub sleep_max_us: Option<u32>,
+    /// `--perf-map`
+    pub perf_map: Option<bool>,
     /// `--verbose`
     pub verbose: Option<bool>,
     /// `--quiet`
@@ -333,6 +339,7 @@ impl From<&Flags> for Layer {
             yields: flags.yields,
             sleep_step_us: flags.sleep_step,
             sleep_max_us: flags.sleep_max,
+            perf_map: flags.perf_map.then_some(true),
             verbose: flags.verbose.then_some(true),
             quiet: flags.quiet.then_some(true),
         }
@@ -419,9 +426,9 @@ impl Settings {
         let outer = if matches!(stats, Destination::File(_)) { read.pid } else { 0 };
         let slos = read.slos.iter().collect();
         let (only, not) = (read.filters.only.to_string(), read.filters.not.to_string());
-        let Options { guard, lock, dilation, cpus, cpus_also, pid, verbose, short, .. } = read;
+        let Options { guard, lock, dilation, cpus, cpus_also, pid, perf_map, verbose, short, .. } = read;
         let Options { spins, yields, step_us, ceiling_us, .. } = read;
-        let counts = Options { spins, yields, step_us, ceiling_us, ..Options::default() };
+        let counts = Options { perf_map, spins, yields, step_us, ceiling_us, ..Options::default() };
         let stated = Options { guard, lock, dilation, cpus, cpus_also, pid, verbose, short, ..counts };
         Ok(Settings { options: stated, slos, only, not, cores: None, stats, outer, quiet: false })
     }
@@ -449,6 +456,7 @@ impl Settings {
         put(&mut self.options.yields, layer.yields);
         put(&mut self.options.step_us, layer.sleep_step_us);
         put(&mut self.options.ceiling_us, layer.sleep_max_us);
+        put(&mut self.options.perf_map, layer.perf_map);
         put(&mut self.options.verbose, layer.verbose);
         put(&mut self.quiet, layer.quiet);
     }

@@ -13,7 +13,7 @@
 //! wait for the mutex of its own thread for ever. It would have to be undone when a library is closed, and not be in progress
 //! in another thread while the process forks.
 //!
-//! | who unwinds | finds the copy's callers |
+//! | unwinder | finds the copy's callers |
 //! | --- | --- |
 //! | libgcc: `backtrace`, `_Unwind_Backtrace`, exceptions, cancellation; LLVM's libunwind from 16 on | yes |
 //! | frame pointers (`perf record -g`, eBPF), where the program has them | yes: a copy changes no register |

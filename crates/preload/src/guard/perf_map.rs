@@ -6,7 +6,7 @@
 //! Each search adds its lines at the end in one write, since the program's own runtime may keep such a map as well. A process that was forked
 //! has a map only once it searches; `perf` gives it its parent's names until it executes another program.
 //!
-//! 1. Lines are added only to an ordinary file with one name that belongs to the user as whom this process acts: anybody may
+//! 1. Lines are added only to an ordinary file with one name that belongs to this process's effective user: other users may
 //!    put a link or a file in its place.
 //! 2. Nothing here reports an error.
 
