@@ -20,7 +20,7 @@ use common::assemble;
 use impostors::impostors;
 use loops::{Op, bounded, build, unbounded};
 use proptest::prelude::*;
-use running::{AROUND, End, ROUNDS_MAX, Start, State, run, start};
+use running::{AROUND, End, MEMORY, ROUNDS_MAX, Start, State, WORDS, run, start};
 use spinloop::{Bound, Condition, Counter, Finder, Finding, Kind, Machine, Module, Place, Seed, Segments};
 use std::cell::RefCell;
 
@@ -68,7 +68,7 @@ fn bound_of(state: &State, counter: &Counter) -> Option<u64> {
         Bound::Place(place, add) => read(state, place, 64).wrapping_add(add as u64),
         Bound::Memory(base, add) => {
             let address = state.registers[usize::from(base?)].wrapping_add(add);
-            let at = address.wrapping_sub(0x6_0000_0000);
+            let at = address.wrapping_sub(MEMORY - 8 * WORDS as u64);
             let bytes: Vec<u8> = state.memory.iter().flat_map(|word| word.to_le_bytes()).collect();
             if at as usize > bytes.len() - 8 {
                 return None;

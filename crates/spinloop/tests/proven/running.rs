@@ -9,6 +9,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const RSP: u8 = 4;
 const RDI: u8 = 7;
+/// The mapping: a page of text, the stack, the memory.
+const BYTES: usize = 0x10000;
+/// The stack pointer.
+const STACK: u64 = TEXT + 0x6000;
+/// The address in `rdi`.
+pub const MEMORY: u64 = TEXT + 0xc000;
 /// Words of memory below and above the address in `rdi`.
 pub const WORDS: usize = 512;
 /// Bytes of stack below and above the stack pointer that are compared.
@@ -42,8 +48,6 @@ struct Run {
     /// At which visit the counter gets which value.
     set: Option<(usize, Counter, u64)>,
     end: Option<End>,
-    stack: u64,
-    memory: u64,
 }
 
 thread_local! {
@@ -119,10 +123,10 @@ extern "C" fn trapped(signal: i32, _: *mut libc::siginfo_t, context: *mut libc::
         }
         // SAFETY: the loop's own stack and memory, of these sizes, which outlive the run.
         let (stack, memory) = unsafe {
-            let stack = (run.stack - AROUND as u64) as *const u8;
+            let stack = (STACK - AROUND as u64) as *const u8;
             (
                 std::slice::from_raw_parts(stack, 2 * AROUND).to_vec(),
-                std::slice::from_raw_parts(run.memory as *const u64, 2 * WORDS).to_vec(),
+                std::slice::from_raw_parts((MEMORY - 8 * WORDS as u64) as *const u64, 2 * WORDS).to_vec(),
             )
         };
         let state = State { registers: ORDER.map(|n| registers[n as usize] as u64), stack, memory };
@@ -172,7 +176,7 @@ fn prepare() {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         // SAFETY: a new mapping, which replaces none; the handler changes the place to go on from, and the registers.
         unsafe {
-            assert_eq!(libc::mmap(TEXT as *mut _, 4096, rights, flags, -1, 0) as u64, TEXT);
+            assert_eq!(libc::mmap(TEXT as *mut _, BYTES, rights, flags, -1, 0) as u64, TEXT);
             let mut action: libc::sigaction = core::mem::zeroed();
             action.sa_sigaction = trapped as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
@@ -212,16 +216,14 @@ pub fn run(
     set: Option<(usize, Counter, u64)>,
 ) -> (Vec<State>, Vec<bool>, End) {
     prepare();
-    let mut stack = vec![0u64; 4096];
-    let middle = stack.as_mut_ptr() as u64 + 16384;
-    let mut memory = vec![0u64; 2 * WORDS];
-    memory[WORDS..WORDS + 4].copy_from_slice(&start.memory);
-    stack[2048 - 4..2048 + 4].copy_from_slice(&start.stack);
     let mut registers = start.registers;
-    registers[usize::from(RSP)] = middle;
-    registers[usize::from(RDI)] = memory.as_ptr() as u64 + 8 * WORDS as u64;
-    // SAFETY: the stack is 32 KiB, its pointer in the middle; the text is ours, and nobody else runs it.
+    registers[usize::from(RSP)] = STACK;
+    registers[usize::from(RDI)] = MEMORY;
+    // SAFETY: the mapping is ours, and no other thread uses it. All runs see the same addresses.
     unsafe {
+        (TEXT as *mut u8).write_bytes(0, BYTES);
+        core::ptr::copy_nonoverlapping(start.stack.as_ptr(), (STACK - 32) as *mut u64, start.stack.len());
+        core::ptr::copy_nonoverlapping(start.memory.as_ptr(), MEMORY as *mut u64, start.memory.len());
         core::ptr::copy_nonoverlapping(code.as_ptr(), TEXT as *mut u8, code.len());
         (TEXT as *mut u8).add(pivot as usize).write(0xcc);
     }
@@ -233,29 +235,12 @@ pub fn run(
         visits: Vec::with_capacity(ROUNDS_MAX),
         set,
         end: None,
-        stack: middle,
-        memory: memory.as_ptr() as u64,
     };
     RUN.set(Some(place));
     // SAFETY: the loop ends at an undefined instruction, at a fault, or at its last visit, each of which leads back.
     unsafe { proven_enter(&raw const registers, TEXT) };
     let run = RUN.take().expect("the run");
-    // Addresses that differ from run to run do not differ in meaning.
-    let relative = |mut state: State| {
-        for register in &mut state.registers {
-            if register.abs_diff(middle) < 16384 {
-                *register = register.wrapping_sub(middle).wrapping_add(0x5_0000_0000);
-            } else if register.abs_diff(memory.as_ptr() as u64) < 16384 {
-                *register = register.wrapping_sub(memory.as_ptr() as u64).wrapping_add(0x6_0000_0000);
-            }
-        }
-        state
-    };
-    let end = match run.end.expect("an end") {
-        End::Left(at, state) => End::Left(at, relative(state)),
-        other => other,
-    };
-    (run.visits.into_iter().map(relative).collect(), run.rounds, end)
+    (run.visits, run.rounds, run.end.expect("an end"))
 }
 
 pub fn start() -> impl Strategy<Value = Start> {
