@@ -175,7 +175,6 @@ int timed_nops(volatile int *ready, uint64_t ticks) {
     }
     return 1;
 }
-
 int timed_pause(volatile int *ready, uint64_t ticks) {
     uint64_t start = __rdtsc();
     while (!*ready) {
@@ -184,7 +183,6 @@ int timed_pause(volatile int *ready, uint64_t ticks) {
     }
     return 1;
 }
-
 int timed_tpause(volatile int *ready, uint64_t end) {
     while (!*ready) {
         uint64_t now = __rdtsc();
@@ -197,7 +195,6 @@ int timed_tpause(volatile int *ready, uint64_t end) {
 void wait_tpause(volatile int *ready, uint64_t deadline) {
     while (!*ready) _tpause(0, deadline);
 }
-
 int timed_umwait(volatile int *ready, uint64_t end) {
     while (!*ready) {
         if (__rdtsc() >= end) return 0;
@@ -297,7 +294,6 @@ int counted_by_three(volatile int *ready, int n) {
     }
     return 0;
 }
-
 int counted_down_post(volatile int *ready, int n) {
     while (n-- > 0) {
         if (*ready) return 1;

@@ -31,6 +31,10 @@
 //! 4. A signal handler that visits a site in the middle of a visit may spoil this thread's counts, never
 //!    more: every field of [`Thread`] is valid by itself.
 //! 5. A counter is moved on only as far as the loop itself would count before it leaves ([`Counter::missing`]).
+//! 6. It is moved on only once the thread has gone from pivot to pivot inside the copy: what was proven of a round
+//!    (`spinloop::proof`) is not true of the way on which a thread comes in.
+//! 7. A bound in memory is read as the loop reads it, but before the loop has looked whether its wait is over. By then the memory may have
+//!    been given back, so it is read by the kernel, which faults for nobody.
 
 use super::site::Site;
 use super::trampoline::Frame;
@@ -97,10 +101,10 @@ pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
     } else {
         match kind {
             Kind::Unbounded => adapt(site, thread, now),
+            // By Invariant 6.
+            Kind::Counted(_) if !goes_on => now,
             Kind::Counted(counter) => {
-                if goes_on {
-                    time_rounds(thread, now.wrapping_sub(last), passed);
-                }
+                time_rounds(thread, now.wrapping_sub(last), passed);
                 count_on(site, thread, counter, frame, now)
             }
             Kind::Timed => sleep_once(site, thread, Action::Sleep { ns: STEP_NS }),
@@ -166,7 +170,8 @@ fn adapt(site: &Site, thread: &Thread, now: u64) -> u64 {
 /// A wait that is bounded by a counter, while CPUs are short.
 fn count_on(site: &Site, thread: &Thread, counter: &Counter, frame: &mut Frame, now: u64) -> u64 {
     let value = read(counter.place, counter.bits, frame);
-    let Some(missing) = counter.missing(value, bound_of(counter, frame)) else { return now };
+    let Some(bound) = bound_of(counter, frame) else { return now };
+    let Some(missing) = counter.missing(value, bound) else { return now };
     if !counter.blocks
         && let Some(left_ticks) = time_left(thread, missing)
     {
@@ -213,18 +218,24 @@ fn read(place: Place, bits: u32, frame: &Frame) -> u64 {
     }
 }
 
-/// What a counter is compared with.
-fn bound_of(counter: &Counter, frame: &Frame) -> u64 {
-    match counter.bound {
+/// What a counter is compared with; `None` if it cannot be read any more.
+fn bound_of(counter: &Counter, frame: &Frame) -> Option<u64> {
+    Some(match counter.bound {
         Bound::Constant(constant) => constant,
         Bound::Place(place, add) => read(place, counter.bits, frame).wrapping_add(add as u64),
         Bound::Memory(base, add) => {
-            load(base.map_or(0, |base| frame.get(base)).wrapping_add(add), counter.bits)
+            let address = base.map_or(0, |base| frame.get(base)).wrapping_add(add);
+            // By Invariant 7. Half a word is read with the other half, which lies in the same page.
+            let (word, shift) = match (counter.bits, address & 7) {
+                (32, 0 | 4) => (address & !7, (address & 7) * 8),
+                _ => (address, 0),
+            };
+            platform::memory::peek(word as usize)? as u64 >> shift
         }
-    }
+    })
 }
 
-/// A word of the program's memory.
+/// A word of the thread's own stack.
 fn load(address: u64, bits: u32) -> u64 {
     // SAFETY: the loop reads this word, of this size, in each round that it counts (`spinloop::proof`).
     unsafe {
