@@ -120,6 +120,10 @@ fn a_database_that_fails_under_manx_is_noted_and_the_others_are_measured() {
     assert_eq!(ended.status.code(), Some(125), "{stderr}");
     let report = report(folder.path());
     let missing = |name: &str| report.notes.iter().any(|note| note.starts_with(&format!("{name}: left out")));
+    if missing("lmdb") && missing("kyoto-cache") {
+        println!("skipped: neither LMDB nor Kyoto Cabinet is installed (cargo xtask setup)");
+        return;
+    }
     for name in ["lmdb", "kyoto-cache"].iter().filter(|name| !missing(name)) {
         let failed = format!("{name}: manx run failed: manx: ended with status 125");
         assert!(stderr.contains(&failed) && stderr.contains("missing.so"), "{stderr}");

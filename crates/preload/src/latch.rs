@@ -8,8 +8,7 @@
 //! and its value be half changed. So the word names the [generation](platform::fork) of the process whose thread
 //! holds the latch, and a thread that finds one of another generation takes the latch over, torn.
 //!
-//! The user of a torn latch decides: it [mends](Held::mend) the value by a new one, or leaves it alone. Values of plain words
-//! (the program's handler for SIGTRAP, the stacks that we lend) are used as they are.
+//! The user of a torn latch decides: it [mends](Held::mend) the value by a new one, or leaves it alone.
 //!
 //! | `word` | meaning |
 //! | --- | --- |

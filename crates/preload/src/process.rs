@@ -19,26 +19,13 @@ pub fn user() -> u32 {
     check(unsafe { syscall0(libc::SYS_geteuid) }).map_or(0, |id| id as u32)
 }
 
-/// The value of a field of `/proc/self/status`, such as `Threads`.
-fn status_field(name: &[u8]) -> Option<u64> {
+/// How many threads there are, if `/proc` tells.
+pub fn threads() -> Option<u64> {
     let file = File::open(c"/proc/self/status").ok()?;
     let mut text = [0; 4096];
     let length = file.read_at(&mut text, 0).ok()?;
-    let line = text[..length].split(|&b| b == b'\n').find_map(|line| {
-        let rest = line.strip_prefix(name)?;
-        rest.strip_prefix(b":")
-    })?;
+    let line = text[..length].split(|&b| b == b'\n').find_map(|line| line.strip_prefix(b"Threads:"))?;
     core::str::from_utf8(line.trim_ascii()).ok()?.parse().ok()
-}
-
-/// How many threads there are, if `/proc` tells.
-pub fn threads() -> Option<u64> {
-    status_field(b"Threads")
-}
-
-/// Whether a debugger holds the process.
-pub fn traced() -> bool {
-    status_field(b"TracerPid").is_some_and(|pid| pid != 0)
 }
 
 unsafe extern "C" {

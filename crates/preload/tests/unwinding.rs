@@ -80,14 +80,14 @@ fn exceptions_arrive_while_others_wait() {
     for options in ["short=never", "short=always"] {
         plainly("throws", &[], options).succeeded();
     }
-    under_manx("throws", &[], "short=never").succeeded().waited("wait_here", "jump");
+    under_manx("throws", &[], "short=never").succeeded().waited("wait_here");
 }
 
 #[test]
 fn a_thread_that_is_cancelled_in_a_copy_cleans_up() {
     for options in ["short=never", "short=never,spins=100000"] {
         plainly("throws", &["cancel"], options).succeeded();
-        plainly("cancel", &["jump"], options).succeeded();
+        plainly("cancel", &["row"], options).succeeded();
     }
 }
 

@@ -6,7 +6,7 @@
 //! index of the Arm Architecture Reference Manual (DDI 0487, section C4.1).
 //!
 //! YIELD is what PAUSE is on x86-64; because it does nothing on most cores, ISB has taken its place in many
-//! programs. Any four bytes can be replaced by a [`branch`] or a [`BREAKPOINT`] in one store.
+//! programs. Any four bytes can be replaced by a [`branch`] in one store.
 
 use crate::effect::{Effect, Place, Registers};
 use crate::instruction::{Flow, Instruction};
@@ -19,14 +19,6 @@ pub const YIELD: u32 = 0xd503_203f;
 pub const ISB: u32 = 0xd503_3fdf;
 /// `nop`.
 const NOP: u32 = 0xd503_201f;
-/// `brk #0x6d78`.
-pub const BREAKPOINT: u32 = brk(0x6d78);
-
-/// `brk #number`.
-pub const fn brk(number: u16) -> u32 {
-    0xd420_0000 | (number as u32) << 5
-}
-
 /// `b to` at `from`, if it reaches: 128 MiB to either side.
 ///
 /// ```

@@ -18,7 +18,7 @@
 //! 6. Between functions the whole gap is padding, and the function before it does not end in an instruction
 //!    that runs on, or returns, into it.
 //!
-//! What is not certain is not dead: then there is no jump, which costs a trap, and not the program.
+//! What is not certain is not dead: then there is no jump, which costs a cure, and not the program.
 
 use crate::function::Source;
 use crate::references::References;

@@ -28,7 +28,6 @@
 //! | `route`, [`jump`] | the way for a short jump through dead bytes, and encodings |
 //! | [`copy`](copy()) | the loop's copy, in which the waiter looks in every round |
 //! | [`call_frame`](CallFrame) | the copy's unwind data |
-//! | [`syscalls`] | does a module set signal masks itself? |
 //!
 //! Three kinds of mistake are far apart. A wrong *verdict* behind a PAUSE costs time: any delay is allowed there. A wrong
 //! *proof* would end a wait that must not end. A wrong *boundary* (bytes that are not an instruction of their own,
@@ -75,7 +74,6 @@ mod route;
 mod seeds;
 mod short;
 mod symbolic;
-pub mod syscalls;
 mod text;
 mod unwind;
 mod verdict;
@@ -90,6 +88,5 @@ pub use finder::{Finder, Machine, Module};
 pub use image::{Image, Segments};
 pub use jump::{MAX_HOPS, Route, near_jump, short_jump};
 pub use seeds::{OVERLAP, SHORT_BYTES_MAX, Seed, seeds};
-pub use syscalls::resembles_raw_signal_syscall;
 pub use verdict::{Finding, Kind, Loop, Reason};
 pub use way::{Jump, Way};

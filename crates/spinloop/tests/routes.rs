@@ -335,7 +335,6 @@ proptest! {
             }
             finder.route(address);
         }
-        spinloop::resembles_raw_signal_syscall(&code);
     }
 
     #[test]

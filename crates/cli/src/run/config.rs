@@ -31,6 +31,7 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
     only = ["mongod"]      # as --only, any number of them
     not = ["libfoo.so*"]   # as --not, any number of them
     stats = "counts.json"  # a file, "stderr", or "off"
+    cache = true           # false: as --no-cache
     perf-map = false
     verbose = false
     quiet = false
@@ -48,7 +49,7 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
 /// The longest file that is read; what `/dev/zero` holds does not end.
 const BYTES_MAX: u64 = 1 << 20;
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "guard",
     "lock",
     "slo",
@@ -59,6 +60,7 @@ const KEYS: [&str; 14] = [
     "only",
     "not",
     "stats",
+    "cache",
     "perf-map",
     "verbose",
     "quiet",
@@ -118,6 +120,7 @@ impl Document<'_> {
                 "only" => layer.only = Some(self.filter(value.get_ref(), span)?),
                 "not" => layer.not = Some(self.filter(value.get_ref(), span)?),
                 "stats" => layer.stats = Some(self.stats(value.get_ref(), span)?),
+                "cache" => layer.cache = Some(self.switch(value.get_ref(), span)?),
                 "perf-map" => layer.perf_map = Some(self.switch(value.get_ref(), span)?),
                 "verbose" => layer.verbose = Some(self.switch(value.get_ref(), span)?),
                 "quiet" => layer.quiet = Some(self.switch(value.get_ref(), span)?),
@@ -326,6 +329,7 @@ mod tests {
                 yields: Some(default.yields),
                 sleep_step_us: Some(default.step_us),
                 sleep_max_us: Some(default.ceiling_us),
+                cache: Some(default.cache),
                 perf_map: Some(default.perf_map),
                 verbose: Some(default.verbose),
                 quiet: Some(false),

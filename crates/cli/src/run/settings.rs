@@ -108,6 +108,10 @@ pub struct Flags {
     #[arg(long, value_name = "WHEN", value_parser = parse_short, hide = true)]
     short: Option<Short>,
 
+    /// Do not keep in the user's cache folder where the loops of large libraries are
+    #[arg(long)]
+    no_cache: bool,
+
     /// Name the copies in which loops go on in /tmp/perf-PID.map, so that `perf` shows them
     #[arg(long)]
     perf_map: bool,
@@ -313,6 +317,8 @@ pub struct Layer {
     pub sleep_max_us: Option<u32>,
     /// `--perf-map`
     pub perf_map: Option<bool>,
+    /// Not `--no-cache`
+    pub cache: Option<bool>,
     /// `--verbose`
     pub verbose: Option<bool>,
     /// `--quiet`
@@ -340,6 +346,7 @@ impl From<&Flags> for Layer {
             sleep_step_us: flags.sleep_step,
             sleep_max_us: flags.sleep_max,
             perf_map: flags.perf_map.then_some(true),
+            cache: flags.no_cache.then_some(false),
             verbose: flags.verbose.then_some(true),
             quiet: flags.quiet.then_some(true),
         }
@@ -426,9 +433,10 @@ impl Settings {
         let outer = if matches!(stats, Destination::File(_)) { read.pid } else { 0 };
         let slos = read.slos.iter().collect();
         let (only, not) = (read.filters.only.to_string(), read.filters.not.to_string());
-        let Options { guard, lock, dilation, cpus, cpus_also, pid, perf_map, verbose, short, .. } = read;
+        let Options { guard, lock, dilation, cpus, cpus_also, pid, perf_map, cache, verbose, short, .. } =
+            read;
         let Options { spins, yields, step_us, ceiling_us, .. } = read;
-        let counts = Options { perf_map, spins, yields, step_us, ceiling_us, ..Options::default() };
+        let counts = Options { perf_map, cache, spins, yields, step_us, ceiling_us, ..Options::default() };
         let stated = Options { guard, lock, dilation, cpus, cpus_also, pid, verbose, short, ..counts };
         Ok(Settings { options: stated, slos, only, not, cores: None, stats, outer, quiet: false })
     }
@@ -457,6 +465,7 @@ impl Settings {
         put(&mut self.options.step_us, layer.sleep_step_us);
         put(&mut self.options.ceiling_us, layer.sleep_max_us);
         put(&mut self.options.perf_map, layer.perf_map);
+        put(&mut self.options.cache, layer.cache);
         put(&mut self.options.verbose, layer.verbose);
         put(&mut self.quiet, layer.quiet);
     }

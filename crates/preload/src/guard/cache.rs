@@ -23,6 +23,7 @@
 use super::search::file_name;
 use crate::elf::modules::Module;
 use crate::process::{self, Path};
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Write;
 use platform::file::{self, File};
@@ -65,8 +66,7 @@ impl Entry {
         if !status.is_ordinary() || !is_ours(&status) || status.bytes > limit || status.bytes % 8 != 0 {
             return None;
         }
-        let mut bytes = Vec::new();
-        bytes.resize(status.bytes as usize, 0);
+        let mut bytes = vec![0; status.bytes as usize];
         if file.read_at(&mut bytes, 0) != Ok(bytes.len()) {
             return None;
         }

@@ -321,7 +321,7 @@ mod tests {
         let module = module..module + (1 << 20);
         let code = |n: usize| Vec::from([n as u8; 100]);
         // Every third has no unwind data.
-        let content = |n: usize| Content { bytes: code(n), frame: (n % 3 > 0).then_some(64) };
+        let content = |n: usize| Content { bytes: code(n), frame: (!n.is_multiple_of(3)).then_some(64) };
         let count = 2 * SLOTS + 10;
         let pieces: Vec<_> = (0..count)
             .map(|n| room.fill(&text, &module, 1000, |_, _| Some(content(n))).expect("room"))

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. A site's memory is never given back, only used again for another place: a thread may still hold
 //!    its address, in its thread block or in a copy of the loop.
-//! 2. All fields are atomic: any thread reads and counts at any time; `pivot`, `kind`, `how` and `record` are
+//! 2. All fields are atomic: any thread reads and counts at any time; `pivot`, `kind` and `record` are
 //!    changed only by the holder of the guard's latch.
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -17,8 +17,6 @@ pub struct Site {
     pub pivot: AtomicUsize,
     /// How its waits end. Null: without a bound.
     kind: AtomicPtr<Kind>,
-    /// [`How`] it is waited at now.
-    how: AtomicU32,
     /// Rounds before the first yield, as learnt here; 0: the option's number.
     pub spins: AtomicU32,
     /// The word from which the copy takes how many of these rounds it spins without a visit, or null.
@@ -40,17 +38,6 @@ impl Site {
         self.kind.store(core::ptr::from_ref(kind).cast_mut(), Ordering::Release);
     }
 
-    /// How the site is waited at.
-    pub fn how(&self) -> How {
-        How::from_number(self.how.load(Ordering::Relaxed)).unwrap_or(How::Left)
-    }
-
-    /// Whether the site is waited at in this way.
-    #[inline]
-    pub fn is(&self, how: How) -> bool {
-        self.how.load(Ordering::Relaxed) == how as u32
-    }
-
     /// How many rounds of a wait the copy spins before its first visit.
     #[inline]
     pub fn unseen_rounds(&self) -> u64 {
@@ -68,9 +55,8 @@ impl Site {
         }
     }
 
-    /// Notes how the site is waited at, here and in its statistics.
+    /// Notes in its statistics how the site is waited at.
     pub fn set_how(&self, how: How) {
-        self.how.store(how as u32, Ordering::Relaxed);
         if let Some(record) = self.record() {
             record.how.store(how as u32, Ordering::Relaxed);
         }

@@ -25,7 +25,7 @@ static int count_one(struct dl_phdr_info *info, size_t size, void *count) {
 static volatile int flag;
 
 static void *waiter(void *unused) {
-    loop_named("jump")(&flag);
+    loop_named("row")(&flag);
     return unused;
 }
 

@@ -2,8 +2,7 @@
 //!
 //! The program itself asks the kernel for its proportional set size while all of its threads are alive and
 //! have busy-waited once. What 5,000 threads take more than 10 do, under the guard and without it, gives the
-//! cost of one; whatever else a guarded process holds is in the sum only. Alternate signal stacks, if the
-//! guard had to make any, are in both figures.
+//! cost of one; whatever else a guarded process holds is in the sum only.
 
 use super::{AS_IS, GUARDED, Setup};
 use crate::child;
