@@ -175,6 +175,7 @@ int timed_nops(volatile int *ready, uint64_t ticks) {
     }
     return 1;
 }
+
 int timed_pause(volatile int *ready, uint64_t ticks) {
     uint64_t start = __rdtsc();
     while (!*ready) {
@@ -183,6 +184,7 @@ int timed_pause(volatile int *ready, uint64_t ticks) {
     }
     return 1;
 }
+
 int timed_tpause(volatile int *ready, uint64_t end) {
     while (!*ready) {
         uint64_t now = __rdtsc();
@@ -195,6 +197,7 @@ int timed_tpause(volatile int *ready, uint64_t end) {
 void wait_tpause(volatile int *ready, uint64_t deadline) {
     while (!*ready) _tpause(0, deadline);
 }
+
 int timed_umwait(volatile int *ready, uint64_t end) {
     while (!*ready) {
         if (__rdtsc() >= end) return 0;
@@ -286,14 +289,6 @@ COUNTED(down64_above, uint64_t, from, i > bound, i--, uint64_t)
 COUNTED(down64_not_zero, uint64_t, from, i != 0, i--, uint64_t)
 COUNTED(down64_by_four, long, from, i > bound, i -= 4, long)
 
-/* It may step over its bound: that is seen at run time. */
-int counted_by_three(volatile int *ready, int n) {
-    for (unsigned i = 10; i != (unsigned)n; i += 3) {
-        if (*ready) return 1;
-        PAUSE();
-    }
-    return 0;
-}
 int counted_down_post(volatile int *ready, int n) {
     while (n-- > 0) {
         if (*ready) return 1;
