@@ -12,9 +12,9 @@
 //!
 //! | `word` | meaning |
 //! | --- | --- |
-//! | [`GENERATION`] bits are 0 | free |
-//! | [`GENERATION`] bits are not 0 | held by a thread of the process of this generation |
-//! | [`TORN`] | was taken over, and the value was not mended since |
+//! | `GENERATION` bits are 0 | free |
+//! | `GENERATION` bits are not 0 | held by a thread of the process of this generation |
+//! | `TORN` | was taken over, and the value was not mended since |
 //!
 //! Invariants:
 //! 1. The value is touched only by the thread that wrote its generation into `word`, and by that one only until it takes it out

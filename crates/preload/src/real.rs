@@ -10,10 +10,10 @@
 //! The C library before 2.34 has its functions for threads in a library of its own, which may be opened later. Only there, and only for
 //! what was not found at the start, the modules are searched again.
 //!
-//! Rooms give the functions they use their types, with [`typed`].
+//! Rooms give the functions they use their types, with `typed`.
 //!
-//! Invariant 1: an entry is [`UNKNOWN`] until [`look_up`] has written it; then it is a function's address, or
-//! [`ABSENT`]. Each look-up of a name finds the same, so two threads may write an entry at once.
+//! Invariant 1: an entry is `UNKNOWN` until [`look_up`] has written it; then it is a function's address, or
+//! `ABSENT`. Each look-up of a name finds the same, so two threads may write an entry at once.
 
 use crate::elf::link_map;
 use core::ffi::CStr;

@@ -8,15 +8,15 @@
 //!
 //! | evidence | what it is | it shows |
 //! | --- | --- | --- |
-//! | a gap | between two readings of its own clock lies [`GAP_NS`] or more, and the kernel has counted one more involuntary switch of the thread | the thread was preempted while it spun: by another program, by another thread of its own, or because the quota was used up |
-//! | a crowd | [`CROWDED_MAX`] readings in a row, [`READING_NS`] apart, of the machine's number of runnable threads (`/proc/loadavg`), each above its number of CPUs | somebody waits for a CPU, before anybody is preempted |
+//! | a gap | between two readings of its own clock lies `GAP_NS` or more, and the kernel has counted one more involuntary switch of the thread | the thread was preempted while it spun: by another program, by another thread of its own, or because the quota was used up |
+//! | a crowd | `CROWDED_MAX` readings in a row, `READING_NS` apart, of the machine's number of runnable threads (`/proc/loadavg`), each above its number of CPUs | somebody waits for a CPU, before anybody is preempted |
 //!
 //! A gap without a switch is an interrupt, or a hypervisor's doing; a single reading may be a kernel thread that wakes for a moment.
 //! The crowd is asked only where the process may use all CPUs of the machine: others may be crowded while ours are idle.
 //!
 //! Evidence makes CPUs short for a *window*. In that time nobody spins, so nobody can look; when it is over, threads spin again
-//! and look again, which is the probe. A probe that finds evidence within [`PROBE_NS`] of the window's end doubles the next window; one that
-//! does not brings it back to [`WINDOW_NS_MIN`]. So a false alarm costs milliseconds, and beside a neighbour that stays the
+//! and look again, which is the probe. A probe that finds evidence within `PROBE_NS` of the window's end doubles the next window; one that
+//! does not brings it back to `WINDOW_NS_MIN`. So a false alarm costs milliseconds, and beside a neighbour that stays the
 //! probes grow apart: each costs some hundred microseconds where the crowd is seen, and a slice where only a gap tells.
 //!
 //! Invariants:

@@ -9,14 +9,14 @@
 //!
 //! | condition | because |
 //! | --- | --- |
-//! | the last [`FEW`] calls and this one return to one place | a loop waits, a single yield is a courtesy |
-//! | less than [`BETWEEN_NS`] between two of them | a loop that does work between its yields makes progress |
+//! | the last `FEW` calls and this one return to one place | a loop waits, a single yield is a courtesy |
+//! | less than `BETWEEN_NS` between two of them | a loop that does work between its yields makes progress |
 //! | no mutex and no spin lock was taken in between | the same |
 //! | CPUs are short ([`crate::shortage`]) | where there is room nothing sleeps |
 //! | the thread is no real-time thread | such a thread asked for its CPU |
 //!
-//! Then the thread sleeps instead, for an eighth of the time that its row of calls has lasted, between [`SLEEP_NS_MIN`] and
-//! [`SLEEP_NS_MAX`]. So a wait takes at most an eighth longer than it would have, or 50 µs and the timer's slack.
+//! Then the thread sleeps instead, for an eighth of the time that its row of calls has lasted, between `SLEEP_NS_MIN` and
+//! `SLEEP_NS_MAX`. So a wait takes at most an eighth longer than it would have, or 50 µs and the timer's slack.
 //!
 //! Invariants:
 //! 1. The call returns 0, leaves `errno` alone, and is no cancellation point, like the C library's.

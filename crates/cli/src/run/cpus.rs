@@ -1,4 +1,4 @@
-//! How many CPUs the program is told of: by the preload library while it runs, and by [`variables`](super::variables) when it starts.
+//! How many CPUs the program is told of: by the preload library while it runs, and by [`variables`] when it starts.
 
 use super::settings::Settings;
 use super::variables;

@@ -6,7 +6,7 @@
 //!
 //! | bytes | what |
 //! | --- | --- |
-//! | 8 | [`MAGIC`], which changes with what the finder looks for |
+//! | 8 | `MAGIC`, which changes with what the finder looks for |
 //! | 8 | the bytes of the module's text |
 //! | 8 | how many places follow |
 //! | 8 each | a place: its address in the module's file, and the seed in the lowest three bits |

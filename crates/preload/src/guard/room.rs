@@ -4,7 +4,7 @@
 //! relative to the instruction pointer reach what they reached. Blocks of pages are mapped beside the
 //! modules and given out in pieces. They are readable and executable, never writable: pieces are filled
 //! through [`Text`], as the program's own text is changed, so no policy against pages that are both is met
-//! twice. Only a block's first page is the other way round, its [`Head`]: it holds a word of data for each piece, which
+//! twice. Only a block's first page is the other way round, its `Head`: it holds a word of data for each piece, which
 //! the piece's code can reach as well, and where the piece and its unwind data are.
 //!
 //! Heads make a list that [`find`] walks, without a lock and from any signal handler, to tell which piece an address is in.

@@ -13,7 +13,7 @@
 //!
 //! The loop goes on in a copy that says when a wait ends (`spinloop::copy`), so rounds are counted within
 //! one wait and never across two: [`Thread::waiting`] is zero when a wait begins. A hint's copy does not say so. There a wait is
-//! a row of visits that follow each other closely ([`CLOSELY_NS`]).
+//! a row of visits that follow each other closely (`CLOSELY_NS`).
 //!
 //! How long spinning is right while CPUs are short differs from loop to loop, so each site learns its own bound from how its
 //! waits end. A wait that was over within a few yields would have been better spun: the bound doubles, up
@@ -60,11 +60,11 @@ const STRIDE_ROUNDS_MAX: u64 = 4096;
 const STEP_NS: u64 = 50_000;
 /// At a hint, a thread that comes back within this time, for each round that passed unseen, still waits.
 const CLOSELY_NS: u64 = 5_000;
-/// At a hint, so many visits in a row make a wait.
+/// At a hint, this number of visits in a row makes a wait.
 const HINTS: u32 = 32;
 /// The longest sleep at a hint.
 const HINT_CEILING_NS: u64 = 400_000;
-/// A wait that keeps its author's time runs so many rounds between its sleeps, and one more.
+/// A wait that keeps its author's time runs this number of rounds between its sleeps, and one more.
 const TIMED_ROUNDS: u64 = 15;
 
 /// In [`Thread::met`]: the thread's scheduling class is known.
@@ -201,7 +201,7 @@ fn time_rounds(thread: &Thread, took_ticks: u64, rounds: u64) {
     thread.round_ticks.set(if least == 0 { one } else { least.min(one) });
 }
 
-/// How much of the time is left that the missing rounds would have taken, of which the thread has slept some; `None`: it
+/// The missing rounds would have taken some time, and the thread has slept a part of it. How much is left; `None`: it
 /// is over. The most there is: it is not yet known how long a round takes.
 fn time_left(thread: &Thread, missing: u64) -> Option<u64> {
     match thread.round_ticks.get() {
@@ -210,7 +210,7 @@ fn time_left(thread: &Thread, missing: u64) -> Option<u64> {
     }
 }
 
-/// What a place holds, of so many bits.
+/// What a place of this size holds.
 fn read(place: Place, bits: u32, frame: &Frame) -> u64 {
     match place {
         Place::Register(number) => frame.get(number),

@@ -17,7 +17,7 @@
 //!
 //! # Bounded overtaking
 //! A thread that sleeps is overtaken by those that run, for ever if nothing is done: between a release and the next
-//! acquisition by the same thread there is no time for anybody else. So a waiter whose window ([`WINDOW_NS`]) is over is
+//! acquisition by the same thread there is no time for anybody else. So a waiter whose window (`WINDOW_NS`) is over is
 //! *starving* and *reserves* the lock. The reservations of a process are a small table of locks' addresses. A thread that
 //! finds the lock free but reserved leaves it to the starving one, which spins or sleeps in the shortest
 //! steps. It gets the lock at the next release after which it runs; then it is the turn of the next starving waiter. One
@@ -29,7 +29,7 @@
 //! # Invariants
 //! 1. Who holds the lock is what the word says, by steps that the C library makes too: 1 to 0 takes it, a store of 1
 //!    releases it. Reservations exclude nobody; they only make threads wait.
-//! 2. Nobody waits for a reservation for ever. One that leaves the lock free for [`PATIENCE_NS`] is nobody's (its thread was
+//! 2. Nobody waits for a reservation for ever. One that leaves the lock free for `PATIENCE_NS` is nobody's (its thread was
 //!    cancelled, jumped out of a signal handler, or interrupted itself), and a thread that waits for it takes it away. A child of a
 //!    fork begins without any.
 //! 3. A sleep is a system call made directly: `errno` stays as it is, and there is no cancellation point.
