@@ -40,7 +40,7 @@ const PATIENCE_NS: u64 = 100_000;
 /// How far apart the process's readings are.
 const READING_NS: u64 = 60_000;
 /// So many readings in a row make a crowd.
-const CROWDED_MAX: u32 = 3;
+const CROWDED_MAX: u32 = 4;
 /// The first window, and that of a process whose last probe found room.
 const WINDOW_NS_MIN: u64 = 5_000_000;
 /// The longest after a crowd: the next probe costs some hundred microseconds …

@@ -60,6 +60,8 @@ const STRIDE_ROUNDS_MAX: u64 = 4096;
 const STEP_NS: u64 = 50_000;
 /// At a hint, a thread that comes back within this time, for each round that passed unseen, still waits.
 const CLOSELY_NS: u64 = 5_000;
+/// Of the rounds that passed unseen, no more than these are taken into account: between two waits a thread works.
+const CLOSELY_ROUNDS: u64 = 4;
 /// At a hint, this number of visits in a row makes a wait.
 const HINTS: u32 = 32;
 /// The longest sleep at a hint.
@@ -127,7 +129,7 @@ fn rounds_passed(stride: u64, left: u64) -> u64 {
 /// Whether a thread that comes to a hint still waits for what it waited for.
 fn goes_on_at_hint(site: &Site, thread: &Thread, passed: u64, now: u64) -> bool {
     let here = core::ptr::from_ref(site).addr();
-    let closely = ns_to_ticks(CLOSELY_NS).saturating_mul(passed);
+    let closely = ns_to_ticks(CLOSELY_NS).saturating_mul(passed.min(CLOSELY_ROUNDS));
     thread.site.get() == here && now.wrapping_sub(thread.left_ticks.get()) < closely
 }
 
