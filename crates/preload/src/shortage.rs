@@ -203,7 +203,7 @@ fn parse(text: &[u8]) -> Option<u32> {
     None
 }
 
-/// CPUs are short from now on, for a window of so many nanoseconds at most.
+/// CPUs are short from now on, for a window of `most_ns` at most.
 fn begin(now_ticks: u64, most_ns: u64) {
     let until = UNTIL.load(Ordering::Relaxed);
     let last = WINDOW.load(Ordering::Relaxed);

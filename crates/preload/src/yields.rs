@@ -64,7 +64,7 @@ enum Step {
     Yield,
     /// The same, and look whether CPUs are short.
     Look,
-    /// Sleep for so many nanoseconds.
+    /// Sleep for this number of nanoseconds.
     Sleep { ns: u64 },
 }
 
@@ -164,7 +164,7 @@ mod tests {
 
     const HERE: usize = 0x1000;
 
-    /// Makes so many calls, one tick apart.
+    /// Makes this number of calls, one tick apart.
     fn row(past: &Past, place: usize, taken: u32, from_ticks: u64, calls: u32, is_short: bool) -> Vec<Step> {
         let step = |call| {
             let now_ticks = from_ticks + u64::from(call);

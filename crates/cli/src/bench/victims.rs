@@ -25,11 +25,11 @@ pub(super) struct VictimsArgs {
     /// Only these victims, with commas between [default: all; with --quick, those that need a C compiler only]
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = names())]
     only: Vec<String>,
-    /// Rounds of each case at most, each of which runs every version once; fewer do once the ratio is known to ±5 %,
-    /// alone to ±3 % [default: 12]
+    /// The most rounds of a case. A round runs every version once. A case ends earlier when its ratio is known to
+    /// ±5 %, alone to ±3 % [default: 12]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "repeats")]
     rounds: Option<u32>,
-    /// Cut a run off after so many seconds [default: 60]
+    /// Cut a run off after this time [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     limit: Option<u32>,
     /// Only where CPUs are short, one load of each victim, and one round

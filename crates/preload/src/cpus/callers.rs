@@ -25,7 +25,7 @@ const FUNCTIONS: [&CStr; 4] = [
     c"av_cpu_count",
     c"_ZN7QThread16idealThreadCountEv",
 ];
-/// A library of which every function that asks counts.
+/// A library: every function in it that asks counts.
 const JAVA: &[u8] = b"libjvm.so";
 
 /// How the caller rounds quotas, if a call that returns to `address` came from one that only counts.

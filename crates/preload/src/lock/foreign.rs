@@ -74,7 +74,7 @@ pub(super) fn waiters(cond: &Cond) -> u32 {
     cond.references().load(Ordering::Relaxed) / WAITER
 }
 
-/// Wakes the threads that wait by the C library's functions, of which there are `waiters`.
+/// Wakes the `waiters` threads that wait by the C library's functions.
 #[cold]
 pub(super) fn wake(cond: &Cond, waiters: u32) {
     if !is_known() {
@@ -99,7 +99,7 @@ pub(super) fn wake(cond: &Cond, waiters: u32) {
     }
 }
 
-/// A group with at least so many signals.
+/// A group with at least this number of signals.
 fn with_signals(group: u32, waiters: u32) -> u32 {
     (group & !CLOSED).max(waiters.saturating_mul(SIGNAL)) | group & CLOSED
 }
