@@ -50,9 +50,9 @@ impl Ratio {
             return None;
         }
         let mut ratios: Vec<f64> = Vec::with_capacity(DRAWS);
-        let mut random = XorShift(0x9e37_79b9_7f4a_7c15);
+        let mut random = fastrand::Rng::with_seed(0x9e37_79b9_7f4a_7c15);
         for _ in 0..DRAWS {
-            let drawn: Vec<_> = (0..pairs.len()).map(|_| pairs[random.below(pairs.len())]).collect();
+            let drawn: Vec<_> = (0..pairs.len()).map(|_| pairs[random.usize(..pairs.len())]).collect();
             ratios.push(of_medians(&drawn));
         }
         ratios.sort_by(f64::total_cmp);
@@ -93,18 +93,6 @@ fn of_medians(pairs: &[(f64, f64)]) -> f64 {
     median(&over) / median(&under)
 }
 
-/// Marsaglia's xorshift of 64 bits.
-struct XorShift(u64);
-
-impl XorShift {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound as u64) as usize
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,8 +120,8 @@ mod tests {
 
     #[test]
     fn the_interval_has_the_true_ratio_in_about_nineteen_of_twenty_experiments() {
-        let mut random = XorShift(7);
-        let mut draw = || 1.0 + random.below(1000) as f64 / 1000.0;
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut draw = || 1.0 + random.f64();
         let hits = (0..100)
             .filter(|_| {
                 let over: Vec<f64> = (0..15).map(|_| 2.0 * draw()).collect();
