@@ -9,7 +9,11 @@
 //! | evidence | what it is | it shows |
 //! | --- | --- | --- |
 //! | a gap | between two readings of its own clock lies `GAP_NS` or more, and the kernel has counted one more involuntary switch of the thread | the thread was preempted while it spun: by another program, by another thread of its own, or because the quota was used up |
-//! | a crowd | `CROWDED_MAX` readings in a row, `READING_NS` apart, of the machine's number of runnable threads (`/proc/loadavg`), each above its number of CPUs | somebody waits for a CPU, before anybody is preempted |
+//! | a crowd | some readings in a row (`CROWDED_FIRST`, `CROWDED_STILL`), `READING_NS` apart, of the machine's number of runnable threads (`/proc/loadavg`), each above its number of CPUs | somebody waits for a CPU, before anybody is preempted |
+//!
+//! A wait that is over when its thread gets the CPU back ends without a look: the partner has run in the gap. So a thread that begins
+//! a wait `GAP_NS` or more after its last look, and was preempted meanwhile, takes that for a gap too. It may have worked in that
+//! time, so this evidence is weak: its window is the shortest, and does not grow.
 //!
 //! A gap without a switch is an interrupt, or a hypervisor's doing; a single reading may be a kernel thread that wakes for a moment.
 //! The crowd is asked only where the process may use all CPUs of the machine: others may be crowded while ours are idle.
@@ -39,10 +43,12 @@ const GAP_NS: u64 = 1_000_000;
 const PATIENCE_NS: u64 = 100_000;
 /// How far apart the process's readings are.
 const READING_NS: u64 = 60_000;
-/// So many readings in a row make a crowd.
-const CROWDED_MAX: u32 = 4;
+/// So many readings in a row make a crowd: a command that runs for a moment beside the program is none …
+const CROWDED_FIRST: u32 = 8;
+/// … and so many soon after a window.
+const CROWDED_STILL: u32 = 4;
 /// The first window, and that of a process whose last probe found room.
-const WINDOW_NS_MIN: u64 = 5_000_000;
+const WINDOW_NS_MIN: u64 = 1_000_000;
 /// The longest after a crowd: the next probe costs some hundred microseconds …
 const WINDOW_NS_CROWD: u64 = 80_000_000;
 /// … and after a gap, when the next probe may cost another slice.
@@ -132,6 +138,17 @@ fn look_slow(away_ticks: u64, spun_ticks: u64, now_ticks: u64) -> bool {
     true
 }
 
+/// A thread that left its last wait, or its last look in it, at `left_ticks` begins another wait.
+#[inline]
+pub fn look_at_begin(left_ticks: u64, now_ticks: u64) {
+    if now_ticks.saturating_sub(left_ticks) >= ns_to_ticks(GAP_NS)
+        && settings::short() == Short::Auto
+        && was_preempted()
+    {
+        begin(now_ticks, WINDOW_NS_MIN);
+    }
+}
+
 /// Whether the kernel took the thread's CPU away since the thread last asked.
 fn was_preempted() -> bool {
     let count = &thread::current().preemptions;
@@ -167,7 +184,7 @@ fn is_crowded(now_ticks: u64) -> bool {
         1
     };
     CROWDED.store(crowded, Ordering::Relaxed);
-    if crowded < CROWDED_MAX {
+    if crowded < if is_probe(now_ticks) { CROWDED_STILL } else { CROWDED_FIRST } {
         return false;
     }
     CROWDED.store(0, Ordering::Relaxed);
@@ -203,13 +220,21 @@ fn parse(text: &[u8]) -> Option<u32> {
     None
 }
 
+/// Whether a window has ended a short time ago.
+fn is_probe(now_ticks: u64) -> bool {
+    let until = UNTIL.load(Ordering::Relaxed);
+    let last = WINDOW.load(Ordering::Relaxed);
+    until != 0 && now_ticks.saturating_sub(until) < last.max(ns_to_ticks(PROBE_NS))
+}
+
 /// CPUs are short from now on, for a window of `most_ns` at most.
 fn begin(now_ticks: u64, most_ns: u64) {
     let until = UNTIL.load(Ordering::Relaxed);
-    let last = WINDOW.load(Ordering::Relaxed);
     let (least, most) = (ns_to_ticks(WINDOW_NS_MIN), ns_to_ticks(most_ns));
-    let still = until != 0 && now_ticks.saturating_sub(until) < last.max(ns_to_ticks(PROBE_NS));
-    let window = if still { last.saturating_mul(2).max(least).min(most) } else { least };
+    let window = match WINDOW.load(Ordering::Relaxed) {
+        last if is_probe(now_ticks) => last.saturating_mul(2).max(least).min(most),
+        _ => least,
+    };
     // One thread of those that find the same.
     if UNTIL
         .compare_exchange(until, now_ticks.saturating_add(window), Ordering::Relaxed, Ordering::Relaxed)
