@@ -1,11 +1,13 @@
 //! The functions of the C library that a program calls through us.
 //!
 //! Two kinds. `pthread_create` and `thrd_create` wake the guard and go on; the thread's start routine is
-//! not wrapped. `dlopen` and its kin must seem to be called by the program itself, since the loader
-//! judges by the caller's address whose search path and whose scope apply: so each is a few instructions
-//! that change no argument, and then a jump, never a call. `dlopen`, `dlmopen` and `dlclose` only note
-//! that modules come and go; from then on each `dlsym`, `dlvsym` and new thread looks. A look-up of one of the C
+//! not wrapped. `dlsym` and `dlvsym` must seem to be called by the program itself, since the loader
+//! judges by the caller's address whose scope applies: so each is a few instructions
+//! that change no argument, and then a jump, never a call. A look-up of one of the C
 //! library's functions for conditions by a handle leads to ours: see [`crate::lock::foreign`].
+//!
+//! `dlopen` and its kin are not wrapped. The loader itself says when libraries come and go
+//! ([`guard::rendezvous`]); where it does not, each new thread and each look-up of a symbol asks.
 //!
 //! All are exported without a version, and so serve callers of every version.
 
@@ -57,18 +59,16 @@ pub unsafe extern "C" fn thrd_create(
     unsafe { core::mem::transmute::<usize, Create>(real)(thread, routine, argument) }
 }
 
-/// Before a jump to `real`: the guard looks at what has been opened, if `look` is 1, for a look-up with these arguments.
-/// Returns where to jump to.
-extern "C" fn way(real: &'static Real, look: usize, handle: *mut c_void, name: *const c_char) -> usize {
-    if look == 1 && entry::start() {
+/// Before a jump to `real`, for a look-up with these arguments: the guard looks at what has been opened. Returns where to jump to.
+extern "C" fn way(real: &'static Real, handle: *mut c_void, name: *const c_char) -> usize {
+    if entry::start() {
         guard::look_again();
     }
     extern "C" fn absent() -> usize {
         0
     }
     #[cfg(target_arch = "x86_64")]
-    if look == 1
-        && let Some(dlsym) = real::dlsym.get()
+    if let Some(dlsym) = real::dlsym.get()
         // SAFETY: the arguments are the caller's, and the function is the C library's.
         && let Some(answer) = unsafe { foreign::instead(CONDITIONS, dlsym, handle, name) }
     {
@@ -80,7 +80,7 @@ extern "C" fn way(real: &'static Real, look: usize, handle: *mut c_void, name: *
 /// Defines exported functions that run [`way`] with their arguments kept, and then jump.
 #[cfg(target_arch = "x86_64")]
 macro_rules! tail_jumps {
-    ($($(#[$doc:meta])* $name:ident(marks = $marks:literal, looks = $looks:literal);)*) => {$(
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
@@ -90,16 +90,14 @@ macro_rules! tail_jumps {
         pub unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
                 "endbr64",
-                "or byte ptr [rip + {opens}], {marks}",
                 "push rdi",
                 "push rsi",
                 "push rdx",
                 "push rcx",
                 "push r8",
-                "mov rdx, rdi",
-                "mov rcx, rsi",
+                "mov rdx, rsi",
+                "mov rsi, rdi",
                 "lea rdi, [rip + {real}]",
-                "mov esi, {looks}",
                 "call {way}",
                 "pop r8",
                 "pop rcx",
@@ -107,11 +105,8 @@ macro_rules! tail_jumps {
                 "pop rsi",
                 "pop rdi",
                 "jmp rax",
-                opens = sym guard::OPENS,
                 real = sym real::$name,
                 way = sym way,
-                marks = const $marks,
-                looks = const $looks,
             )
         }
     )*};
@@ -120,7 +115,7 @@ macro_rules! tail_jumps {
 /// Defines exported functions that run [`way`] with their arguments kept, and then jump.
 #[cfg(target_arch = "aarch64")]
 macro_rules! tail_jumps {
-    ($($(#[$doc:meta])* $name:ident(marks = $marks:literal, looks = $looks:literal);)*) => {$(
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
@@ -134,16 +129,10 @@ macro_rules! tail_jumps {
                 "stp x0, x1, [sp, #16]",
                 "stp x2, x3, [sp, #32]",
                 "str x4, [sp, #48]",
-                "adrp x9, {opens}",
-                "add x9, x9, :lo12:{opens}",
-                "ldrb w10, [x9]",
-                "orr w10, w10, #{marks}",
-                "strb w10, [x9]",
-                "mov x2, x0",
-                "mov x3, x1",
+                "mov x2, x1",
+                "mov x1, x0",
                 "adrp x0, {real}",
                 "add x0, x0, :lo12:{real}",
-                "mov x1, #{looks}",
                 "bl {way}",
                 "mov x16, x0",
                 "ldr x4, [sp, #48]",
@@ -151,25 +140,16 @@ macro_rules! tail_jumps {
                 "ldp x0, x1, [sp, #16]",
                 "ldp x29, x30, [sp], #64",
                 "br x16",
-                opens = sym guard::OPENS,
                 real = sym real::$name,
                 way = sym way,
-                marks = const $marks,
-                looks = const $looks,
             )
         }
     )*};
 }
 
 tail_jumps! {
-    /// As the C library's; notes that libraries come and go.
-    dlopen(marks = 1, looks = 0);
-    /// As the C library's; notes that libraries come and go.
-    dlmopen(marks = 1, looks = 0);
-    /// As the C library's; notes that libraries come and go.
-    dlclose(marks = 1, looks = 0);
     /// As the C library's, after the guard has seen what was opened.
-    dlsym(marks = 0, looks = 1);
+    dlsym;
     /// As the C library's, after the guard has seen what was opened.
-    dlvsym(marks = 0, looks = 1);
+    dlvsym;
 }

@@ -25,7 +25,7 @@ use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering};
 use manx::wait::Adaptive;
-use platform::fork;
+use platform::{clock, fork};
 
 /// In `word`.
 const TORN: u32 = 1 << 31;
@@ -53,23 +53,43 @@ impl<T> Latch<T> {
         Held { latch: self }
     }
 
+    /// As [`Latch::lock`], but gives up after about `limit_ns`: for a caller that the holder may be waiting for.
+    pub fn lock_within(&self, limit_ns: u64) -> Option<Held<'_, T>> {
+        if self.try_hold() {
+            return Some(Held { latch: self });
+        }
+        let end_ns = clock::now_ns().saturating_add(limit_ns);
+        let mut backoff = Adaptive::DEFAULT.start();
+        while clock::now_ns() < end_ns {
+            backoff.wait();
+            if self.try_hold() {
+                return Some(Held { latch: self });
+            }
+        }
+        None
+    }
+
     /// Takes the latch until [`Latch::release`], which may happen in a forked child as well.
     pub fn hold(&self) {
-        let own = fork::generation() & GENERATION;
         let mut backoff = Adaptive::DEFAULT.start();
+        while !self.try_hold() {
+            backoff.wait();
+        }
+    }
+
+    /// Takes the latch if no thread of this process holds it.
+    fn try_hold(&self) -> bool {
+        let own = fork::generation() & GENERATION;
         loop {
             let word = self.word.load(Ordering::Relaxed);
             let taken = match word & GENERATION {
                 0 => word | own,
-                holder if holder == own => {
-                    backoff.wait();
-                    continue;
-                }
+                holder if holder == own => return false,
                 // By Invariant 2.
                 _ => own | TORN,
             };
             if self.word.compare_exchange_weak(word, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return;
+                return true;
             }
         }
     }
@@ -150,5 +170,15 @@ mod tests {
         VALUE.hold();
         VALUE.release();
         assert!(!VALUE.lock().is_torn(), "a fork that the holder knows of tears nothing");
+    }
+
+    #[test]
+    fn a_caller_gives_up_a_latch_that_stays_taken() {
+        static VALUE: Latch<u64> = Latch::new(7);
+        let held = VALUE.lock();
+        assert!(VALUE.lock_within(1_000_000).is_none());
+        drop(held);
+        assert_eq!(VALUE.lock_within(0).as_deref(), Some(&7));
+        assert_eq!(*VALUE.lock(), 7, "what was given up is not held");
     }
 }

@@ -97,7 +97,7 @@ macro_rules! table {
 table! {
     wrapped: {
         pthread_create thrd_create
-        dlopen dlmopen dlclose dlsym dlvsym
+        dlsym dlvsym
         sigaction signal __sysv_signal sigset sigignore siginterrupt sigaltstack
         sigprocmask pthread_sigmask sigsetmask sigblock siggetmask sighold sigrelse sigpending
         pthread_attr_setsigmask_np pthread_attr_getsigmask_np

@@ -8,6 +8,7 @@
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
+use platform::memory::{READ, WRITE, map_zeroes, unmap};
 
 /// Calls `work` on the stack that ends below `top`, and returns its result.
 ///
@@ -38,6 +39,16 @@ pub unsafe fn call_on<R>(top: *mut u8, work: impl FnOnce() -> R) -> R {
     unsafe { switch((&raw mut call).cast(), function, top) };
     // SAFETY: `run` was called once, with work to do, and so wrote the result.
     unsafe { call.result.assume_init() }
+}
+
+/// Calls `work` on a new stack of `bytes` bytes, a multiple of the size of a page. `None` if there is no memory for it. `work` must not unwind.
+pub fn call_on_new<R>(bytes: usize, work: impl FnOnce() -> R) -> Option<R> {
+    let stack = map_zeroes(bytes, READ | WRITE).ok()?;
+    // SAFETY: the stack is a new mapping, which ends at a page's border; by the caller's promise work does not unwind.
+    let result = unsafe { call_on(stack.wrapping_add(bytes), work) };
+    // SAFETY: nobody else knows of it. If the kernel refuses, it stays mapped.
+    let _ = unsafe { unmap(stack, bytes) };
+    Some(result)
 }
 
 /// Calls `function(argument)` with the stack pointer at `top`.
@@ -102,6 +113,11 @@ mod tests {
         let (place, name) = unsafe { call_on(range.end, work) };
         assert!((range.start.addr()..range.end.addr()).contains(&place));
         assert_eq!(name, "moved there and back");
+        assert_eq!(
+            call_on_new(64 << 10, || name + ", and to a new one").as_deref(),
+            Some("moved there and back, and to a new one")
+        );
+        assert!(call_on_new(usize::MAX & !0xfff, || ()).is_none());
         let here = 0u8;
         assert!(!(range.start.addr()..range.end.addr()).contains(&(&raw const here).addr()));
     }

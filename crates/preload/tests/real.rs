@@ -194,6 +194,51 @@ fn a_debugger_runs_breaks_and_unwinds() {
 }
 
 #[test]
+fn a_debugger_breaks_in_a_library_that_is_opened() {
+    if !installed("gdb", "--version") {
+        return;
+    }
+    let preload = format!("set environment LD_PRELOAD {}", library().display());
+    let mut gdb = command("gdb", &["-nx", "-batch", "-ex", "set breakpoint pending on", "-ex", &preload]);
+    gdb.args(["-ex", "break wait_in_library", "-ex", "run", "-ex", "backtrace", "-ex", "info sharedlibrary"]);
+    gdb.args(["-ex", "delete", "-ex", "continue", "--args"]);
+    gdb.arg(common::program("opens")).arg(common::shared_library("waiting"));
+    let outcome = finish(gdb);
+    let stdout = &outcome.succeeded().stdout;
+    assert!(stdout.contains("in main (") && stdout.contains("libwaiting.so"), "{stdout}\n{}", outcome.stderr);
+    assert!(stdout.contains("exited normally") && !stdout.contains("SIG"), "{stdout}\n{}", outcome.stderr);
+}
+
+#[test]
+fn a_debugger_comes_and_goes_while_libraries_are_opened() {
+    if !installed("gdb", "--version") {
+        return;
+    }
+    let mut program = Command::new(common::program("rendezvous"));
+    program.args(["gives".as_ref(), common::shared_library("gives").as_os_str()]);
+    program.env("LD_PRELOAD", library()).env_remove("MANX").stdin(Stdio::null());
+    let mut program = Server(program.spawn().expect("started"));
+    let mut gdb = command("gdb", &["-nx", "-batch", "-p", &program.0.id().to_string()]);
+    // Where the loader tells a debugger, by probes or not, and where it tells us.
+    gdb.args(["-ex", "break _dl_debug_state", "-ex", "continue", "-ex", "continue", "-ex", "delete"]);
+    gdb.args([
+        "-ex",
+        "break take",
+        "-ex",
+        "continue",
+        "-ex",
+        "backtrace",
+        "-ex",
+        "continue",
+        "-ex",
+        "detach",
+    ]);
+    let outcome = finish(gdb);
+    assert!(outcome.stdout.contains("in begin ()"), "{}\n{}", outcome.stdout, outcome.stderr);
+    assert!(program.0.wait().expect("ended").success(), "{}\n{}", outcome.stdout, outcome.stderr);
+}
+
+#[test]
 fn a_program_without_threads_is_not_even_searched() {
     let report = common::run(command("true", &[]), "");
     assert!(report.succeeded().report.is_none() && report.stderr.is_empty());

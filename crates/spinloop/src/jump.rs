@@ -3,6 +3,9 @@
 //! PAUSE is two bytes, which is exactly a `jmp rel8` (`EB`): a reach of 128 bytes. A landing is the five
 //! bytes of a `jmp rel32` (`E9`), which reaches anything within 2 GiB.
 
+use crate::x86::decoder;
+use iced_x86::{Instruction, Mnemonic};
+
 /// The most short jumps between the one in the place of PAUSE and the landing.
 pub const MAX_HOPS: usize = 4;
 
@@ -27,6 +30,20 @@ pub fn near_jump(from: u64, to: u64) -> Option<[u8; 5]> {
     let relative = to.wrapping_sub(from.wrapping_add(5)) as i64;
     let [a, b, c, d] = i32::try_from(relative).ok()?.to_le_bytes();
     Some([0xe9, a, b, c, d])
+}
+
+/// How many bytes of `code`, from its start, are whole NOPs and INT3, as assemblers fill what never runs.
+///
+/// ```
+/// // ret; nopw cs:0(rax, rax); mov eax, 1
+/// let code = b"\xc3\x66\x2e\x0f\x1f\x84\0\0\0\0\0\xb8\x01\0\0\0";
+/// assert_eq!(spinloop::padding(&code[1..]), 10);
+/// assert_eq!(spinloop::padding(&code[1..6]), 0);
+/// assert_eq!(spinloop::padding(&code[11..]), 0);
+/// ```
+pub fn padding(code: &[u8]) -> usize {
+    let fills = |one: &Instruction| matches!(one.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
+    decoder(code, 0).into_iter().take_while(fills).map(|one| one.len()).sum()
 }
 
 /// A chain of short jumps from a PAUSE to room for a `jmp rel32`.

@@ -25,6 +25,8 @@ pub struct Module {
 struct Debug {
     version: c_int,
     first: *const Module,
+    rendezvous: usize,
+    state: c_int,
 }
 
 // SAFETY: the loader writes it before it runs any code of a module.
@@ -35,6 +37,21 @@ unsafe extern "C" {
     safe static _r_debug: Debug;
     /// The dynamic section of the module that this code is in, by the linker.
     safe static _DYNAMIC: [usize; 2];
+}
+
+/// In [`Debug::state`]: no module is about to come or to go.
+const RT_CONSISTENT: c_int = 0;
+
+/// The function that the loader calls before and after its list changes, so that a debugger can stop there; 0 if there is none.
+pub fn rendezvous() -> usize {
+    _r_debug.rendezvous
+}
+
+/// Whether no module of our namespace is about to come or to go. To be asked at the rendezvous. If the program has a copy of `_r_debug`
+/// of its own, the answer may be that of the start: yes.
+pub fn is_consistent() -> bool {
+    // SAFETY: the word is readable; the loader writes it, and waits for the rendezvous to return.
+    unsafe { (&raw const _r_debug.state).read_volatile() == RT_CONSISTENT }
 }
 
 /// The C library's name.

@@ -4,4 +4,5 @@ pub mod holder;
 pub mod imports;
 pub mod link_map;
 pub mod modules;
+pub mod relocations;
 pub mod symbols;

@@ -102,26 +102,34 @@ impl<'a> Module<'a> {
         self.of_type(PT_DYNAMIC).next().map(|h| self.range(h).start)
     }
 
-    /// Whether code of its own runs while it is loaded: more than the start files of compilers bring.
-    pub fn has_constructors(&self) -> bool {
-        const DT_INIT: u64 = 12;
-        const DT_INIT_ARRAYSZ: u64 = 27;
-        let Some(dynamic) = self.dynamic() else { return true };
-        let (mut start_files, mut functions) = (false, 0);
-        let mut entry = dynamic as *const [u64; 2];
-        loop {
-            // SAFETY: the dynamic section is mapped and ends with an entry of tag zero.
-            let [tag, value] = unsafe { entry.read() };
-            match tag {
-                0 => break,
-                DT_INIT => start_files = true,
-                DT_INIT_ARRAYSZ => functions = value as usize / size_of::<usize>(),
-                _ => {}
-            }
-            entry = entry.wrapping_add(1);
-        }
-        // Their `_init` comes with one function in the array, `frame_dummy`.
-        functions > usize::from(start_files)
+    /// The entries of its dynamic section, as tags and values.
+    pub fn dynamic_entries(&self) -> impl Iterator<Item = [u64; 2]> + use<'a> {
+        let mut at = self.dynamic().map(|address| address as *const [u64; 2]);
+        core::iter::from_fn(move || {
+            let place = at?;
+            // SAFETY: the dynamic section is mapped and ends with an entry of tag zero, behind which nothing is read.
+            let entry = unsafe { place.read() };
+            at = (entry[0] != 0).then(|| place.wrapping_add(1));
+            at.map(|_| entry)
+        })
+    }
+
+    /// Whether the loader changes its text when it relocates the module.
+    pub fn has_text_relocations(&self) -> bool {
+        const DT_TEXTREL: u64 = 22;
+        const DT_FLAGS: u64 = 30;
+        const DF_TEXTREL: u64 = 4;
+        self.dynamic_entries()
+            .any(|[tag, value]| tag == DT_TEXTREL || tag == DT_FLAGS && value & DF_TEXTREL != 0)
+    }
+
+    /// The segments that may be written, as far as they are filled from the module's file.
+    pub fn data(&self) -> impl Iterator<Item = Range<usize>> + use<'a> {
+        let module = *self;
+        self.of_type(PT_LOAD).filter(|h| h.p_flags & (PF_R | PF_W) == PF_R | PF_W).map(move |h| {
+            let start = module.range(h).start;
+            start..start.saturating_add(h.p_filesz.min(h.p_memsz) as usize)
+        })
     }
 
     /// Whether `address` lies in one of its segments.

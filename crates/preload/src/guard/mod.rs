@@ -1,12 +1,13 @@
 //! The guard: finds the busy-wait loops of the program and its libraries, and repairs them.
 //!
 //! It wakes when the program creates its first thread (before that nobody can wait for anybody), and
-//! looks again when libraries have come or gone. A thread that comes to a repaired loop goes
+//! looks again when libraries have come or gone, of which the loader tells it. A thread that comes to a repaired loop goes
 //! on in a copy of the loop (`spinloop::copy`), in which every round may be a call of [`visit`] through the
 //! [`trampoline`]; it gets there by a jump.
 //!
 //! | file | its part |
 //! | --- | --- |
+//! | [`rendezvous`] | the loader tells when libraries come and go |
 //! | [`search`] | which modules are new, which are gone, which loops wait |
 //! | [`cache`] | what a search found, kept for the next start |
 //! | [`repair`] | one site: jump, or left alone |
@@ -15,13 +16,13 @@
 //! | [`perf_map`] | names of copies, for `perf` |
 //! | [`site`], [`visit`] | what is known of a site, and one round of waiting at it |
 //!
-//! Lock order: the guard's latch first, then the loader's lock of `dl_iterate_phdr`; never the other way
-//! round. While the loader runs constructors it holds a lock of its own, but not that one, so a constructor
-//! that creates a thread may wait for the latch.
+//! Lock order: the loader's lock of `dlopen`, the guard's latch, the loader's lock of `dl_iterate_phdr`. The loader holds the first at a
+//! rendezvous, and while it runs constructors, which may create threads.
 
 pub mod cache;
 pub mod frames;
 pub mod perf_map;
+pub mod rendezvous;
 pub mod repair;
 pub mod room;
 pub mod search;
@@ -32,6 +33,7 @@ pub mod trampoline;
 pub mod visit;
 
 use crate::latch::Latch;
+use crate::stack;
 use core::sync::atomic::{AtomicBool, Ordering};
 use platform::signal::{Change, change_mask};
 use search::Search;
@@ -40,18 +42,14 @@ use search::Search;
 static SEARCH: Latch<Search> = Latch::new(Search::new());
 /// The guard has been woken.
 static AWAKE: AtomicBool = AtomicBool::new(false);
-/// The program has called `dlopen` or its kin. From then on each look asks the loader whether its list has changed. A mark that
-/// a search takes back would not do: the call marks before the library is loaded, and a search by another
-/// thread may come in between.
-pub static OPENS: AtomicBool = AtomicBool::new(false);
 
-/// Wakes the guard, or lets it look again if libraries may have changed: two loads in a program that opens none, and otherwise
-/// one question to the loader.
+/// Wakes the guard, or lets it look again if libraries may have changed: a few loads where the loader tells of them, and otherwise one question
+/// to the loader.
 ///
 /// Called before a thread is created, and when the program asks for a symbol of a library that it may
 /// just have opened.
 pub fn wake() {
-    if AWAKE.load(Ordering::Acquire) && !OPENS.load(Ordering::Relaxed) {
+    if AWAKE.load(Ordering::Acquire) && rendezvous::serves() {
         return;
     }
     // A handler that ran in the middle of a search, and forked or exited, would wait for the latch that its
@@ -60,11 +58,25 @@ pub fn wake() {
     let mut search = SEARCH.lock();
     // The child of a fork in the middle of a search goes on with what is repaired, and looks no more.
     if !search.is_torn() {
-        search.run();
+        search.run(false);
     }
     drop(search);
     change_mask(Change::Set, before);
     AWAKE.store(true, Ordering::Release);
+}
+
+/// At a rendezvous with the loader: searches what has come, and forgets what has gone.
+fn meet() {
+    let before = change_mask(Change::Block, u64::MAX);
+    let met = SEARCH.lock_within(rendezvous::WAIT_NS).is_some_and(|mut search| {
+        !search.is_torn()
+            && (search.is_current()
+                || stack::call_on_new(rendezvous::STACK_BYTES, || search.run(true)).is_some())
+    });
+    if !met {
+        rendezvous::fall_behind();
+    }
+    change_mask(Change::Set, before);
 }
 
 /// As [`wake`], but leaves a guard asleep that no thread has woken yet.

@@ -11,21 +11,21 @@
 //!    as its module, also where the program has written over one of the jumps.
 //! 2. The loader keeps its list locked while it shows us a module, so no module goes away in the middle.
 //! 3. Left alone, whatever it holds: the C library and the loader (their spins are bounded, and we would
-//!    be waiting inside the calls that we make), this library, what has no file, and text that the program
-//!    may write (its rights would be lost when ours to write are given back).
+//!    be waiting inside the calls that we make), this library, what has no file, text that the program
+//!    may write (its rights would be lost when ours to write are given back), and text that the loader relocates.
 //! 4. Several instructions are replaced by one jump ([`spinloop::Jump::Row`]) only where no other thread can stand between
-//!    them: while there is no other thread, or in a module that is new since the last search, if none of the new modules
-//!    has constructors of its own. Every thread that the program creates, and every look-up of a symbol, begins with a
-//!    search; so the only threads that ever ran in a new module are the one that loads it and those to which constructors
-//!    gave work.
+//!    them: while there is no other thread, or in a module that has never run, as the new ones at a
+//!    [`rendezvous`].
+//! 5. While there are other threads, a module may not be relocated yet. Its text and its tables of relocations are as they will be (text that is
+//!    relocated is left alone); of its data we see what the loader is going to write.
 
 use super::repair::{Copied, Repair, Workshop};
 use super::room::Room;
 use super::site::Site;
 use super::text::Text;
-use super::{cache, perf_map};
-use crate::elf::imports;
+use super::{cache, perf_map, rendezvous};
 use crate::elf::modules::{self, Generation, Module};
+use crate::elf::{imports, relocations};
 use crate::{meant, settings, shortage, statistics};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -49,6 +49,17 @@ struct Known {
     extent: Range<usize>,
     repairs: Vec<Repair>,
     seen: bool,
+}
+
+/// Who may run in the modules that are new to a search.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Runs {
+    /// Nobody, ever.
+    Never,
+    /// Nobody at the moment: there is no other thread.
+    Still,
+    /// Any thread.
+    Running,
 }
 
 /// A loop that will be repaired: all is ready but the program's text is as it was.
@@ -86,36 +97,56 @@ impl Search {
         }
     }
 
-    /// Searches what is new and forgets what is gone.
-    pub fn run(&mut self) {
-        let first = self.generation.is_none();
-        if !first && self.generation == Some(modules::each(&mut |_| false)) {
+    /// Whether the loader's list is as it was when it was searched.
+    pub fn is_current(&self) -> bool {
+        self.generation.is_some_and(|last| last == modules::each(&mut |_| false))
+    }
+
+    /// Searches what is new and forgets what is gone. `meets`: at a rendezvous with the loader.
+    pub fn run(&mut self, meets: bool) {
+        let behind = rendezvous::catch_up();
+        if self.is_current() {
+            return;
+        }
+        // What is gone is forgotten first: a library that was closed and opened again is often at its old
+        // place, with a new site for each of its old ones.
+        self.known.iter_mut().for_each(|known| known.seen = false);
+        let generation = modules::each(&mut |module| {
+            if let Some(known) = self.known_as(&module) {
+                known.seen = true;
+            }
+            true
+        });
+        self.forget();
+        let last = self.generation;
+        if last.is_some_and(|last| last.added == generation.added) {
+            self.generation = Some(generation);
             return;
         }
         if !memory_suffices() {
+            rendezvous::fall_behind();
             return;
         }
         let before_ns = clock::now_ns();
         shortage::prepare();
         let text = Text::open();
         let alone = crate::process::threads() == Some(1);
-        // What is gone is forgotten first: a library that was closed and opened again is often at its old
-        // place, with a new site for each of its old ones.
+        if last.is_none() {
+            // Before the walk: what comes after it comes to the rendezvous.
+            rendezvous::install(&text, alone);
+        }
+        // By Invariant 4.
+        let runs = match (alone, meets && !behind) {
+            (_, true) => Runs::Never,
+            (true, false) => Runs::Still,
+            (false, false) => Runs::Running,
+        };
         self.known.iter_mut().for_each(|known| known.seen = false);
-        let mut gave_work = false;
         modules::each(&mut |module| {
-            match self.known_as(&module) {
-                Some(known) => known.seen = true,
-                None => gave_work |= module.has_constructors(),
-            }
+            self.meet(&module, &text, runs);
             true
         });
-        self.forget();
-        self.known.iter_mut().for_each(|known| known.seen = false);
-        let generation = modules::each(&mut |module| {
-            self.meet(&module, &text, alone, alone || !first && !gave_work);
-            true
-        });
+        // If the list has changed between the two walks, the next look finds it changed.
         self.generation = Some(generation);
         let lines = core::mem::take(&mut self.perf_lines);
         if !lines.is_empty() {
@@ -139,16 +170,15 @@ impl Search {
         self.known.iter_mut().find(|known| !known.seen && same(known))
     }
 
-    /// `rows`: no other thread can stand between two instructions of a module that is new (Invariant 4).
-    fn meet(&mut self, module: &Module<'_>, text: &Text, alone: bool, rows: bool) {
+    fn meet(&mut self, module: &Module<'_>, text: &Text, runs: Runs) {
         if let Some(known) = self.known_as(module) {
             known.seen = true;
             return;
         }
         let mut repairs = Vec::new();
-        if !left_alone(module) && !module.has_writable_text() && meant::module(module) {
-            for plan in self.plan(module, text, rows) {
-                match self.repair(plan, text, alone) {
+        if !left_alone(module) && !has_changing_text(module) && meant::module(module) {
+            for plan in self.plan(module, text, runs) {
+                match self.repair(plan, text, runs) {
                     Ok(repair) => {
                         if settings::perf_map() {
                             let pivot = repair.site.pivot.load(Ordering::Relaxed);
@@ -165,7 +195,7 @@ impl Search {
     }
 
     /// Searches one module and prepares its repairs. The module's text is only read.
-    fn plan(&mut self, module: &Module<'_>, text: &Text, rows: bool) -> Vec<Plan> {
+    fn plan(&mut self, module: &Module<'_>, text: &Text, runs: Runs) -> Vec<Plan> {
         let entry = cache::Entry::of(module, settings::cache());
         let known = entry.as_ref().and_then(cache::Entry::read);
         let is_known = known.is_some();
@@ -178,7 +208,14 @@ impl Search {
             let bytes = unsafe { core::slice::from_raw_parts(range.start as *const u8, range.len()) };
             (range.start as u64, bytes)
         };
-        let segments: Vec<(u64, &[u8])> = module.readable().map(slice).collect();
+        // By Invariant 5. What is put in front is found first.
+        let relocated = match runs {
+            Runs::Never | Runs::Running => relocations::relocated_data(module),
+            Runs::Still => Some(Vec::new()),
+        };
+        let Some(relocated) = relocated else { return Vec::new() };
+        let data = relocated.iter().map(|(start, bytes)| (*start as u64, bytes.as_slice()));
+        let segments: Vec<(u64, &[u8])> = data.chain(module.readable().map(slice)).collect();
         let ranges: Vec<Range<u64>> =
             module.text().map(|(range, _)| range.start as u64..range.end as u64).collect();
         let image = Segments(&segments);
@@ -204,7 +241,7 @@ impl Search {
                 Finding::Wait(found) => found,
             };
             let site = self.site(address, found.kind);
-            let planned = match finder.way(&found, rows) {
+            let planned = match finder.way(&found, runs != Runs::Running) {
                 _ if !returns_work() => Err("the CPU checks returns"),
                 None => Err("no jump fits while threads run"),
                 Some(way) => {
@@ -253,8 +290,9 @@ impl Search {
     }
 
     /// Repairs a loop.
-    fn repair(&mut self, plan: Plan, text: &Text, alone: bool) -> Result<Repair, (usize, &'static str)> {
+    fn repair(&mut self, plan: Plan, text: &Text, runs: Runs) -> Result<Repair, (usize, &'static str)> {
         let Plan { pivot, site, copied, way } = plan;
+        let alone = runs != Runs::Running;
         let mut workshop = Workshop { text, room: &mut self.room, module: 0..0, unwind: None };
         // SAFETY: the finder found the way for this loop, in text that nothing has changed since; rows are asked for
         // only by Invariant 4.
@@ -306,6 +344,11 @@ fn leave(module: &Module<'_>, pivot: usize, reason: &'static str) {
 /// Whether a return without a call is allowed: the trampoline makes one, whichever way leads to it.
 fn returns_work() -> bool {
     !memory::shadow_stack()
+}
+
+/// Whether others than we write to a module's text.
+fn has_changing_text(module: &Module<'_>) -> bool {
+    module.has_writable_text() || module.has_text_relocations()
 }
 
 /// By Invariant 3.
