@@ -56,6 +56,8 @@ pub struct Thread {
     pub number: Cell<u64>,
     /// How often the thread has taken a mutex or a spin lock, modulo 2³².
     pub taken: Cell<u32>,
+    /// When the thread's turn at spin locks began, in ticks.
+    pub turn_ticks: Cell<u64>,
     /// The descriptor plus 1 of the socket whose request goes on; 0: none does.
     pub request: Cell<u32>,
     /// When that request began, in ticks.
