@@ -283,8 +283,9 @@ impl<'a> Flows<'a> {
         let mut from_outside = false;
         let Some(block) = self.graph.block_of(user as usize) else { return (found, false) };
         let mut seen = BTreeSet::new();
-        let mut open =
-            Vec::from([(block, self.graph.blocks[block as usize].instructions.start..user, false)]);
+        // The pivot itself uses what comes past it.
+        let before = self.graph.blocks[block as usize].instructions.start..user;
+        let mut open = Vec::from([(block, before, user == self.pivot)]);
         while let Some((block, range, mut past_pivot)) = open.pop() {
             let definition = range.clone().rev().find(|&n| self.defines(n, location));
             past_pivot |= (definition.map_or(range.start, |at| at + 1)..range.end).contains(&self.pivot);

@@ -61,6 +61,12 @@ pub(crate) fn region(graph: &Graph, dominators: &Dominators, pause: u32) -> Opti
     Some(Region { blocks, head: pause, latch: latch.unwrap_or(pause) })
 }
 
+/// The blocks of all short rounds through the block `pivot`, whatever the loop.
+pub(crate) fn around(graph: &Graph, pivot: u32) -> Option<Region> {
+    let blocks = short_rounds(graph, pivot, |_| true)?;
+    Some(Region { blocks, head: pivot, latch: pivot })
+}
+
 /// Why no short round leads through the block `pause`.
 pub(crate) fn why_none(graph: &Graph, pause: u32) -> Reason {
     let returns = |calls| reach(graph, pause, u32::MAX, calls, |_| true, Graph::forward).1.is_some();

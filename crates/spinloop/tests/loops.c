@@ -399,6 +399,52 @@ void blocks_condition(volatile int *ready, unsigned n, pthread_mutex_t *mutex, p
     pthread_mutex_unlock(mutex);
 }
 
+/* No hint, and no function that says so: the threads of a server that wait for work. */
+struct __attribute__((aligned(64))) pending { atomic_ulong value; };
+extern struct pending pending_of[128];
+extern pthread_mutex_t mutex_of[128];
+extern int threads;
+extern void work_of(long id);
+void blocks_without_hint(long id) {
+    for (;;) {
+        for (int i = 0; i < 1000000; i++)
+            if (pending_of[id].value != 0) break;
+        if (pending_of[id].value == 0) {
+            pthread_mutex_lock(&mutex_of[id]);
+            pthread_mutex_unlock(&mutex_of[id]);
+            continue;
+        }
+        work_of(id);
+        pending_of[id].value = 0;
+    }
+}
+
+void blocks_without_hint_up(volatile int *ready, long n, pthread_mutex_t *mutex) {
+    for (long i = 0; i < n; i++)
+        if (*ready) return;
+    pthread_mutex_lock(mutex);
+}
+
+/* The main thread of the same server adds up what is pending. */
+int wait_sum_of_others(void) {
+    for (int i = 1; i < threads; i++) pending_of[i].value = i;
+    work_of(0);
+    for (;;) {
+        unsigned long pending = 0;
+        for (int i = 1; i < threads; i++) pending += pending_of[i].value;
+        if (pending == 0) break;
+    }
+    return 1;
+}
+
+void wait_sum_of_array(volatile unsigned char *states, size_t n) {
+    for (;;) {
+        unsigned busy = 0;
+        for (size_t i = 0; i != n; i++) busy |= states[i];
+        if (!busy) return;
+    }
+}
+
 /* Spins, and yields after each thousandth round. */
 void blocks_with_yield(volatile int *ready) {
     int rounds = 0;
@@ -537,6 +583,84 @@ _Noreturn void noexit_for_ever(void) {
 }
 
 /* Loops without a hint that do something. */
+int nothing_counted_and_goes_on(volatile int *ready, unsigned n) {
+    for (unsigned i = 0; i < n; i++)
+        if (*ready) return 1;
+    return 0;
+}
+
+void nothing_searches_a_table(volatile int *table, unsigned n, pthread_mutex_t *mutex) {
+    for (unsigned i = 0; i < n; i++)
+        if (table[i]) return;
+    pthread_mutex_lock(mutex);
+}
+
+void nothing_follows_a_pointer(volatile int *table, volatile int *end, pthread_mutex_t *mutex) {
+    for (; table != end; table++)
+        if (*table) return;
+    pthread_mutex_lock(mutex);
+}
+
+void nothing_calibrates(volatile int *ready, long *rounds, pthread_mutex_t *mutex) {
+    long sum = 0;
+    for (long i = 0; i < 100000 && !*ready; i++) { sum += i; __asm__("" : "+r"(sum)); }
+    *rounds = sum;
+    pthread_mutex_lock(mutex);
+}
+
+void nothing_fills(volatile int *table, unsigned n, volatile int *stop, pthread_mutex_t *mutex) {
+    for (unsigned i = 0; i < n && !*stop; i++) table[i] = 7;
+    pthread_mutex_lock(mutex);
+}
+
+/* A loop around a loop: what the outer one has in mind from round to round. */
+long nothing_adds_up_again(volatile long *values, size_t n, long goal) {
+    long sum = 0;
+    while (sum < goal)
+        for (size_t i = 0; i != n; i++) sum += values[i];
+    return sum;
+}
+
+long nothing_sums_rows(volatile long *values, volatile long *end, size_t columns) {
+    long sum = 0;
+    do {
+        for (size_t i = 0; i != columns; i++) sum += values[i];
+        values += columns;
+    } while (values != end);
+    return sum;
+}
+
+long nothing_other_column(volatile long *values, size_t n) {
+    long sum, column = 0;
+    do {
+        sum = 0;
+        for (size_t i = 0; i != n; i++) sum += values[i * 8 + column];
+        column ^= 1;
+        __asm__("" : "+r"(column));
+    } while (sum);
+    return column;
+}
+
+long nothing_rounds_of_sums(volatile long *values, size_t n) {
+    long sum, rounds = 0;
+    do {
+        sum = 0;
+        for (size_t i = 0; i != n; i++) sum += values[i];
+        rounds++;
+        __asm__("" : "+r"(rounds));
+    } while (sum > rounds);
+    return rounds;
+}
+
+void nothing_until_nothing_changes(volatile unsigned char *changed, size_t n) {
+    _Bool any;
+    do {
+        any = 0;
+        for (size_t i = 0; i != n; i++)
+            if (changed[i]) { work_of(i); any = 1; }
+    } while (any);
+}
+
 size_t nothing_strlen(const char *text) {
     const char *at = text;
     while (*at) { at++; __asm__("" : "+r"(at)); }
