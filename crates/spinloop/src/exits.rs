@@ -184,7 +184,10 @@ impl<'a> Flows<'a> {
     /// Unoptimised code loads a pointer from its variable for every access. Places that are reached through
     /// such a register get a name of their own: the same variable and displacement name the same memory.
     fn name_through_variables(&mut self) {
-        let moving: Vec<u32> = self.effects.keys().copied().collect();
+        let moves = |place: &Place| self.writes.intersects(place.registers);
+        let moving = |effect: &Effect| effect.loads.iter().chain(&effect.stores).any(moves);
+        let moving: Vec<u32> =
+            self.effects.iter().filter(|(_, effect)| moving(effect)).map(|(&n, _)| n).collect();
         for n in moving {
             let Some(mut effect) = self.effects.get(&n).cloned() else { continue };
             for place in effect.loads.iter_mut().chain(&mut effect.stores) {

@@ -13,7 +13,8 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use iced_x86::{
-    ConditionCode, CpuidFeature, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, RflagsBits, UsedMemory,
+    ConditionCode, CpuidFeature, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
+    UsedMemory,
 };
 
 /// The flags that operations set.

@@ -36,8 +36,7 @@ const TEXT_BYTES_MIN: usize = 1 << 20;
 /// More places than this are not kept.
 const PLACES_MAX: usize = 1 << 16;
 /// By number.
-const SEEDS: [Seed; 6] =
-    [Seed::Pause, Seed::TimedPause, Seed::Nops, Seed::Clock, Seed::Short, Seed::Nested];
+const SEEDS: [Seed; 6] = [Seed::Pause, Seed::TimedPause, Seed::Nops, Seed::Clock, Seed::Short, Seed::Nested];
 
 /// Where the places of a module are kept.
 pub struct Entry {

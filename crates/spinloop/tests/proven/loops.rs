@@ -478,7 +478,8 @@ pub fn nested() -> impl Strategy<Value = (Vec<Op>, Option<u8>)> {
             }
             inner.push(Op::Imm { w: false, kind: 5, to: INDEX, imm: 1 });
             let back = Op::Back { cc: 5, over: inner.len() as u8 };
-            let begin = vec![Op::Pivot, Op::MovImm { to: INDEX, imm: rounds }, Op::MovImm { to: SUM, imm: 0 }];
+            let begin =
+                vec![Op::Pivot, Op::MovImm { to: INDEX, imm: rounds }, Op::MovImm { to: SUM, imm: 0 }];
             // What may last from one round to the next.
             let moves = moving.map(|imm| Op::Imm { w: false, kind: 0, to: INDEX, imm });
             let end = vec![Op::Test { w: false, to: SUM, from: SUM }];
