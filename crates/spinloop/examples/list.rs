@@ -69,6 +69,7 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
             }
         }
         all.sort_unstable();
+        all.dedup();
         let seeds = start.elapsed();
         let mut ways = Duration::ZERO;
         let mut found = Vec::new();

@@ -106,14 +106,12 @@ fn short(chunk: &[u8], found: &mut Vec<(usize, Seed)>) {
         if chunk[at] != JUMP && reads_memory(code) || behind_counter(code).is_some_and(reads_memory) {
             found.push((head, Seed::Short));
         }
-        let outer = |&at: &usize| {
+        let outer = |at: usize| {
             let outer = target(chunk, at).filter(|&outer| outer <= head && at - outer <= NESTED_BYTES_MAX);
             outer.filter(|_| (chunk[at].wrapping_sub(0x72) < 14) | (chunk[at] == JUMP))
         };
         let tail = at + 2..(at + 2 + TAIL_BYTES_MAX).min(chunk.len().saturating_sub(1));
-        if let Some(outer) = tail.into_iter().find_map(|at| outer(&at)) {
-            found.push((outer, Seed::Nested));
-        }
+        found.extend(tail.filter_map(outer).map(|outer| (outer, Seed::Nested)));
     };
     let last = chunk.len().saturating_sub(1);
     let mut from = 0;

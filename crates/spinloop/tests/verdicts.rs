@@ -7,7 +7,7 @@ use common::{blocking, compile, compilers, findings, load, word};
 use spinloop::{Finder, Finding, Machine, Module, Segments};
 use std::collections::{BTreeMap, BTreeSet};
 
-const SOURCE: &str = include_str!("loops.c");
+const SOURCE: &str = concat!(include_str!("loops.c"), include_str!("bare.c"));
 
 /// The first words of names, and what may be said of the seeds in such functions. Each function has a seed of which
 /// the first is said, unless that is nothing.
