@@ -141,6 +141,20 @@ fn loops_without_a_hint_are_found() {
 }
 
 #[test]
+fn a_counter_whose_step_keeps_a_flag_is_moved_on() {
+    let _alone = alone();
+    // The smallest step is DEC, which leaves the carry flag as it is.
+    let loops = ["up", "down", "global_bound", "argument", "four_pauses", "nested"];
+    for way in loops {
+        let [visits, ..] = waited("counters.c", "-Os", way);
+        assert!(visits > 0, "{way}");
+    }
+    let built = build("counters.c", "cc", &["-Os"]);
+    let all = numbers(&guarded(&built, &["50000", "100000"], "always", &[])).iter().sum::<u64>();
+    assert!(all > 0);
+}
+
+#[test]
 fn what_does_no_wait_is_left_alone() {
     let _alone = alone();
     for level in ["-O1", "-O2", "-O3"] {
