@@ -111,6 +111,68 @@ fn waits_without_a_bound_and_by_a_clock_end() {
     hand_over("spins.c", 50_000);
 }
 
+/// What the waits of one loop of a program did, if its jumps stand: visits, yields and sleeps.
+fn waited(program: &str, level: &str, way: &str) -> [u64; 3] {
+    let built = build(program, "cc", &[level]);
+    let report = folder().join(format!("{way}{level}.json"));
+    let mut command = Command::new(&built);
+    command
+        .args(["2000", "200000", way])
+        .env("LD_PRELOAD", library())
+        .env("MANX_OPTIONS", format!("guard=on,short=always,stats={}", report.display()));
+    finish(command).succeeded();
+    let report = std::fs::read(&report).expect("the report");
+    let report: serde_json::Value = serde_json::from_slice(&report).expect("a report");
+    let sites = report["sites"].as_array().expect("the sites");
+    ["visits", "yields", "sleeps"].map(|counter| sites.iter().filter_map(|site| site[counter].as_u64()).sum())
+}
+
+#[test]
+fn loops_without_a_hint_are_found() {
+    let _alone = alone();
+    for level in ["-O1", "-O2", "-O3"] {
+        for way in ["no_hint", "no_hint_down", "comes_back", "table_in_a_round"] {
+            let [visits, ..] = waited("counters.c", level, way);
+            assert!(visits > 0, "{way} {level}");
+        }
+        let [_, yields, sleeps] = waited("spins.c", level, "sum_of_others");
+        assert!(yields + sleeps > 0, "{level}");
+    }
+}
+
+#[test]
+fn a_counter_whose_step_keeps_a_flag_is_moved_on() {
+    let _alone = alone();
+    // The smallest step is DEC, which leaves the carry flag as it is.
+    let loops = ["up", "down", "global_bound", "argument", "four_pauses", "nested"];
+    for way in loops {
+        let [visits, ..] = waited("counters.c", "-Os", way);
+        assert!(visits > 0, "{way}");
+    }
+    let built = build("counters.c", "cc", &["-Os"]);
+    let all = numbers(&guarded(&built, &["50000", "100000"], "always", &[])).iter().sum::<u64>();
+    assert!(all > 0);
+}
+
+#[test]
+fn what_does_no_wait_is_left_alone() {
+    let _alone = alone();
+    for level in ["-O1", "-O2", "-O3"] {
+        for (program, way) in [("counters.c", "searches"), ("spins.c", "sum_of_rounds")] {
+            assert_eq!(waited(program, level, way), [0; 3], "{way} {level}");
+        }
+    }
+}
+
+#[test]
+fn what_should_block_and_does_not_takes_its_authors_time() {
+    let _alone = alone();
+    for level in ["-O1", "-O2", "-O3"] {
+        let [_, _, sleeps] = waited("counters.c", level, "comes_back");
+        assert!(sleeps > 0, "{level}");
+    }
+}
+
 #[test]
 fn a_timeout_is_kept() {
     let _alone = alone();

@@ -8,7 +8,10 @@
 //! that its parts took, without the listing.
 
 use object::{Object, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SegmentFlags, elf};
-use spinloop::{BLOCKING, Counter, Finder, Finding, Jump, Kind, Machine, Module, Seed, Segments, Way, seeds};
+use spinloop::{
+    BLOCKING, Counter, Finder, Finding, Hooks, Jump, Kind, Loop, Machine, Module, Original, Seed, Segments,
+    Way, seeds,
+};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::process::ExitCode;
@@ -69,6 +72,7 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
             }
         }
         all.sort_unstable();
+        all.dedup();
         let seeds = start.elapsed();
         let mut ways = Duration::ZERO;
         let mut found = Vec::new();
@@ -105,6 +109,7 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
     }
     println!("{path}");
     let mut nothing = 0;
+    let mut flags_in_use = 0;
     let (mut kinds, mut ways) = (BTreeMap::new(), BTreeMap::new());
     for (address, seed, finding, way) in search().0 {
         let name = match symbols.range(..=address).next_back() {
@@ -119,6 +124,9 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
             Finding::Leave(reason) => reason.to_string(),
             Finding::Wait(found) => {
                 *kinds.entry(word(&found.kind)).or_insert(0) += 1;
+                if let (Kind::Counted(_), Some(way)) = (&found.kind, &way) {
+                    flags_in_use += u32::from(!spins(&image, &found, way));
+                }
                 *ways.entry(way.as_ref().map_or("no way", |way| form(&way.jump))).or_insert(0) += 1;
                 let way = match way {
                     None => "no way".to_string(),
@@ -139,7 +147,22 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
         println!("  {address:#10x}  {seed:?}  {verdict:<50}  {name}");
     }
     println!("  {nothing} seeds are nothing, or known by another; waits {kinds:?}, ways {ways:?}");
+    println!("  {flags_in_use} counted waits have their flags in use in every round");
     Ok(())
+}
+
+/// Whether the copy spins its first rounds without a visit: its flags are not in use at the pivot.
+fn spins(image: &Segments<'_>, found: &Loop, way: &Way) -> bool {
+    let original = Original {
+        parts: &found.parts,
+        pivot: found.pivot,
+        entered_at: way.replaced.start,
+        is_loop: true,
+        only_pivot: true,
+    };
+    let at = (found.function.start + 0x1000_0000) & !7;
+    let hooks = Hooks { trampoline: at, site: at, waiting: 0, rounds: 8, site_rounds: at };
+    spinloop::copy(image, &original, at, &hooks).is_some_and(|copy| copy.spins)
 }
 
 /// The words of the table of imports that lead to functions that block.

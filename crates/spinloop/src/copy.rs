@@ -228,16 +228,16 @@ fn decode(image: &dyn Image, parts: &[Range<u64>]) -> Option<Vec<Instruction>> {
     Some(all)
 }
 
-/// Whether every status flag is written before it is read from `first` on, along the only way that leads from
-/// there. A function's caller and a function that is called read none.
+/// Whether every status flag is written before it is read from `first` on, along all ways that lead from there: DEC keeps the
+/// carry flag past the jump that it decides. A function's caller and a function that is called read none.
 fn flags_are_dead(image: &dyn Image, first: &Instruction) -> bool {
     const STATUS: u32 =
         RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
-    /// No way is followed further.
-    const STEPS_MAX: usize = 32;
-    let mut live = STATUS;
-    let mut instruction = *first;
+    /// All ways together are not followed further.
+    const STEPS_MAX: usize = 64;
+    let mut open = Vec::from([(*first, STATUS)]);
     for _ in 0..STEPS_MAX {
+        let Some((instruction, mut live)) = open.pop() else { return true };
         if instruction.is_invalid() || instruction.rflags_read() & live != 0 {
             return false;
         }
@@ -251,17 +251,22 @@ fn flags_are_dead(image: &dyn Image, first: &Instruction) -> bool {
             live &= !instruction.rflags_modified();
         }
         if live == 0 {
-            return true;
+            continue;
         }
-        let next = match instruction.flow_control() {
-            FlowControl::Next => instruction.next_ip(),
-            FlowControl::UnconditionalBranch if near(&instruction) => instruction.near_branch_target(),
-            FlowControl::Return | FlowControl::Call | FlowControl::IndirectCall => return true,
+        let (next, target) = (instruction.next_ip(), instruction.near_branch_target());
+        let mut go_on = |at: u64| open.push((decoder(image.at(at), at).decode(), live));
+        match instruction.flow_control() {
+            FlowControl::Next => go_on(next),
+            FlowControl::UnconditionalBranch if near(&instruction) => go_on(target),
+            FlowControl::ConditionalBranch => {
+                go_on(next);
+                go_on(target);
+            }
+            FlowControl::Return | FlowControl::Call | FlowControl::IndirectCall => {}
             _ => return false,
-        };
-        instruction = decoder(image.at(next), next).decode();
+        }
     }
-    false
+    open.is_empty()
 }
 
 #[derive(Default)]

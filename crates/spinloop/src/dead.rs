@@ -52,11 +52,15 @@ struct Survey {
 pub(crate) struct Dead<'a> {
     source: Source<'a>,
     surveys: BTreeMap<u64, Option<Survey>>,
+    /// What parts refer to that others jump to.
+    others: Others,
 }
+
+type Others = BTreeMap<u64, Option<References>>;
 
 impl<'a> Dead<'a> {
     pub(crate) fn new(source: Source<'a>) -> Self {
-        Dead { source, surveys: BTreeMap::new() }
+        Dead { source, surveys: BTreeMap::new(), others: BTreeMap::new() }
     }
 
     /// Whether anything refers to an address in `range`, as far as code can tell: these parts, which hold it, and, with `around`,
@@ -69,8 +73,8 @@ impl<'a> Dead<'a> {
             all.extend(parts.iter().filter_map(|part| unwind.following(part.start)));
         }
         all.iter().any(|part| {
-            let source = &self.source;
-            let survey = self.surveys.entry(part.start).or_insert_with(|| Survey::new(source, part));
+            let (source, others) = (&self.source, &mut self.others);
+            let survey = self.surveys.entry(part.start).or_insert_with(|| Survey::new(source, part, others));
             let own = parts.contains(part);
             survey
                 .as_ref()
@@ -99,7 +103,7 @@ impl<'a> Dead<'a> {
         }
         for part in &parts {
             if !self.surveys.contains_key(&part.start) {
-                let survey = Survey::new(&self.source, part);
+                let survey = Survey::new(&self.source, part, &mut self.others);
                 self.surveys.insert(part.start, survey);
             }
         }
@@ -174,16 +178,19 @@ impl Fill {
 }
 
 impl Survey {
-    fn new(source: &Source<'_>, part: &Range<u64>) -> Option<Survey> {
+    fn new(source: &Source<'_>, part: &Range<u64>, others: &mut Others) -> Option<Survey> {
         // The size is checked by the same rule as for analysis.
         source.part(part.start).ok().filter(|checked| checked == part)?;
-        let references = References::new(source, part)?;
+        let references = match others.get(&part.start) {
+            Some(known) => known.clone()?,
+            None => References::new(source, part)?,
+        };
         let (mut runs, ends) = padding(source, part)?;
         if references.unknown || source.unwind.has_landing_pads(part.start) {
             runs.clear();
         }
         runs.retain(|run| !references.touch(run));
-        if !runs.is_empty() && !retain_unless_others_refer(source, part, &references, &mut runs) {
+        if !runs.is_empty() && !retain_unless_others_refer(source, part, &references, &mut runs, others) {
             runs.clear();
         }
         Some(Survey { part: part.clone(), runs, references, ends })
@@ -196,6 +203,7 @@ fn retain_unless_others_refer(
     part: &Range<u64>,
     references: &References,
     runs: &mut Vec<Range<u64>>,
+    others: &mut Others,
 ) -> bool {
     let mut seen: Vec<Range<u64>> = Vec::new();
     let mut bytes = 0;
@@ -209,7 +217,7 @@ fn retain_unless_others_refer(
         if seen.len() >= OTHERS_MAX || bytes > OTHER_BYTES_MAX {
             return false;
         }
-        match References::new(source, &other) {
+        match others.entry(other.start).or_insert_with(|| References::new(source, &other)) {
             Some(theirs) => runs.retain(|run| !theirs.touch(run)),
             None => return false,
         }

@@ -16,6 +16,8 @@ pub(crate) struct Dominators {
     order: Vec<u32>,
     /// The immediate dominator of each position, as a position.
     above: Vec<u32>,
+    /// The edges to a block that dominates the one they come from, as latch and head: each closes a loop.
+    pub(crate) back_edges: Vec<(u32, u32)>,
 }
 
 impl Dominators {
@@ -84,7 +86,15 @@ impl Dominators {
                 *place = nearest;
             }
         }
-        Dominators { order, above }
+        let mut dominators = Dominators { order, above, back_edges: Vec::new() };
+        for (latch, block) in (0u32..).zip(&graph.blocks) {
+            for head in block.successors() {
+                if dominators.dominates(head, latch) {
+                    dominators.back_edges.push((latch, head));
+                }
+            }
+        }
+        dominators
     }
 
     /// Whether every way to `block` leads through `dominator`.

@@ -184,7 +184,10 @@ impl<'a> Flows<'a> {
     /// Unoptimised code loads a pointer from its variable for every access. Places that are reached through
     /// such a register get a name of their own: the same variable and displacement name the same memory.
     fn name_through_variables(&mut self) {
-        let moving: Vec<u32> = self.effects.keys().copied().collect();
+        let moves = |place: &Place| self.writes.intersects(place.registers);
+        let moving = |effect: &Effect| effect.loads.iter().chain(&effect.stores).any(moves);
+        let moving: Vec<u32> =
+            self.effects.iter().filter(|(_, effect)| moving(effect)).map(|(&n, _)| n).collect();
         for n in moving {
             let Some(mut effect) = self.effects.get(&n).cloned() else { continue };
             for place in effect.loads.iter_mut().chain(&mut effect.stores) {
@@ -283,8 +286,9 @@ impl<'a> Flows<'a> {
         let mut from_outside = false;
         let Some(block) = self.graph.block_of(user as usize) else { return (found, false) };
         let mut seen = BTreeSet::new();
-        let mut open =
-            Vec::from([(block, self.graph.blocks[block as usize].instructions.start..user, false)]);
+        // The pivot itself uses what comes past it.
+        let before = self.graph.blocks[block as usize].instructions.start..user;
+        let mut open = Vec::from([(block, before, user == self.pivot)]);
         while let Some((block, range, mut past_pivot)) = open.pop() {
             let definition = range.clone().rev().find(|&n| self.defines(n, location));
             past_pivot |= (definition.map_or(range.start, |at| at + 1)..range.end).contains(&self.pivot);

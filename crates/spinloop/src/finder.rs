@@ -11,6 +11,10 @@
 //! | memory and a counter | the counter | a wait that is bounded by a counter |
 //! | memory and the time | nothing but the clock | a wait that is bounded by a clock |
 //!
+//! Without a hint, a loop that a counter ends is taken only if it blocks next: then its counter is moved on, which makes a loop that
+//! only computes faster, and never slower. Where the author's time would have to be kept, a computation that reads the same word
+//! in each round would be slept through.
+//!
 //! A PAUSE in a loop that calls, or in a small function without a loop, is a *hint*: the wait passes it in every
 //! round, and that is all that is known.
 
@@ -24,10 +28,10 @@ use crate::graph::{Graph, index_of};
 use crate::image::Image;
 use crate::instruction::{Flow, Instruction};
 use crate::jump::Route;
-use crate::proof;
+use crate::proof::{self, Proof};
 use crate::rounds::{self, Region};
 use crate::route;
-use crate::seeds::{SHORT_BYTES_MAX, Seed};
+use crate::seeds::{NESTED_BYTES_MAX, SHORT_BYTES_MAX, Seed};
 use crate::short;
 use crate::text::Text;
 use crate::unwind::Unwind;
@@ -128,9 +132,7 @@ impl<'a> Finder<'a> {
     /// Analyses the seed at `address`. Cheapest in ascending order of addresses, one kind after the other: the
     /// function that was decoded last is kept. Kinds in their own order, so that a loop with a PAUSE is known by that.
     pub fn analyse(&mut self, address: u64, seed: Seed) -> Finding {
-        if seed != Seed::Pause
-            && self.known.range(..=address).next_back().is_some_and(|(_, &end)| address < end)
-        {
+        if seed != Seed::Pause && self.is_known(address..address + 1) {
             return Finding::Nothing;
         }
         match self.wait_loop(address, seed) {
@@ -146,20 +148,28 @@ impl<'a> Finder<'a> {
         }
     }
 
+    /// Whether a part of `range` belongs to a loop that is known by now.
+    fn is_known(&self, range: Range<u64>) -> bool {
+        self.known.range(..range.end).next_back().is_some_and(|(_, &end)| range.start < end)
+    }
+
     /// The loop at `address`; none if no instruction stands there.
     fn wait_loop(&mut self, address: u64, seed: Seed) -> Result<Option<Loop>, Reason> {
         self.small = None;
         let source = self.source.ok_or(Reason::NoFunction)?;
         let worth = match seed {
-            Seed::Short => short::may_wait(source.image.at(address), address),
+            Seed::Short => short::may_wait(source.image.at(address), address)
+                .filter(|&end| short::may_be_proven(&source, address..end, address, false))
+                .map(|_| address),
+            Seed::Nested => short::nested(source.image.at(address), address)
+                .filter(|&(pivot, end)| short::may_be_proven(&source, address..end, pivot, true))
+                .map(|(pivot, _)| pivot),
             Seed::Clock | Seed::Nops if source.machine == Machine::X86_64 => {
-                short::may_return(source.image, address)
+                short::may_return(source.image, address).then_some(address)
             }
-            _ => true,
+            _ => Some(address),
         };
-        if !worth {
-            return Ok(None);
-        }
+        let Some(address) = worth else { return Ok(None) };
         if !self.part.as_ref().is_some_and(|(part, _)| part.contains(&address)) {
             let part = source.part(address)?;
             let instructions = source.decode(&part);
@@ -212,39 +222,55 @@ impl<'a> Finder<'a> {
                 Err(reason)
             };
         };
+        let bytes_of = |region: &Region| region.blocks.iter().map(|&n| block(n).bytes).sum::<u32>();
+        // Without a hint, a loop has to be short, or it is not there to wait.
+        let bytes_max = match seed {
+            Seed::Short => SHORT_BYTES_MAX as u32,
+            Seed::Nested => NESTED_BYTES_MAX as u32,
+            _ => u32::MAX,
+        };
         let kind = |region: &Region| {
-            let exits = exits::judge(source.machine, source.image, instructions, graph, region, pivot as u32);
-            let proof = || {
+            let prove = || {
+                let nested = seed == Seed::Nested;
                 (source.machine == Machine::X86_64)
-                    .then(|| proof::prove(source.image, instructions, graph, region, pivot as u32))
+                    .then(|| proof::prove(source.image, instructions, graph, region, pivot as u32, nested))
                     .flatten()
             };
+            // All depends on the proof where there is no hint, and most fail soon.
+            let proven = if hinted { None } else { Some(prove().ok_or(Reason::Works)?) };
+            let exits = exits::judge(source.machine, source.image, instructions, graph, region, pivot as u32);
             match (exits.any, exits.counted, exits.timed, exits.memory) {
                 (false, ..) => Err(Reason::NoExit),
                 (true, true, _, false) => Err(Reason::Counted),
                 (true, false, true, false) => Err(Reason::Timed),
                 (true, false, false, false) => Err(Reason::NoLoad),
                 (true, false, false, true) if hinted => Ok(Kind::Unbounded),
-                (true, false, timed, true) => match proof() {
-                    Some(proof) if proof.counter.is_none() => {
-                        Ok(if timed { Kind::Timed } else { Kind::Unbounded })
-                    }
+                (true, false, timed, true) => match proven.or_else(prove) {
+                    Some(Proof { counter: None }) => Ok(if timed { Kind::Timed } else { Kind::Unbounded }),
                     _ => Err(if timed { Reason::Timed } else { Reason::Works }),
                 },
-                (true, true, _, true) if seed == Seed::Short || !exits.waits => Err(Reason::Counted),
-                (true, true, timed, true) => match proof().and_then(|proof| proof.counter) {
-                    Some((counter, exit)) if !timed => {
-                        let blocks = blocking::blocks(&source, instructions, graph, exit, &self.blocking);
-                        Ok(Kind::Counted(Counter { blocks, ..counter }))
+                (true, true, timed, true) => {
+                    if timed || !exits.waits {
+                        return Err(Reason::Counted);
                     }
-                    _ => Err(Reason::Counted),
-                },
+                    let (counter, exit) =
+                        proven.or_else(prove).and_then(|proof| proof.counter).ok_or(Reason::Counted)?;
+                    let blocks = blocking::blocks(&source, instructions, graph, exit, &self.blocking);
+                    // Without a hint: see the file's text.
+                    if !blocks && matches!(seed, Seed::Short | Seed::Nested) {
+                        return Err(Reason::Counted);
+                    }
+                    Ok(Kind::Counted(Counter { blocks, ..counter }))
+                }
             }
         };
+        if seed == Seed::Nested && bytes_of(&region) > bytes_max {
+            return Ok(None);
+        }
         let (region, kind) = match kind(&region) {
             Ok(kind) => (region, kind),
             // Behind a PAUSE, a part of the loop says nothing of the whole.
-            Err(reason) if hinted => return Err(reason),
+            Err(reason) if hinted || seed == Seed::Nested => return Err(reason),
             Err(reason) => {
                 let tighter = rounds::shortest(graph, home)
                     .filter(|tighter| tighter.blocks.len() < region.blocks.len());
@@ -253,10 +279,11 @@ impl<'a> Finder<'a> {
                 (tighter, kind)
             }
         };
-        // Without a hint, a loop has to be short and without a bound, or it is not there to wait.
-        let short = seed != Seed::Short
-            || region.blocks.iter().map(|&n| block(n).bytes).sum::<u32>() <= SHORT_BYTES_MAX as u32;
-        if short { Ok(Some(found(&region, kind))) } else { Err(Reason::TooLong) }
+        // A wait inside would go unseen in the copy.
+        if seed == Seed::Nested && region.blocks.iter().any(|&n| self.is_known(bounds(n))) {
+            return Ok(None);
+        }
+        if bytes_of(&region) <= bytes_max { Ok(Some(found(&region, kind))) } else { Err(Reason::TooLong) }
     }
 
     /// Where a jump into the copy of `found` can stand. With `alone`, no other thread can be in its function. What is
@@ -291,7 +318,7 @@ fn one_block(source: &Source<'_>, part: &Range<u64>, all: &[Instruction], at: us
     let head = index_of(all, target).filter(|&head| head <= at)?;
     let own = all[head].address..all[latch].end();
     let straight = all[head..latch].iter().all(|one| one.flow == Flow::Next);
-    if !straight || !short::may_wait(source.image.at(own.start), own.start) {
+    if !straight || short::may_wait(source.image.at(own.start), own.start).is_none() {
         return None;
     }
     let instructions = all[head..=latch].to_vec();

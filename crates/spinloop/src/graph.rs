@@ -75,11 +75,15 @@ impl Graph {
         };
         let mut leads = vec![false; instructions.len() + 1];
         leads[0] = true;
+        // Where jumps to the inside lead, in their order: each is the last of a block.
+        let mut targets: Vec<u32> = Vec::new();
         for (n, instruction) in instructions.iter().enumerate() {
             if let Some(target) = instruction.target()
                 && inside(target)
             {
-                leads[find(target)?] = true;
+                let found = find(target)?;
+                leads[found] = true;
+                targets.push(found as u32);
             }
             let contiguous = instructions.get(n + 1).is_some_and(|next| next.address == instruction.end());
             leads[n + 1] |= instruction.flow != Flow::Next || !contiguous;
@@ -87,18 +91,18 @@ impl Graph {
 
         let mut starts: Vec<u32> = Vec::new();
         starts.extend((0u32..).zip(&leads).filter(|&(_, &leads)| leads).map(|(n, _)| n));
-        let block_at = |instruction: usize| match starts.binary_search(&(instruction as u32)) {
-            Ok(block) if instruction < instructions.len() => Edge::To(block as u32),
-            _ => Edge::Out,
+        let block_at = |instruction: u32| {
+            starts.binary_search(&instruction).map_or(Edge::Out, |block| Edge::To(block as u32))
         };
+        let mut targets = targets.into_iter();
         let mut blocks: Vec<Block> = Vec::with_capacity(starts.len());
         for pair in starts.windows(2) {
             let (first, behind) = (pair[0] as usize, pair[1] as usize);
             let last = &instructions[behind - 1];
             let contiguous = instructions.get(behind).is_some_and(|next| next.address == last.end());
-            let straight = if contiguous { block_at(behind) } else { Edge::Out };
+            let straight = if contiguous { Edge::To(blocks.len() as u32 + 1) } else { Edge::Out };
             let jump = match last.target() {
-                Some(target) if inside(target) => block_at(find(target)?),
+                Some(target) if inside(target) => targets.next().map_or(Edge::Out, block_at),
                 _ => Edge::Out,
             };
             let edges = match last.flow {

@@ -87,6 +87,6 @@ pub use counter::{Bound, Condition, Counter, Place};
 pub use finder::{Finder, Machine, Module};
 pub use image::{Image, Segments};
 pub use jump::{MAX_HOPS, Route, near_jump, padding, short_jump};
-pub use seeds::{OVERLAP, SHORT_BYTES_MAX, Seed, seeds};
+pub use seeds::{NESTED_BYTES_MAX, OVERLAP, SHORT_BYTES_MAX, Seed, seeds};
 pub use verdict::{Finding, Kind, Loop, Reason};
 pub use way::{Jump, Way};

@@ -14,20 +14,30 @@
 //!    after a whole round it is as far ahead of the counter as ever.
 //! 3. *A bound* stays the same from round to round: a constant, a register or slot that no way writes, or a word in
 //!    memory, which every way reads. One jump compares it with the counter, and that jump leaves the loop.
-//! 4. No round calls, writes memory other than the function's own slots, or moves the stack pointer. Every round
-//!    passes the pivot, and reads no flag that it did not write.
+//! 4. No round calls, writes memory other than the function's own slots, or moves the stack pointer. A round reads no flag
+//!    that it did not write.
 //! 5. *A slot* is a part of the function's stack frame that is addressed by the stack or frame pointer. A slot that
 //!    a round writes is in a function that takes no address of its frame at all: an address of one variable may
 //!    lead to its neighbour, when both are members of one structure.
 //!
-//! From 1 to 5 follows what [`Counter::missing`] stands on: to run more rounds that find the same memory, and to add as
+//! 6. *A loop inside the round*, which does not pass the pivot, is followed until nothing new is learnt: its first round
+//!    as it comes, and then with all that its rounds have left behind ([`Followed::join`]). What differs from one of
+//!    them to the next is not known, and what of the pivot's time is in it is used. So a round may add up the counters
+//!    of all other threads, in an inner loop that counts: the sum and the index begin anew in each round.
+//!
+//! Nothing of this needs a hint. The addresses that a round reads are those of the round before it: an address that is made of a
+//! counter uses the counter (by 2), so a loop that searches a table, compares strings or adds up an array is refused. A
+//! loop that reads the same places in each round, and keeps nothing, learns nothing from one more round, unless another thread has
+//! written there. This holds of memory; a device whose registers change when they are read is none.
+//!
+//! From 1 to 6 follows what [`Counter::missing`] stands on: to run more rounds that find the same memory, and to add as
 //! many steps to the counter, comes to the same. No other thread can see the counter, and a program must
 //! expect to run that fast. Two things are left to the waiter, and to [`Counter::after`]:
 //!
-//! 6. *The last round is one of these.* The thread has come from the pivot to the pivot in the copy. Whether the next
+//! 7. *The last round is one of these.* The thread has come from the pivot to the pivot in the copy. Whether the next
 //!    round does is a matter of memory and of what the loop does not change, so memory as it was will lead it the same
 //!    way. Of a thread that has just come, nothing is known: its rounds may all lead past the copy, and do work.
-//! 7. *One whole round is left to run.* What a round leaves behind for the code after the loop (a copy of the
+//! 8. *One whole round is left to run.* What a round leaves behind for the code after the loop (a copy of the
 //!    counter, the last value read) is then what the last round leaves.
 //!
 //! What cannot be followed is refused. Only x86-64 is followed.
@@ -64,12 +74,21 @@ struct Decision {
     exit: Option<(u64, bool)>,
 }
 
+/// A block on the way that is being followed.
+struct Passed {
+    block: u32,
+    /// If it was passed before: what is known of all its times but the first.
+    all: Option<State>,
+}
+
 struct Prover<'a> {
     image: &'a dyn Image,
     instructions: &'a [Instruction],
     graph: &'a Graph,
     region: &'a Region,
     pivot: u32,
+    /// Loops inside the round are followed.
+    nested: bool,
     followed: Followed,
     decisions: Vec<Decision>,
     /// The ends of all ways.
@@ -77,13 +96,15 @@ struct Prover<'a> {
     steps: usize,
 }
 
-/// Proves what the file's text says of the loop of `region`, or refuses. `pivot` is the index of an instruction.
+/// Proves what the file's text says of the loop of `region`, or refuses. `pivot` is the index of an instruction. Unless `nested`
+/// says that there may be loops inside the round, every round has to pass it.
 pub(crate) fn prove(
     image: &dyn Image,
     instructions: &[Instruction],
     graph: &Graph,
     region: &Region,
     pivot: u32,
+    nested: bool,
 ) -> Option<Proof> {
     let mut prover = Prover {
         image,
@@ -91,6 +112,7 @@ pub(crate) fn prove(
         graph,
         region,
         pivot,
+        nested,
         followed: Followed::new(frame::has_pointer(image, instructions)),
         decisions: Vec::new(),
         ends: Vec::new(),
@@ -104,11 +126,12 @@ pub(crate) fn prove(
 
 impl Prover<'_> {
     /// Follows all ways from the instruction `from` of `block` to the pivot or out of the loop. `None`: refused.
-    fn follow(&mut self, block: u32, from: u32, mut state: State, passed: &mut Vec<u32>) -> Option<()> {
+    fn follow(&mut self, block: u32, from: u32, mut state: State, passed: &mut Vec<Passed>) -> Option<()> {
         let home = self.graph.blocks[block as usize].clone();
         if home.after_call || self.ends.len() >= WAYS_MAX || passed.len() >= BLOCKS_MAX {
             return None;
         }
+        let mut decided = ConditionCode::None;
         for n in from..home.instructions.end {
             if n == self.pivot && (from != self.pivot || !passed.is_empty()) {
                 self.ends.push(state);
@@ -123,21 +146,36 @@ impl Prover<'_> {
                 self.followed.step(&instruction, &mut state)?;
             } else if matches!(self.instructions[n as usize].flow, Flow::Branch(_)) {
                 self.decide(n, &instruction, &home.edges, &state)?;
+                decided = instruction.condition_code();
                 state.jumps.insert(n);
             }
         }
-        for edge in home.edges {
+        let only = state.flags.decide(decided);
+        for (jumps, edge) in [false, true].into_iter().zip(home.edges) {
             let Edge::To(next) = edge else { continue };
+            // What the round itself has set may decide, such as that nothing was found that would have been done by a call.
+            if only.is_some_and(|only| only != jumps) {
+                continue;
+            }
             if !self.region.contains(next) {
                 continue;
             }
-            // Once around without the pivot: then it is not in every round.
-            if passed.contains(&next) {
-                return None;
-            }
-            passed.push(next);
+            // By 6.
+            let (state, all) = match passed.iter().rev().find(|passed| passed.block == next) {
+                None => (state.clone(), None),
+                Some(_) if !self.nested => return None,
+                Some(Passed { all: None, .. }) => (state.clone(), Some(state.clone())),
+                Some(Passed { all: Some(all), .. }) => {
+                    let joined = self.followed.join(all, &state);
+                    if joined == *all {
+                        continue;
+                    }
+                    (joined.clone(), Some(joined))
+                }
+            };
+            passed.push(Passed { block: next, all });
             let first = self.graph.blocks[next as usize].instructions.start;
-            self.follow(next, first, state.clone(), passed)?;
+            self.follow(next, first, state, passed)?;
             passed.pop();
         }
         Some(())

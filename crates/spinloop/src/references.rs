@@ -18,6 +18,10 @@ use iced_x86::{FlowControl, Mnemonic, OpKind};
 /// More than any `switch` of a program written by people.
 const TABLE_ENTRIES_MAX: usize = 4096;
 
+/// A module's headers take the first addresses of a file that is not relocated; and where a program's addresses end.
+const ADDRESS_MIN: u64 = 0x40;
+const ADDRESS_END: u64 = 1 << 47;
+
 /// What a part refers to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct References {
@@ -34,6 +38,12 @@ impl References {
     pub(crate) fn new(source: &Source<'_>, part: &Range<u64>) -> Option<References> {
         let mut references = References::default();
         let mut data = Vec::new();
+        // Nothing is mapped below, or above, and most constants are small.
+        let mut constant = |value: u64| {
+            if (ADDRESS_MIN..ADDRESS_END).contains(&value) {
+                data.push(value);
+            }
+        };
         let mut indirect = false;
         for instruction in x86::decoder(source.bytes(part)?, part.start) {
             x86::flow(&instruction)?;
@@ -49,11 +59,11 @@ impl References {
             indirect |= instruction.flow_control() == FlowControl::IndirectBranch
                 && !(memory && instruction.is_ip_rel_memory_operand());
             if memory && instruction.mnemonic() != Mnemonic::Nop {
-                data.push(instruction.memory_displacement64());
+                constant(instruction.memory_displacement64());
             }
             for n in 0..instruction.op_count() {
-                if let Ok(constant) = instruction.try_immediate(n) {
-                    data.push(constant);
+                if let Ok(value) = instruction.try_immediate(n) {
+                    constant(value);
                 }
             }
         }

@@ -61,6 +61,12 @@ pub(crate) fn region(graph: &Graph, dominators: &Dominators, pause: u32) -> Opti
     Some(Region { blocks, head: pause, latch: latch.unwrap_or(pause) })
 }
 
+/// The blocks of all short rounds through the block `pivot`, whatever the loop.
+pub(crate) fn around(graph: &Graph, pivot: u32) -> Option<Region> {
+    let blocks = short_rounds(graph, pivot, |_| true)?;
+    Some(Region { blocks, head: pivot, latch: pivot })
+}
+
 /// Why no short round leads through the block `pause`.
 pub(crate) fn why_none(graph: &Graph, pause: u32) -> Reason {
     let returns = |calls| reach(graph, pause, u32::MAX, calls, |_| true, Graph::forward).1.is_some();
@@ -82,23 +88,21 @@ struct NaturalLoop {
 /// blocks from which the start can be reached without passing the head.
 fn natural_loops(graph: &Graph, dominators: &Dominators, pause: u32) -> Vec<NaturalLoop> {
     let mut loops = Vec::new();
-    for (latch, block) in (0u32..).zip(&graph.blocks) {
-        for head in block.successors() {
-            if !dominators.dominates(head, pause) || !dominators.dominates(head, latch) {
-                continue;
+    for &(latch, head) in &dominators.back_edges {
+        if !dominators.dominates(head, pause) {
+            continue;
+        }
+        let mut blocks = BTreeSet::from([head]);
+        let mut bytes = graph.blocks[head as usize].bytes;
+        let mut open = Vec::from([latch]);
+        while let Some(block) = open.pop() {
+            if bytes <= LOOP_BYTES_MAX && blocks.insert(block) {
+                bytes = bytes.saturating_add(graph.blocks[block as usize].bytes);
+                open.extend_from_slice(graph.predecessors(block));
             }
-            let mut blocks = BTreeSet::from([head]);
-            let mut bytes = graph.blocks[head as usize].bytes;
-            let mut open = Vec::from([latch]);
-            while let Some(block) = open.pop() {
-                if bytes <= LOOP_BYTES_MAX && blocks.insert(block) {
-                    bytes = bytes.saturating_add(graph.blocks[block as usize].bytes);
-                    open.extend_from_slice(graph.predecessors(block));
-                }
-            }
-            if bytes <= LOOP_BYTES_MAX && blocks.contains(&pause) {
-                loops.push(NaturalLoop { head, latch, blocks, bytes });
-            }
+        }
+        if bytes <= LOOP_BYTES_MAX && blocks.contains(&pause) {
+            loops.push(NaturalLoop { head, latch, blocks, bytes });
         }
     }
     loops

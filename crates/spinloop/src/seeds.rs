@@ -6,7 +6,8 @@
 //! | TPAUSE, UMWAIT | `66` or `F2`, `0F AE`, a register form with 6 in the middle | those that ask for a bounded pause |
 //! | a row of NOPs | five times `90` and more | OpenBLAS, BLIS: a pause that is none |
 //! | RDTSC | `0F 31` | loops that are bounded by a clock |
-//! | a short loop | a jump back by at most [`SHORT_BYTES_MAX`] bytes to an instruction that reads memory | loops with nothing in them |
+//! | a short loop | a jump back by at most [`SHORT_BYTES_MAX`] bytes to an instruction that reads memory, or to a counter and a jump before it | loops with nothing in them |
+//! | a nested loop | a jump back by at most [`NESTED_BYTES_MAX`] bytes, right behind a shorter one that it encloses | loops that look at each of the other threads |
 //!
 //! A pattern may as well be the inside of another instruction, and a row of NOPs is mostly padding: the
 //! [`Finder`](crate::Finder) tells. What is found here only has to be little.
@@ -18,8 +19,12 @@ use memchr::memmem;
 
 /// The longest loop without any hint in it, in bytes.
 pub const SHORT_BYTES_MAX: usize = 32;
+/// The longest loop around a loop without any hint in either, in bytes.
+pub const NESTED_BYTES_MAX: usize = 80;
 /// How far the bytes of a seed reach: parts of a text that are searched one by one overlap by as much.
-pub const OVERLAP: usize = SHORT_BYTES_MAX + 8;
+pub const OVERLAP: usize = NESTED_BYTES_MAX + 8;
+/// How far behind the end of an inner loop the outer one ends: a comparison and a jump.
+const TAIL_BYTES_MAX: usize = 16;
 
 /// A kind of seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +39,8 @@ pub enum Seed {
     Clock,
     /// The target of a short jump back.
     Short,
+    /// The target of a jump back around a short jump back.
+    Nested,
 }
 
 /// The seeds in `chunk`, as offsets.
@@ -76,21 +83,35 @@ fn nops(chunk: &[u8], found: &mut Vec<(usize, Seed)>) {
     }
 }
 
-/// Jumps back to where memory is read: nearly every loop with an empty body begins so.
+/// A jump of two bytes without a condition.
+const JUMP: u8 = 0xeb;
+
+/// Where the jump of two bytes at `at` leads, if that is in the chunk.
+fn target(chunk: &[u8], at: usize) -> Option<usize> {
+    (at + 2).checked_add_signed(isize::from(chunk[at + 1] as i8))
+}
+
+/// Jumps back to where memory is read: nearly every loop with an empty body begins so, or with the step of its counter.
 fn short(chunk: &[u8], found: &mut Vec<(usize, Seed)>) {
     /// As many bytes at once as a compiler makes a few vector instructions of.
     const STRIDE: usize = 32;
-    // A conditional jump of two bytes, from the one for "below" on, that leads back far enough, and not too far.
+    // A jump of two bytes, if it is conditional from the one for "below" on, that leads back far enough, and not too far.
     let is_back = |code: u8, distance: u8| {
-        (code.wrapping_sub(0x72) < 14)
+        ((code.wrapping_sub(0x72) < 14) | (code == JUMP))
             & (distance.wrapping_sub(0u8.wrapping_sub(SHORT_BYTES_MAX as u8)) <= SHORT_BYTES_MAX as u8 - 4)
     };
     let mut look = |at: usize| {
-        let distance = isize::from(chunk[at + 1] as i8);
-        let Some(head) = (at + 2).checked_add_signed(distance) else { return };
-        if reads_memory(&chunk[head..at]) {
+        let Some(head) = target(chunk, at) else { return };
+        let code = &chunk[head..at];
+        if chunk[at] != JUMP && reads_memory(code) || behind_counter(code).is_some_and(reads_memory) {
             found.push((head, Seed::Short));
         }
+        let outer = |at: usize| {
+            let outer = target(chunk, at).filter(|&outer| outer <= head && at - outer <= NESTED_BYTES_MAX);
+            outer.filter(|_| (chunk[at].wrapping_sub(0x72) < 14) | (chunk[at] == JUMP))
+        };
+        let tail = at + 2..(at + 2 + TAIL_BYTES_MAX).min(chunk.len().saturating_sub(1));
+        found.extend(tail.filter_map(outer).map(|outer| (outer, Seed::Nested)));
     };
     let last = chunk.len().saturating_sub(1);
     let mut from = 0;
@@ -104,6 +125,26 @@ fn short(chunk: &[u8], found: &mut Vec<(usize, Seed)>) {
         }
         from = end;
     }
+}
+
+/// What stands behind the step of a counter in a register, its comparison with a bound, and a jump out of the loop, if a loop
+/// begins with some of these, and with the jump in any case.
+fn behind_counter(code: &[u8]) -> Option<&[u8]> {
+    let (mut rest, mut jumps) = (code, false);
+    for _ in 0..4 {
+        let plain = match rest {
+            [0x40..=0x4f, plain @ ..] => plain,
+            _ => rest,
+        };
+        (rest, jumps) = match plain {
+            // ADD, SUB and CMP with a small constant, INC and DEC; a comparison with a register; a jump forward.
+            [0x83, 0xc0..=0xc7 | 0xe8..=0xef | 0xf8..=0xff, _, rest @ ..] => (rest, jumps),
+            [0xff, 0xc0..=0xcf, rest @ ..] | [0x39 | 0x3b, 0xc0..=0xff, rest @ ..] => (rest, jumps),
+            [0x72..=0x7f, 0..=0x7f, rest @ ..] => (rest, true),
+            _ => break,
+        };
+    }
+    jumps.then_some(rest)
 }
 
 /// Whether the first instruction, if there is one, reads memory and does nothing else that lasts: a move to a
@@ -145,6 +186,8 @@ mod tests {
             1 => Just(vec![0x66, 0x0f, 0xae, 0xf1]),
             3 => any::<i8>().prop_map(|back| vec![0x83, 0x3d, 8, 0, 0, 0, 0, 0x74, back as u8]),
             3 => (-40i8..0).prop_map(|back| vec![0x8b, 0x07, 0x85, 0xc0, 0x75, back as u8]),
+            3 => (-40i8..0, -90i8..0)
+                .prop_map(|(back, outer)| vec![0x8b, 0x07, 0x75, back as u8, 0x85, 0xc0, 0x75, outer as u8]),
             3 => proptest::collection::vec(any::<u8>(), 0..40),
         ];
         proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
@@ -181,6 +224,12 @@ mod tests {
         assert_eq!(seeds(b"\x83\x3d\x08\0\0\0\0\x74\xf7"), [(0, Seed::Short)]);
         // inc rdi; cmp byte [rdi], 0; jne back
         assert_eq!(seeds(b"\x48\xff\xc7\x80\x3f\x00\x75\xf8"), []);
+        // sub eax, 1; je out; mov rdx, [rbp]; test rdx, rdx; je back
+        let counted = b"\x83\xe8\x01\x74\x09\x48\x8b\x55\x00\x48\x85\xd2\x74\xf2";
+        assert_eq!(seeds(counted), [(0, Seed::Short)]);
+        // xor ecx, ecx; add eax, 1; add rcx, [rdx]; cmp esi, eax; jg back; test rcx, rcx; jne back
+        let sum = b"\x31\xc9\x83\xc0\x01\x48\x03\x0a\x39\xc6\x7f\xf6\x48\x85\xc9\x75\xef";
+        assert_eq!(seeds(sum), [(0, Seed::Nested)]);
         assert_eq!(seeds(b"\x74"), []);
         assert_eq!(seeds(b"\x74\xf0"), [], "it would begin before the chunk");
     }

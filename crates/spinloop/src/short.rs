@@ -1,14 +1,19 @@
 //! A cheap look at a seed, before its function is decoded.
 //!
-//! There are thousands of short loops in a large library, and nearly all of them work: they write memory, or something
+//! There are thousands of short loops in a large library, and nearly all of them work: they write memory, or an address
 //! that they read moves. Both can be seen in the loop's own few instructions. What passes here is proven later, by
 //! [`crate::proof`] and on the function's own instructions; so a mistake here costs a loop, and no more.
 
+use crate::function::Source;
+use crate::graph::{Graph, index_of};
 use crate::image::Image;
-use crate::seeds::SHORT_BYTES_MAX;
+use crate::proof;
+use crate::rounds;
+use crate::seeds::{NESTED_BYTES_MAX, SHORT_BYTES_MAX};
 use crate::x86;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::ops::Range;
 use iced_x86::{FlowControl, InstructionInfoFactory, OpAccess, Register};
 
 /// Whether a thread may come back to `address` without a call: most clocks are read where the code goes on to call something. A
@@ -47,55 +52,134 @@ pub(crate) fn may_return(image: &dyn Image, address: u64) -> bool {
     false
 }
 
-/// Whether the code from its first byte on may be a short loop in which nothing lasts: straight instructions, of which one
-/// reads memory and none writes it, up to a jump back to the first; no register is read and written later.
-pub(crate) fn may_wait(code: &[u8], address: u64) -> bool {
+/// Whether nothing but a counter lasts in a loop of the bytes in `range`, taken for a function of its own: what is proven of
+/// a loop with all of its function is proven of each part of it that is a loop, too.
+pub(crate) fn may_be_proven(source: &Source<'_>, range: Range<u64>, pivot: u64, nested: bool) -> bool {
+    let proven = || {
+        let instructions = source.decode(&range)?;
+        let graph = Graph::new(&instructions, core::slice::from_ref(&range), source.image)?;
+        let pivot = index_of(&instructions, pivot)?;
+        let region = rounds::around(&graph, graph.block_of(pivot)?)?;
+        proof::prove(source.image, &instructions, &graph, &region, pivot as u32, nested)
+    };
+    proven().is_some()
+}
+
+/// Whether the code from its first byte on may be a short loop in which nothing but a counter lasts: straight instructions, of
+/// which one reads memory and none writes it, up to a jump back to the first; no register that forms an address is read and
+/// written later. Where the loop ends.
+pub(crate) fn may_wait(code: &[u8], address: u64) -> Option<u64> {
     let code = &code[..code.len().min(SHORT_BYTES_MAX + 8)];
-    let mut factory = InstructionInfoFactory::new();
-    let (mut lasting, mut written, mut loads) = (0u32, 0u32, false);
+    let mut seen = Seen::new();
     for instruction in x86::decoder(code, address) {
         if instruction.is_invalid() || instruction.ip() - address > SHORT_BYTES_MAX as u64 {
-            return false;
+            return None;
         }
         match instruction.flow_control() {
             FlowControl::Next => {}
             FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch if x86::near(&instruction) => {
                 if instruction.near_branch_target() == address {
-                    return loads && lasting & written == 0;
+                    let waits = seen.loads && seen.lasting & seen.written & seen.addresses == 0;
+                    return waits.then_some(instruction.next_ip());
                 }
                 // Out of the loop.
                 if instruction.flow_control() == FlowControl::UnconditionalBranch {
-                    return false;
+                    return None;
                 }
                 continue;
             }
-            _ => return false,
+            _ => return None,
         }
-        let info = factory.info(&instruction);
+        seen.take(&instruction)?;
+    }
+    None
+}
+
+/// If the code from its first byte on may be a loop around a loop in which nothing lasts: an instruction that its rounds pass
+/// and the inner loop's do not. It stands where nothing of the inner loop is set yet: behind the jumps past the inner loop, or, if
+/// both begin at the same place, behind those that follow the inner one. And where the loop ends.
+pub(crate) fn nested(code: &[u8], address: u64) -> Option<(u64, u64)> {
+    let code = &code[..code.len().min(NESTED_BYTES_MAX + 8)];
+    let mut seen = Seen::new();
+    // Behind which jumps forward a pivot may stand, and where the inner loop lies.
+    let (mut past, mut inner): (Vec<u64>, Option<Range<u64>>) = (Vec::new(), None);
+    for instruction in x86::decoder(code, address) {
+        if instruction.is_invalid() || instruction.ip() - address > NESTED_BYTES_MAX as u64 {
+            return None;
+        }
+        match instruction.flow_control() {
+            FlowControl::Next => seen.take(&instruction)?,
+            FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch if x86::near(&instruction) => {
+                let target = instruction.near_branch_target();
+                match inner {
+                    Some(inner) if target == address => {
+                        let behind = past.last().copied().filter(|&past| past > inner.end);
+                        let before = past.iter().copied().rfind(|&past| past <= inner.start);
+                        let pivot = if inner.start == address {
+                            behind.unwrap_or(inner.end)
+                        } else {
+                            before.unwrap_or(address)
+                        };
+                        return seen.loads.then_some((pivot, instruction.next_ip()));
+                    }
+                    _ if (address..instruction.ip()).contains(&target) => {
+                        inner = Some(target..instruction.next_ip());
+                    }
+                    _ => past.push(instruction.next_ip()),
+                }
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// What the instructions of a loop do.
+struct Seen {
+    factory: InstructionInfoFactory,
+    /// Registers that are read before they are written, one bit each.
+    lasting: u32,
+    written: u32,
+    /// Those that form addresses of memory.
+    addresses: u32,
+    loads: bool,
+}
+
+impl Seen {
+    fn new() -> Self {
+        Seen { factory: InstructionInfoFactory::new(), lasting: 0, written: 0, addresses: 0, loads: false }
+    }
+
+    /// Takes the next instruction in; none if it writes memory.
+    fn take(&mut self, instruction: &iced_x86::Instruction) -> Option<()> {
+        let bit = |register: Register| {
+            let full = register.full_register();
+            if full.is_gpr64() { 1u32 << (full as u32 - Register::RAX as u32) } else { 0 }
+        };
+        let info = self.factory.info(instruction);
         for used in info.used_memory() {
             match used.access() {
-                OpAccess::Read | OpAccess::CondRead => loads = true,
+                OpAccess::Read | OpAccess::CondRead => {
+                    self.loads = true;
+                    self.addresses |= bit(used.base()) | bit(used.index());
+                }
                 OpAccess::None | OpAccess::NoMemAccess => {}
-                _ => return false,
+                _ => return None,
             }
         }
         let mut writes = 0;
         for used in info.used_registers() {
-            let full = used.register().full_register();
-            if !full.is_gpr64() {
-                continue;
-            }
-            let bit = 1u32 << (full as u32 - Register::RAX as u32);
+            let bit = bit(used.register());
             let (reads, one) = match used.access() {
                 OpAccess::Read | OpAccess::CondRead => (bit, 0),
                 OpAccess::Write => (0, bit),
                 OpAccess::None | OpAccess::NoMemAccess => (0, 0),
                 _ => (bit, bit),
             };
-            lasting |= reads & !written;
+            self.lasting |= reads & !self.written;
             writes |= one;
         }
-        written |= writes;
+        self.written |= writes;
+        Some(())
     }
-    false
 }

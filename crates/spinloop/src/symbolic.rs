@@ -13,7 +13,8 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use iced_x86::{
-    CpuidFeature, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, RflagsBits, UsedMemory,
+    ConditionCode, CpuidFeature, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
+    UsedMemory,
 };
 
 /// The flags that operations set.
@@ -72,9 +73,30 @@ impl Flags {
         };
         values.into_iter()
     }
+
+    /// Whether a condition holds, if constants decide it.
+    pub(crate) fn decide(self, condition: ConditionCode) -> Option<bool> {
+        let Flags::Of(Operation { compared, .. }, bits) = self else { return None };
+        let Some((Value::Constant(one), Value::Constant(other))) = compared else { return None };
+        let sign = 1u64 << (bits - 1);
+        let (signed, other_signed) = (one ^ sign, other ^ sign);
+        Some(match condition {
+            ConditionCode::e => one == other,
+            ConditionCode::ne => one != other,
+            ConditionCode::b => one < other,
+            ConditionCode::ae => one >= other,
+            ConditionCode::be => one <= other,
+            ConditionCode::a => one > other,
+            ConditionCode::l => signed < other_signed,
+            ConditionCode::ge => signed >= other_signed,
+            ConditionCode::le => signed <= other_signed,
+            ConditionCode::g => signed > other_signed,
+            _ => return None,
+        })
+    }
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct State {
     pub(crate) values: BTreeMap<Location, Value>,
     pub(crate) flags: Flags,
@@ -107,6 +129,32 @@ impl Followed {
             self.read.insert(location);
             Value::Was(location, 0, 64)
         })
+    }
+
+    /// What is known where a loop inside the round may begin any of its own rounds: of its states so far, and of one more. A
+    /// value that is the same in both stays known. Where they differ, the value of the pivot's time may have got through.
+    pub(crate) fn join(&mut self, known: &State, more: &State) -> State {
+        let both: BTreeSet<Location> = known.values.keys().chain(more.values.keys()).copied().collect();
+        let mut joined = known.clone();
+        for location in both {
+            let [one, other] = [known, more]
+                .map(|state| state.values.get(&location).copied().unwrap_or(Value::Was(location, 0, 64)));
+            if one == other {
+                continue;
+            }
+            for value in [one, other] {
+                if let Value::Was(of, ..) = value {
+                    self.read.insert(of);
+                }
+                self.lose(value);
+            }
+            joined.values.insert(location, Value::Unknown);
+        }
+        if known.flags != more.flags {
+            known.flags.values().chain(more.flags.values()).for_each(|value| self.lose(value));
+            joined.flags = Flags::Stale;
+        }
+        joined
     }
 
     fn register(&mut self, state: &State, register: Register) -> Value {
@@ -314,6 +362,21 @@ impl Followed {
                 state.flags = Flags::Of(Operation { compared, result, carry: true }, bits);
                 return Some(());
             }
+            // A truth value that the round itself has set.
+            Mnemonic::Test
+                if instruction.op0_kind() == OpKind::Register
+                    && instruction.op1_kind() == OpKind::Register
+                    && is_low_byte(instruction.op0_register())
+                    && instruction.op0_register() == instruction.op1_register() =>
+            {
+                let full = Location::Register(instruction.op0_register().full_register() as u16);
+                if let Some(&Value::Constant(whole)) = state.values.get(&full) {
+                    let (result, zero) = (cut(Value::Constant(whole), 8), Value::Constant(0));
+                    let compared = Some((result, zero));
+                    state.flags = Flags::Of(Operation { compared, result, carry: true }, 8);
+                    return Some(());
+                }
+            }
             _ => {}
         }
         self.any(instruction, state)
@@ -481,6 +544,11 @@ fn is_followed(instruction: &iced_x86::Instruction) -> bool {
         && !instruction.is_privileged()
         && instruction.rflags_modified() & !STATUS == 0
         && instruction.cpuid_features().iter().all(known)
+}
+
+/// Whether it is the lowest byte of a general register.
+fn is_low_byte(register: Register) -> bool {
+    register.is_gpr8() && !matches!(register, Register::AH | Register::BH | Register::CH | Register::DH)
 }
 
 /// Whether these flags may be read: none of before.

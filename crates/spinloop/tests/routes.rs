@@ -14,7 +14,7 @@ use spinloop::{
 use std::ops::Range;
 
 const TEXT: u64 = 0x4000;
-const ALL: [Seed; 5] = [Seed::Pause, Seed::TimedPause, Seed::Nops, Seed::Clock, Seed::Short];
+const ALL: [Seed; 6] = [Seed::Pause, Seed::TimedPause, Seed::Nops, Seed::Clock, Seed::Short, Seed::Nested];
 const NOP5: &[u8] = &[0x0f, 0x1f, 0x44, 0, 0];
 const NOP3: &[u8] = &[0x0f, 0x1f, 0];
 const RET: u8 = 0xc3;

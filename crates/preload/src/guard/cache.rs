@@ -30,13 +30,13 @@ use platform::file::{self, File};
 use spinloop::Seed;
 
 /// "MANXLP" and the version of what the finder looks for.
-const MAGIC: u64 = u64::from_le_bytes(*b"MANXLP02");
+const MAGIC: u64 = u64::from_le_bytes(*b"MANXLP03");
 /// Smaller modules are searched faster than a file is read.
 const TEXT_BYTES_MIN: usize = 1 << 20;
 /// More places than this are not kept.
 const PLACES_MAX: usize = 1 << 16;
 /// By number.
-const SEEDS: [Seed; 5] = [Seed::Pause, Seed::TimedPause, Seed::Nops, Seed::Clock, Seed::Short];
+const SEEDS: [Seed; 6] = [Seed::Pause, Seed::TimedPause, Seed::Nops, Seed::Clock, Seed::Short, Seed::Nested];
 
 /// Where the places of a module are kept.
 pub struct Entry {

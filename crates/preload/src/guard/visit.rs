@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | never | waits adaptively: spin a little, yield for a while, then sleep in growing steps (Andreoli and Cucinotta, section II-B) |
 //! | after a number of rounds, and then blocks | moves the counter on: the same as if the rounds had been run at once and had seen nothing |
+//! | the same, and has come back at once: it did not block | as with an error, if its author's time is long enough to be slept |
 //! | after a number of rounds, with an error | sleeps in small steps until the time is over that the rounds would have taken, and then moves the counter on |
 //! | after a time | sleeps in small steps: rounds do not count |
 //! | unknown, since only a hint is copied | the same as without an end, with fewer yields, once the thread has come again and again without a pause |
@@ -52,6 +53,9 @@ use spinloop::{Bound, Counter, Kind, Place};
 pub const SPINS_MAX: u32 = 512;
 /// A wait that ended within so many yields might have been spun.
 const FEW_YIELDS: u32 = 8;
+/// A thread that blocks takes longer than this until it waits again, and not shorter so often in a row.
+const BACK_NS: u64 = 5_000;
+const BACKS: u32 = 16;
 /// How far apart visits are while there is room, and the fewest and the most rounds between them.
 const STRIDE_NS: u64 = 3_000;
 const STRIDE_ROUNDS_MIN: u64 = 8;
@@ -77,6 +81,10 @@ const CLASS_KNOWN: u32 = 1;
 const REAL_TIME: u32 = 2;
 /// In [`Thread::met`]: somebody else ran during a yield, or the wait came to sleep.
 const OTHERS_RAN: u32 = 4;
+/// In [`Thread::met`]: the wait's counter was moved on.
+const MOVED_ON: u32 = 8;
+/// In [`Thread::met`], from this bit on: how often in a row the thread came back to the loop right after its counter was moved on.
+const BACK_SHIFT: u32 = 8;
 
 /// Waits for one round of the loop at `site`. `frame` holds the registers that the loop goes on with.
 pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
@@ -177,8 +185,12 @@ fn count_on(site: &Site, thread: &Thread, counter: &Counter, frame: &mut Frame, 
     let value = read(counter.place, counter.bits, frame);
     let Some(bound) = bound_of(counter, frame) else { return now };
     let Some(missing) = counter.missing(value, bound) else { return now };
-    if !counter.blocks
+    // What should block does not always: a mutex may be free. A server's threads spin for a million rounds, take a mutex that is
+    // held only while they are to sleep for long, and spin again.
+    let blocks = counter.blocks && thread.met.get() >> BACK_SHIFT < BACKS;
+    if !blocks
         && let Some(left_ticks) = time_left(thread, missing)
+        && (!counter.blocks || left_ticks > ns_to_ticks(STEP_NS))
     {
         // As often as the waiter looks, it times some rounds.
         thread.stride.set(TIMED_ROUNDS);
@@ -195,6 +207,7 @@ fn count_on(site: &Site, thread: &Thread, counter: &Counter, frame: &mut Frame, 
     if missing > 0 {
         write(counter, counter.after(value, missing), frame);
     }
+    thread.met.set(thread.met.get() | MOVED_ON);
     count(site, thread);
     now
 }
@@ -275,6 +288,11 @@ fn begin(thread: &Thread, site: &Site, now: u64) {
     if !matches!(site.kind(), Kind::Hint) {
         thread.waiting.set(here);
     }
+    let back = thread.site.get() == here
+        && thread.met.get() & MOVED_ON != 0
+        && now.wrapping_sub(thread.left_ticks.get()) < ns_to_ticks(BACK_NS);
+    let backs = (thread.met.get() >> BACK_SHIFT) + 1;
+    thread.met.set(if back { backs.min(BACKS) << BACK_SHIFT } else { 0 });
     thread.site.set(here);
     thread.began_ticks.set(now);
     thread.counted_ticks.set(now);
@@ -288,7 +306,6 @@ fn begin(thread: &Thread, site: &Site, now: u64) {
     thread.counted_rounds.set(0);
     thread.yields.set(0);
     thread.sleeps.set(0);
-    thread.met.set(0);
     if let Some(record) = site.record() {
         record.waits.fetch_add(1, Ordering::Relaxed);
         record.visits.fetch_add(1, Ordering::Relaxed);

@@ -128,7 +128,11 @@ fn end_turn() {
     let thread = thread::current();
     let now_ticks = clock::ticks();
     let turn_ticks = now_ticks.saturating_sub(thread.turn_ticks.get());
-    if turn_ticks < ns_to_ticks(TURN_NS) || thread.lock.held() != 0 || !shortage::is_short(now_ticks) {
+    if turn_ticks < ns_to_ticks(TURN_NS)
+        || thread.lock.held() != 0
+        || !shortage::is_short(now_ticks)
+        || os::scheduling_class().yields_only_to_equals()
+    {
         return;
     }
     os::sleep_ns(SLEEP_NS_STEP);

@@ -177,6 +177,11 @@ pub enum Op {
         cc: u8,
         over: u8,
     },
+    /// Back over so many instructions.
+    Back {
+        cc: u8,
+        over: u8,
+    },
     /// Out of the loop.
     Leave {
         cc: u8,
@@ -205,7 +210,7 @@ fn mem(w: bool, opcode: &[u8], reg: u8, base: u8, add: i8) -> Vec<u8> {
 impl Op {
     fn bytes(&self) -> Vec<u8> {
         match *self {
-            Op::Pivot | Op::Skip { .. } | Op::Leave { .. } => Vec::new(),
+            Op::Pivot | Op::Skip { .. } | Op::Back { .. } | Op::Leave { .. } => Vec::new(),
             Op::MovRr { w, to, from } => rr(w, &[0x89], from, to),
             Op::MovImm { to, imm } => {
                 [&rex(false, 0, to, false)[..], &[0xb8 | to & 7], &imm.to_le_bytes()].concat()
@@ -269,7 +274,7 @@ pub fn build(body: &[Op], pivot: &[u8], end: Option<u8>) -> (Vec<u8>, u64) {
     let head = 1u64;
     let long = |op: &Op| match op {
         Op::Pivot => pivot.len(),
-        Op::Skip { .. } | Op::Leave { .. } => 6,
+        Op::Skip { .. } | Op::Back { .. } | Op::Leave { .. } => 6,
         other => other.bytes().len(),
     };
     let mut at = vec![head];
@@ -294,6 +299,7 @@ pub fn build(body: &[Op], pivot: &[u8], end: Option<u8>) -> (Vec<u8>, u64) {
             Op::Skip { cc, over } => {
                 code.extend(jump(cc, at[(n + 1 + usize::from(over)).min(body.len())]));
             }
+            Op::Back { cc, over } => code.extend(jump(cc, at[n.saturating_sub(usize::from(over))])),
             Op::Leave { cc } => {
                 code.extend(jump(cc, first_exit + 2 * exits));
                 exits += 1;
@@ -449,6 +455,42 @@ pub fn bounded() -> impl Strategy<Value = (Vec<Op>, Option<u8>)> {
                 body.insert(at.index(body.len() + 1), op);
             }
             (body, end)
+        },
+    )
+}
+
+/// A loop around a loop that looks at some words of memory, with a counter or without one.
+pub fn nested() -> impl Strategy<Value = (Vec<Op>, Option<u8>)> {
+    let extra = prop::collection::vec((any::<prop::sample::Index>(), anything()), 0..3);
+    let outer = prop::option::of(counting());
+    (1i32..4, any::<bool>(), prop::option::of(0i8..4), outer, cc(), extra).prop_map(
+        |(rounds, adds, moving, outer, cc, extra)| {
+            // Nothing else writes it, so the inner loop ends.
+            const INDEX: u8 = 10;
+            const SUM: u8 = 1;
+            const READ: u8 = 2;
+            let mut inner = vec![
+                Op::Load { w: false, to: READ, word: 1 },
+                Op::Rr { w: false, kind: if adds { 0 } else { 1 }, to: SUM, from: READ },
+            ];
+            for (at, op) in extra.into_iter().filter(|(_, op)| !matches!(op, Op::Skip { .. })) {
+                inner.insert(at.index(inner.len() + 1), op);
+            }
+            inner.push(Op::Imm { w: false, kind: 5, to: INDEX, imm: 1 });
+            let back = Op::Back { cc: 5, over: inner.len() as u8 };
+            let begin =
+                vec![Op::Pivot, Op::MovImm { to: INDEX, imm: rounds }, Op::MovImm { to: SUM, imm: 0 }];
+            // What may last from one round to the next.
+            let moves = moving.map(|imm| Op::Imm { w: false, kind: 0, to: INDEX, imm });
+            let end = vec![Op::Test { w: false, to: SUM, from: SUM }];
+            let mut body = [begin, inner, vec![back], moves.into_iter().collect(), end].concat();
+            match outer {
+                None => (body, Some(5)),
+                Some((take, compare)) => {
+                    body.push(Op::Leave { cc: 4 });
+                    (body.into_iter().chain(take).chain(compare).collect(), Some(cc))
+                }
+            }
         },
     )
 }

@@ -396,6 +396,65 @@ KIND(empty) {
     GAVE_UP(i <= N);
 }
 
+/* No hint, and what comes next lets others run. */
+#define YIELDS(what) \
+    do { \
+        CHECK(what); \
+        while (!SEEN(cell, want)) sched_yield(); \
+    } while (0)
+KIND(no_hint) {
+    long i;
+    for (i = 0; i < 100 * N; i++)
+        if (SEEN(cell, want)) return;
+    UNKNOWN(i);
+    YIELDS(i == 100 * N);
+}
+
+KIND(no_hint_down) {
+    unsigned i = 100 * N;
+    UNKNOWN(i);
+    do
+        if (SEEN(cell, want)) return;
+    while ((i -= 4) != 0);
+    UNKNOWN(i);
+    YIELDS(i == 0);
+}
+
+/* What comes next does not block unless somebody holds the mutex, and nobody does. */
+static pthread_mutex_t idle = PTHREAD_MUTEX_INITIALIZER;
+KIND(comes_back) {
+    for (;;) {
+        for (int i = 0; i < 1000 * N; i++)
+            if (SEEN(cell, want)) break;
+        if (SEEN(cell, want)) return;
+        pthread_mutex_lock(&idle);
+        pthread_mutex_unlock(&idle);
+    }
+}
+
+/* A round looks at all of some words. */
+static struct cell others[4];
+static int others_count = 4;
+KIND(table_in_a_round) {
+    int i;
+    for (i = 0; i < N; i++) {
+        int pending = 0;
+        for (int j = 0; j < others_count; j++) pending += __atomic_load_n(&others[j].word, __ATOMIC_RELAXED);
+        if (pending == 0 && SEEN(cell, want)) return;
+    }
+    UNKNOWN(i);
+    YIELDS(i == N);
+}
+
+/* No wait: its index is all that it has. */
+KIND(searches) {
+    int i;
+    for (i = 0; i < others_count; i++)
+        if (__atomic_load_n(&others[i].word, __ATOMIC_RELAXED) != 0) break;
+    UNKNOWN(i);
+    YIELDS(i == 4);
+}
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 KIND(condition_variable) {
@@ -431,7 +490,8 @@ static const struct way {
     WAY(global_bound), WAY(wide), WAY(wide_register), WAY(argument), WAY(no_rounds), WAY(one_round),
     WAY(two_pauses), WAY(between), WAY(begun_between), WAY(flags), WAY(unrolled), WAY(four_pauses), WAY(nested), WAY(sums),
     WAY(counts_in_use), WAY(shared), WAY(address_known), WAY(volatile_local), WAY(small), WAY(backoff),
-    WAY(begins_again), WAY(sometimes), WAY(nops), WAY(empty), WAY(condition_variable), WAY(yields),
+    WAY(begins_again), WAY(sometimes), WAY(nops), WAY(empty), WAY(no_hint), WAY(no_hint_down),
+    WAY(comes_back), WAY(table_in_a_round), WAY(searches), WAY(condition_variable), WAY(yields),
 };
 
 static void signal_condition(void) {

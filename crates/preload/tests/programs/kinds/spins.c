@@ -32,6 +32,28 @@ KIND(empty_for_ever) {
         if (SEEN(cell, want)) return;
 }
 
+/* What all the others have left to do. */
+static struct cell others[4];
+static int others_count = 4;
+KIND(sum_of_others) {
+    for (;;) {
+        int pending = __atomic_load_n(&cell->word, __ATOMIC_ACQUIRE) ^ want;
+        for (int i = 0; i < others_count; i++) pending += __atomic_load_n(&others[i].word, __ATOMIC_RELAXED);
+        if (pending == 0) return;
+    }
+}
+
+/* What it adds up is kept from round to round. */
+KIND(sum_of_rounds) {
+    unsigned long sum = 0, rounds = 0;
+    do {
+        for (int i = 0; i < others_count; i++) sum += 1 + (unsigned)__atomic_load_n(&others[i].word, __ATOMIC_RELAXED);
+        rounds++;
+        UNKNOWN(rounds);
+    } while (!SEEN(cell, want));
+    CHECK(sum == rounds * 4);
+}
+
 static NOINLINE void relax(void) { PAUSE; }
 KIND(called) {
     while (!SEEN(cell, want)) relax();
@@ -168,7 +190,7 @@ static const struct way {
     const char *name;
     void (*wait)(struct cell *, int);
 } ways[] = {
-    WAY(pauses), WAY(pauses_behind), WAY(nops), WAY(empty), WAY(empty_for_ever), WAY(called), WAY(called_longer),
+    WAY(pauses), WAY(pauses_behind), WAY(nops), WAY(empty), WAY(empty_for_ever), WAY(sum_of_others), WAY(sum_of_rounds), WAY(called), WAY(called_longer),
     WAY(yields), WAY(pauses_then_yields), WAY(two_conditions), WAY(counts), WAY(registers), WAY(flags), WAY(swaps),
     WAY(clock_with_pause), WAY(clock_alone), WAY(clock_called), WAY(timed_pauses), WAY(spinlocks),
 };
