@@ -257,6 +257,13 @@ pub fn module(bytes: usize) {
     }
 }
 
+/// A module was repaired as an earlier start did.
+pub fn module_from_cache() {
+    if let Some(header) = header() {
+        header.cached.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// A search took so long.
 pub fn searched(ns: u64) {
     if let Some(header) = header() {

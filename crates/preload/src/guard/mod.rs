@@ -8,8 +8,9 @@
 //! | file | its part |
 //! | --- | --- |
 //! | [`search`] | which modules are new, which are gone, which loops wait |
-//! | [`cache`] | what a search found, kept for the next start |
-//! | [`repair`] | one site: jump, or left alone |
+//! | [`analysis`], [`plan`] | what is to become of each loop of a module, whatever the process |
+//! | [`cache`] | these plans, kept for the next start |
+//! | [`repair`] | the sites of a module: jump, or left alone |
 //! | [`text`], [`room`], [`trampoline`] | writing code, room for copies of loops, and the way from them to us |
 //! | [`frames`] | how unwinders find their way out of copies |
 //! | [`perf_map`] | names of copies, for `perf` |
@@ -19,9 +20,11 @@
 //! round. While the loader runs constructors it holds a lock of its own, but not that one, so a constructor
 //! that creates a thread may wait for the latch.
 
+pub mod analysis;
 pub mod cache;
 pub mod frames;
 pub mod perf_map;
+pub mod plan;
 pub mod repair;
 pub mod room;
 pub mod search;

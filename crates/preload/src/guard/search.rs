@@ -2,8 +2,8 @@
 //!
 //! A search reads the text of each new module from its file, a part at a time, and looks for seeds
 //! (`spinloop::seeds`): that faults in nothing of the program's mapped text and costs a fraction of decoding
-//! it. Only the functions that hold seeds are then decoded, where they are mapped. Where the waits of a large module are is
-//! kept for the next start ([`cache`]).
+//! it. Only the functions that hold seeds are then decoded, where they are mapped ([`analysis`]). What comes of a large module
+//! is kept for the next start ([`cache`]).
 //!
 //! Invariants:
 //! 1. `known` lists the modules as of `generation`; a module is searched once for each time it is loaded. It is the one that
@@ -19,12 +19,12 @@
 //!    search; so the only threads that ever ran in a new module are the one that loads it and those to which constructors
 //!    gave work.
 
-use super::repair::{Copied, Repair, Workshop};
+use super::plan::{self, Plan, Verdict};
+use super::repair::{Job, Repair, Workshop};
 use super::room::Room;
 use super::site::Site;
 use super::text::Text;
-use super::{cache, perf_map};
-use crate::elf::imports;
+use super::{analysis, cache, perf_map};
 use crate::elf::modules::{self, Generation, Module};
 use crate::{meant, settings, shortage, statistics};
 use alloc::borrow::ToOwned;
@@ -37,10 +37,12 @@ use core::ops::Range;
 use core::sync::atomic::Ordering;
 use platform::file::File;
 use platform::{clock, memory};
-use spinloop::{Finder, Finding, Kind, Machine, Seed, Segments, Way};
+use spinloop::{Kind, Seed};
 
 /// How much of a file is read at a time.
 const PART: usize = 256 << 10;
+/// How many sites are allocated at a time.
+const SITES: usize = 64;
 
 /// A module that has been searched.
 struct Known {
@@ -49,14 +51,6 @@ struct Known {
     extent: Range<usize>,
     repairs: Vec<Repair>,
     seen: bool,
-}
-
-/// A loop that will be repaired: all is ready but the program's text is as it was.
-struct Plan {
-    pivot: usize,
-    site: &'static Site,
-    copied: Copied,
-    way: Way,
 }
 
 /// All that the guard keeps between searches.
@@ -113,7 +107,7 @@ impl Search {
         self.forget();
         self.known.iter_mut().for_each(|known| known.seen = false);
         let generation = modules::each(&mut |module| {
-            self.meet(&module, &text, alone, alone || !first && !gave_work);
+            self.meet(&module, &text, alone || !first && !gave_work);
             true
         });
         self.generation = Some(generation);
@@ -140,105 +134,101 @@ impl Search {
     }
 
     /// `rows`: no other thread can stand between two instructions of a module that is new (Invariant 4).
-    fn meet(&mut self, module: &Module<'_>, text: &Text, alone: bool, rows: bool) {
+    fn meet(&mut self, module: &Module<'_>, text: &Text, rows: bool) {
         if let Some(known) = self.known_as(module) {
             known.seen = true;
             return;
         }
         let mut repairs = Vec::new();
         if !left_alone(module) && !module.has_writable_text() && meant::module(module) {
-            for plan in self.plan(module, text, rows) {
-                match self.repair(plan, text, alone) {
-                    Ok(repair) => {
-                        if settings::perf_map() {
-                            let pivot = repair.site.pivot.load(Ordering::Relaxed);
-                            perf_map::note(&mut self.perf_lines, repair.copy(), module, pivot);
-                        }
-                        repairs.push(repair);
-                    }
-                    Err((pivot, reason)) => leave(module, pivot, reason),
-                }
-            }
+            let entry = cache::Entry::of(module, settings::cache(), rows);
+            repairs = self
+                .repair_as_kept(module, text, rows, entry.as_ref())
+                .unwrap_or_else(|| self.search(module, text, rows, entry.as_ref()));
         }
         let (path, extent) = (module.path.to_owned(), module.extent());
         self.known.push(Known { path, bias: module.bias, extent, repairs, seen: true });
     }
 
-    /// Searches one module and prepares its repairs. The module's text is only read.
-    fn plan(&mut self, module: &Module<'_>, text: &Text, rows: bool) -> Vec<Plan> {
-        let entry = cache::Entry::of(module, settings::cache());
-        let known = entry.as_ref().and_then(cache::Entry::read);
-        let is_known = known.is_some();
-        let seeds = known.unwrap_or_else(|| seeds(module));
-        if seeds.is_empty() && is_known {
-            return Vec::new();
+    /// Repairs a module as an earlier start did, if the cache says how.
+    fn repair_as_kept(
+        &mut self,
+        module: &Module<'_>,
+        text: &Text,
+        rows: bool,
+        entry: Option<&cache::Entry>,
+    ) -> Option<Vec<Repair>> {
+        let entry = entry?;
+        let kept = entry.read()?;
+        let plans = plan::read(kept.plans())?;
+        // SAFETY: the module is mapped while the loader shows it (Invariant 2).
+        unsafe { entry.fits(&plans) }.then_some(())?;
+        statistics::module_from_cache();
+        Some(self.repair(module, &plans, text, rows))
+    }
+
+    /// Searches a module, and keeps what comes of it.
+    fn search(
+        &mut self,
+        module: &Module<'_>,
+        text: &Text,
+        rows: bool,
+        entry: Option<&cache::Entry>,
+    ) -> Vec<Repair> {
+        let plans = analysis::plans(module, &seeds(module), rows);
+        if let Some(entry) = entry {
+            entry.write(&plans);
         }
-        let slice = |range: Range<usize>| {
-            // SAFETY: the segments are mapped and readable while the loader shows the module (Invariant 2).
-            let bytes = unsafe { core::slice::from_raw_parts(range.start as *const u8, range.len()) };
-            (range.start as u64, bytes)
-        };
-        let segments: Vec<(u64, &[u8])> = module.readable().map(slice).collect();
-        let ranges: Vec<Range<u64>> =
-            module.text().map(|(range, _)| range.start as u64..range.end as u64).collect();
-        let image = Segments(&segments);
-        let unwind = module.eh_frame_hdr().map(|address| address as u64);
-        let module_of = spinloop::Module::new(MACHINE, &image, &ranges, unwind);
-        let mut finder = Finder::with_imports(module_of, imports::slots(module, &spinloop::BLOCKING));
-        let (mut plans, mut places) = (Vec::new(), Vec::new());
-        for (seed, address) in seeds {
-            let finding = finder.analyse(address as u64, seed);
-            if finding != Finding::Nothing {
-                places.push((seed, address));
-            }
-            let found = match finding {
-                Finding::Nothing => continue,
-                Finding::Leave(reason) => {
-                    statistics::left(module, address, reason.words());
-                    continue;
+        self.repair(module, &plan::read(&plans).unwrap_or_default(), text, rows)
+    }
+
+    /// Carries out the plans of a module.
+    fn repair(&mut self, module: &Module<'_>, plans: &[Plan<'_>], text: &Text, rows: bool) -> Vec<Repair> {
+        let returns_work = returns_work();
+        let mut jobs = Vec::new();
+        for Plan { pivot, verdict } in plans {
+            let pivot = module.bias.wrapping_add(*pivot);
+            match verdict {
+                Verdict::NoWait(reason) => statistics::left(module, pivot, reason),
+                _ if !meant::site(module, pivot) => {
+                    statistics::left(module, pivot, preload_abi::filter::NOT_MEANT);
                 }
-                Finding::Wait(_) if !meant::site(module, address) => {
-                    statistics::left(module, address, preload_abi::filter::NOT_MEANT);
-                    continue;
-                }
-                Finding::Wait(found) => found,
-            };
-            let site = self.site(address, found.kind);
-            let planned = match finder.way(&found, rows) {
-                _ if !returns_work() => Err("the CPU checks returns"),
-                None => Err("no jump fits while threads run"),
-                Some(way) => {
-                    let mut workshop =
-                        Workshop { text, room: &mut self.room, module: module.extent(), unwind };
-                    match workshop.copy(site, &image, &found, &way) {
-                        // A visit in every round would make the author's number of rounds take several times as long.
-                        Ok(copied) if matches!(found.kind, Kind::Counted(_)) && !copied.spins() => {
-                            workshop.drop_copy(copied);
-                            Err("its flags are in use in every round")
-                        }
-                        copied => copied.map(|copied| (way, copied)),
-                    }
-                }
-            };
-            match planned {
-                Ok((way, copied)) => {
-                    statistics::attach(site, module, address);
-                    plans.push(Plan { pivot: address, site, copied, way });
-                }
-                Err(reason) => {
-                    self.spare.push(site);
-                    leave(module, address, reason);
+                Verdict::Repair(_) if !returns_work => leave(module, pivot, "the CPU checks returns"),
+                Verdict::Refused(reason) => leave(module, pivot, reason),
+                Verdict::Repair(plan) => {
+                    jobs.push(Job { site: self.site(pivot, plan.kind(module.bias)), plan });
                 }
             }
         }
-        if let Some(entry) = entry.filter(|_| !is_known) {
-            entry.write(&places);
+        let (extent, bias) = (module.extent(), module.bias);
+        let mut workshop = Workshop { text, room: &mut self.room, extent, bias, quiet: rows };
+        let mut attach =
+            |site: &'static Site| statistics::attach(site, module, site.pivot.load(Ordering::Relaxed));
+        // SAFETY: the finder made the plans for this module, in text that nothing has changed since, or the cache has seen that its
+        // bytes are those that they were made for; rows are allowed only by Invariant 4.
+        let (repairs, left) = unsafe { workshop.repair(jobs, &mut attach) };
+        for (site, reason) in left {
+            leave(module, site.pivot.load(Ordering::Relaxed), reason);
+            site.record.store(core::ptr::null_mut(), Ordering::Release);
+            self.spare.push(site);
         }
-        plans
+        if settings::perf_map() {
+            for repair in &repairs {
+                let pivot = repair.site.pivot.load(Ordering::Relaxed);
+                perf_map::note(&mut self.perf_lines, repair.copy(), module, pivot);
+            }
+        }
+        repairs
     }
 
     /// A site for the wait at `pivot` that nothing is known of yet.
     fn site(&mut self, pivot: usize, kind: Kind) -> &'static Site {
+        if self.spare.is_empty() {
+            let new: &'static mut [Site] =
+                Box::leak(core::iter::repeat_with(Site::default).take(SITES).collect());
+            self.spare.extend(new.iter());
+        }
+        // There is one: `SITES` is not 0.
         let site = self.spare.pop().unwrap_or_else(|| Box::leak(Box::default()));
         let known = self.kinds.iter().copied().find(|known| **known == kind);
         let kind = known.unwrap_or_else(|| {
@@ -252,20 +242,6 @@ impl Search {
         site
     }
 
-    /// Repairs a loop.
-    fn repair(&mut self, plan: Plan, text: &Text, alone: bool) -> Result<Repair, (usize, &'static str)> {
-        let Plan { pivot, site, copied, way } = plan;
-        let mut workshop = Workshop { text, room: &mut self.room, module: 0..0, unwind: None };
-        // SAFETY: the finder found the way for this loop, in text that nothing has changed since; rows are asked for
-        // only by Invariant 4.
-        unsafe { workshop.jump(site, copied, &way, alone) }.map_err(|(copied, reason)| {
-            workshop.drop_copy(copied);
-            site.record.store(core::ptr::null_mut(), Ordering::Release);
-            self.spare.push(site);
-            (pivot, reason)
-        })
-    }
-
     /// Drops what belongs to modules that are gone.
     fn forget(&mut self) {
         for known in self.known.extract_if(.., |known| !known.seen) {
@@ -275,11 +251,6 @@ impl Search {
         }
     }
 }
-
-#[cfg(target_arch = "x86_64")]
-const MACHINE: Machine = Machine::X86_64;
-#[cfg(target_arch = "aarch64")]
-const MACHINE: Machine = Machine::Aarch64;
 
 /// Whether a search would find the memory that it needs: the process may have a limit of its own, and an
 /// allocation that fails in the middle would end it.
@@ -292,7 +263,7 @@ fn memory_suffices() -> bool {
 }
 
 /// Notes that a loop which should have been repaired was not, and says so if that was asked for.
-fn leave(module: &Module<'_>, pivot: usize, reason: &'static str) {
+fn leave(module: &Module<'_>, pivot: usize, reason: &str) {
     let name = core::str::from_utf8(file_name(module.path)).unwrap_or("?");
     let name = if name.is_empty() { "the program" } else { name };
     let offset = pivot.wrapping_sub(module.bias);

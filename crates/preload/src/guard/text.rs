@@ -9,14 +9,15 @@
 //! 1. Bytes that a thread may run through meanwhile change in one store to one aligned eight-byte word,
 //!    so an instruction fetch sees the old instruction or the new one. A kernel's copy routine promises no such
 //!    store, so these go by a store of our own under `mprotect`. The guard's latch makes us the only writer.
-//! 2. When [`Text::write`] or [`Text::write_live`] returns Ok, the bytes are there (read back), and with
-//!    `write_live` every thread has serialised since. What is refused is not read back: the place may be
-//!    gone.
+//! 2. When [`Text::write`] or [`Text::write_live`] returns Ok, the bytes are there (read back). What is refused is not read back:
+//!    the place may be gone.
 
+use alloc::vec;
+use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use platform::file::File;
-use platform::memory::{EXECUTE, READ, WRITE, page_bytes, protect, synchronise_cores};
+use platform::memory::{EXECUTE, READ, WRITE, page_bytes, protect};
 
 /// The way to the process's own memory that ignores page rights.
 const SELF_MEMORY: &CStr = c"/proc/self/mem";
@@ -24,6 +25,41 @@ const SELF_MEMORY: &CStr = c"/proc/self/mem";
 /// Text stayed as it was: it cannot be written, or not in one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
+
+/// A change of a few bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Edit {
+    /// Where it begins.
+    pub address: usize,
+    bytes: [u8; 5],
+    length: usize,
+}
+
+impl Edit {
+    /// The change that puts `bytes` at `address`; five bytes at most.
+    pub fn new(address: usize, bytes: &[u8]) -> Edit {
+        let mut edit = Edit { address, ..Edit::default() };
+        edit.length = bytes.len().min(edit.bytes.len());
+        edit.bytes[..edit.length].copy_from_slice(&bytes[..edit.length]);
+        edit
+    }
+
+    /// What it puts there.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    fn end(&self) -> usize {
+        self.address.saturating_add(self.length)
+    }
+}
+
+/// Changes that lie less than this apart are written together: a page.
+const GAP_BYTES_MAX: usize = 4096;
+/// How many changes are written together.
+const SPAN_EDITS_MAX: usize = 64;
+/// How much is written at a time to make several changes.
+pub const SPAN_BYTES_MAX: usize = SPAN_EDITS_MAX * (GAP_BYTES_MAX + 5);
 
 /// A way to write text; open it once for several writes.
 pub struct Text {
@@ -61,7 +97,44 @@ impl Text {
         }
     }
 
-    /// Replaces the start of an instruction while any thread may be running it.
+    /// Makes changes in code that no thread runs now; says of each whether it was made. Those that are close to each
+    /// other go by one call.
+    ///
+    /// # Safety
+    /// As [`Text::write`], for each of them; and no thread may run, or change, what lies between two that are less than
+    /// [`SPAN_BYTES_MAX`] apart.
+    pub unsafe fn write_all(&self, edits: &[Edit]) -> Vec<bool> {
+        let mut order: Vec<usize> = (0..edits.len()).collect();
+        order.sort_unstable_by_key(|&n| edits[n].address);
+        let mut done = vec![false; edits.len()];
+        let mut span = Vec::new();
+        // No page between two changes is without one, or it would be copied for nothing.
+        let close = |a: &usize, b: &usize| edits[*b].address.saturating_sub(edits[*a].end()) < GAP_BYTES_MAX;
+        for near in order.chunk_by(close) {
+            for group in near.chunks(SPAN_EDITS_MAX) {
+                let (Some(&first), Some(&last)) = (group.first(), group.last()) else { continue };
+                let (start, end) = (edits[first].address, edits[last].end());
+                span.clear();
+                // SAFETY: text of one module, mapped and readable as the caller promised, that nobody changes now.
+                span.extend_from_slice(unsafe {
+                    core::slice::from_raw_parts(start as *const u8, end.saturating_sub(start))
+                });
+                for &n in group {
+                    let at = edits[n].address - start;
+                    if let Some(place) = span.get_mut(at..at + edits[n].bytes().len()) {
+                        place.copy_from_slice(edits[n].bytes());
+                    }
+                }
+                // SAFETY: as the caller promised; what lies between the changes stays as it is.
+                let written = unsafe { self.write(start, &span).is_ok() };
+                group.iter().for_each(|&n| done[n] = written);
+            }
+        }
+        done
+    }
+
+    /// Replaces the start of an instruction while any thread may be running it. Every thread sees it after
+    /// [`platform::memory::synchronise_cores`].
     ///
     /// # Safety
     /// As [`Text::write`]; the bytes must be the start of one instruction before, and a whole one after, and no jump may lead
@@ -84,13 +157,8 @@ impl Text {
                 }
                 place.store(u64::from_ne_bytes(whole), Ordering::Release);
             })?;
-            if !holds(address, bytes) {
-                return Err(Refused);
-            }
+            if holds(address, bytes) { Ok(()) } else { Err(Refused) }
         }
-        // Where the kernel has no such barrier, the next interrupt on each CPU serialises as well.
-        let _ = synchronise_cores();
-        Ok(())
     }
 }
 
@@ -99,11 +167,14 @@ impl Text {
 /// # Safety
 /// The place must be readable.
 pub unsafe fn holds(address: usize, bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let first = address as *const [u8; 8];
+    let behind = first.wrapping_add(words.len()).cast::<u8>();
     // SAFETY: as the caller promised.
-    bytes
-        .iter()
-        .enumerate()
-        .all(|(at, byte)| unsafe { ((address + at) as *const u8).read_volatile() } == *byte)
+    unsafe {
+        words.iter().enumerate().all(|(n, word)| first.wrapping_add(n).read_volatile() == *word)
+            && rest.iter().enumerate().all(|(n, byte)| behind.wrapping_add(n).read_volatile() == *byte)
+    }
 }
 
 /// Runs `change` while the pages of these bytes may be written as well.
