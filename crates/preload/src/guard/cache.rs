@@ -42,18 +42,22 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// "MANXPLAN".
 const MAGIC: &[u8; 8] = b"MANXPLAN";
-/// Smaller modules are searched faster than a file is read.
-const TEXT_BYTES_MIN: usize = 1 << 20;
+/// Smaller modules are searched nearly as fast as a file is read.
+const TEXT_BYTES_MIN: usize = 16 << 10;
 /// Larger files are neither written nor read.
 const FILE_BYTES_MAX: usize = 16 << 20;
 /// What stands at a file's end.
 const SUM_BYTES: usize = 8;
 
-/// Where the plans of a module are kept.
-pub struct Entry {
-    folder: File,
-    /// Of the folder.
+/// The folder of all entries, by Invariant 1.
+pub struct Folder {
+    file: File,
     path: Path,
+}
+
+/// Where the plans of a module are kept.
+pub struct Entry<'a> {
+    folder: &'a Folder,
     name: Path,
     /// What a file begins with.
     head: Vec<u8>,
@@ -74,24 +78,22 @@ impl Kept {
     }
 }
 
-impl Entry {
-    /// The entry of a module; `None` if it is small, or there is nowhere to keep it. `wanted`: the user allows a cache. `rows`:
-    /// several instructions may be replaced by one jump.
-    pub fn of(module: &Module<'_>, wanted: bool, rows: bool) -> Option<Entry> {
+impl<'a> Entry<'a> {
+    /// The entry of a module, unless it is small. `rows`: several instructions may be replaced by one jump.
+    pub fn of(folder: &'a Folder, module: &Module<'_>, rows: bool) -> Option<Entry<'a>> {
         let text: Vec<Range<usize>> = module.text().map(|(range, _)| range).collect();
         let text_bytes: usize = text.iter().map(Range::len).sum();
-        if !wanted || text_bytes < TEXT_BYTES_MIN || is_privileged() {
+        if text_bytes < TEXT_BYTES_MIN {
             return None;
         }
         let name = name(module, rows)?;
         let head = head(crate::elf::own_build_id()?, name.bytes(), text_bytes);
-        let (folder, path) = folder()?;
-        Some(Entry { folder, path, name, head, text, bias: module.bias })
+        Some(Entry { folder, name, head, text, bias: module.bias })
     }
 
     /// The plans that an earlier search led to, if there was one.
     pub fn read(&self) -> Option<Kept> {
-        let file = File::open_in(&self.folder, self.name.as_c_str()).ok()?;
+        let file = File::open_in(&self.folder.file, self.name.as_c_str()).ok()?;
         let status = file.status().ok()?;
         let length = usize::try_from(status.bytes).ok().filter(|&length| length <= FILE_BYTES_MAX)?;
         if !status.is_ordinary() || !is_ours(&status) {
@@ -129,7 +131,7 @@ impl Entry {
         if bytes.len() > FILE_BYTES_MAX {
             return None;
         }
-        let mut kept = self.path;
+        let mut kept = self.folder.path;
         kept.push(b"/")?;
         kept.push(self.name.bytes())?;
         let mut own = kept;
@@ -165,26 +167,32 @@ fn is_ours(status: &file::Status) -> bool {
     status.is_own() && status.mode & 0o022 == 0
 }
 
-/// The folder of all entries, which is made if it is not there.
-fn folder() -> Option<(File, Path)> {
-    let mut path = Path::new();
-    let absolute = |value: &&[u8]| value.first() == Some(&b'/');
-    match process::variable(b"XDG_CACHE_HOME").filter(absolute) {
-        Some(folder) => path.push(folder)?,
-        None => {
-            path.push(process::variable(b"HOME").filter(absolute)?)?;
-            path.push(b"/.cache")?;
+impl Folder {
+    /// The user's, which is made if it is not there. `None` if there is none to be trusted.
+    pub fn open() -> Option<Folder> {
+        if is_privileged() {
+            return None;
         }
+        let mut path = Path::new();
+        let absolute = |value: &&[u8]| value.first() == Some(&b'/');
+        match process::variable(b"XDG_CACHE_HOME").filter(absolute) {
+            Some(folder) => path.push(folder)?,
+            None => {
+                path.push(process::variable(b"HOME").filter(absolute)?)?;
+                path.push(b"/.cache")?;
+            }
+        }
+        let base = path;
+        path.push(b"/manx")?;
+        // Most often it is there.
+        let file = File::open(path.as_c_str()).or_else(|_| {
+            let _ = file::make_folder(base.as_c_str());
+            let _ = file::make_folder(path.as_c_str());
+            File::open(path.as_c_str())
+        });
+        let file = file.ok()?;
+        is_ours(&file.status().ok()?).then_some(Folder { file, path })
     }
-    let base = path;
-    path.push(b"/manx")?;
-    // Most often it is there.
-    if file::make_folder(path.as_c_str()).is_err() {
-        let _ = file::make_folder(base.as_c_str());
-        let _ = file::make_folder(path.as_c_str());
-    }
-    let folder = File::open(path.as_c_str()).ok()?;
-    is_ours(&folder.status().ok()?).then_some((folder, path))
 }
 
 /// A name that no other module has.
@@ -217,31 +225,30 @@ fn name(module: &Module<'_>, rows: bool) -> Option<Path> {
 mod tests {
     use super::*;
 
-    fn entry(path: &std::path::Path) -> Entry {
-        let (mut folder, mut name) = (Path::new(), Path::new());
-        folder.push(path.as_os_str().as_encoded_bytes()).expect("room");
+    fn opened(path: &std::path::Path) -> Folder {
+        let mut name = Path::new();
+        name.push(path.as_os_str().as_encoded_bytes()).expect("room");
+        Folder { file: File::open(name.as_c_str()).expect("a folder"), path: name }
+    }
+
+    fn entry(folder: &Folder) -> Entry<'_> {
+        let mut name = Path::new();
         name.push(b"module").expect("room");
         let head = head(b"this library", b"module", 1 << 20);
-        Entry {
-            folder: File::open(folder.as_c_str()).expect("a folder"),
-            path: folder,
-            name,
-            head,
-            text: Vec::new(),
-            bias: 0x7000_0000,
-        }
+        Entry { folder, name, head, text: Vec::new(), bias: 0x7000_0000 }
     }
 
     const PLANS: &[u8] = b"some plans, which nobody reads here";
 
-    fn read(entry: &Entry) -> Option<Vec<u8>> {
+    fn read(entry: &Entry<'_>) -> Option<Vec<u8>> {
         entry.read().map(|kept| kept.plans().to_vec())
     }
 
     #[test]
     fn what_was_written_is_read() {
         let folder = tempfile::tempdir().expect("a folder");
-        let entry = entry(folder.path());
+        let opened = opened(folder.path());
+        let entry = entry(&opened);
         assert_eq!(read(&entry), None);
         entry.write(PLANS).expect("written");
         assert_eq!(read(&entry).as_deref(), Some(PLANS));
@@ -253,7 +260,8 @@ mod tests {
     #[test]
     fn whatever_is_not_whole_or_is_foreign_is_absent() {
         let folder = tempfile::tempdir().expect("a folder");
-        let entry = entry(folder.path());
+        let opened = opened(folder.path());
+        let entry = entry(&opened);
         let file = folder.path().join("module");
         entry.write(PLANS).expect("written");
         let whole = std::fs::read(&file).expect("bytes");
@@ -277,7 +285,7 @@ mod tests {
             ("another size", head(b"this library", b"module", 2 << 20)),
         ];
         for (what, head) in others {
-            assert_eq!(read(&Entry { head, ..self::entry(folder.path()) }), None, "{what}");
+            assert_eq!(read(&Entry { head, ..self::entry(&opened) }), None, "{what}");
         }
     }
 
@@ -285,7 +293,8 @@ mod tests {
     fn what_others_may_write_and_what_is_no_file_is_not_read() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a folder");
-        let entry = entry(folder.path());
+        let opened = opened(folder.path());
+        let entry = entry(&opened);
         entry.write(PLANS).expect("written");
         let file = folder.path().join("module");
         for (mode, good) in [(0o620, false), (0o602, false), (0o600, true), (0o644, true)] {

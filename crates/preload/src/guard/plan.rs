@@ -8,6 +8,7 @@
 //!
 //! | bytes | what |
 //! | --- | --- |
+//! | 8 | how many there are; of each: |
 //! | 1, 8 | which verdict, the pivot |
 //! | 1, and as many | for a wait that is left alone: why |
 //! | | for one that is repaired: |
@@ -173,6 +174,7 @@ fn with_bias(kind: Kind, bias: usize) -> Kind {
 /// A list that is being made, of a module with this bias.
 pub struct Writer {
     bytes: Vec<u8>,
+    count: u64,
     bias: usize,
 }
 
@@ -202,12 +204,13 @@ pub struct Made<'a> {
 
 impl Writer {
     /// An empty list.
-    pub const fn new(bias: usize) -> Writer {
-        Writer { bytes: Vec::new(), bias }
+    pub fn new(bias: usize) -> Writer {
+        Writer { bytes: Vec::from([0; 8]), count: 0, bias }
     }
 
     /// The bytes of the list.
-    pub fn finish(self) -> Vec<u8> {
+    pub fn finish(mut self) -> Vec<u8> {
+        self.bytes[..8].copy_from_slice(&self.count.to_le_bytes());
         self.bytes
     }
 
@@ -232,8 +235,9 @@ impl Writer {
     ) -> Option<()> {
         let begin = self.bytes.len();
         let written = self.repair_parts(image, found, parts, way, made);
-        if written.is_none() {
-            self.bytes.truncate(begin);
+        match written {
+            Some(()) => self.count += 1,
+            None => self.bytes.truncate(begin),
         }
         written
     }
@@ -287,6 +291,7 @@ impl Writer {
     }
 
     fn reason(&mut self, verdict: u8, pivot: usize, reason: &str) {
+        self.count += 1;
         self.begin(verdict, pivot);
         let reason = &reason[..reason.floor_char_boundary(255)];
         self.bytes.push(reason.len() as u8);
@@ -373,11 +378,13 @@ const CONDITIONS: [Condition; 9] = [
 /// The plans of a list. `None` if it is none (Invariant 1).
 pub fn read(bytes: &[u8]) -> Option<Vec<Plan<'_>>> {
     let mut reader = Reader(bytes);
-    let mut plans = Vec::new();
+    let count = reader.word()?;
+    // A plan is longer than this.
+    let mut plans = Vec::with_capacity(count.min(bytes.len() / 8));
     while !reader.0.is_empty() {
         plans.push(reader.plan()?);
     }
-    Some(plans)
+    (plans.len() == count).then_some(plans)
 }
 
 /// What is still to be read.

@@ -98,7 +98,8 @@ impl Workshop<'_> {
             let begins = copied.last().is_none_or(|last: &Copied<'_>| last.copy.code.end != copy.code.start);
             if begins || run.len() > SPAN_BYTES_MAX {
                 self.write_copies(&mut copied, first, &run, left);
-                (first, run) = (copied.len(), Vec::new());
+                first = copied.len();
+                run.clear();
             }
             let begin = run.len();
             let hooks = super::hooks(job.site, core::ptr::from_ref(copy.word()).addr());
@@ -146,7 +147,8 @@ impl Workshop<'_> {
     /// # Safety
     /// As [`Workshop::repair`]; the copies must be complete.
     unsafe fn jump(&mut self, copied: Vec<Copied<'_>>, left: &mut Vec<Left>) -> Vec<Repair> {
-        let (mut ready, mut ways, mut dead) = (Vec::new(), Vec::new(), Vec::new());
+        let mut ready = Vec::with_capacity(copied.len());
+        let (mut ways, mut dead) = (Vec::with_capacity(copied.len()), Vec::new());
         for one in copied {
             let entry = (one.copy.code.start + one.job.plan.entry) as u64;
             let begin = dead.len();

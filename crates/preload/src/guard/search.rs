@@ -106,8 +106,9 @@ impl Search {
         });
         self.forget();
         self.known.iter_mut().for_each(|known| known.seen = false);
+        let mut folder = None;
         let generation = modules::each(&mut |module| {
-            self.meet(&module, &text, alone || !first && !gave_work);
+            self.meet(&module, &text, alone || !first && !gave_work, &mut folder);
             true
         });
         self.generation = Some(generation);
@@ -134,14 +135,22 @@ impl Search {
     }
 
     /// `rows`: no other thread can stand between two instructions of a module that is new (Invariant 4).
-    fn meet(&mut self, module: &Module<'_>, text: &Text, rows: bool) {
+    fn meet(
+        &mut self,
+        module: &Module<'_>,
+        text: &Text,
+        rows: bool,
+        folder: &mut Option<Option<cache::Folder>>,
+    ) {
         if let Some(known) = self.known_as(module) {
             known.seen = true;
             return;
         }
         let mut repairs = Vec::new();
         if !left_alone(module) && !module.has_writable_text() && meant::module(module) {
-            let entry = cache::Entry::of(module, settings::cache(), rows);
+            let open = || settings::cache().then(cache::Folder::open).flatten();
+            let folder = folder.get_or_insert_with(open).as_ref();
+            let entry = folder.and_then(|folder| cache::Entry::of(folder, module, rows));
             repairs = self
                 .repair_as_kept(module, text, rows, entry.as_ref())
                 .unwrap_or_else(|| self.search(module, text, rows, entry.as_ref()));
@@ -156,7 +165,7 @@ impl Search {
         module: &Module<'_>,
         text: &Text,
         rows: bool,
-        entry: Option<&cache::Entry>,
+        entry: Option<&cache::Entry<'_>>,
     ) -> Option<Vec<Repair>> {
         let entry = entry?;
         let kept = entry.read()?;
@@ -173,7 +182,7 @@ impl Search {
         module: &Module<'_>,
         text: &Text,
         rows: bool,
-        entry: Option<&cache::Entry>,
+        entry: Option<&cache::Entry<'_>>,
     ) -> Vec<Repair> {
         let plans = analysis::plans(module, &seeds(module), rows);
         if let Some(entry) = entry {
