@@ -31,6 +31,10 @@ const DISTANCE: usize = 1 << 20;
 
 /// The plans of a module with these seeds. With `rows`, several instructions may be replaced by one jump.
 pub fn plans(module: &Module<'_>, seeds: &[(Seed, usize)], rows: bool) -> Vec<u8> {
+    let mut writer = Writer::new(module.bias);
+    if seeds.is_empty() {
+        return writer.finish();
+    }
     let slice = |range: Range<usize>| {
         // SAFETY: the segments are mapped and readable while the loader shows the module (Invariant 2 of the search).
         let bytes = unsafe { core::slice::from_raw_parts(range.start as *const u8, range.len()) };
@@ -43,7 +47,6 @@ pub fn plans(module: &Module<'_>, seeds: &[(Seed, usize)], rows: bool) -> Vec<u8
     let unwind = module.eh_frame_hdr().map(|address| address as u64);
     let module_of = spinloop::Module::new(MACHINE, &image, &text, unwind);
     let mut finder = Finder::with_imports(module_of, imports::slots(module, &spinloop::BLOCKING));
-    let mut writer = Writer::new(module.bias);
     for &(seed, address) in seeds {
         match finder.analyse(address as u64, seed) {
             Finding::Nothing => {}

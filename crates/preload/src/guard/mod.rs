@@ -12,6 +12,7 @@
 //! | [`cache`] | these plans, kept for the next start |
 //! | [`repair`] | the sites of a module: jump, or left alone |
 //! | [`text`], [`room`], [`trampoline`] | writing code, room for copies of loops, and the way from them to us |
+//! | [`mappings`] | what is mapped in the process |
 //! | [`frames`] | how unwinders find their way out of copies |
 //! | [`perf_map`] | names of copies, for `perf` |
 //! | [`site`], [`visit`] | what is known of a site, and one round of waiting at it |
@@ -23,6 +24,7 @@
 pub mod analysis;
 pub mod cache;
 pub mod frames;
+pub mod mappings;
 pub mod perf_map;
 pub mod plan;
 pub mod repair;

@@ -45,6 +45,8 @@ pub struct Workshop<'a> {
     pub extent: Range<usize>,
     /// What to add to an address in its file for the address in memory.
     pub bias: usize,
+    /// The segments of its text.
+    pub segments: Vec<Range<usize>>,
     /// No other thread can be in the module.
     pub quiet: bool,
 }
@@ -169,7 +171,7 @@ impl Workshop<'_> {
         };
         let dead: Vec<bool> = if self.quiet {
             // SAFETY: as the caller promised; no thread is in the module.
-            unsafe { self.text.write_all(&dead) }
+            unsafe { self.write_all(&dead) }
         } else {
             dead.iter().map(write).collect()
         };
@@ -177,7 +179,7 @@ impl Workshop<'_> {
         let jumps: Vec<Edit> = ways.iter().filter(|way| reached(way)).map(|(_, jump)| *jump).collect();
         let written: Vec<bool> = if self.quiet {
             // SAFETY: as the caller promised; no thread is in the module, so none stands between instructions that are replaced.
-            unsafe { self.text.write_all(&jumps) }
+            unsafe { self.write_all(&jumps) }
         } else {
             // Dead bytes and copies must be seen by every core before the jumps that lead there, and then the jumps. Where the kernel
             // has no such barrier, the next interrupt on each CPU serialises as well.
@@ -198,6 +200,17 @@ impl Workshop<'_> {
             }
         }
         repairs
+    }
+}
+
+impl Workshop<'_> {
+    /// # Safety
+    /// As [`Text::write_all`], in the module's text.
+    unsafe fn write_all(&self, edits: &[Edit]) -> Vec<bool> {
+        let first = edits.first().map_or(0, |edit| edit.address);
+        let segment = self.segments.iter().find(|range| range.contains(&first)).cloned().unwrap_or_default();
+        // SAFETY: as the caller promised.
+        unsafe { self.text.write_all(edits, &segment) }
     }
 }
 

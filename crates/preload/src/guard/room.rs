@@ -16,10 +16,10 @@
 //! 3. The list of heads only grows, at its front. An entry of a head is zero or describes a piece that was complete before
 //!    (release, acquire); it becomes zero before the piece's bytes are given to another.
 
+use super::mappings::{self, Mapping};
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use platform::file::File;
 use platform::memory::{EXECUTE, READ, WRITE, map_zeroes_at, protect, unmap};
 
 /// A page, as gaps between mappings are measured.
@@ -214,7 +214,7 @@ fn is_near(address: usize, module: &Range<usize>) -> bool {
 fn map(module: &Range<usize>, below: Option<usize>) -> Option<Block> {
     let mapped = |&address: &usize| map_zeroes_at(address, BLOCK, READ | EXECUTE).is_ok();
     let below = below.filter(|&address| address >= MARGIN && is_near(address, module)).filter(mapped);
-    let address = below.or_else(|| places(&mappings(), module).find(mapped))?;
+    let address = below.or_else(|| places(&mappings::all(), module).find(mapped))?;
     // SAFETY: the block is new: nobody runs, reads or writes there.
     unsafe {
         if protect(address, PAGE, READ | WRITE).is_err() {
@@ -232,42 +232,12 @@ fn map(module: &Range<usize>, below: Option<usize>) -> Option<Block> {
     Some(block)
 }
 
-/// What is mapped: ranges in ascending order, and whether the range may grow downwards.
-struct Mapping {
-    range: Range<usize>,
-    grows_down: bool,
-}
-
-fn mappings() -> Vec<Mapping> {
-    let mut text = Vec::new();
-    if let Ok(file) = File::open(c"/proc/self/maps") {
-        // The file has no length and hands out whole lines, at most a page at a time.
-        let mut part = [0; PAGE];
-        while let Ok(bytes) = file.read_at(&mut part, text.len() as u64) {
-            text.extend_from_slice(&part[..bytes]);
-            if bytes < part.len() {
-                break;
-            }
-        }
-    }
-    text.split(|&b| b == b'\n').filter_map(parse).collect()
-}
-
-fn parse(line: &[u8]) -> Option<Mapping> {
-    let hex = |digits: &[u8]| usize::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok();
-    let dash = line.iter().position(|&b| b == b'-')?;
-    let space = line.iter().position(|&b| b == b' ')?;
-    let range = hex(&line[..dash])?..hex(line.get(dash + 1..space)?)?;
-    Some(Mapping { range, grows_down: line.ends_with(b"[stack]") })
-}
-
 /// Where a block could go: at the upper end of the free gaps below the module, nearest first, then at
 /// the upper end of those above it (the lower end of a gap is where a heap grows into).
 fn places(mapped: &[Mapping], module: &Range<usize>) -> impl Iterator<Item = usize> {
-    let lowest = Mapping { range: 0..MARGIN, grows_down: false };
     let mut below = Vec::new();
     let mut above = Vec::new();
-    let mut last = lowest.range.end;
+    let mut last = MARGIN;
     for mapping in mapped {
         let gap = last..mapping.range.start;
         last = last.max(mapping.range.end);
@@ -336,7 +306,7 @@ mod tests {
 
     #[test]
     fn places_are_free_in_reach_and_never_below_a_stack() {
-        let map = |start, end, grows_down| Mapping { range: start..end, grows_down };
+        let map = |start, end, grows_down| Mapping { range: start..end, is_text: false, grows_down };
         let mapped = [
             map(0x40_0000, 0x50_0000, false),
             map(0x1000_0000, 0x1010_0000, false),
@@ -345,7 +315,5 @@ mod tests {
         ];
         let found: Vec<_> = places(&mapped, &(0x1000_0000..0x1010_0000)).collect();
         assert_eq!(found, [0x1000_0000 - MARGIN - BLOCK, 0x40_0000 - MARGIN - BLOCK]);
-        assert!(parse(b"7ffc-7ffd rw-p 0 00:00 0 [stack]").is_some_and(|m| m.grows_down));
-        assert!(parse(b"garbage").is_none());
     }
 }

@@ -210,7 +210,8 @@ impl Search {
             }
         }
         let (extent, bias) = (module.extent(), module.bias);
-        let mut workshop = Workshop { text, room: &mut self.room, extent, bias, quiet: rows };
+        let segments = module.text().map(|(range, _)| range).collect();
+        let mut workshop = Workshop { text, room: &mut self.room, extent, bias, segments, quiet: rows };
         let mut attach =
             |site: &'static Site| statistics::attach(site, module, site.pivot.load(Ordering::Relaxed));
         // SAFETY: the finder made the plans for this module, in text that nothing has changed since, or the cache has seen that its
@@ -327,7 +328,7 @@ pub(crate) fn each_part(module: &Module<'_>, overlap: usize, visit: &mut dyn FnM
             visit(range.start, unsafe { core::slice::from_raw_parts(range.start as *const u8, range.len()) });
             continue;
         };
-        part.resize(PART, 0);
+        part.resize(PART.min(range.len()), 0);
         let mut done = 0;
         while done < range.len() {
             let want = PART.min(range.len() - done);

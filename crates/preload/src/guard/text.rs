@@ -12,9 +12,12 @@
 //! 2. When [`Text::write`] or [`Text::write_live`] returns Ok, the bytes are there (read back). What is refused is not read back:
 //!    the place may be gone.
 
+use super::mappings;
+use crate::process;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ffi::CStr;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use platform::file::File;
 use platform::memory::{EXECUTE, READ, WRITE, page_bytes, protect};
@@ -54,6 +57,8 @@ impl Edit {
     }
 }
 
+/// From this number of changes on it pays to make all of a segment writable.
+const DIRECT_EDITS_MIN: usize = 64;
 /// Changes that lie less than this apart are written together: a page.
 const GAP_BYTES_MAX: usize = 4096;
 /// How many changes are written together.
@@ -88,22 +93,44 @@ impl Text {
             if through_file && holds(address, bytes) {
                 return Ok(());
             }
-            with_right_to_write(address, bytes.len(), || {
-                for (at, byte) in bytes.iter().enumerate() {
-                    ((address + at) as *mut u8).write_volatile(*byte);
-                }
-            })?;
+            with_right_to_write(address, bytes.len(), || store(address, bytes))?;
             if holds(address, bytes) { Ok(()) } else { Err(Refused) }
         }
     }
 
-    /// Makes changes in code that no thread runs now; says of each whether it was made. Those that are close to each
-    /// other go by one call.
+    /// Makes changes in code of `segment` that no thread runs now; says of each whether it was made.
+    ///
+    /// One or two go as others do. Of a thousand, most of the time would be the kernel's, a page at a time: so many are stored
+    /// directly, while the whole segment may be written, which is one mapping before and after. Not so where somebody else has given
+    /// a part of it other rights, which it would lose, and where memory is locked: there the kernel would copy every page of it. Then
+    /// those that are close to each other go by one call.
     ///
     /// # Safety
-    /// As [`Text::write`], for each of them; and no thread may run, or change, what lies between two that are less than
-    /// [`SPAN_BYTES_MAX`] apart.
-    pub unsafe fn write_all(&self, edits: &[Edit]) -> Vec<bool> {
+    /// As [`Text::write`], for each of them; they must lie in the segment, and no thread may run, or change, what lies between two
+    /// that are less than [`SPAN_BYTES_MAX`] apart.
+    pub unsafe fn write_all(&self, edits: &[Edit], segment: &Range<usize>) -> Vec<bool> {
+        let inside = |edit: &Edit| segment.start <= edit.address && edit.end() <= segment.end;
+        let direct = edits.len() >= DIRECT_EDITS_MIN
+            && edits.iter().all(inside)
+            && mappings::is_text(&mappings::all(), segment)
+            && process::locked_kib() == Some(0);
+        // SAFETY: as the caller promised; all of the segment is readable, executable and not writable.
+        let stored = direct
+            && unsafe {
+                let store = || edits.iter().for_each(|edit| store(edit.address, edit.bytes()));
+                with_right_to_write(segment.start, segment.len(), store).is_ok()
+            };
+        if stored {
+            // SAFETY: as the caller promised.
+            return edits.iter().map(|edit| unsafe { holds(edit.address, edit.bytes()) }).collect();
+        }
+        // SAFETY: as the caller promised.
+        unsafe { self.write_spans(edits) }
+    }
+
+    /// # Safety
+    /// As [`Text::write_all`].
+    unsafe fn write_spans(&self, edits: &[Edit]) -> Vec<bool> {
         let mut order: Vec<usize> = (0..edits.len()).collect();
         order.sort_unstable_by_key(|&n| edits[n].address);
         let mut done = vec![false; edits.len()];
@@ -174,6 +201,17 @@ pub unsafe fn holds(address: usize, bytes: &[u8]) -> bool {
     unsafe {
         words.iter().enumerate().all(|(n, word)| first.wrapping_add(n).read_volatile() == *word)
             && rest.iter().enumerate().all(|(n, byte)| behind.wrapping_add(n).read_volatile() == *byte)
+    }
+}
+
+/// Puts `bytes` at `address`.
+///
+/// # Safety
+/// The place must be writable, and nobody else's.
+unsafe fn store(address: usize, bytes: &[u8]) {
+    for (at, byte) in bytes.iter().enumerate() {
+        // SAFETY: as the caller promised.
+        unsafe { ((address + at) as *mut u8).write_volatile(*byte) };
     }
 }
 
