@@ -515,3 +515,6 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 }
+
+#[cfg(test)]
+mod tests;

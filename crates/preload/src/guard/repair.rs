@@ -69,18 +69,18 @@ struct Copied<'a> {
 pub type Left = (&'static Site, &'static str);
 
 impl Workshop<'_> {
-    /// Repairs what can be repaired. `attach` is called for each site before threads are led there.
+    /// Repairs what can be repaired. `attach` is told the sites before threads are led there.
     ///
     /// # Safety
     /// The plans must be the finder's for this module, and the module's text as the finder saw it; `quiet` must be true.
     pub unsafe fn repair(
         &mut self,
         jobs: Vec<Job<'_>>,
-        attach: &mut dyn FnMut(&'static Site),
+        attach: &dyn Fn(&[&'static Site]),
     ) -> (Vec<Repair>, Vec<Left>) {
         let mut left = Vec::new();
         let copied = self.copy(jobs, &mut left);
-        copied.iter().for_each(|one| attach(one.job.site));
+        attach(&copied.iter().map(|one| one.job.site).collect::<Vec<_>>());
         // SAFETY: as the caller promised; the copies are complete.
         let repairs = unsafe { self.jump(copied, &mut left) };
         (repairs, left)

@@ -212,14 +212,12 @@ impl Search {
         let (extent, bias) = (module.extent(), module.bias);
         let segments = module.text().map(|(range, _)| range).collect();
         let mut workshop = Workshop { text, room: &mut self.room, extent, bias, segments, quiet: rows };
-        let mut attach =
-            |site: &'static Site| statistics::attach(site, module, site.pivot.load(Ordering::Relaxed));
+        let attach = |sites: &[&'static Site]| statistics::attach(sites, module);
         // SAFETY: the finder made the plans for this module, in text that nothing has changed since, or the cache has seen that its
         // bytes are those that they were made for; rows are allowed only by Invariant 4.
-        let (repairs, left) = unsafe { workshop.repair(jobs, &mut attach) };
+        let (repairs, left) = unsafe { workshop.repair(jobs, &attach) };
         for (site, reason) in left {
             leave(module, site.pivot.load(Ordering::Relaxed), reason);
-            site.record.store(core::ptr::null_mut(), Ordering::Release);
             self.spare.push(site);
         }
         if settings::perf_map() {
@@ -248,6 +246,7 @@ impl Search {
         });
         site.pivot.store(pivot, Ordering::Relaxed);
         site.spins.store(0, Ordering::Relaxed);
+        site.record.store(core::ptr::null_mut(), Ordering::Release);
         site.set_kind(kind);
         site
     }
