@@ -29,7 +29,7 @@
 
 use super::analysis::MACHINE;
 use super::plan::{Plan, Verdict};
-use super::search::file_name;
+use super::search::{file_name, is_file_of};
 use crate::elf::modules::Module;
 use crate::process::{self, Path};
 use alloc::vec;
@@ -205,7 +205,9 @@ fn name(module: &Module<'_>, rows: bool) -> Option<Path> {
         }
         None => {
             let own = if module.path.is_empty() { c"/proc/self/exe" } else { module.path };
-            let status = File::open(own).and_then(|file| file.status()).ok()?;
+            // Not of a file that has taken the place of the one that was loaded.
+            let file = File::open(own).ok().filter(|file| is_file_of(file, module))?;
+            let status = file.status().ok()?;
             let (device, number) = status.identity;
             write!(name, "file-{device:x}-{number:x}-{:x}-{:x}-", status.bytes, status.changed_ns).ok()?;
             // For people that look into the folder.

@@ -38,6 +38,10 @@ pub struct Plan<'a> {
 }
 
 /// See [`Plan`].
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all are repairs, and a box for each would cost more than it saves"
+)]
 pub enum Verdict<'a> {
     /// It is no wait that could be repaired.
     NoWait(&'a str),

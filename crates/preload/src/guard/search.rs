@@ -342,7 +342,7 @@ pub(crate) fn each_part(module: &Module<'_>, overlap: usize, visit: &mut dyn FnM
 }
 
 /// Whether an open file starts as the module does (it may have been replaced since it was loaded).
-fn is_file_of(file: &File, module: &Module<'_>) -> bool {
+pub(super) fn is_file_of(file: &File, module: &Module<'_>) -> bool {
     let start = module.extent().start;
     let mut header = [0; 64];
     let begins = |first: Range<usize>| first.start == start && first.len() >= header.len();
