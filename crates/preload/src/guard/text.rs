@@ -272,6 +272,42 @@ mod tests {
     }
 
     #[test]
+    fn many_changes_are_made_at_once_and_nothing_else() {
+        let bytes = 40 * page_bytes();
+        for (count, locked) in [(3, false), (200, false), (200, true)] {
+            for text in [Text::open(), Text { memory: None }] {
+                let code = map_zeroes(bytes, READ | EXECUTE).expect("pages").addr();
+                if locked {
+                    // SAFETY: locks memory of the test's own.
+                    let refused = unsafe { libc::mlock(code as *const libc::c_void, bytes) } != 0;
+                    if refused {
+                        println!("skipped in part: no right to lock memory");
+                    }
+                }
+                let edit =
+                    |n: usize| Edit::new(code + 7 + n * 701, &[0xe9, n as u8, 0, 1, 0xff][..5 - n % 2 * 3]);
+                // In another order than that of their addresses.
+                let edits: Vec<Edit> = (0..count).rev().map(edit).collect();
+                // SAFETY: nothing runs there.
+                let done = unsafe { text.write_all(&edits, &(code..code + bytes)) };
+                assert_eq!(done, vec![true; count]);
+                let mut expected = vec![0; bytes];
+                for edit in &edits {
+                    expected[edit.address - code..][..edit.bytes().len()].copy_from_slice(edit.bytes());
+                }
+                // SAFETY: readable, and nobody writes it now.
+                assert!(unsafe { core::slice::from_raw_parts(code as *const u8, bytes) } == expected);
+                assert!(
+                    mappings::is_text(&mappings::all(), &(code..code + bytes)),
+                    "the rights are as before"
+                );
+                // SAFETY: nobody uses the pages any more.
+                unsafe { platform::memory::unmap(code as *mut u8, bytes).expect("unmapped") };
+            }
+        }
+    }
+
+    #[test]
     fn what_is_not_mapped_is_refused() {
         let memory = None;
         // The second page of all: the kernel gives nobody a page as low as that. (One that was just given back may be another

@@ -29,9 +29,9 @@ fn list(at: u64) -> Vec<u8> {
     let mut writer = Writer::new(BIAS);
     writer.no_wait(at as usize, "works");
     for kind in kinds() {
-        let (parts, function) = (Vec::from([at..at + 7]), at..at + 8);
-        let found =
-            Loop { head: at, latch: at + 5, bytes: 7, parts, function, kind, pivot: at, home: at..at + 7 };
+        let (home, function) = (at..at + 7, at..at + 8);
+        let parts = core::iter::once(home.clone()).collect();
+        let found = Loop { head: at, latch: at + 5, bytes: 7, parts, function, kind, pivot: at, home };
         let way = Way { replaced: at..at + 5, jump: Jump::Row };
         let relocations =
             [Relocation { at: 0, refers: Refers::Copy }, Relocation { at: 8, refers: Refers::ModuleFrom }];
@@ -68,8 +68,9 @@ fn what_was_written_is_read() {
             unsafe { one.fits(text, bias) }
         };
         assert!(fits(&[0..1, text.clone()], BIAS));
-        assert!(!fits(&[text.clone()], BIAS + 1), "other bytes");
-        assert!(!fits(&[text.start..text.start + 6], BIAS), "cut off");
+        assert!(!fits(core::slice::from_ref(&text), BIAS + 1), "other bytes");
+        let cut = text.start..text.start + 6;
+        assert!(!fits(core::slice::from_ref(&cut), BIAS), "cut off");
     }
 }
 
