@@ -79,6 +79,10 @@ impl Workshop<'_> {
         attach: &dyn Fn(&[&'static Site]),
     ) -> (Vec<Repair>, Vec<Left>) {
         let mut left = Vec::new();
+        if jobs.is_empty() {
+            // As in most modules: no core has to be asked to look again, which takes milliseconds the first time.
+            return (Vec::new(), left);
+        }
         let copied = self.copy(jobs, &mut left);
         attach(&copied.iter().map(|one| one.job.site).collect::<Vec<_>>());
         // SAFETY: as the caller promised; the copies are complete.
