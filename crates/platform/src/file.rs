@@ -51,6 +51,15 @@ impl File {
         File::open_with(path, libc::O_RDONLY, 0)
     }
 
+    /// Opens the file of this name in a folder for reading. A link in its place is not followed, a pipe not waited for.
+    ///
+    /// # Errors
+    /// The error number of `openat`; `ELOOP` for a link.
+    pub fn open_in(folder: &File, name: &CStr) -> Result<File, i32> {
+        let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        File::open_at(folder.descriptor, name, flags, 0)
+    }
+
     /// Opens a file for reading and writing.
     ///
     /// # Errors
@@ -99,8 +108,12 @@ impl File {
     }
 
     fn open_with(path: &CStr, flags: i32, mode: u32) -> Result<File, i32> {
+        File::open_at(libc::AT_FDCWD, path, flags, mode)
+    }
+
+    fn open_at(folder: i32, path: &CStr, flags: i32, mode: u32) -> Result<File, i32> {
         let flags = (flags | libc::O_CLOEXEC | libc::O_NOCTTY) as usize;
-        let folder = libc::AT_FDCWD as isize as usize;
+        let folder = folder as isize as usize;
         // SAFETY: the path ends with a zero; a new descriptor disturbs nothing.
         let result =
             unsafe { syscall4(libc::SYS_openat, folder, path.as_ptr().addr(), flags, mode as usize) };

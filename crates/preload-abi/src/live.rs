@@ -25,7 +25,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// The first eight bytes of the file.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"MANXLIVE");
 /// The layout's version.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 /// The most sites that one file records; what is found beyond them is counted in `Header::dropped`.
 pub const CAPACITY: usize = 4096;
 /// The most locks that one file records, a power of two; waits for others are counted in
@@ -68,6 +68,8 @@ pub struct Header {
     pub dropped: AtomicU64,
     /// Waits for locks that found no room in the file.
     pub lock_waits_dropped: AtomicU64,
+    /// Modules that were repaired as an earlier start did, without a search.
+    pub cached: AtomicU64,
     /// The program's path.
     pub program: [u8; 512],
 }

@@ -166,7 +166,7 @@ pub struct Options<'a> {
     /// `pid=N`: the process that the launcher became. It alone uses the names given in `stats`; other
     /// processes append their own process id. 0: every process counts as the first.
     pub pid: u32,
-    /// `cache=off`: do not keep in the user's cache folder where the loops of large libraries are.
+    /// `cache=off`: do not keep in the user's cache folder what was found in the program and its libraries.
     pub cache: bool,
     /// `perf_map=on`: name the copies of loops in `/tmp/perf-PID.map`, for `perf`.
     pub perf_map: bool,

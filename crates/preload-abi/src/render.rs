@@ -42,7 +42,7 @@ pub fn table(live: &Live, out: &mut impl Write) -> fmt::Result {
     writeln!(out, "manx: {} (process {pid}, {ended})", Shown(name(&header.program)))?;
     let scans = load(&header.scans);
     if scans > 0 {
-        writeln!(
+        write!(
             out,
             "searched {} of {} in {}, {}",
             Bytes(load(&header.text_bytes)),
@@ -50,6 +50,10 @@ pub fn table(live: &Live, out: &mut impl Write) -> fmt::Result {
             Duration(Some(load(&header.scan_ns))),
             Count(scans, "search", "searches"),
         )?;
+        match load(&header.cached) {
+            0 => writeln!(out)?,
+            cached => writeln!(out, "; {} from the cache", Count(cached, "module", "modules"))?,
+        }
     }
 
     let rate = load(&header.ticks_per_second);
@@ -118,6 +122,7 @@ pub fn json(live: &Live, out: &mut impl Write) -> fmt::Result {
         ("scans", load(&header.scans)),
         ("scan_ns", load(&header.scan_ns)),
         ("sites_dropped", load(&header.dropped)),
+        ("modules_cached", load(&header.cached)),
         ("lock_waits_dropped", load(&header.lock_waits_dropped)),
     ] {
         writeln!(out, "  \"{key}\": {value},")?;

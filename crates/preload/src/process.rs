@@ -21,11 +21,22 @@ pub fn user() -> u32 {
 
 /// How many threads there are, if `/proc` tells.
 pub fn threads() -> Option<u64> {
+    status(b"Threads:")
+}
+
+/// How much of the process's memory is locked, in KiB, if `/proc` tells.
+pub fn locked_kib() -> Option<u64> {
+    status(b"VmLck:")
+}
+
+/// The first number behind this word in what the kernel says of the process.
+fn status(word: &[u8]) -> Option<u64> {
     let file = File::open(c"/proc/self/status").ok()?;
     let mut text = [0; 4096];
-    let length = file.read_at(&mut text, 0).ok()?;
-    let line = text[..length].split(|&b| b == b'\n').find_map(|line| line.strip_prefix(b"Threads:"))?;
-    core::str::from_utf8(line.trim_ascii()).ok()?.parse().ok()
+    let length = file.read_once_at(&mut text, 0).ok()?;
+    let line = text[..length].split(|&b| b == b'\n').find_map(|line| line.strip_prefix(word))?;
+    let number = line.trim_ascii().split(|&b| b == b' ').next()?;
+    core::str::from_utf8(number).ok()?.parse().ok()
 }
 
 unsafe extern "C" {
@@ -180,6 +191,7 @@ mod tests {
     fn knows_the_process() {
         assert_eq!(id(), std::process::id());
         assert!(threads().expect("/proc") >= 2, "the test runner and this test");
+        assert!(locked_kib().is_some());
         assert_eq!(
             executable().bytes(),
             std::env::current_exe().expect("a path").as_os_str().as_encoded_bytes()

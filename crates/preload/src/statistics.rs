@@ -27,7 +27,9 @@ use crate::elf::symbols::Table;
 use crate::guard::search::file_name;
 use crate::guard::site::Site;
 use crate::process::{self, Path};
+use alloc::vec::Vec;
 use core::cell::UnsafeCell;
+use core::ffi::CStr;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use platform::file::{self, File};
@@ -180,11 +182,21 @@ fn make() -> Option<*mut u8> {
 
 /// The record for the PAUSE at `pause`: the one that it had before, if its module was closed and opened
 /// again, else a new one.
-fn record(module: &Module<'_>, pause: usize, how: How, reason: &str) -> Option<&'static live::Site> {
-    let header = header()?;
+fn record(
+    header: &'static Header,
+    module: &Module<'_>,
+    pause: usize,
+    function: impl FnOnce() -> Option<Function>,
+    reason: &str,
+) -> Option<&'static live::Site> {
     let offset = pause.wrapping_sub(module.bias) as u64;
-    let executable = process::executable();
-    let path = if module.path.is_empty() { executable.as_c_str() } else { module.path };
+    let executable;
+    let path = if module.path.is_empty() {
+        executable = process::executable();
+        executable.as_c_str()
+    } else {
+        module.path
+    };
     let name = file_name(path);
     let name = &name[..name.len().min(64)];
     let count = header.sites.load(Ordering::Acquire) as usize;
@@ -196,7 +208,7 @@ fn record(module: &Module<'_>, pause: usize, how: How, reason: &str) -> Option<&
         .find(|site| site.offset.load(Ordering::Relaxed) == offset && live::name(&site.module) == name);
     if let Some(site) = again {
         write_reason(site, reason);
-        site.how.store(how as u32, Ordering::Relaxed);
+        site.how.store(How::Left as u32, Ordering::Relaxed);
         return Some(site);
     }
     if count >= live::CAPACITY {
@@ -208,9 +220,9 @@ fn record(module: &Module<'_>, pause: usize, how: How, reason: &str) -> Option<&
     let site = unsafe {
         let site = &mut *place;
         site.module[..name.len()].copy_from_slice(name);
-        name_function(&mut site.symbol, module, pause);
+        site.symbol = function().unwrap_or([0; 64]);
         site.offset.store(offset, Ordering::Relaxed);
-        site.how.store(how as u32, Ordering::Relaxed);
+        site.how.store(How::Left as u32, Ordering::Relaxed);
         &*place
     };
     write_reason(site, reason);
@@ -228,25 +240,54 @@ fn write_reason(site: &live::Site, reason: &str) {
     }
 }
 
-/// Names the function that holds `address`, and the offset in it; writes nothing if the module does not.
-pub(crate) fn name_function(into: &mut [u8; 64], module: &Module<'_>, address: usize) {
-    let Some(table) = Table::of(module) else { return };
-    let Some((name, start)) = table.enclosing(address) else { return };
-    let mut text = process::Text { room: into, length: 0 };
+/// The name of a function and an offset in it, as records have it.
+type Function = [u8; 64];
+
+fn function(name: &CStr, offset: usize) -> Function {
+    let mut room = [0; 64];
+    let mut text = process::Text { room: &mut room, length: 0 };
     let name = name.to_str().unwrap_or("?");
-    let _ = write!(text, "{}+{:#x}", &name[..name.floor_char_boundary(52)], address - start);
+    let _ = write!(text, "{}+{offset:#x}", &name[..name.floor_char_boundary(52)]);
+    room
 }
 
-/// Gives a site its record, if statistics are kept.
-pub fn attach(site: &Site, module: &Module<'_>, pause: usize) {
-    let record = record(module, pause, How::Left, "");
-    let record = record.map_or(core::ptr::null_mut(), |record| core::ptr::from_ref(record).cast_mut());
-    site.record.store(record, Ordering::Release);
+/// Names the function that holds `address`, and the offset in it; writes nothing if the module does not.
+pub(crate) fn name_function(into: &mut Function, module: &Module<'_>, address: usize) {
+    let Some(table) = Table::of(module) else { return };
+    let Some((name, start)) = table.enclosing(address) else { return };
+    *into = function(name, address - start);
+}
+
+/// Gives sites of a module their records, if statistics are kept.
+pub fn attach(sites: &[&'static Site], module: &Module<'_>) {
+    let Some(header) = header() else { return };
+    let mut sites: Vec<(usize, &Site)> =
+        sites.iter().map(|site| (site.pivot.load(Ordering::Relaxed), *site)).collect();
+    sites.sort_unstable_by_key(|(pivot, _)| *pivot);
+    let pivots: Vec<usize> = sites.iter().map(|(pivot, _)| *pivot).collect();
+    // One walk for all: a library may have a thousand loops, and ten thousand functions.
+    let table = Table::of(module);
+    let functions = table.as_ref().map_or_else(Vec::new, |table| table.enclosing_each(&pivots));
+    for (n, (pivot, site)) in sites.into_iter().enumerate() {
+        let function = || {
+            let (name, start) = (*functions.get(n)?)?;
+            Some(function(name, pivot - start))
+        };
+        let record = record(header, module, pivot, function, "");
+        let record = record.map_or(core::ptr::null_mut(), |record| core::ptr::from_ref(record).cast_mut());
+        site.record.store(record, Ordering::Release);
+    }
 }
 
 /// A PAUSE was left alone.
 pub fn left(module: &Module<'_>, pause: usize, reason: &str) {
-    record(module, pause, How::Left, reason);
+    let Some(header) = header() else { return };
+    let function = || {
+        let mut symbol = [0; 64];
+        name_function(&mut symbol, module, pause);
+        Some(symbol)
+    };
+    record(header, module, pause, function, reason);
 }
 
 /// A module of so many bytes of text was searched.
@@ -254,6 +295,13 @@ pub fn module(bytes: usize) {
     if let Some(header) = header() {
         header.modules.fetch_add(1, Ordering::Relaxed);
         header.text_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// A module was repaired as an earlier start did.
+pub fn module_from_cache() {
+    if let Some(header) = header() {
+        header.cached.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -46,6 +46,7 @@
 //! | entry, copy, exits | the rest |
 
 use crate::image::Image;
+use crate::relocation::{self, Refers, Relocation};
 use crate::x86::{decoder, near};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -100,6 +101,8 @@ pub struct Copy {
     pub spins: bool,
     /// How far below the loop's own the stack pointer is, from which distance from the first byte on. It is not at first.
     pub depths: Vec<(u64, i64)>,
+    /// The fields that would be others elsewhere: see [`crate::relocation`].
+    pub relocations: Vec<Relocation>,
 }
 
 /// Addresses of what the copy adds: no instruction of a program stands there.
@@ -164,7 +167,8 @@ pub fn copy(image: &dyn Image, original: &Original<'_>, at: u64, hooks: &Hooks) 
     builder.finish(hooks)?;
 
     let block = InstructionBlock::new(&builder.instructions, at + pool as u64);
-    let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
+    let options =
+        BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS | BlockEncoderOptions::RETURN_CONSTANT_OFFSETS;
     let encoded = BlockEncoder::encode(64, block, options).ok()?;
     if pool + encoded.code_buffer.len() > COPY_BYTES_MAX {
         return None;
@@ -181,7 +185,25 @@ pub fn copy(image: &dyn Image, original: &Original<'_>, at: u64, hooks: &Hooks) 
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.extend_from_slice(&encoded.code_buffer);
     let depths = depths(&builder.instructions, &encoded.new_instruction_offsets, pool as u64);
-    Some(Copy { bytes, entry: place(first)?, spins, depths })
+    let word = |n: usize, refers| Relocation { at: 8 * n as u16, refers };
+    let mut relocations = Vec::from([word(0, Refers::Trampoline), word(1, Refers::Site)]);
+    for n in (2..pool / 8).step_by(2) {
+        relocations.extend([word(n, Refers::Module), word(n + 1, Refers::Copy)]);
+    }
+    let encoded = encoded.new_instruction_offsets.iter().zip(&encoded.constant_offsets);
+    for (instruction, (&offset, fields)) in builder.instructions.iter().zip(encoded) {
+        let target = instruction.near_branch_target();
+        let jumps = instruction.flow_control() != FlowControl::Next && near(instruction);
+        let outside = jumps && target < ADDED && !is_copied(target);
+        if offset == u32::MAX {
+            // Encoded as several: none of them may lead out of the copy.
+            (!outside && !instruction.is_ip_rel_memory_operand()).then_some(())?;
+            continue;
+        }
+        let begin = pool + offset as usize;
+        relocation::of_instruction(&mut relocations, instruction, outside, begin, fields, at, hooks)?;
+    }
+    Some(Copy { bytes, entry: place(first)?, spins, depths, relocations })
 }
 
 /// See [`Copy::depths`]; the instructions' own offsets are counted from `code` on.

@@ -27,6 +27,7 @@
 //! | [`way`](Way) | the place for a jump into a copy |
 //! | `route`, [`jump`] | the way for a short jump through dead bytes, and encodings |
 //! | [`copy`](copy()) | the loop's copy, in which the waiter looks in every round |
+//! | [`relocation`] | how a copy is moved to other addresses |
 //! | [`call_frame`](CallFrame) | the copy's unwind data |
 //!
 //! Three kinds of mistake are far apart. A wrong *verdict* behind a PAUSE costs time: any delay is allowed there. A wrong
@@ -69,6 +70,7 @@ mod instruction;
 pub mod jump;
 mod proof;
 mod references;
+pub mod relocation;
 mod rounds;
 mod route;
 mod seeds;

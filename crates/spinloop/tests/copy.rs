@@ -12,6 +12,7 @@ mod common;
 use common::{Built, compilers, load};
 use iced_x86::{Code, Decoder, DecoderOptions};
 use proptest::prelude::*;
+use spinloop::relocation::{Bases, relocate};
 use spinloop::{
     COPY_BYTES_MAX, Finder, Finding, Hooks, Image, Kind, Loop, Machine, Module, Original, Segments, copy,
     seeds,
@@ -364,7 +365,15 @@ fn wait(loaded: &Loaded, room: u64, case: &Case, entry: usize, ends_at: u64, sit
             rounds: distance() + 8,
             site_rounds: room,
         };
-        let made = copy(&image, &original, at, &hooks).expect(case.name);
+        // Made at another place, for nobody, and moved.
+        let elsewhere = at + 0x1230;
+        let nobody = Hooks { site_rounds: elsewhere - 64, waiting: -8, rounds: -16, trampoline: 1, site: 2 };
+        let mut made = copy(&image, &original, elsewhere, &nobody).expect(case.name);
+        let from = Bases { copy: elsewhere, module: 0, hooks: nobody };
+        let to = Bases { copy: at, module: 0, hooks };
+        relocate(&mut made.bytes, made.relocations.clone(), &from, &to).expect(case.name);
+        made.entry -= elsewhere - at;
+        assert_eq!(Some(&made), copy(&image, &original, at, &hooks).as_ref(), "{}", case.name);
         let inside = at..at + made.bytes.len() as u64;
         assert!(inside.contains(&made.entry) && made.bytes.len() <= COPY_BYTES_MAX);
         spins &= made.spins;
@@ -464,6 +473,14 @@ fn hooks() -> Hooks {
     Hooks { trampoline: 0x7000, site: 0x8000, waiting: -64, rounds: -56, site_rounds: TEXT + 0x20_0000 }
 }
 
+/// By how much a module is moved.
+const SHIFT: u64 = 0x1234_5000;
+
+fn other_hooks() -> Hooks {
+    let site_rounds = TEXT + SHIFT + 0x12_3000;
+    Hooks { trampoline: 0x7777_0000_7000, site: 0x8888_0000_8000, waiting: -320, rounds: 4096, site_rounds }
+}
+
 fn copy_of(code: &[u8], pause: u64) -> Option<spinloop::Copy> {
     let end = TEXT + code.len() as u64;
     copy(&Segments(&[(TEXT, code)]), &of(&[TEXT..end], TEXT + pause), TEXT + 0x10_0000, &hooks())
@@ -528,6 +545,24 @@ proptest! {
                 prop_assert!(made.bytes.len() <= COPY_BYTES_MAX);
                 let inside = at..at + made.bytes.len() as u64;
                 prop_assert!(inside.contains(&made.entry));
+                // The same module elsewhere, and another distance to the copy.
+                let parts: Vec<_> = parts.iter().map(|part| part.start + SHIFT..part.end + SHIFT).collect();
+                let image = Segments(&[(TEXT + SHIFT, &code)]);
+                let entered_at = original.entered_at + SHIFT;
+                let moved = Original { parts: &parts, pivot: original.pivot + SHIFT, entered_at, ..original };
+                let to = Bases { copy: at + SHIFT - 0x5550, module: SHIFT, hooks: other_hooks() };
+                if let Some(other) = copy(&image, &moved, to.copy, &to.hooks) {
+                    prop_assert_eq!(made.entry - at, other.entry - to.copy);
+                    prop_assert_eq!((made.spins, &made.depths), (other.spins, &other.depths));
+                    let from = Bases { copy: at, module: 0, hooks: hooks() };
+                    let mut bytes = made.bytes;
+                    for (from, to) in [(&from, &Bases::NOWHERE), (&Bases::NOWHERE, &to)] {
+                        prop_assert_eq!(relocate(&mut bytes, made.relocations.clone(), from, to), Some(()));
+                    }
+                    prop_assert_eq!(bytes, other.bytes);
+                    let nowhere = relocate(&mut [0; 8], made.relocations, &from, &to);
+                    prop_assert_eq!(nowhere, None, "the fields lie outside");
+                }
             }
         }
     }

@@ -73,6 +73,7 @@ pub fn conclude(report: &mut Report) {
         "memory-thread" => Ok((memory::added_each(report), None)),
         "memory-total" => Ok((memory::added_mib(report), None)),
         "scan" => Ok((scan::ms_per_10_mb(report), None)),
+        "scan-again" => Ok((scan::second_ms_per_10_mb(report), None)),
         id => match throughput::CASES.iter().zip(&spreads).find(|((name, _), _)| *name == id) {
             Some(((_, case), (_, spread))) => {
                 Ok((verdict::ratio(report, case, GUARDED, AS_IS, "throughput_per_s"), spread.clone()))

@@ -111,7 +111,7 @@ fn the_guards_costs_come_from_differences() {
             });
         }
     }
-    let search = [("text_bytes", 5e7), ("scan_ns", 40e6), ("modules", 9.0)];
+    let search = [("text_bytes", 5e7), ("scan_ns", 40e6), ("second_scan_ns", 4e6), ("modules", 9.0)];
     add(&mut report, guard::scan::CASE, guard::GUARDED, &search);
     guard::conclude(&mut report);
     let measured = |id: &str| report.targets.iter().find(|target| target.id == id).unwrap().measured.unwrap();
@@ -119,6 +119,7 @@ fn the_guards_costs_come_from_differences() {
     assert!((measured("memory-total") - 6.0).abs() < 1e-9);
     assert!((measured("memory-thread") - 5.0 * mib / 4990.0).abs() < 1e-9);
     assert!((measured("scan") - 8.0).abs() < 1e-9);
+    assert!((measured("scan-again") - 0.8).abs() < 1e-9);
     assert_eq!(
         report.targets.iter().find(|target| target.id == "memory-thread").unwrap().verdict,
         Outcome::FallsShort

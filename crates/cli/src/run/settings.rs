@@ -108,7 +108,7 @@ pub struct Flags {
     #[arg(long, value_name = "WHEN", value_parser = parse_short, hide = true)]
     short: Option<Short>,
 
-    /// Do not keep in the user's cache folder where the loops of large libraries are
+    /// Do not keep in the user's cache folder what was found in the program and its libraries
     #[arg(long)]
     no_cache: bool,
 

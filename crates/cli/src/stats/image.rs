@@ -109,6 +109,9 @@ struct Recorded {
     scan_ns: u64,
     sites_dropped: u64,
     sites: Vec<RecordedSite>,
+    // Older versions of Manx had no such cache.
+    #[serde(default)]
+    modules_cached: u64,
     // Versions of Manx that knew no locks wrote neither.
     #[serde(default)]
     lock_waits_dropped: u64,
@@ -169,6 +172,7 @@ impl Recorded {
             (offset_of!(Header, scan_ns), self.scan_ns),
             (offset_of!(Header, scans), self.scans),
             (offset_of!(Header, dropped), self.sites_dropped),
+            (offset_of!(Header, cached), self.modules_cached),
             (offset_of!(Header, lock_waits_dropped), self.lock_waits_dropped),
         ] {
             image.put(offset, &value.to_ne_bytes());
@@ -254,6 +258,7 @@ mod tests {
                 {"module": "libb.so", "symbol": null, "offset": 77, "how": "left", "reason": "too far",
                  "waits": 0, "visits": 0, "yields": 0, "sleeps": 0, "waited_ns": 0, "longest_ns": 0},
             ],
+            "modules_cached": 4,
             "lock_waits_dropped": 3,
             "locks": [
                 {"address": 0x7f00_1234, "kind": "recursive", "module": "liba.so", "symbol": "take+0x8",

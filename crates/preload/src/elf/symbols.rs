@@ -7,6 +7,8 @@
 //! does not have the hidden bit), and that is the one that we take, as `dlsym` would.
 
 use super::modules::Module;
+use alloc::vec;
+use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::ops::Range;
 use libc::Elf64_Sym as Symbol;
@@ -171,18 +173,16 @@ impl Table {
         }
     }
 
-    /// Calls `visit` with the name and the start of each named function that `address` lies in, until it answers false. Walks the
-    /// whole table: for reports and filters.
-    pub fn each_enclosing<'t>(&'t self, address: usize, visit: &mut dyn FnMut(&'t CStr, usize) -> bool) {
+    /// Calls `visit` with the name and the code of each named function, until it answers false.
+    pub fn each_function<'t>(&'t self, visit: &mut dyn FnMut(&'t CStr, Range<usize>) -> bool) {
         let (_, buckets, _, _) = self.layout();
         let mut more = true;
         for bucket in 0..buckets {
             self.walk_bucket(bucket, &mut |index, _| {
                 let symbol = self.symbol(index);
-                let start = self.bias.wrapping_add(symbol.st_value as usize);
-                let inside = (start..start.saturating_add(symbol.st_size as usize)).contains(&address);
-                if inside && symbol.st_info & 0xf == STT_FUNC && symbol.st_shndx != 0 {
-                    more = visit(self.name(symbol), start);
+                if symbol.st_info & 0xf == STT_FUNC && symbol.st_shndx != 0 {
+                    let start = self.bias.wrapping_add(symbol.st_value as usize);
+                    more = visit(self.name(symbol), start..start.saturating_add(symbol.st_size as usize));
                 }
                 !more
             });
@@ -190,6 +190,27 @@ impl Table {
                 return;
             }
         }
+    }
+
+    /// Calls `visit` with the name and the start of each named function that `address` lies in, until it answers false. Walks the
+    /// whole table: for reports and filters.
+    pub fn each_enclosing<'t>(&'t self, address: usize, visit: &mut dyn FnMut(&'t CStr, usize) -> bool) {
+        self.each_function(&mut |name, code| !code.contains(&address) || visit(name, code.start));
+    }
+
+    /// Of each address, the first function that it lies in: its name and its start. Walks the whole table once. The addresses
+    /// must be in ascending order.
+    pub fn enclosing_each(&self, addresses: &[usize]) -> Vec<Option<(&CStr, usize)>> {
+        let mut found = vec![None; addresses.len()];
+        self.each_function(&mut |name, code| {
+            let first = addresses.partition_point(|address| *address < code.start);
+            let inside = addresses[first..].iter().take_while(|address| **address < code.end).count();
+            for place in &mut found[first..first + inside] {
+                place.get_or_insert((name, code.start));
+            }
+            true
+        });
+        found
     }
 
     /// The first of these.
@@ -216,7 +237,9 @@ mod tests {
         each(&mut |module| {
             if module.holds(qsort) {
                 let table = Table::of(&module).expect("a table");
-                found = table.enclosing(qsort + 2).map(|(name, start)| (name.to_owned(), start));
+                let enclosing = table.enclosing(qsort + 2);
+                assert_eq!(table.enclosing_each(&[0, qsort, qsort + 2]), [None, enclosing, enclosing]);
+                found = enclosing.map(|(name, start)| (name.to_owned(), start));
             }
             found.is_none()
         });

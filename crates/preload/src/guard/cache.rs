@@ -1,111 +1,165 @@
-//! What a search of a large module found, kept for the next start.
+//! What a search of a large module led to, kept for the next start.
 //!
-//! Most of a search is looking: tens of thousands of byte patterns that turn out to be nothing. So the places that turned out to be
-//! something are kept in the user's cache folder, one file a module. A file says only *where to look*: each place is analysed again,
-//! in the module as it is loaded. A file that lies can hide a loop, and no more.
+//! A search looks at tens of thousands of byte patterns that turn out to be nothing, proves of the others that they wait, and copies
+//! them. What is left of that is a list of plans ([`super::plan`]), which does not depend on the process. It is kept in the user's cache folder,
+//! one file a module, so that the next start has only to move the copies to where they are to be, and to lead threads there.
 //!
 //! | bytes | what |
 //! | --- | --- |
-//! | 8 | `MAGIC`, which changes with what the finder looks for |
+//! | 8 | `MAGIC` |
+//! | 2 and as many | the build id of this library, which changes with whatever it would find or make |
+//! | 2 and as many | the file's own name |
 //! | 8 | the bytes of the module's text |
-//! | 8 | how many places follow |
-//! | 8 each | a place: its address in the module's file, and the seed in the lowest three bits |
-//! | 8 | a checksum of all before |
+//! | the rest, but for 8 | the plans |
+//! | 8 | a checksum of all before (XXH3) |
 //!
-//! The file is called after the module's build id; a module without one is called after its file's device, number, size and time.
+//! The file is called after the module's build id; a module without one is called after its file's device, number, size and time. It says
+//! whose machine code it is, and whether several instructions may be replaced by one jump.
 //!
-//! Invariants:
-//! 1. A folder or a file is used only if it belongs to the user as whom this process acts and no other user may write it.
-//! 2. A file is written under a name of its own and then renamed, so a reader sees a whole one. What is not whole all the same fails the
-//!    checksum, and is as good as absent.
-//! 3. Nothing here reports an error: without a cache, the search is done again.
+//! **What is read here is executed.** So:
+//!
+//! 1. A folder or a file is used only if it belongs to the user as whom this process acts and no other user may write it; and no
+//!    file at all in a process that has rights which its user does not have (`AT_SECURE`), whose environment says where the folder is.
+//! 2. A file is written under a name of its own and then renamed, so a reader sees a whole one. What is not whole all the same, was
+//!    changed, or is another module's or another library's, is as good as absent: the checksum, the size and the names tell. A file is
+//!    read into memory of ours before it is looked at, so nobody changes it meanwhile.
+//! 3. A plan is carried out only where the module holds the bytes that the plan was made for: all of the loop, and all that is
+//!    written over. If one does not fit, none is used, and the module is searched.
+//! 4. Nothing here reports an error: without a cache, the search is done again.
 
-use super::search::file_name;
+use super::analysis::MACHINE;
+use super::plan::{Plan, Verdict};
+use super::search::{file_name, is_file_of};
 use crate::elf::modules::Module;
 use crate::process::{self, Path};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Write;
+use core::ops::Range;
 use platform::file::{self, File};
-use spinloop::Seed;
+use spinloop::Machine;
+use xxhash_rust::xxh3::xxh3_64;
 
-/// "MANXLP" and the version of what the finder looks for.
-const MAGIC: u64 = u64::from_le_bytes(*b"MANXLP03");
-/// Smaller modules are searched faster than a file is read.
-const TEXT_BYTES_MIN: usize = 1 << 20;
-/// More places than this are not kept.
-const PLACES_MAX: usize = 1 << 16;
-/// By number.
-const SEEDS: [Seed; 6] = [Seed::Pause, Seed::TimedPause, Seed::Nops, Seed::Clock, Seed::Short, Seed::Nested];
+/// "MANXPLAN".
+const MAGIC: &[u8; 8] = b"MANXPLAN";
+/// Smaller modules are searched nearly as fast as a file is read.
+const TEXT_BYTES_MIN: usize = 16 << 10;
+/// Larger files are neither written nor read.
+const FILE_BYTES_MAX: usize = 16 << 20;
+/// What stands at a file's end.
+const SUM_BYTES: usize = 8;
 
-/// Where the places of a module are kept.
-pub struct Entry {
+/// The folder of all entries, by Invariant 1.
+pub struct Folder {
+    file: File,
     path: Path,
-    text_bytes: usize,
+}
+
+/// Where the plans of a module are kept.
+pub struct Entry<'a> {
+    folder: &'a Folder,
+    name: Path,
+    /// What a file begins with.
+    head: Vec<u8>,
+    text: Vec<Range<usize>>,
     bias: usize,
 }
 
-impl Entry {
-    /// The entry of a module; `None` if it is small, or there is nowhere to keep it. `wanted`: the user allows a cache.
-    pub fn of(module: &Module<'_>, wanted: bool) -> Option<Entry> {
-        let text_bytes = module.text().map(|(range, _)| range.len()).sum();
-        if !wanted || text_bytes < TEXT_BYTES_MIN {
+/// What was read.
+pub struct Kept {
+    bytes: Vec<u8>,
+    plans: Range<usize>,
+}
+
+impl Kept {
+    /// The plans, in a form for [`super::plan::read`].
+    pub fn plans(&self) -> &[u8] {
+        &self.bytes[self.plans.clone()]
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// The entry of a module, unless it is small. `rows`: several instructions may be replaced by one jump.
+    pub fn of(folder: &'a Folder, module: &Module<'_>, rows: bool) -> Option<Entry<'a>> {
+        let text: Vec<Range<usize>> = module.text().map(|(range, _)| range).collect();
+        let text_bytes: usize = text.iter().map(Range::len).sum();
+        if text_bytes < TEXT_BYTES_MIN {
             return None;
         }
-        let mut path = folder()?;
-        path.push(b"/")?;
-        name(module, &mut path)?;
-        Some(Entry { path, text_bytes, bias: module.bias })
+        let name = name(module, rows)?;
+        let head = head(crate::elf::own_build_id()?, name.bytes(), text_bytes);
+        Some(Entry { folder, name, head, text, bias: module.bias })
     }
 
-    /// The places that an earlier search found.
-    pub fn read(&self) -> Option<Vec<(Seed, usize)>> {
-        let file = File::open(self.path.as_c_str()).ok()?;
+    /// The plans that an earlier search led to, if there was one.
+    pub fn read(&self) -> Option<Kept> {
+        let file = File::open_in(&self.folder.file, self.name.as_c_str()).ok()?;
         let status = file.status().ok()?;
-        let limit = (4 + PLACES_MAX as u64) * 8;
-        if !status.is_ordinary() || !is_ours(&status) || status.bytes > limit || status.bytes % 8 != 0 {
+        let length = usize::try_from(status.bytes).ok().filter(|&length| length <= FILE_BYTES_MAX)?;
+        if !status.is_ordinary() || !is_ours(&status) {
             return None;
         }
-        let mut bytes = vec![0; status.bytes as usize];
-        if file.read_at(&mut bytes, 0) != Ok(bytes.len()) {
+        let mut bytes = vec![0; length];
+        if file.read_at(&mut bytes, 0) != Ok(length) {
             return None;
         }
-        let (words, _) = bytes.as_chunks::<8>();
-        let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        let (&sum, words) = words.split_last()?;
-        let [MAGIC, text_bytes, count, places @ ..] = words else { return None };
-        let whole =
-            *text_bytes == self.text_bytes as u64 && *count == places.len() as u64 && checksum(words) == sum;
-        if !whole {
+        let (rest, sum) = bytes.split_last_chunk::<SUM_BYTES>()?;
+        if !rest.starts_with(&self.head) || xxh3_64(rest) != u64::from_le_bytes(*sum) {
             return None;
         }
-        let place = |word: &u64| {
-            Some((*SEEDS.get((word & 7) as usize)?, self.bias.wrapping_add((word >> 3) as usize)))
-        };
-        places.iter().map(place).collect()
+        let plans = self.head.len()..rest.len();
+        Some(Kept { bytes, plans })
     }
 
-    /// Keeps the places for the next start.
-    pub fn write(&self, places: &[(Seed, usize)]) -> Option<()> {
-        if places.len() > PLACES_MAX {
+    /// Whether plans that were read are for the module as it is (Invariant 3).
+    ///
+    /// # Safety
+    /// The module of this entry must be mapped.
+    pub unsafe fn fits(&self, plans: &[Plan<'_>]) -> bool {
+        plans.iter().all(|plan| match &plan.verdict {
+            // SAFETY: as the caller promised.
+            Verdict::Repair(repair) => unsafe { repair.fits(&self.text, self.bias) },
+            _ => true,
+        })
+    }
+
+    /// Keeps the plans for the next start.
+    pub fn write(&self, plans: &[u8]) -> Option<()> {
+        let mut bytes = self.head.clone();
+        bytes.extend_from_slice(plans);
+        bytes.extend(xxh3_64(&bytes).to_le_bytes());
+        if bytes.len() > FILE_BYTES_MAX {
             return None;
         }
-        let mut words = Vec::from([MAGIC, self.text_bytes as u64, places.len() as u64]);
-        for (seed, address) in places {
-            let number = SEEDS.iter().position(|known| known == seed)?;
-            words.push((address.wrapping_sub(self.bias) as u64) << 3 | number as u64);
-        }
-        words.push(checksum(&words));
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let mut own = self.path;
+        let mut kept = self.folder.path;
+        kept.push(b"/")?;
+        kept.push(self.name.bytes())?;
+        let mut own = kept;
         write!(own, ".{}", process::id()).ok()?;
         let written = File::create(own.as_c_str()).and_then(|file| file.write_at(&bytes, 0));
-        let kept = written.and_then(|()| file::rename(own.as_c_str(), self.path.as_c_str()));
-        if kept.is_err() {
+        let renamed = written.and_then(|()| file::rename(own.as_c_str(), kept.as_c_str()));
+        if renamed.is_err() {
             let _ = file::remove(own.as_c_str());
         }
-        kept.ok()
+        renamed.ok()
     }
+}
+
+/// What a file begins with: see the file's text.
+fn head(library: &[u8], name: &[u8], text_bytes: usize) -> Vec<u8> {
+    let mut head = Vec::from(*MAGIC);
+    for part in [library, name] {
+        head.extend((part.len() as u16).to_le_bytes());
+        head.extend_from_slice(part);
+    }
+    head.extend((text_bytes as u64).to_le_bytes());
+    head
+}
+
+/// Whether the process has rights that its user does not have, as the kernel says.
+fn is_privileged() -> bool {
+    // SAFETY: only reads what the kernel left on the first stack.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 /// By Invariant 1.
@@ -113,109 +167,155 @@ fn is_ours(status: &file::Status) -> bool {
     status.is_own() && status.mode & 0o022 == 0
 }
 
-/// The folder of all entries, which is made if it is not there.
-fn folder() -> Option<Path> {
-    let mut path = Path::new();
-    let absolute = |value: &&[u8]| value.first() == Some(&b'/');
-    match process::variable(b"XDG_CACHE_HOME").filter(absolute) {
-        Some(folder) => path.push(folder)?,
-        None => {
-            path.push(process::variable(b"HOME").filter(absolute)?)?;
-            path.push(b"/.cache")?;
-            let _ = file::make_folder(path.as_c_str());
+impl Folder {
+    /// The user's, which is made if it is not there. `None` if there is none to be trusted.
+    pub fn open() -> Option<Folder> {
+        if is_privileged() {
+            return None;
         }
+        let mut path = Path::new();
+        let absolute = |value: &&[u8]| value.first() == Some(&b'/');
+        match process::variable(b"XDG_CACHE_HOME").filter(absolute) {
+            Some(folder) => path.push(folder)?,
+            None => {
+                path.push(process::variable(b"HOME").filter(absolute)?)?;
+                path.push(b"/.cache")?;
+            }
+        }
+        let base = path;
+        path.push(b"/manx")?;
+        // Most often it is there.
+        let file = File::open(path.as_c_str()).or_else(|_| {
+            let _ = file::make_folder(base.as_c_str());
+            let _ = file::make_folder(path.as_c_str());
+            File::open(path.as_c_str())
+        });
+        let file = file.ok()?;
+        is_ours(&file.status().ok()?).then_some(Folder { file, path })
     }
-    path.push(b"/manx")?;
-    let _ = file::make_folder(path.as_c_str());
-    let status = File::open(path.as_c_str()).and_then(|folder| folder.status()).ok()?;
-    is_ours(&status).then_some(path)
 }
 
 /// A name that no other module has.
-fn name(module: &Module<'_>, path: &mut Path) -> Option<()> {
-    if let Some(id) = module.build_id() {
-        path.push(b"id-")?;
-        return id.iter().try_for_each(|byte| write!(path, "{byte:02x}").ok());
+fn name(module: &Module<'_>, rows: bool) -> Option<Path> {
+    let mut name = Path::new();
+    match module.build_id() {
+        Some(id) => {
+            name.push(b"id-")?;
+            id.iter().try_for_each(|byte| write!(name, "{byte:02x}").ok())?;
+        }
+        None => {
+            let own = if module.path.is_empty() { c"/proc/self/exe" } else { module.path };
+            // Not of a file that has taken the place of the one that was loaded.
+            let file = File::open(own).ok().filter(|file| is_file_of(file, module))?;
+            let status = file.status().ok()?;
+            let (device, number) = status.identity;
+            write!(name, "file-{device:x}-{number:x}-{:x}-{:x}-", status.bytes, status.changed_ns).ok()?;
+            // For people that look into the folder.
+            let readable = file_name(module.path).iter().filter(|byte| byte.is_ascii_alphanumeric()).take(32);
+            readable.copied().try_for_each(|byte| name.push(&[byte]))?;
+        }
     }
-    let own = if module.path.is_empty() { c"/proc/self/exe" } else { module.path };
-    let status = File::open(own).and_then(|file| file.status()).ok()?;
-    let (device, number) = status.identity;
-    write!(path, "file-{device:x}-{number:x}-{:x}-{:x}-", status.bytes, status.changed_ns).ok()?;
-    // For people that look into the folder.
-    let readable = file_name(module.path).iter().filter(|byte| byte.is_ascii_alphanumeric()).take(32);
-    readable.copied().try_for_each(|byte| path.push(&[byte]))
-}
-
-/// FNV-1a, of words.
-fn checksum(words: &[u64]) -> u64 {
-    words
-        .iter()
-        .flat_map(|word| word.to_le_bytes())
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    name.push(match MACHINE {
+        Machine::X86_64 => b"-x86_64",
+        Machine::Aarch64 => b"-aarch64",
+    })?;
+    name.push(if rows { b"-rows" } else { b"-live" })?;
+    Some(name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn entry(folder: &std::path::Path) -> Entry {
-        let mut path = Path::new();
-        path.push(folder.join("module").as_os_str().as_encoded_bytes()).expect("room");
-        Entry { path, text_bytes: 1 << 20, bias: 0x7000_0000 }
+    fn opened(path: &std::path::Path) -> Folder {
+        let mut name = Path::new();
+        name.push(path.as_os_str().as_encoded_bytes()).expect("room");
+        Folder { file: File::open(name.as_c_str()).expect("a folder"), path: name }
     }
 
-    const PLACES: [(Seed, usize); 3] =
-        [(Seed::Pause, 0x7000_1000), (Seed::Nops, 0x7000_2003), (Seed::Short, 0x7000_0000)];
+    fn entry(folder: &Folder) -> Entry<'_> {
+        let mut name = Path::new();
+        name.push(b"module").expect("room");
+        let head = head(b"this library", b"module", 1 << 20);
+        Entry { folder, name, head, text: Vec::new(), bias: 0x7000_0000 }
+    }
+
+    const PLANS: &[u8] = b"some plans, which nobody reads here";
+
+    fn read(entry: &Entry<'_>) -> Option<Vec<u8>> {
+        entry.read().map(|kept| kept.plans().to_vec())
+    }
 
     #[test]
     fn what_was_written_is_read() {
         let folder = tempfile::tempdir().expect("a folder");
-        let entry = entry(folder.path());
-        assert_eq!(entry.read(), None);
-        entry.write(&PLACES).expect("written");
-        assert_eq!(entry.read().as_deref(), Some(&PLACES[..]));
+        let opened = opened(folder.path());
+        let entry = entry(&opened);
+        assert_eq!(read(&entry), None);
+        entry.write(PLANS).expect("written");
+        assert_eq!(read(&entry).as_deref(), Some(PLANS));
+        entry.write(b"").expect("written");
+        assert_eq!(read(&entry).as_deref(), Some(&b""[..]));
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing is left over");
-        let moved = Entry { bias: 0x1000, ..entry };
-        assert_eq!(moved.read().expect("places")[0], (Seed::Pause, 0x2000));
     }
 
     #[test]
-    fn whatever_is_not_whole_is_absent() {
+    fn whatever_is_not_whole_or_is_foreign_is_absent() {
         let folder = tempfile::tempdir().expect("a folder");
-        let entry = entry(folder.path());
+        let opened = opened(folder.path());
+        let entry = entry(&opened);
         let file = folder.path().join("module");
-        entry.write(&PLACES).expect("written");
+        entry.write(PLANS).expect("written");
         let whole = std::fs::read(&file).expect("bytes");
         for length in 0..whole.len() {
             std::fs::write(&file, &whole[..length]).expect("cut");
-            assert_eq!(entry.read(), None, "cut to {length}");
+            assert_eq!(read(&entry), None, "cut to {length}");
         }
         for at in 0..whole.len() {
-            let mut bytes = whole.clone();
-            bytes[at] ^= 1;
-            std::fs::write(&file, &bytes).expect("changed");
-            assert_eq!(entry.read(), None, "byte {at}");
+            for bit in 0..8 {
+                let mut bytes = whole.clone();
+                bytes[at] ^= 1 << bit;
+                std::fs::write(&file, &bytes).expect("changed");
+                assert_eq!(read(&entry), None, "byte {at}, bit {bit}");
+            }
         }
         std::fs::write(&file, &whole).expect("whole");
         assert!(entry.read().is_some());
-        let larger = Entry { text_bytes: 2 << 20, ..entry };
-        assert_eq!(larger.read(), None, "another module");
+        let others = [
+            ("another module", head(b"this library", b"another", 1 << 20)),
+            ("another build of this library", head(b"that library", b"module", 1 << 20)),
+            ("another size", head(b"this library", b"module", 2 << 20)),
+        ];
+        for (what, head) in others {
+            assert_eq!(read(&Entry { head, ..self::entry(&opened) }), None, "{what}");
+        }
     }
 
     #[test]
-    fn what_others_may_write_is_not_read() {
+    fn what_others_may_write_and_what_is_no_file_is_not_read() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a folder");
-        let entry = entry(folder.path());
-        entry.write(&PLACES).expect("written");
+        let opened = opened(folder.path());
+        let entry = entry(&opened);
+        entry.write(PLANS).expect("written");
         let file = folder.path().join("module");
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o620)).expect("a mode");
-        assert_eq!(entry.read(), None);
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("a mode");
-        assert!(entry.read().is_some());
+        for (mode, good) in [(0o620, false), (0o602, false), (0o600, true), (0o644, true)] {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).expect("a mode");
+            assert_eq!(entry.read().is_some(), good, "{mode:o}");
+        }
+        let moved = folder.path().join("moved");
+        std::fs::rename(&file, &moved).expect("moved");
+        std::os::unix::fs::symlink(&moved, &file).expect("a link");
+        assert_eq!(read(&entry), None, "a link");
+        std::fs::remove_file(&file).expect("removed");
+        let pipe = std::ffi::CString::new(file.as_os_str().as_encoded_bytes()).expect("no zero");
+        // SAFETY: makes a file of a name in the test's own folder.
+        assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+        assert_eq!(read(&entry), None, "a pipe, which is not waited for");
+        std::fs::rename(&moved, &file).expect("back again");
         if file::this_user() == 0 {
             std::os::unix::fs::chown(&file, Some(1), None).expect("root may");
-            assert_eq!(entry.read(), None, "another user's");
+            assert_eq!(read(&entry), None, "another user's");
         } else {
             println!("skipped in part: only root can give a file to another user");
         }

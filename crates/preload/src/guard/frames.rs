@@ -48,10 +48,15 @@ pub fn append(
     let code = at as u64..(at + copy.len()) as u64;
     let table = copy.len().next_multiple_of(8) + 8;
     let bytes = frame.encode((at + table) as u64, &code, depths)?;
-    copy.resize(table - 8, 0);
+    copy.resize(original_of(table), 0);
     copy.extend(original.to_le_bytes());
     copy.extend(bytes);
     Some(table)
+}
+
+/// At which byte of a copy the address of the original stands, if its table begins at byte `table`.
+pub const fn original_of(table: usize) -> usize {
+    table - 8
 }
 
 /// As the C library's; for an address in the copy of a loop the answer is the copy's table.
@@ -74,7 +79,7 @@ unsafe fn find(address: usize, found: *mut Found) -> c_int {
         return unsafe { holder::ask(address, found) };
     };
     // SAFETY: `append` wrote it there, and copies stay readable (Invariant 2).
-    let original = unsafe { ((table - 8) as *const usize).read() };
+    let original = unsafe { (original_of(table) as *const usize).read() };
     // SAFETY: the caller's promises; the record is filled in if the result is 0.
     unsafe {
         let result = holder::ask(original, found);

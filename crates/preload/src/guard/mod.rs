@@ -9,9 +9,11 @@
 //! | --- | --- |
 //! | [`rendezvous`] | the loader tells when libraries come and go |
 //! | [`search`] | which modules are new, which are gone, which loops wait |
-//! | [`cache`] | what a search found, kept for the next start |
-//! | [`repair`] | one site: jump, or left alone |
+//! | [`analysis`], [`plan`] | what is to become of each loop of a module, whatever the process |
+//! | [`cache`] | these plans, kept for the next start |
+//! | [`repair`] | the sites of a module: jump, or left alone |
 //! | [`text`], [`room`], [`trampoline`] | writing code, room for copies of loops, and the way from them to us |
+//! | [`mappings`] | what is mapped in the process |
 //! | [`frames`] | how unwinders find their way out of copies |
 //! | [`perf_map`] | names of copies, for `perf` |
 //! | [`site`], [`visit`] | what is known of a site, and one round of waiting at it |
@@ -19,9 +21,12 @@
 //! Lock order: the loader's lock of `dlopen`, the guard's latch, the loader's lock of `dl_iterate_phdr`. The loader holds the first at a
 //! rendezvous, and while it runs constructors, which may create threads.
 
+pub mod analysis;
 pub mod cache;
 pub mod frames;
+pub mod mappings;
 pub mod perf_map;
+pub mod plan;
 pub mod rendezvous;
 pub mod repair;
 pub mod room;

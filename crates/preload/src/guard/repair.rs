@@ -1,31 +1,36 @@
-//! One site: a jump from the loop into its copy, or left alone with a reason; and given up again.
+//! The sites of one module: a jump from each loop into its copy, or left alone with a reason; and given up again.
 //!
-//! The order of the writes is the argument. First what no thread can reach yet: the loop's copy, and, where the
-//! jump is a short one, the jumps in dead bytes that lead to the copy. Then the jump itself, in one store while other threads
-//! may run through it. A thread runs the loop as it was or the finished way, nothing in between. A copy lives as long as
+//! The order of the writes is the argument. First what no thread can reach yet: the loops' copies, and, where a
+//! jump is a short one, the jumps in dead bytes that lead to the copy. Then the jumps themselves, each in one store while other threads
+//! may run through it. A thread runs a loop as it was or the finished way, nothing in between. A copy lives as long as
 //! its module: its room is free only when the code that led to it is unmapped. Unwind data stand behind the copy ([`super::frames`]).
+//!
+//! A library may have a thousand loops. So all copies are written before the first jump, with few calls of the kernel's, and where
+//! no thread can be in the module the jumps are, too ([`Text::write_all`]).
 
-use super::frames;
-use super::room::{Content, Piece, Room};
+use super::plan::{Entrance, Form, Repairable};
+use super::room::{Piece, Room};
 use super::site::Site;
-use super::text::Text;
+use super::text::{Edit, SPAN_BYTES_MAX, Text};
+use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
+use platform::memory::synchronise_cores;
 use preload_abi::live::How;
-use spinloop::{COPY_BYTES_MAX, CallFrame, Image, Jump, Kind, Loop, Original, Way, near_jump, short_jump};
+use spinloop::relocation::Bases;
+use spinloop::{near_jump, short_jump};
 
 const NOT_WRITABLE: &str = "its text cannot be written";
-const TOO_FAR: &str = "its way is too far";
+const NOT_COPIED: &str = "it cannot be copied";
+const NO_ROOM: &str = "there is no room for its copy";
+const NO_ROW: &str = "no jump fits while threads run";
 
 /// A site that was repaired, and what is needed to give it up.
 pub struct Repair {
     /// The site.
     pub site: &'static Site,
-    /// Where the jump stands.
-    at: usize,
-    /// What stands there now, and how much of it.
-    head: [u8; 5],
-    length: usize,
+    /// Where the jump stands, and what.
+    jump: Edit,
     /// Where the loop's copy is.
     copy: Piece,
 }
@@ -37,136 +42,227 @@ pub struct Workshop<'a> {
     /// Where copies go.
     pub room: &'a mut Room,
     /// All that the module takes.
-    pub module: Range<usize>,
-    /// Where its table of functions is (`.eh_frame_hdr`), if it has one.
-    pub unwind: Option<u64>,
+    pub extent: Range<usize>,
+    /// What to add to an address in its file for the address in memory.
+    pub bias: usize,
+    /// The segments of its text.
+    pub segments: Vec<Range<usize>>,
+    /// No other thread can be in the module.
+    pub quiet: bool,
 }
 
-/// A loop's copy that nothing leads to yet.
-pub struct Copied {
-    piece: Piece,
-    entry: usize,
-    spins: bool,
+/// A loop that is to be repaired.
+pub struct Job<'a> {
+    /// What is told to the waiter.
+    pub site: &'static Site,
+    /// What is to be done.
+    pub plan: &'a Repairable<'a>,
 }
 
-impl Copied {
-    /// Whether its first rounds are spun without a visit.
-    pub fn spins(&self) -> bool {
-        self.spins
+/// A loop whose copy nothing leads to yet.
+struct Copied<'a> {
+    job: Job<'a>,
+    copy: Piece,
+}
+
+/// A loop that stays as it was, and why, in a few words.
+pub type Left = (&'static Site, &'static str);
+
+impl Workshop<'_> {
+    /// Repairs what can be repaired. `attach` is told the sites before threads are led there.
+    ///
+    /// # Safety
+    /// The plans must be the finder's for this module, and the module's text as the finder saw it; `quiet` must be true.
+    pub unsafe fn repair(
+        &mut self,
+        jobs: Vec<Job<'_>>,
+        attach: &dyn Fn(&[&'static Site]),
+    ) -> (Vec<Repair>, Vec<Left>) {
+        let mut left = Vec::new();
+        if jobs.is_empty() {
+            // As in most modules: no core has to be asked to look again, which takes milliseconds the first time.
+            return (Vec::new(), left);
+        }
+        let copied = self.copy(jobs, &mut left);
+        attach(&copied.iter().map(|one| one.job.site).collect::<Vec<_>>());
+        // SAFETY: as the caller promised; the copies are complete.
+        let repairs = unsafe { self.jump(copied, &mut left) };
+        (repairs, left)
+    }
+
+    /// Makes the copies.
+    fn copy<'a>(&mut self, jobs: Vec<Job<'a>>, left: &mut Vec<Left>) -> Vec<Copied<'a>> {
+        let mut copied = Vec::with_capacity(jobs.len());
+        // Pieces are mostly given out one behind the other: what touches is written at once.
+        let mut run = Vec::new();
+        let mut first = 0;
+        for job in jobs {
+            let Some(copy) = self.room.take(&self.extent, job.plan.bytes()) else {
+                left.push((job.site, NO_ROOM));
+                continue;
+            };
+            let begins = copied.last().is_none_or(|last: &Copied<'_>| last.copy.code.end != copy.code.start);
+            if begins || run.len() > SPAN_BYTES_MAX {
+                self.write_copies(&mut copied, first, &run, left);
+                first = copied.len();
+                run.clear();
+            }
+            let begin = run.len();
+            let hooks = super::hooks(job.site, core::ptr::from_ref(copy.word()).addr());
+            let made = hooks.and_then(|hooks| {
+                let to = Bases { copy: copy.code.start as u64, module: self.bias as u64, hooks };
+                job.plan.copy(&mut run, &to)
+            });
+            if made.is_some() {
+                run.resize(run.len().next_multiple_of(Piece::ALIGN), 0);
+                copied.push(Copied { job, copy });
+            } else {
+                run.truncate(begin);
+                self.give_up(Vec::from([Copied { job, copy }]), NOT_COPIED, left);
+            }
+        }
+        self.write_copies(&mut copied, first, &run, left);
+        copied
+    }
+
+    /// Writes the copies from number `first` on, which touch.
+    fn write_copies(&mut self, copied: &mut Vec<Copied<'_>>, first: usize, run: &[u8], left: &mut Vec<Left>) {
+        let Some(start) = copied.get(first).map(|one| one.copy.code.start) else { return };
+        // SAFETY: nothing leads to these pieces yet.
+        if unsafe { self.text.write(start, run) }.is_err() {
+            self.give_up(copied.split_off(first), NOT_WRITABLE, left);
+            return;
+        }
+        for Copied { job, copy } in &copied[first..] {
+            if let Some(frame) = job.plan.frame {
+                copy.has_frame(job.plan.bytes(), frame);
+            }
+        }
+    }
+
+    /// Gives up copies that nothing leads to.
+    fn give_up(&mut self, copied: Vec<Copied<'_>>, reason: &'static str, left: &mut Vec<Left>) {
+        for one in copied {
+            self.room.give_back(one.copy);
+            left.push((one.job.site, reason));
+        }
+    }
+
+    /// Leads threads into the copies.
+    ///
+    /// # Safety
+    /// As [`Workshop::repair`]; the copies must be complete.
+    unsafe fn jump(&mut self, copied: Vec<Copied<'_>>, left: &mut Vec<Left>) -> Vec<Repair> {
+        let mut ready = Vec::with_capacity(copied.len());
+        let (mut ways, mut dead) = (Vec::with_capacity(copied.len()), Vec::new());
+        for one in copied {
+            let entry = (one.copy.code.start + one.job.plan.entry) as u64;
+            let begin = dead.len();
+            match way(&one.job.plan.entrance, self.bias, entry, self.quiet, &mut dead) {
+                Ok(jump) => {
+                    ways.push((begin..dead.len(), jump));
+                    ready.push(one);
+                }
+                Err(reason) => {
+                    dead.truncate(begin);
+                    self.give_up(Vec::from([one]), reason, left);
+                }
+            }
+        }
+        let write = |edit: &Edit| {
+            // SAFETY: these bytes are dead, as the caller promised.
+            unsafe { self.text.write(edit.address, edit.bytes()).is_ok() }
+        };
+        let dead: Vec<bool> = if self.quiet {
+            // SAFETY: as the caller promised; no thread is in the module.
+            unsafe { self.write_all(&dead) }
+        } else {
+            dead.iter().map(write).collect()
+        };
+        let reached = |(range, _): &(Range<usize>, Edit)| dead[range.clone()].iter().all(|written| *written);
+        let jumps: Vec<Edit> = ways.iter().filter(|way| reached(way)).map(|(_, jump)| *jump).collect();
+        let written: Vec<bool> = if self.quiet {
+            // SAFETY: as the caller promised; no thread is in the module, so none stands between instructions that are replaced.
+            unsafe { self.write_all(&jumps) }
+        } else {
+            // Dead bytes and copies must be seen by every core before the jumps that lead there, and then the jumps. Where the kernel
+            // has no such barrier, the next interrupt on each CPU serialises as well.
+            let _ = synchronise_cores();
+            // SAFETY: as the caller promised; `way` has refused rows.
+            let live = |jump: &Edit| unsafe { self.text.write_live(jump.address, jump.bytes()).is_ok() };
+            let written = jumps.iter().map(live).collect();
+            let _ = synchronise_cores();
+            written
+        };
+        let mut written = written.into_iter();
+        let mut repairs = Vec::with_capacity(ready.len());
+        for (one, way) in ready.into_iter().zip(&ways) {
+            if reached(way) && written.next() == Some(true) {
+                repairs.push(one.repaired(way.1));
+            } else {
+                self.give_up(Vec::from([one]), NOT_WRITABLE, left);
+            }
+        }
+        repairs
     }
 }
 
 impl Workshop<'_> {
-    /// Makes the copy of `found`, which is entered through `way`, with `site` told to the waiter.
-    ///
-    /// # Errors
-    /// Why there is none, in a few words.
-    pub fn copy(
-        &mut self,
-        site: &'static Site,
-        image: &dyn Image,
-        found: &Loop,
-        way: &Way,
-    ) -> Result<Copied, &'static str> {
-        let replaced = [way.replaced.clone()];
-        let is_loop = found.kind != Kind::Hint;
-        let parts = if is_loop { found.parts.as_slice() } else { replaced.as_slice() };
-        let only_pivot = matches!(found.kind, Kind::Counted(_));
-        let original =
-            Original { parts, pivot: found.pivot, entered_at: way.replaced.start, is_loop, only_pivot };
-        let frame = self.unwind.and_then(|header| CallFrame::of(image, header, parts));
-        let (mut entry, mut spins) = (0, false);
-        let piece =
-            self.room.fill(self.text, &self.module, COPY_BYTES_MAX + frames::BYTES_MAX, |at, word| {
-                let hooks = super::hooks(site, word)?;
-                let copy = spinloop::copy(image, &original, at as u64, &hooks)?;
-                (entry, spins) = (copy.entry as usize, copy.spins);
-                let mut bytes = copy.bytes;
-                let frame = frame
-                    .as_ref()
-                    .and_then(|frame| frames::append(&mut bytes, at, &copy.depths, original.pivot, frame));
-                Some(Content { bytes, frame })
-            });
-        let piece = piece.ok_or("it cannot be copied")?;
-        Ok(Copied { piece, entry, spins: spins && is_loop })
-    }
-
-    /// Leads threads through `way` into the loop's copy.
-    ///
     /// # Safety
-    /// The way must be the finder's for this loop, and the module's text as the finder saw it; a [`Jump::Row`] needs that no thread
-    /// stands between its instructions; with `alone` there must be no other thread.
-    ///
-    /// # Errors
-    /// The copy, and why the site stayed as it was, in a few words.
-    pub unsafe fn jump(
-        &mut self,
-        site: &'static Site,
-        copied: Copied,
-        way: &Way,
-        alone: bool,
-    ) -> Result<Repair, (Copied, &'static str)> {
-        // SAFETY: as the caller promised; the copy is complete.
-        match unsafe { self.write_way(way, copied.entry, alone) } {
-            Ok((head, length)) => {
-                site.set_how(How::Jump);
-                // A site that keeps statistics counts every round.
-                if copied.spins && site.record().is_none() {
-                    site.rounds.store(core::ptr::from_ref(copied.piece.word()).cast_mut(), Ordering::Release);
-                    site.set_spins(super::visit::bound(site));
-                }
-                Ok(Repair { site, at: way.replaced.start as usize, head, length, copy: copied.piece })
-            }
-            Err(reason) => Err((copied, reason)),
+    /// As [`Text::write_all`], in the module's text.
+    unsafe fn write_all(&self, edits: &[Edit]) -> Vec<bool> {
+        let first = edits.first().map_or(0, |edit| edit.address);
+        let segment = self.segments.iter().find(|range| range.contains(&first)).cloned().unwrap_or_default();
+        // SAFETY: as the caller promised.
+        unsafe { self.text.write_all(edits, &segment) }
+    }
+}
+
+impl Copied<'_> {
+    /// Threads come here.
+    fn repaired(self, jump: Edit) -> Repair {
+        let Job { site, plan } = self.job;
+        site.set_how(How::Jump);
+        // A site that keeps statistics counts every round.
+        if plan.spins && site.record().is_none() {
+            site.rounds.store(core::ptr::from_ref(self.copy.word()).cast_mut(), Ordering::Release);
+            site.set_spins(super::visit::bound(site));
         }
+        Repair { site, jump, copy: self.copy }
     }
+}
 
-    /// # Safety
-    /// As [`Workshop::jump`].
-    unsafe fn write_way(
-        &self,
-        way: &Way,
-        entry: usize,
-        alone: bool,
-    ) -> Result<([u8; 5], usize), &'static str> {
-        let at = way.replaced.start;
-        let (head, length) = match &way.jump {
-            Jump::Whole | Jump::Row => (near_jump(at, entry as u64).ok_or(TOO_FAR)?, 5),
-            Jump::Short(route) => {
-                let landing = near_jump(route.landing, entry as u64).ok_or(TOO_FAR)?;
-                // SAFETY: these bytes are dead, as the caller promised.
-                unsafe { self.text.write(route.landing as usize, &landing).map_err(|_| NOT_WRITABLE)? };
-                let mut head = [0; 5];
-                for (from, to) in route.short_jumps(at).rev() {
-                    let jump = short_jump(from, to).ok_or(TOO_FAR)?;
-                    if from == at {
-                        head[..2].copy_from_slice(&jump);
-                    } else {
-                        // SAFETY: these bytes are dead, as the caller promised.
-                        unsafe { self.text.write(from as usize, &jump).map_err(|_| NOT_WRITABLE)? };
-                    }
+/// The jump that leads to `entry`. What has to stand in dead bytes before is added to `dead`.
+fn way(
+    entrance: &Entrance,
+    bias: usize,
+    entry: u64,
+    quiet: bool,
+    dead: &mut Vec<Edit>,
+) -> Result<Edit, &'static str> {
+    const TOO_FAR: &str = "its way is too far";
+    let placed = |address: usize| bias.wrapping_add(address);
+    let at = placed(entrance.at);
+    let near = |from: usize, to: u64| near_jump(from as u64, to).ok_or(TOO_FAR);
+    let short = |from: usize, to: usize| short_jump(from as u64, to as u64).ok_or(TOO_FAR);
+    match entrance.form {
+        Form::Row if !quiet => Err(NO_ROW),
+        Form::Whole | Form::Row => Ok(Edit::new(at, &near(at, entry)?)),
+        Form::Short { hops, landing } => {
+            let landing = placed(landing);
+            dead.push(Edit::new(landing, &near(landing, entry)?));
+            let mut from = at;
+            let mut first = None;
+            for to in hops.into_iter().flatten().map(placed).chain([landing]) {
+                let jump = Edit::new(from, &short(from, to)?);
+                match first {
+                    None => first = Some(jump),
+                    Some(_) => dead.push(jump),
                 }
-                (head, 2)
+                from = to;
             }
-        };
-        let (at, bytes) = (at as usize, &head[..length]);
-        // SAFETY: as the caller promised. A row is written as if nobody ran: no thread stands in it.
-        let written = unsafe {
-            if alone || way.jump == Jump::Row {
-                self.text.write(at, bytes)
-            } else {
-                // The dead bytes and the copy must be seen by every core before the jump that leads there.
-                let _ = platform::memory::synchronise_cores();
-                self.text.write_live(at, bytes)
-            }
-        };
-        written.map_err(|_| NOT_WRITABLE)?;
-        Ok((head, length))
-    }
-
-    /// Gives up a copy that nothing leads to.
-    pub fn drop_copy(&mut self, copied: Copied) {
-        self.room.give_back(copied.piece);
+            first.ok_or(TOO_FAR)
+        }
     }
 }
 
@@ -182,7 +278,7 @@ impl Repair {
     /// The site's module must be mapped.
     pub unsafe fn stands(&self) -> bool {
         // SAFETY: as the caller promised.
-        unsafe { super::text::holds(self.at, &self.head[..self.length]) }
+        unsafe { super::text::holds(self.jump.address, self.jump.bytes()) }
     }
 
     /// Forgets a site whose module is gone.

@@ -2,8 +2,8 @@
 //!
 //! A loop's copy must lie within two gigabytes of the loop, so that jumps reach it and its own operands
 //! relative to the instruction pointer reach what they reached. Blocks of pages are mapped beside the
-//! modules and given out in pieces. They are readable and executable, never writable: pieces are filled
-//! through [`Text`], as the program's own text is changed, so no policy against pages that are both is met
+//! modules and given out in pieces. They are readable and executable, never writable: pieces are written
+//! through [`super::text::Text`], as the program's own text is changed, so no policy against pages that are both is met
 //! twice. Only a block's first page is the other way round, its `Head`: it holds a word of data for each piece, which
 //! the piece's code can reach as well, and where the piece and its unwind data are.
 //!
@@ -16,19 +16,16 @@
 //! 3. The list of heads only grows, at its front. An entry of a head is zero or describes a piece that was complete before
 //!    (release, acquire); it becomes zero before the piece's bytes are given to another.
 
-use super::text::Text;
+use super::mappings::{self, Mapping};
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use platform::file::File;
 use platform::memory::{EXECUTE, READ, WRITE, map_zeroes_at, protect, unmap};
 
 /// A page, as gaps between mappings are measured.
 const PAGE: usize = 4096;
 /// Bytes of a block. Pages that hold nothing yet take no memory.
 const BLOCK: usize = 16 * PAGE;
-/// Pieces begin at multiples of this.
-const ALIGN: usize = 16;
 /// How far from a module's ends a block may lie so that every `jmp rel32` between the two reaches.
 const REACH: usize = 1 << 30;
 /// What is kept free below a module, so that a heap or a mapping that grows towards it has some room.
@@ -89,18 +86,22 @@ pub struct Piece {
 }
 
 impl Piece {
+    /// Pieces begin and end at multiples of this.
+    pub const ALIGN: usize = 16;
+
     /// The piece's word; zero at first.
     pub fn word(&self) -> &'static AtomicU64 {
         &self.head.words[self.slot]
     }
-}
 
-/// What goes into a piece.
-pub struct Content {
-    /// Its bytes.
-    pub bytes: Vec<u8>,
-    /// At which of them its unwind data begin (`.eh_frame_hdr`), if it has any.
-    pub frame: Option<usize>,
+    /// Lets unwinders find the piece, of which `bytes` bytes are written and `frame` is where its unwind data begin
+    /// (`.eh_frame_hdr`).
+    pub fn has_frame(&self, bytes: usize, frame: usize) {
+        let start = self.code.start - core::ptr::from_ref(self.head).addr();
+        let entry = Entry { start, end: start + bytes, frame: start + frame };
+        // Release: by Invariant 3.
+        self.head.entries[self.slot].store(entry.pack(), Ordering::Release);
+    }
 }
 
 /// The piece that holds `address`, and where its unwind data are; `None` if there is no such piece, or it has none.
@@ -143,51 +144,18 @@ impl Room {
         Room { blocks: Vec::new() }
     }
 
-    /// Code in reach of everything in `module`: asks `write` for it, with the address of a piece of `most`
-    /// bytes and of its word, and gives back what is left over. `None` if there is no room, `write` has
-    /// nothing, or it cannot be written.
-    pub fn fill(
-        &mut self,
-        text: &Text,
-        module: &Range<usize>,
-        most: usize,
-        write: impl FnOnce(usize, usize) -> Option<Content>,
-    ) -> Option<Piece> {
-        let most = most.next_multiple_of(ALIGN);
-        let mut piece = self.take(module, most)?;
-        let room = piece.code.clone();
-        let word = core::ptr::from_ref(piece.word()).addr();
-        let content = write(room.start, word).filter(|content| content.bytes.len() <= most);
-        // SAFETY: by Invariant 2 nothing leads to this piece yet.
-        let written = content.filter(|content| unsafe { text.write(room.start, &content.bytes).is_ok() });
-        let Some(Content { bytes, frame }) = written else {
-            self.give_back(piece);
-            return None;
-        };
-        piece.code.end = room.start + bytes.len().next_multiple_of(ALIGN);
-        self.block_of(room.start)?.free_bytes(piece.code.end..room.end);
-        if let Some(frame) = frame {
-            let start = room.start - core::ptr::from_ref(piece.head).addr();
-            let entry = Entry { start, end: start + bytes.len(), frame: start + frame };
-            // Release: by Invariant 3.
-            piece.head.entries[piece.slot].store(entry.pack(), Ordering::Release);
-        }
-        Some(piece)
-    }
-
-    fn take(&mut self, module: &Range<usize>, bytes: usize) -> Option<Piece> {
-        let near = |block: &Block| {
-            let address = block.address();
-            address < module.start && module.end - address < REACH
-                || address > module.end && address - module.start < REACH
-        };
+    /// A piece of `bytes` bytes in reach of everything in `module`, if there is room. Nothing leads to it yet.
+    pub fn take(&mut self, module: &Range<usize>, bytes: usize) -> Option<Piece> {
+        let bytes = bytes.next_multiple_of(Piece::ALIGN);
         let fits = |range: &Range<usize>| range.len() >= bytes;
         let has_room = |block: &Block| !block.free_slots.is_empty() && block.free.iter().any(fits);
-        let found = self.blocks.iter().position(|block| near(block) && has_room(block));
+        let found = self.blocks.iter().position(|block| is_near(block.address(), module) && has_room(block));
         let block = match found {
             Some(at) => &mut self.blocks[at],
             None => {
-                self.blocks.push(map(module)?);
+                let mut last = self.blocks.iter().rev().map(Block::address);
+                let below = last.find(|&address| is_near(address, module)).map(|last| last - BLOCK);
+                self.blocks.push(map(module, below)?);
                 self.blocks.last_mut()?
             }
         };
@@ -236,9 +204,17 @@ impl Block {
     }
 }
 
-fn map(module: &Range<usize>) -> Option<Block> {
+/// Whether every `jmp rel32` between a block at this address and the module reaches.
+fn is_near(address: usize, module: &Range<usize>) -> bool {
+    address < module.start && module.end - address < REACH
+        || address > module.end && address - module.start < REACH
+}
+
+/// A new block, at `below` if that will do: then nobody has to be asked what is mapped.
+fn map(module: &Range<usize>, below: Option<usize>) -> Option<Block> {
     let mapped = |&address: &usize| map_zeroes_at(address, BLOCK, READ | EXECUTE).is_ok();
-    let address = places(&mappings(), module).find(mapped)?;
+    let below = below.filter(|&address| address >= MARGIN && is_near(address, module)).filter(mapped);
+    let address = below.or_else(|| places(&mappings::all(), module).find(mapped))?;
     // SAFETY: the block is new: nobody runs, reads or writes there.
     unsafe {
         if protect(address, PAGE, READ | WRITE).is_err() {
@@ -256,42 +232,12 @@ fn map(module: &Range<usize>) -> Option<Block> {
     Some(block)
 }
 
-/// What is mapped: ranges in ascending order, and whether the range may grow downwards.
-struct Mapping {
-    range: Range<usize>,
-    grows_down: bool,
-}
-
-fn mappings() -> Vec<Mapping> {
-    let mut text = Vec::new();
-    if let Ok(file) = File::open(c"/proc/self/maps") {
-        // The file has no length and hands out whole lines, at most a page at a time.
-        let mut part = [0; PAGE];
-        while let Ok(bytes) = file.read_at(&mut part, text.len() as u64) {
-            text.extend_from_slice(&part[..bytes]);
-            if bytes < part.len() {
-                break;
-            }
-        }
-    }
-    text.split(|&b| b == b'\n').filter_map(parse).collect()
-}
-
-fn parse(line: &[u8]) -> Option<Mapping> {
-    let hex = |digits: &[u8]| usize::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok();
-    let dash = line.iter().position(|&b| b == b'-')?;
-    let space = line.iter().position(|&b| b == b' ')?;
-    let range = hex(&line[..dash])?..hex(line.get(dash + 1..space)?)?;
-    Some(Mapping { range, grows_down: line.ends_with(b"[stack]") })
-}
-
 /// Where a block could go: at the upper end of the free gaps below the module, nearest first, then at
 /// the upper end of those above it (the lower end of a gap is where a heap grows into).
 fn places(mapped: &[Mapping], module: &Range<usize>) -> impl Iterator<Item = usize> {
-    let lowest = Mapping { range: 0..MARGIN, grows_down: false };
     let mut below = Vec::new();
     let mut above = Vec::new();
-    let mut last = lowest.range.end;
+    let mut last = MARGIN;
     for mapping in mapped {
         let gap = last..mapping.range.start;
         last = last.max(mapping.range.end);
@@ -300,10 +246,8 @@ fn places(mapped: &[Mapping], module: &Range<usize>) -> impl Iterator<Item = usi
         }
         let margin = if gap.end - gap.start >= 2 * MARGIN + BLOCK { MARGIN } else { 0 };
         let address = (gap.end - margin - BLOCK) & !(PAGE - 1);
-        if address < module.start && module.end - address < REACH {
-            below.push(address);
-        } else if address > module.end && address - module.start < REACH {
-            above.push(address);
+        if is_near(address, module) {
+            if address < module.start { &mut below } else { &mut above }.push(address);
         }
     }
     below.into_iter().rev().chain(above)
@@ -311,6 +255,7 @@ fn places(mapped: &[Mapping], module: &Range<usize>) -> impl Iterator<Item = usi
 
 #[cfg(test)]
 mod tests {
+    use super::super::text::Text;
     use super::*;
     use platform::memory::map_zeroes;
 
@@ -320,12 +265,18 @@ mod tests {
         let module = map_zeroes(1 << 20, READ).expect("a module").addr();
         let module = module..module + (1 << 20);
         let code = |n: usize| Vec::from([n as u8; 100]);
-        // Every third has no unwind data.
-        let content = |n: usize| Content { bytes: code(n), frame: (!n.is_multiple_of(3)).then_some(64) };
+        let mut fill = |n: usize| {
+            let piece = room.take(&module, 100).expect("room");
+            // SAFETY: nothing leads to the piece yet.
+            unsafe { text.write(piece.code.start, &code(n)).expect("written") };
+            // Every third has no unwind data.
+            if !n.is_multiple_of(3) {
+                piece.has_frame(100, 64);
+            }
+            piece
+        };
         let count = 2 * SLOTS + 10;
-        let pieces: Vec<_> = (0..count)
-            .map(|n| room.fill(&text, &module, 1000, |_, _| Some(content(n))).expect("room"))
-            .collect();
+        let pieces: Vec<_> = (0..count).map(&mut fill).collect();
         for (n, piece) in pieces.iter().enumerate() {
             let Range { start, end } = piece.code;
             assert_eq!(end - start, 112);
@@ -348,16 +299,14 @@ mod tests {
         let whole = |b: &Block| Range { start: b.address() + PAGE, end: b.address() + BLOCK };
         let untouched = |b: &Block| b.free.iter().eq([&whole(b)]) && b.free_slots.len() == SLOTS;
         assert!(room.blocks.iter().all(untouched));
-        assert!(room.fill(&text, &module, 64, |_, _| None).is_none());
-        assert!(room.blocks.iter().all(untouched), "nothing lost");
-        let again = room.fill(&text, &module, 100, |_, _| Some(content(1))).expect("room");
+        assert!(room.take(&module, BLOCK).is_none(), "larger than a block");
+        let again = room.take(&module, 100).expect("room");
         assert_eq!(again.word().load(Ordering::Relaxed), 0);
-        assert!(find(again.code.start).is_some());
     }
 
     #[test]
     fn places_are_free_in_reach_and_never_below_a_stack() {
-        let map = |start, end, grows_down| Mapping { range: start..end, grows_down };
+        let map = |start, end, grows_down| Mapping { range: start..end, is_text: false, grows_down };
         let mapped = [
             map(0x40_0000, 0x50_0000, false),
             map(0x1000_0000, 0x1010_0000, false),
@@ -366,7 +315,5 @@ mod tests {
         ];
         let found: Vec<_> = places(&mapped, &(0x1000_0000..0x1010_0000)).collect();
         assert_eq!(found, [0x1000_0000 - MARGIN - BLOCK, 0x40_0000 - MARGIN - BLOCK]);
-        assert!(parse(b"7ffc-7ffd rw-p 0 00:00 0 [stack]").is_some_and(|m| m.grows_down));
-        assert!(parse(b"garbage").is_none());
     }
 }

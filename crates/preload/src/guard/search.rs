@@ -2,8 +2,8 @@
 //!
 //! A search reads the text of each new module from its file, a part at a time, and looks for seeds
 //! (`spinloop::seeds`): that faults in nothing of the program's mapped text and costs a fraction of decoding
-//! it. Only the functions that hold seeds are then decoded, where they are mapped. Where the waits of a large module are is
-//! kept for the next start ([`cache`]).
+//! it. Only the functions that hold seeds are then decoded, where they are mapped ([`analysis`]). What comes of a large module
+//! is kept for the next start ([`cache`]).
 //!
 //! Invariants:
 //! 1. `known` lists the modules as of `generation`; a module is searched once for each time it is loaded. It is the one that
@@ -19,13 +19,14 @@
 //! 5. While there are other threads, a module may not be relocated yet. Its text and its tables of relocations are as they will be (text that is
 //!    relocated is left alone); of its data we see what the loader is going to write.
 
-use super::repair::{Copied, Repair, Workshop};
+use super::plan::{self, Plan, Verdict};
+use super::repair::{Job, Repair, Workshop};
 use super::room::Room;
 use super::site::Site;
 use super::text::Text;
-use super::{cache, perf_map, rendezvous};
+use super::{analysis, cache, perf_map, rendezvous};
 use crate::elf::modules::{self, Generation, Module};
-use crate::elf::{imports, relocations};
+use crate::elf::relocations;
 use crate::{meant, settings, shortage, statistics};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -37,10 +38,12 @@ use core::ops::Range;
 use core::sync::atomic::Ordering;
 use platform::file::File;
 use platform::{clock, memory};
-use spinloop::{Finder, Finding, Kind, Machine, Seed, Segments, Way};
+use spinloop::{Kind, Seed};
 
 /// How much of a file is read at a time.
 const PART: usize = 256 << 10;
+/// How many sites are allocated at a time.
+const SITES: usize = 64;
 
 /// A module that has been searched.
 struct Known {
@@ -62,12 +65,11 @@ enum Runs {
     Running,
 }
 
-/// A loop that will be repaired: all is ready but the program's text is as it was.
-struct Plan {
-    pivot: usize,
-    site: &'static Site,
-    copied: Copied,
-    way: Way,
+impl Runs {
+    /// By Invariant 4.
+    fn allows_rows(self) -> bool {
+        self != Runs::Running
+    }
 }
 
 /// All that the guard keeps between searches.
@@ -142,8 +144,9 @@ impl Search {
             (false, false) => Runs::Running,
         };
         self.known.iter_mut().for_each(|known| known.seen = false);
+        let mut folder = None;
         modules::each(&mut |module| {
-            self.meet(&module, &text, runs);
+            self.meet(&module, &text, runs, &mut folder);
             true
         });
         // If the list has changed between the two walks, the next look finds it changed.
@@ -170,112 +173,115 @@ impl Search {
         self.known.iter_mut().find(|known| !known.seen && same(known))
     }
 
-    fn meet(&mut self, module: &Module<'_>, text: &Text, runs: Runs) {
+    fn meet(
+        &mut self,
+        module: &Module<'_>,
+        text: &Text,
+        runs: Runs,
+        folder: &mut Option<Option<cache::Folder>>,
+    ) {
         if let Some(known) = self.known_as(module) {
             known.seen = true;
             return;
         }
         let mut repairs = Vec::new();
         if !left_alone(module) && !has_changing_text(module) && meant::module(module) {
-            for plan in self.plan(module, text, runs) {
-                match self.repair(plan, text, runs) {
-                    Ok(repair) => {
-                        if settings::perf_map() {
-                            let pivot = repair.site.pivot.load(Ordering::Relaxed);
-                            perf_map::note(&mut self.perf_lines, repair.copy(), module, pivot);
-                        }
-                        repairs.push(repair);
-                    }
-                    Err((pivot, reason)) => leave(module, pivot, reason),
-                }
-            }
+            let open = || settings::cache().then(cache::Folder::open).flatten();
+            let folder = folder.get_or_insert_with(open).as_ref();
+            let entry = folder.and_then(|folder| cache::Entry::of(folder, module, runs.allows_rows()));
+            repairs = self
+                .repair_as_kept(module, text, runs, entry.as_ref())
+                .unwrap_or_else(|| self.search(module, text, runs, entry.as_ref()));
         }
         let (path, extent) = (module.path.to_owned(), module.extent());
         self.known.push(Known { path, bias: module.bias, extent, repairs, seen: true });
     }
 
-    /// Searches one module and prepares its repairs. The module's text is only read.
-    fn plan(&mut self, module: &Module<'_>, text: &Text, runs: Runs) -> Vec<Plan> {
-        let entry = cache::Entry::of(module, settings::cache());
-        let known = entry.as_ref().and_then(cache::Entry::read);
-        let is_known = known.is_some();
-        let seeds = known.unwrap_or_else(|| seeds(module));
-        if seeds.is_empty() && is_known {
-            return Vec::new();
-        }
-        let slice = |range: Range<usize>| {
-            // SAFETY: the segments are mapped and readable while the loader shows the module (Invariant 2).
-            let bytes = unsafe { core::slice::from_raw_parts(range.start as *const u8, range.len()) };
-            (range.start as u64, bytes)
-        };
-        // By Invariant 5. What is put in front is found first.
+    /// Repairs a module as an earlier start did, if the cache says how.
+    fn repair_as_kept(
+        &mut self,
+        module: &Module<'_>,
+        text: &Text,
+        runs: Runs,
+        entry: Option<&cache::Entry<'_>>,
+    ) -> Option<Vec<Repair>> {
+        let entry = entry?;
+        let kept = entry.read()?;
+        let plans = plan::read(kept.plans())?;
+        // SAFETY: the module is mapped while the loader shows it (Invariant 2).
+        unsafe { entry.fits(&plans) }.then_some(())?;
+        statistics::module_from_cache();
+        Some(self.repair(module, &plans, text, runs))
+    }
+
+    /// Searches a module, and keeps what comes of it.
+    fn search(
+        &mut self,
+        module: &Module<'_>,
+        text: &Text,
+        runs: Runs,
+        entry: Option<&cache::Entry<'_>>,
+    ) -> Vec<Repair> {
+        // By Invariant 5.
         let relocated = match runs {
             Runs::Never | Runs::Running => relocations::relocated_data(module),
             Runs::Still => Some(Vec::new()),
         };
         let Some(relocated) = relocated else { return Vec::new() };
-        let data = relocated.iter().map(|(start, bytes)| (*start as u64, bytes.as_slice()));
-        let segments: Vec<(u64, &[u8])> = data.chain(module.readable().map(slice)).collect();
-        let ranges: Vec<Range<u64>> =
-            module.text().map(|(range, _)| range.start as u64..range.end as u64).collect();
-        let image = Segments(&segments);
-        let unwind = module.eh_frame_hdr().map(|address| address as u64);
-        let module_of = spinloop::Module::new(MACHINE, &image, &ranges, unwind);
-        let mut finder = Finder::with_imports(module_of, imports::slots(module, &spinloop::BLOCKING));
-        let (mut plans, mut places) = (Vec::new(), Vec::new());
-        for (seed, address) in seeds {
-            let finding = finder.analyse(address as u64, seed);
-            if finding != Finding::Nothing {
-                places.push((seed, address));
-            }
-            let found = match finding {
-                Finding::Nothing => continue,
-                Finding::Leave(reason) => {
-                    statistics::left(module, address, reason.words());
-                    continue;
+        let plans = analysis::plans(module, &relocated, &seeds(module), runs.allows_rows());
+        if let Some(entry) = entry {
+            entry.write(&plans);
+        }
+        self.repair(module, &plan::read(&plans).unwrap_or_default(), text, runs)
+    }
+
+    /// Carries out the plans of a module.
+    fn repair(&mut self, module: &Module<'_>, plans: &[Plan<'_>], text: &Text, runs: Runs) -> Vec<Repair> {
+        let returns_work = returns_work();
+        let mut jobs = Vec::new();
+        for Plan { pivot, verdict } in plans {
+            let pivot = module.bias.wrapping_add(*pivot);
+            match verdict {
+                Verdict::NoWait(reason) => statistics::left(module, pivot, reason),
+                _ if !meant::site(module, pivot) => {
+                    statistics::left(module, pivot, preload_abi::filter::NOT_MEANT);
                 }
-                Finding::Wait(_) if !meant::site(module, address) => {
-                    statistics::left(module, address, preload_abi::filter::NOT_MEANT);
-                    continue;
-                }
-                Finding::Wait(found) => found,
-            };
-            let site = self.site(address, found.kind);
-            let planned = match finder.way(&found, runs != Runs::Running) {
-                _ if !returns_work() => Err("the CPU checks returns"),
-                None => Err("no jump fits while threads run"),
-                Some(way) => {
-                    let mut workshop =
-                        Workshop { text, room: &mut self.room, module: module.extent(), unwind };
-                    match workshop.copy(site, &image, &found, &way) {
-                        // A visit in every round would make the author's number of rounds take several times as long.
-                        Ok(copied) if matches!(found.kind, Kind::Counted(_)) && !copied.spins() => {
-                            workshop.drop_copy(copied);
-                            Err("its flags are in use in every round")
-                        }
-                        copied => copied.map(|copied| (way, copied)),
-                    }
-                }
-            };
-            match planned {
-                Ok((way, copied)) => {
-                    statistics::attach(site, module, address);
-                    plans.push(Plan { pivot: address, site, copied, way });
-                }
-                Err(reason) => {
-                    self.spare.push(site);
-                    leave(module, address, reason);
+                Verdict::Repair(_) if !returns_work => leave(module, pivot, "the CPU checks returns"),
+                Verdict::Refused(reason) => leave(module, pivot, reason),
+                Verdict::Repair(plan) => {
+                    jobs.push(Job { site: self.site(pivot, plan.kind(module.bias)), plan });
                 }
             }
         }
-        if let Some(entry) = entry.filter(|_| !is_known) {
-            entry.write(&places);
+        let (extent, bias) = (module.extent(), module.bias);
+        let segments = module.text().map(|(range, _)| range).collect();
+        let mut workshop =
+            Workshop { text, room: &mut self.room, extent, bias, segments, quiet: runs.allows_rows() };
+        let attach = |sites: &[&'static Site]| statistics::attach(sites, module);
+        // SAFETY: the finder made the plans for this module, in text that nothing has changed since, or the cache has seen that its
+        // bytes are those that they were made for; rows are allowed only by Invariant 4.
+        let (repairs, left) = unsafe { workshop.repair(jobs, &attach) };
+        for (site, reason) in left {
+            leave(module, site.pivot.load(Ordering::Relaxed), reason);
+            self.spare.push(site);
         }
-        plans
+        if settings::perf_map() {
+            for repair in &repairs {
+                let pivot = repair.site.pivot.load(Ordering::Relaxed);
+                perf_map::note(&mut self.perf_lines, repair.copy(), module, pivot);
+            }
+        }
+        repairs
     }
 
     /// A site for the wait at `pivot` that nothing is known of yet.
     fn site(&mut self, pivot: usize, kind: Kind) -> &'static Site {
+        if self.spare.is_empty() {
+            let new: &'static mut [Site] =
+                Box::leak(core::iter::repeat_with(Site::default).take(SITES).collect());
+            self.spare.extend(new.iter());
+        }
+        // There is one: `SITES` is not 0.
         let site = self.spare.pop().unwrap_or_else(|| Box::leak(Box::default()));
         let known = self.kinds.iter().copied().find(|known| **known == kind);
         let kind = known.unwrap_or_else(|| {
@@ -285,23 +291,9 @@ impl Search {
         });
         site.pivot.store(pivot, Ordering::Relaxed);
         site.spins.store(0, Ordering::Relaxed);
+        site.record.store(core::ptr::null_mut(), Ordering::Release);
         site.set_kind(kind);
         site
-    }
-
-    /// Repairs a loop.
-    fn repair(&mut self, plan: Plan, text: &Text, runs: Runs) -> Result<Repair, (usize, &'static str)> {
-        let Plan { pivot, site, copied, way } = plan;
-        let alone = runs != Runs::Running;
-        let mut workshop = Workshop { text, room: &mut self.room, module: 0..0, unwind: None };
-        // SAFETY: the finder found the way for this loop, in text that nothing has changed since; rows are asked for
-        // only by Invariant 4.
-        unsafe { workshop.jump(site, copied, &way, alone) }.map_err(|(copied, reason)| {
-            workshop.drop_copy(copied);
-            site.record.store(core::ptr::null_mut(), Ordering::Release);
-            self.spare.push(site);
-            (pivot, reason)
-        })
     }
 
     /// Drops what belongs to modules that are gone.
@@ -314,11 +306,6 @@ impl Search {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-const MACHINE: Machine = Machine::X86_64;
-#[cfg(target_arch = "aarch64")]
-const MACHINE: Machine = Machine::Aarch64;
-
 /// Whether a search would find the memory that it needs: the process may have a limit of its own, and an
 /// allocation that fails in the middle would end it.
 fn memory_suffices() -> bool {
@@ -330,7 +317,7 @@ fn memory_suffices() -> bool {
 }
 
 /// Notes that a loop which should have been repaired was not, and says so if that was asked for.
-fn leave(module: &Module<'_>, pivot: usize, reason: &'static str) {
+fn leave(module: &Module<'_>, pivot: usize, reason: &str) {
     let name = core::str::from_utf8(file_name(module.path)).unwrap_or("?");
     let name = if name.is_empty() { "the program" } else { name };
     let offset = pivot.wrapping_sub(module.bias);
@@ -390,7 +377,7 @@ pub(crate) fn each_part(module: &Module<'_>, overlap: usize, visit: &mut dyn FnM
             visit(range.start, unsafe { core::slice::from_raw_parts(range.start as *const u8, range.len()) });
             continue;
         };
-        part.resize(PART, 0);
+        part.resize(PART.min(range.len()), 0);
         let mut done = 0;
         while done < range.len() {
             let want = PART.min(range.len() - done);
@@ -405,7 +392,7 @@ pub(crate) fn each_part(module: &Module<'_>, overlap: usize, visit: &mut dyn FnM
 }
 
 /// Whether an open file starts as the module does (it may have been replaced since it was loaded).
-fn is_file_of(file: &File, module: &Module<'_>) -> bool {
+pub(super) fn is_file_of(file: &File, module: &Module<'_>) -> bool {
     let start = module.extent().start;
     let mut header = [0; 64];
     let begins = |first: Range<usize>| first.start == start && first.len() >= header.len();

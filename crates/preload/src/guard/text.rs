@@ -9,14 +9,18 @@
 //! 1. Bytes that a thread may run through meanwhile change in one store to one aligned eight-byte word,
 //!    so an instruction fetch sees the old instruction or the new one. A kernel's copy routine promises no such
 //!    store, so these go by a store of our own under `mprotect`. The guard's latch makes us the only writer.
-//! 2. When [`Text::write`] or [`Text::write_live`] returns Ok, the bytes are there (read back), and with
-//!    `write_live` every thread has serialised since. What is refused is not read back: the place may be
-//!    gone.
+//! 2. When [`Text::write`] or [`Text::write_live`] returns Ok, the bytes are there (read back). What is refused is not read back:
+//!    the place may be gone.
 
+use super::mappings;
+use crate::process;
+use alloc::vec;
+use alloc::vec::Vec;
 use core::ffi::CStr;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use platform::file::File;
-use platform::memory::{EXECUTE, READ, WRITE, page_bytes, protect, synchronise_cores};
+use platform::memory::{EXECUTE, READ, WRITE, page_bytes, protect};
 
 /// The way to the process's own memory that ignores page rights.
 const SELF_MEMORY: &CStr = c"/proc/self/mem";
@@ -24,6 +28,43 @@ const SELF_MEMORY: &CStr = c"/proc/self/mem";
 /// Text stayed as it was: it cannot be written, or not in one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
+
+/// A change of a few bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Edit {
+    /// Where it begins.
+    pub address: usize,
+    bytes: [u8; 5],
+    length: usize,
+}
+
+impl Edit {
+    /// The change that puts `bytes` at `address`; five bytes at most.
+    pub fn new(address: usize, bytes: &[u8]) -> Edit {
+        let mut edit = Edit { address, ..Edit::default() };
+        edit.length = bytes.len().min(edit.bytes.len());
+        edit.bytes[..edit.length].copy_from_slice(&bytes[..edit.length]);
+        edit
+    }
+
+    /// What it puts there.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    fn end(&self) -> usize {
+        self.address.saturating_add(self.length)
+    }
+}
+
+/// From this number of changes on it pays to make all of a segment writable.
+const DIRECT_EDITS_MIN: usize = 64;
+/// Changes that lie less than this apart are written together: a page.
+const GAP_BYTES_MAX: usize = 4096;
+/// How many changes are written together.
+const SPAN_EDITS_MAX: usize = 64;
+/// How much is written at a time to make several changes.
+pub const SPAN_BYTES_MAX: usize = SPAN_EDITS_MAX * (GAP_BYTES_MAX + 5);
 
 /// A way to write text; open it once for several writes.
 pub struct Text {
@@ -52,16 +93,75 @@ impl Text {
             if through_file && holds(address, bytes) {
                 return Ok(());
             }
-            with_right_to_write(address, bytes.len(), || {
-                for (at, byte) in bytes.iter().enumerate() {
-                    ((address + at) as *mut u8).write_volatile(*byte);
-                }
-            })?;
+            with_right_to_write(address, bytes.len(), || store(address, bytes))?;
             if holds(address, bytes) { Ok(()) } else { Err(Refused) }
         }
     }
 
-    /// Replaces the start of an instruction while any thread may be running it.
+    /// Makes changes in code of `segment` that no thread runs now; says of each whether it was made.
+    ///
+    /// One or two go as others do. Of a thousand, most of the time would be the kernel's, a page at a time: so many are stored
+    /// directly, while the whole segment may be written, which is one mapping before and after. Not so where somebody else has given
+    /// a part of it other rights, which it would lose, and where memory is locked: there the kernel would copy every page of it. Then
+    /// those that are close to each other go by one call.
+    ///
+    /// # Safety
+    /// As [`Text::write`], for each of them; they must lie in the segment, and no thread may run, or change, what lies between two
+    /// that are less than [`SPAN_BYTES_MAX`] apart.
+    pub unsafe fn write_all(&self, edits: &[Edit], segment: &Range<usize>) -> Vec<bool> {
+        let inside = |edit: &Edit| segment.start <= edit.address && edit.end() <= segment.end;
+        let direct = edits.len() >= DIRECT_EDITS_MIN
+            && edits.iter().all(inside)
+            && mappings::is_text(&mappings::all(), segment)
+            && process::locked_kib() == Some(0);
+        // SAFETY: as the caller promised; all of the segment is readable, executable and not writable.
+        let stored = direct
+            && unsafe {
+                let store = || edits.iter().for_each(|edit| store(edit.address, edit.bytes()));
+                with_right_to_write(segment.start, segment.len(), store).is_ok()
+            };
+        if stored {
+            // SAFETY: as the caller promised.
+            return edits.iter().map(|edit| unsafe { holds(edit.address, edit.bytes()) }).collect();
+        }
+        // SAFETY: as the caller promised.
+        unsafe { self.write_spans(edits) }
+    }
+
+    /// # Safety
+    /// As [`Text::write_all`].
+    unsafe fn write_spans(&self, edits: &[Edit]) -> Vec<bool> {
+        let mut order: Vec<usize> = (0..edits.len()).collect();
+        order.sort_unstable_by_key(|&n| edits[n].address);
+        let mut done = vec![false; edits.len()];
+        let mut span = Vec::new();
+        // No page between two changes is without one, or it would be copied for nothing.
+        let close = |a: &usize, b: &usize| edits[*b].address.saturating_sub(edits[*a].end()) < GAP_BYTES_MAX;
+        for near in order.chunk_by(close) {
+            for group in near.chunks(SPAN_EDITS_MAX) {
+                let (Some(&first), Some(&last)) = (group.first(), group.last()) else { continue };
+                let (start, end) = (edits[first].address, edits[last].end());
+                span.clear();
+                // SAFETY: text of one module, mapped and readable as the caller promised, that nobody changes now.
+                span.extend_from_slice(unsafe {
+                    core::slice::from_raw_parts(start as *const u8, end.saturating_sub(start))
+                });
+                for &n in group {
+                    let at = edits[n].address - start;
+                    if let Some(place) = span.get_mut(at..at + edits[n].bytes().len()) {
+                        place.copy_from_slice(edits[n].bytes());
+                    }
+                }
+                // SAFETY: as the caller promised; what lies between the changes stays as it is.
+                let written = unsafe { self.write(start, &span).is_ok() };
+                group.iter().for_each(|&n| done[n] = written);
+            }
+        }
+        done
+    }
+
+    /// Replaces the start of an instruction while any thread may be running it. Every thread sees it after
+    /// [`platform::memory::synchronise_cores`].
     ///
     /// # Safety
     /// As [`Text::write`]; the bytes must be the start of one instruction before, and a whole one after, and no jump may lead
@@ -84,13 +184,8 @@ impl Text {
                 }
                 place.store(u64::from_ne_bytes(whole), Ordering::Release);
             })?;
-            if !holds(address, bytes) {
-                return Err(Refused);
-            }
+            if holds(address, bytes) { Ok(()) } else { Err(Refused) }
         }
-        // Where the kernel has no such barrier, the next interrupt on each CPU serialises as well.
-        let _ = synchronise_cores();
-        Ok(())
     }
 }
 
@@ -99,11 +194,25 @@ impl Text {
 /// # Safety
 /// The place must be readable.
 pub unsafe fn holds(address: usize, bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let first = address as *const [u8; 8];
+    let behind = first.wrapping_add(words.len()).cast::<u8>();
     // SAFETY: as the caller promised.
-    bytes
-        .iter()
-        .enumerate()
-        .all(|(at, byte)| unsafe { ((address + at) as *const u8).read_volatile() } == *byte)
+    unsafe {
+        words.iter().enumerate().all(|(n, word)| first.wrapping_add(n).read_volatile() == *word)
+            && rest.iter().enumerate().all(|(n, byte)| behind.wrapping_add(n).read_volatile() == *byte)
+    }
+}
+
+/// Puts `bytes` at `address`.
+///
+/// # Safety
+/// The place must be writable, and nobody else's.
+unsafe fn store(address: usize, bytes: &[u8]) {
+    for (at, byte) in bytes.iter().enumerate() {
+        // SAFETY: as the caller promised.
+        unsafe { ((address + at) as *mut u8).write_volatile(*byte) };
+    }
 }
 
 /// Runs `change` while the pages of these bytes may be written as well.
@@ -159,6 +268,42 @@ mod tests {
             let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
             let line = maps.lines().find(|l| l.starts_with(&format!("{code:x}-"))).expect("our page");
             assert!(line.contains(" r-xp "), "{line}");
+        }
+    }
+
+    #[test]
+    fn many_changes_are_made_at_once_and_nothing_else() {
+        let bytes = 40 * page_bytes();
+        for (count, locked) in [(3, false), (200, false), (200, true)] {
+            for text in [Text::open(), Text { memory: None }] {
+                let code = map_zeroes(bytes, READ | EXECUTE).expect("pages").addr();
+                if locked {
+                    // SAFETY: locks memory of the test's own.
+                    let refused = unsafe { libc::mlock(code as *const libc::c_void, bytes) } != 0;
+                    if refused {
+                        println!("skipped in part: no right to lock memory");
+                    }
+                }
+                let edit =
+                    |n: usize| Edit::new(code + 7 + n * 701, &[0xe9, n as u8, 0, 1, 0xff][..5 - n % 2 * 3]);
+                // In another order than that of their addresses.
+                let edits: Vec<Edit> = (0..count).rev().map(edit).collect();
+                // SAFETY: nothing runs there.
+                let done = unsafe { text.write_all(&edits, &(code..code + bytes)) };
+                assert_eq!(done, vec![true; count]);
+                let mut expected = vec![0; bytes];
+                for edit in &edits {
+                    expected[edit.address - code..][..edit.bytes().len()].copy_from_slice(edit.bytes());
+                }
+                // SAFETY: readable, and nobody writes it now.
+                assert!(unsafe { core::slice::from_raw_parts(code as *const u8, bytes) } == expected);
+                assert!(
+                    mappings::is_text(&mappings::all(), &(code..code + bytes)),
+                    "the rights are as before"
+                );
+                // SAFETY: nobody uses the pages any more.
+                unsafe { platform::memory::unmap(code as *mut u8, bytes).expect("unmapped") };
+            }
         }
     }
 

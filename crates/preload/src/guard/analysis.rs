@@ -1,0 +1,148 @@
+//! What the finder says of a module, written down as plans ([`super::plan`]).
+//!
+//! Of each wait a copy is made here, for no place in particular: with addresses in reach of the module at which nothing is put, which are
+//! then taken out again. So the copy that a first start uses is the one that a second start finds in the cache.
+//!
+//! Filters are not asked here: what is kept in the cache is the same whatever filters the process has.
+//!
+//! 1. All findings and ways of a module are asked for before anything of it is written ([`spinloop::Finder`]).
+//! 2. What a copy refers to in the module lies within the module's extent, so every place that is in reach of this will do.
+
+use super::frames;
+use super::plan::{Made, Writer};
+use crate::elf::imports;
+use crate::elf::modules::Module;
+use alloc::vec::Vec;
+use core::ops::Range;
+use spinloop::relocation::{Bases, Refers, Relocation, relocate};
+use spinloop::{
+    CallFrame, Finder, Finding, Hooks, Image, Kind, Loop, Machine, Original, Seed, Segments, Way, copy,
+};
+
+/// Whose machine code this process runs.
+#[cfg(target_arch = "x86_64")]
+pub const MACHINE: Machine = Machine::X86_64;
+/// Whose machine code this process runs.
+#[cfg(target_arch = "aarch64")]
+pub const MACHINE: Machine = Machine::Aarch64;
+
+/// How far from a module its copies are made.
+const DISTANCE: usize = 1 << 20;
+
+/// The plans of a module with these seeds. `relocated` is what the loader is going to write into the module's data, by address. With `rows`,
+/// several instructions may be replaced by one jump.
+pub fn plans(
+    module: &Module<'_>,
+    relocated: &[(usize, Vec<u8>)],
+    seeds: &[(Seed, usize)],
+    rows: bool,
+) -> Vec<u8> {
+    let mut writer = Writer::new(module.bias);
+    if seeds.is_empty() {
+        return writer.finish();
+    }
+    let slice = |range: Range<usize>| {
+        // SAFETY: the segments are mapped and readable while the loader shows the module (Invariant 2 of the search).
+        let bytes = unsafe { core::slice::from_raw_parts(range.start as *const u8, range.len()) };
+        (range.start as u64, bytes)
+    };
+    // What is put in front is found first.
+    let data = relocated.iter().map(|(start, bytes)| (*start as u64, bytes.as_slice()));
+    let segments: Vec<(u64, &[u8])> = data.chain(module.readable().map(slice)).collect();
+    let text: Vec<Range<u64>> =
+        module.text().map(|(range, _)| range.start as u64..range.end as u64).collect();
+    let image = Segments(&segments);
+    let unwind = module.eh_frame_hdr().map(|address| address as u64);
+    let module_of = spinloop::Module::new(MACHINE, &image, &text, unwind);
+    let mut finder = Finder::with_imports(module_of, imports::slots(module, &spinloop::BLOCKING));
+    for &(seed, address) in seeds {
+        match finder.analyse(address as u64, seed) {
+            Finding::Nothing => {}
+            Finding::Leave(reason) => writer.no_wait(address, reason.words()),
+            Finding::Wait(found) => {
+                let planned = match finder.way(&found, rows) {
+                    None => Err("no jump fits while threads run"),
+                    Some(way) => plan(&mut writer, module, &image, unwind, &found, &way),
+                };
+                if let Err(reason) = planned {
+                    writer.refused(address, reason);
+                }
+            }
+        }
+    }
+    writer.finish()
+}
+
+fn plan(
+    writer: &mut Writer,
+    module: &Module<'_>,
+    image: &dyn Image,
+    unwind: Option<u64>,
+    found: &Loop,
+    way: &Way,
+) -> Result<(), &'static str> {
+    const NOT_COPIED: &str = "it cannot be copied";
+    let replaced = [way.replaced.clone()];
+    let is_loop = found.kind != Kind::Hint;
+    let parts = if is_loop { found.parts.as_slice() } else { replaced.as_slice() };
+    let counted = matches!(found.kind, Kind::Counted(_));
+    let original =
+        Original { parts, pivot: found.pivot, entered_at: way.replaced.start, is_loop, only_pivot: counted };
+    let from = somewhere(module).ok_or(NOT_COPIED)?;
+    let made = copy(image, &original, from.copy, &from.hooks).ok_or(NOT_COPIED)?;
+    if counted && !made.spins {
+        // A visit in every round would make the author's number of rounds take several times as long.
+        return Err("its flags are in use in every round");
+    }
+    let (mut bytes, mut relocations) = (made.bytes, made.relocations);
+    if !stays_inside(module, &from, &bytes, &relocations) {
+        return Err(NOT_COPIED);
+    }
+    let frame = unwind.and_then(|header| CallFrame::of(image, header, parts)).and_then(|frame| {
+        frames::append(&mut bytes, from.copy as usize, &made.depths, original.pivot, &frame)
+    });
+    if let Some(frame) = frame {
+        let at = u16::try_from(frames::original_of(frame)).map_err(|_| NOT_COPIED)?;
+        relocations.push(Relocation { at, refers: Refers::Module });
+    }
+    relocate(&mut bytes, relocations.iter().copied(), &from, &Bases::NOWHERE).ok_or(NOT_COPIED)?;
+    let made = Made {
+        code: &bytes,
+        entry: (made.entry - from.copy) as usize,
+        spins: made.spins && is_loop,
+        frame,
+        relocations: &relocations,
+    };
+    writer.repair(image, found, parts, way, &made).ok_or(NOT_COPIED)
+}
+
+/// Addresses beside a module, of nothing.
+fn somewhere(module: &Module<'_>) -> Option<Bases> {
+    /// Distances from the thread pointer at which no program has anything.
+    const OF_THREAD: i32 = i32::MIN;
+    let extent = module.extent();
+    let below = extent.start.checked_sub(DISTANCE).filter(|&address| address > 0);
+    let copy = below.or_else(|| extent.end.checked_add(DISTANCE))? & !15;
+    let hooks = Hooks {
+        trampoline: 0,
+        site: 0,
+        waiting: OF_THREAD,
+        rounds: OF_THREAD + 8,
+        site_rounds: copy as u64 - 8,
+    };
+    Some(Bases { copy: copy as u64, module: module.bias as u64, hooks })
+}
+
+/// By Invariant 2.
+fn stays_inside(module: &Module<'_>, from: &Bases, bytes: &[u8], relocations: &[Relocation]) -> bool {
+    let extent = module.extent();
+    relocations.iter().filter(|relocation| relocation.refers == Refers::ModuleFrom).all(|relocation| {
+        let field = bytes.get(usize::from(relocation.at)..).and_then(|field| field.first_chunk::<4>());
+        field.is_some_and(|field| {
+            // The distance is counted from the instruction's end, which may be a few bytes behind the field's: that is no matter here.
+            let from = from.copy + u64::from(relocation.at) + 4;
+            let to = from.wrapping_add_signed(i64::from(i32::from_le_bytes(*field)));
+            (extent.start as u64..=extent.end as u64).contains(&to)
+        })
+    })
+}

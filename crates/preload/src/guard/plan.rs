@@ -1,0 +1,524 @@
+//! What is to become of a module's waits, in bytes that do not depend on the process.
+//!
+//! The finder's work ([`super::analysis`]) ends in a list of these plans, and the repair ([`super::repair`]) begins with one. Between the
+//! two the list may be kept in a file and read by another process ([`super::cache`]): so the second start of a program does
+//! with a library what the first one did, by the same code.
+//!
+//! Numbers are little-endian. Addresses in the module are distances from its bias.
+//!
+//! | bytes | what |
+//! | --- | --- |
+//! | 8 | how many there are; of each: |
+//! | 1, 8 | which verdict, the pivot |
+//! | 1, and as many | for a wait that is left alone: why |
+//! | | for one that is repaired: |
+//! | 1, and more | how its waits end ([`Kind`]) |
+//! | 1, and more, 8 | the form of the jump, of a short one the landing and the hops, and where it stands |
+//! | 1, then 8, 2 and more each | what has to stand in the module: addresses and bytes |
+//! | 2, 1, 2 | where the copy is entered, whether its first rounds need no visit, where its unwind data are |
+//! | 2, and as many | the copy, as for [`Bases::NOWHERE`] |
+//! | 2, then 3 each | its relocations |
+//!
+//! Invariants:
+//! 1. [`read`] takes any bytes: what it returns lies within them, and is the list that was written or nothing that a process may
+//!    rely on. To tell which is the file's checksum's part.
+//! 2. [`Repairable::fits`] says whether all that is written stands in the place of bytes that the finder saw.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+use spinloop::relocation::{Bases, Refers, Relocation, relocate};
+use spinloop::{Bound, Condition, Counter, Image, Kind, MAX_HOPS, Place};
+
+/// One seed of which the finder says something.
+pub struct Plan<'a> {
+    /// The address where the waiter looks, from the module's bias.
+    pub pivot: usize,
+    /// What is to become of it.
+    pub verdict: Verdict<'a>,
+}
+
+/// See [`Plan`].
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all are repairs, and a box for each would cost more than it saves"
+)]
+pub enum Verdict<'a> {
+    /// It is no wait that could be repaired.
+    NoWait(&'a str),
+    /// It is a wait that cannot be repaired.
+    Refused(&'a str),
+    /// It is a wait, and this is its repair.
+    Repair(Repairable<'a>),
+}
+
+/// The jump into a copy. Addresses are distances from the module's bias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entrance {
+    /// Where the jump stands.
+    pub at: usize,
+    /// Its form.
+    pub form: Form,
+}
+
+/// As [`spinloop::Jump`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Five bytes in the place of one instruction.
+    Whole,
+    /// Five bytes in the place of several.
+    Row,
+    /// Two bytes, and on through dead ones.
+    Short {
+        /// The short jumps on the way, as many as there are.
+        hops: [Option<usize>; MAX_HOPS],
+        /// The five dead bytes.
+        landing: usize,
+    },
+}
+
+/// A wait and its repair.
+pub struct Repairable<'a> {
+    /// How its waits end. An address of a bound's is a distance from the module's bias: see [`Repairable::kind`].
+    kind: Kind,
+    /// How threads get into the copy.
+    pub entrance: Entrance,
+    /// What stands in the module: the loop, and the dead bytes.
+    originals: Originals<'a>,
+    /// At which of its bytes the copy is entered.
+    pub entry: usize,
+    /// Whether its first rounds are spun without a visit.
+    pub spins: bool,
+    /// At which of its bytes its unwind data begin, if it has any.
+    pub frame: Option<usize>,
+    code: &'a [u8],
+    relocations: &'a [[u8; 3]],
+}
+
+/// Addresses and bytes, one behind the other.
+#[derive(Clone)]
+struct Originals<'a>(Reader<'a>);
+
+impl<'a> Iterator for Originals<'a> {
+    type Item = (usize, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (address, length) = (self.0.word()?, self.0.half()?);
+        Some((address, self.0.take(length)?))
+    }
+}
+
+impl Repairable<'_> {
+    /// How long the copy is.
+    pub fn bytes(&self) -> usize {
+        self.code.len()
+    }
+
+    /// Adds the copy for these addresses at the end of `into`.
+    pub fn copy(&self, into: &mut Vec<u8>, to: &Bases) -> Option<()> {
+        let begin = into.len();
+        into.extend_from_slice(self.code);
+        relocate(into.get_mut(begin..)?, relocations(self.relocations), &Bases::NOWHERE, to)
+    }
+
+    /// How its waits end, in a module with this bias.
+    pub fn kind(&self, bias: usize) -> Kind {
+        with_bias(self.kind, bias)
+    }
+
+    /// Whether all that its repair is about stands in `text`, with `bias`, as the finder saw it.
+    ///
+    /// # Safety
+    /// `text` must be mapped and readable.
+    pub unsafe fn fits(&self, text: &[Range<usize>], bias: usize) -> bool {
+        let stands = |(at, bytes): (usize, &[u8])| {
+            let start = bias.wrapping_add(at);
+            start.checked_add(bytes.len()).is_some_and(|end| {
+                // SAFETY: what is read lies in one of the caller's ranges.
+                text.iter().any(|range| range.start <= start && end <= range.end)
+                    && unsafe { core::slice::from_raw_parts(start as *const u8, bytes.len()) } == bytes
+            })
+        };
+        let known = |at: usize, length: usize| {
+            let holds = |(start, bytes): (usize, &[u8])| {
+                at.checked_sub(start).is_some_and(|skip| skip + length <= bytes.len())
+            };
+            self.originals.clone().any(holds)
+        };
+        let written = match self.entrance.form {
+            Form::Whole | Form::Row => known(self.entrance.at, 5),
+            Form::Short { hops, landing } => {
+                known(self.entrance.at, 2)
+                    && known(landing, 5)
+                    && hops.into_iter().flatten().all(|hop| known(hop, 2))
+            }
+        };
+        written && self.originals.clone().all(stands)
+    }
+}
+
+fn relocations(packed: &[[u8; 3]]) -> impl Iterator<Item = Relocation> {
+    packed.iter().map(|&[low, high, refers]| Relocation {
+        at: u16::from_le_bytes([low, high]),
+        // `read` has seen that there is one.
+        refers: Refers::ALL.get(usize::from(refers)).copied().unwrap_or(Refers::Copy),
+    })
+}
+
+fn with_bias(kind: Kind, bias: usize) -> Kind {
+    match kind {
+        Kind::Counted(Counter { bound: Bound::Memory(None, at), .. }) => {
+            let Kind::Counted(counter) = kind else { return kind };
+            let bound = Bound::Memory(None, at.wrapping_add(bias as u64));
+            Kind::Counted(Counter { bound, ..counter })
+        }
+        _ => kind,
+    }
+}
+
+/// A list that is being made, of a module with this bias.
+pub struct Writer {
+    bytes: Vec<u8>,
+    count: u64,
+    bias: usize,
+}
+
+const NO_WAIT: u8 = 0;
+const REFUSED: u8 = 1;
+const REPAIR: u8 = 2;
+
+const WHOLE: u8 = 0;
+const ROW: u8 = 1;
+const SHORT: u8 = 2;
+
+const NO_FRAME: usize = 0xffff;
+
+/// A copy as it is written down: see [`Repairable`].
+pub struct Made<'a> {
+    /// The bytes, as for [`Bases::NOWHERE`].
+    pub code: &'a [u8],
+    /// At which of them it is entered.
+    pub entry: usize,
+    /// Whether its first rounds are spun without a visit.
+    pub spins: bool,
+    /// At which of them its unwind data begin.
+    pub frame: Option<usize>,
+    /// Its fields that depend on addresses.
+    pub relocations: &'a [Relocation],
+}
+
+impl Writer {
+    /// An empty list.
+    pub fn new(bias: usize) -> Writer {
+        Writer { bytes: Vec::from([0; 8]), count: 0, bias }
+    }
+
+    /// The bytes of the list.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.bytes[..8].copy_from_slice(&self.count.to_le_bytes());
+        self.bytes
+    }
+
+    /// Notes a seed that is no wait.
+    pub fn no_wait(&mut self, pivot: usize, reason: &str) {
+        self.reason(NO_WAIT, pivot, reason);
+    }
+
+    /// Notes a wait that cannot be repaired.
+    pub fn refused(&mut self, pivot: usize, reason: &str) {
+        self.reason(REFUSED, pivot, reason);
+    }
+
+    /// Notes a wait and its repair; `parts` are what the loop consists of. Nothing if it is too large to be written down.
+    pub fn repair(
+        &mut self,
+        image: &dyn Image,
+        found: &spinloop::Loop,
+        parts: &[Range<u64>],
+        way: &spinloop::Way,
+        made: &Made<'_>,
+    ) -> Option<()> {
+        let begin = self.bytes.len();
+        let written = self.repair_parts(image, found, parts, way, made);
+        match written {
+            Some(()) => self.count += 1,
+            None => self.bytes.truncate(begin),
+        }
+        written
+    }
+
+    fn repair_parts(
+        &mut self,
+        image: &dyn Image,
+        found: &spinloop::Loop,
+        parts: &[Range<u64>],
+        way: &spinloop::Way,
+        made: &Made<'_>,
+    ) -> Option<()> {
+        self.begin(REPAIR, found.pivot as usize);
+        self.kind(with_bias(found.kind, self.bias.wrapping_neg()));
+        let at = way.replaced.start;
+        let mut dead = Vec::new();
+        match &way.jump {
+            spinloop::Jump::Whole => self.bytes.push(WHOLE),
+            spinloop::Jump::Row => self.bytes.push(ROW),
+            spinloop::Jump::Short(route) => {
+                self.bytes.extend([SHORT, route.hops().len() as u8]);
+                self.address(route.landing);
+                dead.push(route.landing..route.landing + 5);
+                for &hop in route.hops() {
+                    self.address(hop);
+                    dead.push(hop..hop + 2);
+                }
+            }
+        }
+        self.address(at);
+        let originals = parts.iter().chain(&dead);
+        self.bytes.push(u8::try_from(originals.clone().count()).ok()?);
+        for range in originals {
+            let length = range.end.checked_sub(range.start)? as usize;
+            self.address(range.start);
+            self.half(length)?;
+            self.bytes.extend_from_slice(image.at(range.start).get(..length)?);
+        }
+        self.half(made.entry)?;
+        self.bytes.push(made.spins.into());
+        self.half(made.frame.unwrap_or(NO_FRAME))?;
+        self.half(made.code.len())?;
+        self.bytes.extend_from_slice(made.code);
+        self.half(made.relocations.len())?;
+        for relocation in made.relocations {
+            let [low, high] = relocation.at.to_le_bytes();
+            let number = Refers::ALL.iter().position(|refers| *refers == relocation.refers)?;
+            self.bytes.extend([low, high, number as u8]);
+        }
+        Some(())
+    }
+
+    fn reason(&mut self, verdict: u8, pivot: usize, reason: &str) {
+        self.count += 1;
+        self.begin(verdict, pivot);
+        let reason = &reason[..reason.floor_char_boundary(255)];
+        self.bytes.push(reason.len() as u8);
+        self.bytes.extend_from_slice(reason.as_bytes());
+    }
+
+    fn begin(&mut self, verdict: u8, pivot: usize) {
+        self.bytes.push(verdict);
+        self.address(pivot as u64);
+    }
+
+    fn address(&mut self, address: u64) {
+        self.word(address.wrapping_sub(self.bias as u64));
+    }
+
+    fn word(&mut self, word: u64) {
+        self.bytes.extend(word.to_le_bytes());
+    }
+
+    fn half(&mut self, number: usize) -> Option<()> {
+        self.bytes.extend(u16::try_from(number).ok()?.to_le_bytes());
+        Some(())
+    }
+
+    fn kind(&mut self, kind: Kind) {
+        match kind {
+            Kind::Unbounded => self.bytes.push(0),
+            Kind::Timed => self.bytes.push(1),
+            Kind::Hint => self.bytes.push(2),
+            Kind::Counted(Counter { place, bits, step, ahead, bound, goes_on, blocks }) => {
+                self.bytes.push(3);
+                self.place(place);
+                self.bytes.push(bits as u8);
+                self.word(step as u64);
+                self.word(ahead as u64);
+                match bound {
+                    Bound::Constant(constant) => {
+                        self.bytes.push(0);
+                        self.word(constant);
+                    }
+                    Bound::Place(place, add) => {
+                        self.bytes.push(1);
+                        self.place(place);
+                        self.word(add as u64);
+                    }
+                    Bound::Memory(None, at) => {
+                        self.bytes.push(2);
+                        self.word(at);
+                    }
+                    Bound::Memory(Some(register), distance) => {
+                        self.bytes.extend([3, register]);
+                        self.word(distance);
+                    }
+                }
+                let number = CONDITIONS.iter().position(|condition| *condition == goes_on);
+                self.bytes.extend([number.unwrap_or(CONDITIONS.len()) as u8, blocks.into()]);
+            }
+        }
+    }
+
+    fn place(&mut self, place: Place) {
+        let (number, register, distance) = match place {
+            Place::Register(register) => (0, register, 0),
+            Place::Stack(register, distance) => (1, register, distance),
+        };
+        self.bytes.extend([number, register]);
+        self.word(distance as u64);
+    }
+}
+
+/// By number.
+const CONDITIONS: [Condition; 9] = [
+    Condition::NotEqual,
+    Condition::Below,
+    Condition::BelowOrEqual,
+    Condition::Above,
+    Condition::AboveOrEqual,
+    Condition::Less,
+    Condition::LessOrEqual,
+    Condition::Greater,
+    Condition::GreaterOrEqual,
+];
+
+/// The plans of a list. `None` if it is none (Invariant 1).
+pub fn read(bytes: &[u8]) -> Option<Vec<Plan<'_>>> {
+    let mut reader = Reader(bytes);
+    let count = reader.word()?;
+    // A plan is longer than this.
+    let mut plans = Vec::with_capacity(count.min(bytes.len() / 8));
+    while !reader.0.is_empty() {
+        plans.push(reader.plan()?);
+    }
+    (plans.len() == count).then_some(plans)
+}
+
+/// What is still to be read.
+#[derive(Clone)]
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn plan(&mut self) -> Option<Plan<'a>> {
+        let (verdict, pivot) = (self.byte()?, self.word()?);
+        let verdict = match verdict {
+            NO_WAIT => Verdict::NoWait(self.reason()?),
+            REFUSED => Verdict::Refused(self.reason()?),
+            REPAIR => Verdict::Repair(self.repair()?),
+            _ => return None,
+        };
+        Some(Plan { pivot, verdict })
+    }
+
+    fn repair(&mut self) -> Option<Repairable<'a>> {
+        let kind = self.kind()?;
+        let form = match self.byte()? {
+            WHOLE => Form::Whole,
+            ROW => Form::Row,
+            SHORT => {
+                let count = usize::from(self.byte()?);
+                let landing = self.word()?;
+                let mut hops = [None; MAX_HOPS];
+                for hop in hops.get_mut(..count)? {
+                    *hop = Some(self.word()?);
+                }
+                Form::Short { hops, landing }
+            }
+            _ => return None,
+        };
+        let at = self.word()?;
+        let count = self.byte()?;
+        let begin = self.0;
+        for _ in 0..count {
+            self.word()?;
+            let length = self.half()?;
+            self.take(length)?;
+        }
+        let originals = Originals(Reader(begin.get(..begin.len() - self.0.len())?));
+        let (entry, spins, frame) = (self.half()?, self.flag()?, self.half()?);
+        let length = self.half()?;
+        let code = self.take(length)?;
+        let count = self.half()?;
+        let (relocations, _) = self.take(3 * count)?.as_chunks::<3>();
+        let frame = (frame != NO_FRAME).then_some(frame);
+        let inside = |at: &usize| *at < code.len();
+        let known = relocations.iter().all(|packed| usize::from(packed[2]) < Refers::ALL.len());
+        (known && inside(&entry) && frame.iter().all(inside)).then_some(Repairable {
+            kind,
+            entrance: Entrance { at, form },
+            originals,
+            entry,
+            spins,
+            frame,
+            code,
+            relocations,
+        })
+    }
+
+    fn kind(&mut self) -> Option<Kind> {
+        Some(match self.byte()? {
+            0 => Kind::Unbounded,
+            1 => Kind::Timed,
+            2 => Kind::Hint,
+            3 => {
+                let (place, bits) = (self.place()?, u32::from(self.byte()?));
+                let (step, ahead) = (self.signed()?, self.signed()?);
+                let bound = match self.byte()? {
+                    0 => Bound::Constant(self.word()? as u64),
+                    1 => Bound::Place(self.place()?, self.signed()?),
+                    2 => Bound::Memory(None, self.word()? as u64),
+                    3 => Bound::Memory(Some(self.byte()?), self.word()? as u64),
+                    _ => return None,
+                };
+                let goes_on = *CONDITIONS.get(usize::from(self.byte()?))?;
+                let blocks = self.flag()?;
+                Kind::Counted(Counter { place, bits, step, ahead, bound, goes_on, blocks })
+            }
+            _ => return None,
+        })
+    }
+
+    fn place(&mut self) -> Option<Place> {
+        let (number, register, distance) = (self.byte()?, self.byte()?, self.signed()?);
+        match number {
+            0 => Some(Place::Register(register)),
+            1 => Some(Place::Stack(register, distance)),
+            _ => None,
+        }
+    }
+
+    fn reason(&mut self) -> Option<&'a str> {
+        let length = usize::from(self.byte()?);
+        core::str::from_utf8(self.take(length)?).ok()
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        match self.byte()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+
+    fn half(&mut self) -> Option<usize> {
+        Some(usize::from(u16::from_le_bytes(*self.take(2)?.first_chunk()?)))
+    }
+
+    fn word(&mut self) -> Option<usize> {
+        self.signed().map(|word| word as usize)
+    }
+
+    fn signed(&mut self) -> Option<i64> {
+        Some(i64::from_le_bytes(*self.take(8)?.first_chunk()?))
+    }
+
+    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        Some(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests;
