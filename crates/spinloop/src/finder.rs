@@ -11,6 +11,8 @@
 //! | memory and a counter | the counter | a wait that is bounded by a counter |
 //! | memory and the time | nothing but the clock | a wait that is bounded by a clock |
 //!
+//! The entry of a function of [`POLLING`](crate::POLLING) is a wait of its callers (`poll`).
+//!
 //! A PAUSE in a loop that calls, or in a small function without a loop, is a *hint*: the wait passes it in every
 //! round, and that is all that is known.
 
@@ -24,6 +26,7 @@ use crate::graph::{Graph, index_of};
 use crate::image::Image;
 use crate::instruction::{Flow, Instruction};
 use crate::jump::Route;
+use crate::poll;
 use crate::proof;
 use crate::rounds::{self, Region};
 use crate::route;
@@ -135,13 +138,15 @@ impl<'a> Finder<'a> {
         }
         match self.wait_loop(address, seed) {
             Ok(Some(found)) => {
-                if found.kind != Kind::Hint {
+                if found.kind.is_loop() {
                     self.known.extend(found.parts.iter().map(|part| (part.start, part.end)));
                 }
                 Finding::Wait(found)
             }
             Ok(None) => Finding::Nothing,
-            Err(reason) if matches!(seed, Seed::Pause | Seed::TimedPause) => Finding::Leave(reason),
+            Err(reason) if matches!(seed, Seed::Pause | Seed::TimedPause | Seed::Poll) => {
+                Finding::Leave(reason)
+            }
             Err(_) => Finding::Nothing,
         }
     }
@@ -197,6 +202,16 @@ impl<'a> Finder<'a> {
             pivot: address,
             home: bounds(home),
         };
+        if seed == Seed::Poll {
+            let own = poll::pivot(source.image, instructions, pivot);
+            let entry = own.filter(|_| source.machine == Machine::X86_64 && address == part.start);
+            let entry = entry.ok_or(Reason::NoFunction)?;
+            let home = graph.block_of(entry).ok_or(Reason::Undecodable)?;
+            let own = Region { blocks: Vec::from([home]), head: home, latch: home };
+            let first = instruction(entry as u32);
+            let found = Loop { pivot: first.address, home: bounds(home), ..found(&own, Kind::Poll) };
+            return Ok(Some(hint_of(found, first)));
+        }
         let hinted = matches!(seed, Seed::Pause | Seed::TimedPause);
         let Some(region) = rounds::region(graph, &function.dominators, home) else {
             if !hinted {

@@ -8,6 +8,8 @@
 //! | RDTSC | `0F 31` | loops that are bounded by a clock |
 //! | a short loop | a jump back by at most [`SHORT_BYTES_MAX`] bytes to an instruction that reads memory | loops with nothing in them |
 //!
+//! What has no pattern is found by its name: [`POLLING`](crate::POLLING).
+//!
 //! A pattern may as well be the inside of another instruction, and a row of NOPs is mostly padding: the
 //! [`Finder`](crate::Finder) tells. What is found here only has to be little.
 //!
@@ -34,6 +36,8 @@ pub enum Seed {
     Clock,
     /// The target of a short jump back.
     Short,
+    /// The start of a function of [`POLLING`](crate::POLLING). No pattern finds it: the caller looks its name up.
+    Poll,
 }
 
 /// The seeds in `chunk`, as offsets.

@@ -69,7 +69,7 @@ impl Workshop<'_> {
         way: &Way,
     ) -> Result<Copied, &'static str> {
         let replaced = [way.replaced.clone()];
-        let is_loop = found.kind != Kind::Hint;
+        let is_loop = found.kind.is_loop();
         let parts = if is_loop { found.parts.as_slice() } else { replaced.as_slice() };
         let only_pivot = matches!(found.kind, Kind::Counted(_));
         let original =

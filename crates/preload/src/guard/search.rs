@@ -25,6 +25,7 @@ use super::site::Site;
 use super::text::Text;
 use super::{cache, perf_map, rendezvous};
 use crate::elf::modules::{self, Generation, Module};
+use crate::elf::symbols::Table;
 use crate::elf::{imports, relocations};
 use crate::{meant, settings, shortage, statistics};
 use alloc::borrow::ToOwned;
@@ -199,7 +200,9 @@ impl Search {
         let entry = cache::Entry::of(module, settings::cache());
         let known = entry.as_ref().and_then(cache::Entry::read);
         let is_known = known.is_some();
-        let seeds = known.unwrap_or_else(|| seeds(module));
+        let mut seeds = known.unwrap_or_else(|| seeds(module));
+        // Never kept: a cache says only where to look, and what is found there is its own witness. A name is not.
+        seeds.extend(polling(module).map(|address| (Seed::Poll, address)));
         if seeds.is_empty() && is_known {
             return Vec::new();
         }
@@ -225,7 +228,7 @@ impl Search {
         let (mut plans, mut places) = (Vec::new(), Vec::new());
         for (seed, address) in seeds {
             let finding = finder.analyse(address as u64, seed);
-            if finding != Finding::Nothing {
+            if finding != Finding::Nothing && seed != Seed::Poll {
                 places.push((seed, address));
             }
             let found = match finding {
@@ -360,6 +363,12 @@ pub(crate) fn left_alone(module: &Module<'_>) -> bool {
 pub fn file_name(path: &CStr) -> &[u8] {
     let path = path.to_bytes();
     path.iter().rposition(|&b| b == b'/').map_or(path, |at| &path[at + 1..])
+}
+
+/// Where the module's own functions by which threads poll begin.
+fn polling<'a>(module: &Module<'a>) -> impl Iterator<Item = usize> + use<'a> {
+    let table = Table::of(module);
+    spinloop::POLLING.iter().filter_map(move |name| Some(table.as_ref()?.extent(name)?.start))
 }
 
 /// The seeds in a module's text, one kind after the other, each in ascending order.

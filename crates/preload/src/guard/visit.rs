@@ -9,6 +9,7 @@
 //! | after a number of rounds, and then blocks | moves the counter on: the same as if the rounds had been run at once and had seen nothing |
 //! | after a number of rounds, with an error | sleeps in small steps until the time is over that the rounds would have taken, and then moves the counter on |
 //! | after a time | sleeps in small steps: rounds do not count |
+//! | unknown, since its callers poll (`spinloop::Kind::Poll`) | the same, with fewer spins; a real-time thread polls on |
 //! | unknown, since only a hint is copied | the same as without an end, with fewer yields, once the thread has come again and again without a pause |
 //!
 //! The loop goes on in a copy that says when a wait ends (`spinloop::copy`), so rounds are counted within
@@ -68,6 +69,8 @@ const CLOSELY_ROUNDS: u64 = 4;
 /// thing. ONNX Runtime, 4 threads on 2 CPUs: 8 yields 2.7 ms, 24 yields 2.3 ms, 120 yields 1.05 ms; in pairs, 400 yields are
 /// too many (p99 7 ms in place of 2.8 ms).
 const HINT: Adaptive = Adaptive { spins: 32, yields: 120, step_ns: STEP_NS, ceiling_ns: 400_000 };
+/// How a thread waits that polls. A call takes as long as dozens of rounds of a loop, so it spins less.
+const POLL: Adaptive = Adaptive { spins: 4, yields: 120, step_ns: STEP_NS, ceiling_ns: 1_000_000 };
 /// A wait that keeps its author's time runs this number of rounds between its sleeps, and one more.
 const TIMED_ROUNDS: u64 = 15;
 
@@ -86,7 +89,7 @@ pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
     let now = clock::ticks();
     let kind = site.kind();
     let goes_on = match kind {
-        Kind::Hint => goes_on_at_hint(site, thread, passed, now),
+        Kind::Hint | Kind::Poll => goes_on_at_hint(site, thread, passed, now),
         _ => thread.waiting.get() == core::ptr::from_ref(site).addr(),
     };
     if goes_on {
@@ -117,6 +120,9 @@ pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
                 },
             ),
             Kind::Hint => adapt(site, thread, now, HINT),
+            // It asked for its CPU, and what it polls may be a device.
+            Kind::Poll if is_real_time(thread) => now,
+            Kind::Poll => adapt(site, thread, now, POLL),
             // By Invariant 6.
             Kind::Counted(_) if !goes_on => now,
             Kind::Counted(counter) => {
@@ -272,7 +278,7 @@ fn write(counter: &Counter, value: u64, frame: &mut Frame) {
 /// A new wait begins.
 fn begin(thread: &Thread, site: &Site, now: u64) {
     let here = core::ptr::from_ref(site).addr();
-    if !matches!(site.kind(), Kind::Hint) {
+    if site.kind().is_loop() {
         thread.waiting.set(here);
     }
     thread.site.set(here);
