@@ -160,6 +160,7 @@ impl<'a> Finder<'a> {
             Seed::Clock | Seed::Nops if source.machine == Machine::X86_64 => {
                 short::may_return(source.image, address)
             }
+            Seed::Poll => source.machine == Machine::X86_64,
             _ => true,
         };
         if !worth {
@@ -204,8 +205,7 @@ impl<'a> Finder<'a> {
         };
         if seed == Seed::Poll {
             let own = poll::pivot(source.image, instructions, pivot);
-            let entry = own.filter(|_| source.machine == Machine::X86_64 && address == part.start);
-            let entry = entry.ok_or(Reason::NoFunction)?;
+            let entry = own.filter(|_| address == part.start).ok_or(Reason::NoFunction)?;
             let home = graph.block_of(entry).ok_or(Reason::Undecodable)?;
             let own = Region { blocks: Vec::from([home]), head: home, latch: home };
             let first = instruction(entry as u32);
