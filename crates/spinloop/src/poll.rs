@@ -5,7 +5,11 @@
 //! So the few functions that programs poll with are listed by their names.
 //!
 //! The pivot is the function's entry: all callers come by, whichever way the call was bound. Only the first instructions are copied, as for
-//! a hint. A direct call and an indirect one arrive at the same `endbr64`, if there is one, which stays where it is.
+//! a hint. An `endbr64` stays where it is, because indirect calls have to arrive at one: the pivot is the instruction behind it.
+//!
+//! What is certain: the visit comes before the function has done anything, so the function, its arguments and its result are as they were. What is
+//! not: whether the caller waits. A thread that calls often enough, with nothing to do in between, is taken for one that does. A mistake
+//! costs time, and no more.
 
 use crate::image::Image;
 use crate::instruction::Instruction;
@@ -13,7 +17,7 @@ use core::ffi::CStr;
 
 /// Functions by which threads poll. Each module that exports one has its own.
 pub const POLLING: [&CStr; 1] = [
-    // Open MPI, libopen-pal: the loop of every wait for a message (1.0 to 5.0).
+    // Open MPI, in libopen-pal: every wait for a message calls it in a loop.
     c"opal_progress",
 ];
 
