@@ -28,7 +28,8 @@ fn analyse(built: &Built, address: u64) -> (Finding, Option<Range<u64>>) {
 
 fn function(parts: &[&[u8]]) -> Built {
     let code = parts.concat();
-    assemble(TEXT, &code, &[TEXT..TEXT + code.len() as u64])
+    let own = TEXT..TEXT + code.len() as u64;
+    assemble(TEXT, &code, core::slice::from_ref(&own))
 }
 
 #[track_caller]
