@@ -45,6 +45,8 @@ pub struct Thread {
     pub met: Cell<u32>,
     /// How long the wait has slept in the place of rounds, in ticks.
     pub slept_ticks: Cell<u64>,
+    /// Until when the thread does not yield where it polls, in ticks.
+    pub no_yields_until_ticks: Cell<u64>,
     /// The shortest time of a round in this wait, in ticks; 0: not yet known.
     pub round_ticks: Cell<u64>,
     /// How often the kernel had taken the thread's CPU away when the thread last asked.

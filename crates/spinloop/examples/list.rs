@@ -186,6 +186,7 @@ fn word(kind: &Kind) -> &'static str {
         Kind::Counted(_) => "counted",
         Kind::Timed => "timed",
         Kind::Hint => "hint",
+        Kind::Poll => "poll",
     }
 }
 

@@ -15,6 +15,8 @@
 //! only computes faster, and never slower. Where the author's time would have to be kept, a computation that reads the same word
 //! in each round would be slept through.
 //!
+//! The entry of a function of [`POLLING`](crate::POLLING) is a wait of its callers (`poll`).
+//!
 //! A PAUSE in a loop that calls, or in a small function without a loop, is a *hint*: the wait passes it in every
 //! round, and that is all that is known.
 
@@ -28,6 +30,7 @@ use crate::graph::{Graph, index_of};
 use crate::image::Image;
 use crate::instruction::{Flow, Instruction};
 use crate::jump::Route;
+use crate::poll;
 use crate::proof::{self, Proof};
 use crate::rounds::{self, Region};
 use crate::route;
@@ -137,13 +140,15 @@ impl<'a> Finder<'a> {
         }
         match self.wait_loop(address, seed) {
             Ok(Some(found)) => {
-                if found.kind != Kind::Hint {
+                if found.kind.is_loop() {
                     self.known.extend(found.parts.iter().map(|part| (part.start, part.end)));
                 }
                 Finding::Wait(found)
             }
             Ok(None) => Finding::Nothing,
-            Err(reason) if matches!(seed, Seed::Pause | Seed::TimedPause) => Finding::Leave(reason),
+            Err(reason) if matches!(seed, Seed::Pause | Seed::TimedPause | Seed::Poll) => {
+                Finding::Leave(reason)
+            }
             Err(_) => Finding::Nothing,
         }
     }
@@ -167,6 +172,7 @@ impl<'a> Finder<'a> {
             Seed::Clock | Seed::Nops if source.machine == Machine::X86_64 => {
                 short::may_return(source.image, address).then_some(address)
             }
+            Seed::Poll => (source.machine == Machine::X86_64).then_some(address),
             _ => Some(address),
         };
         let Some(address) = worth else { return Ok(None) };
@@ -207,6 +213,15 @@ impl<'a> Finder<'a> {
             pivot: address,
             home: bounds(home),
         };
+        if seed == Seed::Poll {
+            let own = poll::pivot(source.image, instructions, pivot);
+            let entry = own.filter(|_| address == part.start).ok_or(Reason::NoFunction)?;
+            let home = graph.block_of(entry).ok_or(Reason::Undecodable)?;
+            let own = Region { blocks: Vec::from([home]), head: home, latch: home };
+            let first = instruction(entry as u32);
+            let found = Loop { pivot: first.address, home: bounds(home), ..found(&own, Kind::Poll) };
+            return Ok(Some(hint_of(found, first)));
+        }
         let hinted = matches!(seed, Seed::Pause | Seed::TimedPause);
         let Some(region) = rounds::region(graph, &function.dominators, home) else {
             if !hinted {

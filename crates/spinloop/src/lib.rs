@@ -28,6 +28,7 @@
 //! | `route`, [`jump`] | the way for a short jump through dead bytes, and encodings |
 //! | [`copy`](copy()) | the loop's copy, in which the waiter looks in every round |
 //! | [`relocation`] | how a copy is moved to other addresses |
+//! | [`poll`](POLLING) | functions by which threads poll |
 //! | [`call_frame`](CallFrame) | the copy's unwind data |
 //!
 //! Three kinds of mistake are far apart. A wrong *verdict* behind a PAUSE costs time: any delay is allowed there. A wrong
@@ -68,6 +69,7 @@ mod graph;
 pub mod image;
 mod instruction;
 pub mod jump;
+mod poll;
 mod proof;
 mod references;
 pub mod relocation;
@@ -89,6 +91,7 @@ pub use counter::{Bound, Condition, Counter, Place};
 pub use finder::{Finder, Machine, Module};
 pub use image::{Image, Segments};
 pub use jump::{MAX_HOPS, Route, near_jump, padding, short_jump};
+pub use poll::POLLING;
 pub use seeds::{NESTED_BYTES_MAX, OVERLAP, SHORT_BYTES_MAX, Seed, seeds};
 pub use verdict::{Finding, Kind, Loop, Reason};
 pub use way::{Jump, Way};

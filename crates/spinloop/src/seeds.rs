@@ -9,6 +9,8 @@
 //! | a short loop | a jump back by at most [`SHORT_BYTES_MAX`] bytes to an instruction that reads memory, or to a counter and a jump before it | loops with nothing in them |
 //! | a nested loop | a jump back by at most [`NESTED_BYTES_MAX`] bytes, right behind a shorter one that it encloses | loops that look at each of the other threads |
 //!
+//! What has no pattern is found by its name: [`POLLING`](crate::POLLING).
+//!
 //! A pattern may as well be the inside of another instruction, and a row of NOPs is mostly padding: the
 //! [`Finder`](crate::Finder) tells. What is found here only has to be little.
 //!
@@ -41,6 +43,8 @@ pub enum Seed {
     Short,
     /// The target of a jump back around a short jump back.
     Nested,
+    /// The start of a function of [`POLLING`](crate::POLLING). No pattern finds it: the caller looks its name up.
+    Poll,
 }
 
 /// The seeds in `chunk`, as offsets.

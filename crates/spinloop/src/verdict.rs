@@ -28,6 +28,16 @@ pub enum Kind {
     /// The hint stands in a function that the loop calls, or the loop calls others: what the loop is, is not
     /// known. Only the hint's own instruction is copied.
     Hint,
+    /// The pivot is the entry of a function by which threads poll: the loops are in its callers. Only the first instruction is
+    /// copied.
+    Poll,
+}
+
+impl Kind {
+    /// Whether the loop is known, so that its copy is the whole loop.
+    pub const fn is_loop(&self) -> bool {
+        !matches!(self, Kind::Hint | Kind::Poll)
+    }
 }
 
 /// A busy-wait loop.

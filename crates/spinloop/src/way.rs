@@ -20,7 +20,7 @@ use crate::graph::index_of;
 use crate::instruction::{Flow, Instruction};
 use crate::jump::Route;
 use crate::route;
-use crate::verdict::{Kind, Loop};
+use crate::verdict::Loop;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -63,7 +63,7 @@ pub(crate) fn best(
         found.parts.iter().any(|part| part.start <= range.start && range.end <= part.end)
     };
     let mut blocks = Vec::from([home]);
-    if found.kind != Kind::Hint {
+    if found.kind.is_loop() {
         blocks.extend((0..graph.blocks.len() as u32).filter(|&n| {
             let own = &graph.blocks[n as usize].instructions;
             n != home
@@ -81,7 +81,7 @@ pub(crate) fn best(
         let may_move = |one: &Instruction| !matches!(one.flow, Flow::Call | Flow::Indirect);
         let locked = |one: &Instruction| source.image.at(one.address).first() == Some(&0xf0);
         // A hint's copy is what the jump replaces, and has to hold the pivot.
-        let holds = |range: &Range<u64>| found.kind != Kind::Hint || range.contains(&found.pivot);
+        let holds = |range: &Range<u64>| found.kind.is_loop() || range.contains(&found.pivot);
         let whole = own.iter().find(|one| {
             let range = one.address..one.end();
             let fits = u64::from(one.length) >= NEAR_BYTES && one.address % 8 + NEAR_BYTES <= 8;

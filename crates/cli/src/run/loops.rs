@@ -13,7 +13,8 @@ use preload_abi::filter::{Filters, NOT_MEANT, Place};
 use preload_abi::options::Guard;
 use preload_abi::{LIBRARY_NAME, REQUESTS_LIBRARY_NAME, is_left_alone};
 use spinloop::{
-    BLOCKING, Counter, Finder, Finding, Jump, Kind, Loop, Machine, Module, Seed, Segments, Way, seeds,
+    BLOCKING, Counter, Finder, Finding, Jump, Kind, Loop, Machine, Module, POLLING, Seed, Segments, Way,
+    seeds,
 };
 use std::fmt::Write;
 
@@ -124,6 +125,7 @@ fn search(name: &str, data: &[u8], settings: &Settings, lines: &mut Vec<Line>) -
     }
     // As the library asks: one kind after the other.
     all.sort_unstable();
+    all.extend(symbols.polling().map(|start| (Seed::Poll, start)));
     let mut found = Vec::new();
     for (seed, address) in all {
         let fate = match finder.analyse(address, seed) {
@@ -159,6 +161,7 @@ fn ends(wait: &Loop) -> &'static str {
         Kind::Counted(_) => "spins for a number of rounds",
         Kind::Timed => "spins for a time",
         Kind::Hint => "may wait around this PAUSE",
+        Kind::Poll => "its callers wait by polling",
     }
 }
 
@@ -210,6 +213,14 @@ impl Symbols {
         }
         functions.sort();
         Symbols { functions }
+    }
+
+    /// Where the file's own functions by which threads poll begin.
+    fn polling(&self) -> impl Iterator<Item = u64> {
+        let polls = |function: &&Function| {
+            function.exported && POLLING.iter().any(|name| name.to_bytes() == function.name.as_bytes())
+        };
+        self.functions.iter().filter(polls).map(|function| function.start)
     }
 
     /// The functions that hold `address`, the last that starts before it first.

@@ -83,7 +83,7 @@ fn plan(
 ) -> Result<(), &'static str> {
     const NOT_COPIED: &str = "it cannot be copied";
     let replaced = [way.replaced.clone()];
-    let is_loop = found.kind != Kind::Hint;
+    let is_loop = found.kind.is_loop();
     let parts = if is_loop { found.parts.as_slice() } else { replaced.as_slice() };
     let counted = matches!(found.kind, Kind::Counted(_));
     let original =

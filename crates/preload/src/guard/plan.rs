@@ -325,6 +325,7 @@ impl Writer {
             Kind::Unbounded => self.bytes.push(0),
             Kind::Timed => self.bytes.push(1),
             Kind::Hint => self.bytes.push(2),
+            Kind::Poll => self.bytes.push(4),
             Kind::Counted(Counter { place, bits, step, ahead, bound, goes_on, blocks }) => {
                 self.bytes.push(3);
                 self.place(place);
@@ -457,6 +458,7 @@ impl<'a> Reader<'a> {
             0 => Kind::Unbounded,
             1 => Kind::Timed,
             2 => Kind::Hint,
+            4 => Kind::Poll,
             3 => {
                 let (place, bits) = (self.place()?, u32::from(self.byte()?));
                 let (step, ahead) = (self.signed()?, self.signed()?);

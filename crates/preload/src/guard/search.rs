@@ -27,6 +27,7 @@ use super::text::Text;
 use super::{analysis, cache, perf_map, rendezvous};
 use crate::elf::modules::{self, Generation, Module};
 use crate::elf::relocations;
+use crate::elf::symbols::Table;
 use crate::{meant, settings, shortage, statistics};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -228,7 +229,9 @@ impl Search {
             Runs::Still => Some(Vec::new()),
         };
         let Some(relocated) = relocated else { return Vec::new() };
-        let plans = analysis::plans(module, &relocated, &seeds(module), runs.allows_rows());
+        let mut seeds = seeds(module);
+        seeds.extend(polling(module).map(|address| (Seed::Poll, address)));
+        let plans = analysis::plans(module, &relocated, &seeds, runs.allows_rows());
         if let Some(entry) = entry {
             entry.write(&plans);
         }
@@ -347,6 +350,12 @@ pub(crate) fn left_alone(module: &Module<'_>) -> bool {
 pub fn file_name(path: &CStr) -> &[u8] {
     let path = path.to_bytes();
     path.iter().rposition(|&b| b == b'/').map_or(path, |at| &path[at + 1..])
+}
+
+/// Where the module's own functions by which threads poll begin.
+fn polling<'a>(module: &Module<'a>) -> impl Iterator<Item = usize> + use<'a> {
+    let table = Table::of(module);
+    spinloop::POLLING.iter().filter_map(move |name| Some(table.as_ref()?.extent(name)?.start))
 }
 
 /// The seeds in a module's text, one kind after the other, each in ascending order.

@@ -10,6 +10,7 @@
 //! | the same, and has come back at once: it did not block | as with an error, if its author's time is long enough to be slept |
 //! | after a number of rounds, with an error | sleeps in small steps until the time is over that the rounds would have taken, and then moves the counter on |
 //! | after a time | sleeps in small steps: rounds do not count |
+//! | unknown, since its callers poll (`spinloop::Kind::Poll`) | yields, or sleeps for half of the time ([`poll_on`]); a real-time thread polls on |
 //! | unknown, since only a hint is copied | the same as without an end, with fewer yields, once the thread has come again and again without a pause |
 //!
 //! The loop goes on in a copy that says when a wait ends (`spinloop::copy`), so rounds are counted within
@@ -72,6 +73,12 @@ const CLOSELY_ROUNDS: u64 = 4;
 /// thing. ONNX Runtime, 4 threads on 2 CPUs: 8 yields 2.7 ms, 24 yields 2.3 ms, 120 yields 1.05 ms; in pairs, 400 yields are
 /// too many (p99 7 ms in place of 2.8 ms).
 const HINT: Adaptive = Adaptive { spins: 32, yields: 120, step_ns: STEP_NS, ceiling_ns: 400_000 };
+/// A thread that polls does so this often before it yields: a call takes as long as dozens of rounds of a loop.
+const POLLS: u32 = 4;
+/// After a yield that took this long, somebody else ran who does not poll …
+const LONG_YIELD_NS: u64 = 1_000_000;
+/// … and for this time the thread sleeps instead.
+const NO_YIELDS_NS: u64 = 20_000_000;
 /// A wait that keeps its author's time runs this number of rounds between its sleeps, and one more.
 const TIMED_ROUNDS: u64 = 15;
 
@@ -94,7 +101,7 @@ pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
     let now = clock::ticks();
     let kind = site.kind();
     let goes_on = match kind {
-        Kind::Hint => goes_on_at_hint(site, thread, passed, now),
+        Kind::Hint | Kind::Poll => goes_on_at_hint(site, thread, passed, now),
         _ => thread.waiting.get() == core::ptr::from_ref(site).addr(),
     };
     if goes_on {
@@ -125,6 +132,9 @@ pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
                 },
             ),
             Kind::Hint => adapt(site, thread, now, HINT),
+            // It asked for its CPU, and what it polls may be a device.
+            Kind::Poll if is_real_time(thread) => now,
+            Kind::Poll => poll_on(site, thread, now),
             // By Invariant 6.
             Kind::Counted(_) if !goes_on => now,
             Kind::Counted(counter) => {
@@ -178,6 +188,35 @@ fn adapt(site: &Site, thread: &Thread, now: u64, policy: Adaptive) -> u64 {
         Action::Yield => yield_once(site, thread, now),
         sleep => sleep_once(site, thread, sleep),
     }
+}
+
+/// A thread polls while CPUs are short.
+///
+/// Nothing says when its wait is over: two that send each other a word make one row of calls, however many waits that are. So nothing
+/// here grows with the row. If the others poll as well, they yield, too, and yields alone hand the CPU to the one
+/// that is waited for. Beside a thread that works, a yield is lost for a slice. Then the thread sleeps, because the kernel runs a thread that
+/// wakes soon, and polls for as long as it has slept: so the row takes twice as long at most.
+fn poll_on(site: &Site, thread: &Thread, now: u64) -> u64 {
+    let round = thread.short_round.get();
+    thread.short_round.set(round.saturating_add(1));
+    if round < POLLS {
+        return now;
+    }
+    if now >= thread.no_yields_until_ticks.get() {
+        let after = yield_once(site, thread, now);
+        if after.wrapping_sub(now) >= ns_to_ticks(LONG_YIELD_NS) {
+            thread.no_yields_until_ticks.set(after.saturating_add(ns_to_ticks(NO_YIELDS_NS)));
+        }
+        return after;
+    }
+    let slept = thread.slept_ticks.get();
+    let polled = now.wrapping_sub(thread.began_ticks.get()).saturating_sub(slept);
+    if polled < slept.saturating_add(ns_to_ticks(STEP_NS)) {
+        return now;
+    }
+    let after = sleep_once(site, thread, Action::Sleep { ns: STEP_NS });
+    thread.slept_ticks.set(slept.saturating_add(after.wrapping_sub(now)));
+    after
 }
 
 /// A wait that is bounded by a counter, while CPUs are short.
@@ -285,7 +324,7 @@ fn write(counter: &Counter, value: u64, frame: &mut Frame) {
 /// A new wait begins.
 fn begin(thread: &Thread, site: &Site, now: u64) {
     let here = core::ptr::from_ref(site).addr();
-    if !matches!(site.kind(), Kind::Hint) {
+    if site.kind().is_loop() {
         thread.waiting.set(here);
     }
     let back = thread.site.get() == here

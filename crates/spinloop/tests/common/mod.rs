@@ -138,6 +138,7 @@ pub fn word(finding: &Finding) -> &'static str {
             Kind::Counted(Counter { blocks: true, .. }) => "blocks",
             Kind::Timed => "timed",
             Kind::Hint => "hint",
+            Kind::Poll => "poll",
         },
         Finding::Nothing => "nothing",
         Finding::Leave(Reason::Counted) => "bounded",

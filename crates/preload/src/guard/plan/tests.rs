@@ -20,7 +20,7 @@ fn kinds() -> Vec<Kind> {
         Kind::Counted(Counter { place, bits: 32, step: -1, ahead: 2, bound, goes_on, blocks: n == 1 })
     };
     let counted = bounds.into_iter().enumerate().map(counted);
-    [Kind::Unbounded, Kind::Timed, Kind::Hint].into_iter().chain(counted).collect()
+    [Kind::Unbounded, Kind::Timed, Kind::Hint, Kind::Poll].into_iter().chain(counted).collect()
 }
 
 /// A list with a plan for each kind, of code at `at`.

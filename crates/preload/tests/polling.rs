@@ -1,0 +1,95 @@
+//! Programs that wait by calling `opal_progress` of Open MPI again and again. The tests' own library stands for Open MPI's.
+//!
+//! Whether CPUs are short is said by the option `short`, and whether a thread slept by the kernel's count.
+#![cfg(target_arch = "x86_64")]
+
+mod common;
+
+use common::{Outcome, folder, program, run, shared_library};
+use std::process::Command;
+
+/// Runs a probe of `programs/polls.c` with these options.
+#[track_caller]
+fn holds(probe: &str, options: &str) -> Outcome {
+    let library = shared_library("progress");
+    let other = folder().join("libprogress-2.so");
+    if !other.exists() {
+        std::fs::copy(&library, &other).expect("a copy");
+    }
+    let mut command = Command::new(program("polls"));
+    command.arg(probe).env("POLLED", format!("{}:{}", library.display(), other.display()));
+    let outcome = run(command, options);
+    match outcome.status.code() {
+        Some(0) => assert_eq!(outcome.stderr, "", "{probe} under {options}: nothing is said unasked"),
+        Some(77) => println!("{probe} under {options}: skipped: {}", outcome.stderr.trim()),
+        _ => panic!("{probe} under {options}: {}{}", outcome.status, outcome.stderr),
+    }
+    outcome
+}
+
+#[test]
+fn a_thread_that_polls_beside_one_that_works_sleeps_while_cpus_are_short() {
+    let outcome = holds("sleeps_beside_work", "short=always");
+    outcome.waited("opal_progress");
+    assert!(outcome.count("opal_progress", "sleeps") > 0 && outcome.count("opal_progress", "yields") > 0);
+}
+
+#[test]
+fn polling_is_left_alone_while_there_is_room() {
+    for options in ["short=never", "guard=off", "short=always,guard=off"] {
+        holds("does_not_sleep", options);
+    }
+}
+
+#[test]
+fn polling_is_left_alone_where_it_is_not_meant() {
+    for filter in ["not=libprogress.so", "not=libprogress.so:opal_progress", "not=polls", "only=libother.so"]
+    {
+        holds("does_not_sleep", &format!("short=always,{filter}"));
+    }
+    holds("sleeps_beside_work", "short=always,only=libprogress.so:opal_progress");
+}
+
+#[test]
+fn each_call_arrives_whatever_is_known_of_the_cpus() {
+    holds("waits", "short=auto");
+}
+
+#[test]
+fn a_library_that_is_opened_while_threads_run_is_cured() {
+    holds("opened_later", "short=always");
+}
+
+#[test]
+fn two_that_poll_for_each_other_on_one_cpu_take_turns() {
+    for options in ["short=always", "short=auto"] {
+        holds("two_take_turns", options);
+    }
+}
+
+#[test]
+fn calls_that_work_are_no_wait() {
+    holds("work_is_no_wait", "short=always");
+}
+
+#[test]
+fn a_real_time_thread_that_polls_does_not_sleep() {
+    holds("a_real_time_thread_does_not_sleep", "short=always");
+}
+
+#[test]
+fn two_copies_of_the_library_stay_apart() {
+    holds("copies_are_apart", "short=always");
+}
+
+#[test]
+fn the_child_of_a_fork_polls() {
+    holds("a_child_polls", "short=always");
+}
+
+#[test]
+fn a_program_without_open_mpi_sees_no_such_function() {
+    for options in ["short=always", "guard=always", "guard=off"] {
+        holds("the_name_is_the_librarys", options);
+    }
+}

@@ -1,0 +1,197 @@
+/* Polls a library that is opened by its path (RTLD_LOCAL), as Python opens Open MPI. The variable POLLED names its copies, with a colon
+ * between two of them. */
+#include "lock_probe.h"
+
+#include <dlfcn.h>
+#include <sys/resource.h>
+
+/* A program may ask in this way whether Open MPI is there. */
+extern int opal_progress(void) __attribute__((weak));
+
+struct polled {
+    int (*progress)(void), (*itself)(void);
+    long *work_ns;
+    int calls;
+};
+
+static atomic_int arrived;
+
+static struct polled open_copy(int number) {
+    char *paths = strdup(getenv("POLLED")), *path = strtok(paths, ":");
+    while (number-- > 0)
+        path = strtok(NULL, ":");
+    CHECK(path != NULL);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL)
+        FAIL("%s", dlerror());
+    free(paths);
+    int (*(*itself)(void))(void) = dlsym(library, "progress_itself");
+    struct polled polled = {dlsym(library, "opal_progress"), itself(), dlsym(library, "progress_work_ns"), 0};
+    CHECK(polled.progress != NULL && polled.work_ns != NULL);
+    return polled;
+}
+
+/* Each call arrives, once, and returns what the function returns. */
+static void poll_once(struct polled *polled) { IS(polled->progress(), ++polled->calls); }
+
+/* How often the calling thread has gone to sleep: a yield is no such thing. */
+static long sleeps(void) {
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_THREAD, &usage) == 0);
+    return usage.ru_nvcsw;
+}
+
+static void pin(void) {
+    cpu_set_t all, one;
+    CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
+    CPU_ZERO(&one);
+    for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &all))
+            CPU_SET(cpu, &one);
+    CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+}
+
+/* Works beside the thread that polls, on the same CPU, for half a second of CPU time. */
+static void *works(void *unused) {
+    struct timespec used;
+    do
+        CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used) == 0);
+    while (used.tv_sec == 0 && used.tv_nsec < 500000000);
+    atomic_store(&arrived, 1);
+    return unused;
+}
+
+/* How often the thread sleeps while it polls for the end of the work. */
+static long wait_for_work(struct polled *polled) {
+    pin();
+    atomic_store(&arrived, 0);
+    pthread_t thread = start(works, NULL);
+    long before = sleeps();
+    errno = 77;
+    while (atomic_load(&arrived) == 0)
+        poll_once(polled);
+    CHECK(errno == 77);
+    long slept = sleeps() - before;
+    join(thread);
+    return slept;
+}
+
+static void *nothing(void *unused) { return unused; }
+
+static long wait_beside_work(void) {
+    struct polled polled = open_copy(0);
+    return wait_for_work(&polled);
+}
+
+static void must_sleep(long slept) {
+    if (slept < 5)
+        FAIL("slept %ld times", slept);
+}
+
+static void must_not_sleep(long slept) {
+    if (slept != 0)
+        FAIL("slept %ld times", slept);
+}
+
+static void sleeps_beside_work(void) { must_sleep(wait_beside_work()); }
+
+static void does_not_sleep(void) { must_not_sleep(wait_beside_work()); }
+
+static void waits(void) { wait_beside_work(); }
+
+static void *stays(void *unused) {
+    for (;;)
+        pause();
+    return unused;
+}
+
+/* The library comes while other threads run. */
+static void opened_later(void) {
+    start(stays, NULL);
+    must_sleep(wait_beside_work());
+}
+
+/* Two threads on one CPU poll for each other. If each turn took the other's slice, the alarm would end it. */
+enum { TURNS = 20000 };
+static atomic_int turn;
+
+static void take_turns(struct polled *polled, int rest) {
+    for (int next = rest; next < TURNS; next += 2) {
+        while (atomic_load(&turn) != next)
+            polled->progress();
+        atomic_store(&turn, next + 1);
+    }
+}
+
+static void *takes_turns(void *polled) {
+    take_turns(polled, 1);
+    return NULL;
+}
+
+static void two_take_turns(void) {
+    struct polled polled = open_copy(0);
+    pin();
+    pthread_t other = start(takes_turns, &polled);
+    take_turns(&polled, 0);
+    join(other);
+}
+
+static void work_is_no_wait(void) {
+    struct polled polled = open_copy(0);
+    *polled.work_ns = 30000;
+    must_not_sleep(wait_for_work(&polled));
+}
+
+static void a_real_time_thread_does_not_sleep(void) {
+    struct polled polled = open_copy(0);
+    join(start(nothing, NULL));
+    struct sched_param priority = {.sched_priority = 1};
+    if (pthread_setschedparam(pthread_self(), SCHED_RR, &priority) != 0)
+        SKIP("no right to a real-time class");
+    long before = sleeps();
+    for (int round = 0; round < 100000; round++)
+        poll_once(&polled);
+    must_not_sleep(sleeps() - before);
+}
+
+static void copies_are_apart(void) {
+    struct polled polled[2] = {open_copy(0), open_copy(1)};
+    CHECK(polled[0].progress != polled[1].progress);
+    for (int n = 0; n < 2; n++)
+        must_sleep(wait_for_work(&polled[n]));
+}
+
+static void a_child_polls(void) {
+    struct polled polled = open_copy(0);
+    must_sleep(wait_for_work(&polled));
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        must_sleep(wait_for_work(&polled));
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Without Open MPI there is no such function, and with it, it is Open MPI's. */
+static void the_name_is_the_librarys(void) {
+    join(start(nothing, NULL));
+    CHECK(opal_progress == NULL);
+    CHECK(dlsym(RTLD_DEFAULT, "opal_progress") == NULL && dlerror() != NULL);
+    struct polled polled = open_copy(0);
+    CHECK(polled.progress == polled.itself);
+    CHECK(dlsym(RTLD_DEFAULT, "opal_progress") == NULL);
+}
+
+PROBES({"sleeps_beside_work", sleeps_beside_work},
+       {"does_not_sleep", does_not_sleep},
+       {"waits", waits},
+       {"opened_later", opened_later},
+       {"two_take_turns", two_take_turns},
+       {"work_is_no_wait", work_is_no_wait},
+       {"a_real_time_thread_does_not_sleep", a_real_time_thread_does_not_sleep},
+       {"copies_are_apart", copies_are_apart},
+       {"a_child_polls", a_child_polls},
+       {"the_name_is_the_librarys", the_name_is_the_librarys})

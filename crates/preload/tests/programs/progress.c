@@ -1,0 +1,23 @@
+/* A library that is polled as libopen-pal is: it counts the calls. */
+#include <time.h>
+
+/* How long a call works. */
+long progress_work_ns;
+static int calls;
+
+static long now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000L + now.tv_nsec;
+}
+
+/* Some versions may return something: the count has to come through. */
+int opal_progress(void) {
+    calls++;
+    if (progress_work_ns != 0)
+        for (long end = now_ns() + progress_work_ns; now_ns() < end;)
+            continue;
+    return calls;
+}
+
+int (*progress_itself(void))(void) { return opal_progress; }
