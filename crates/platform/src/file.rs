@@ -398,10 +398,16 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_not_followed_when_creating() {
+    fn a_link_is_not_followed_when_creating_or_in_a_folder() {
         let (path, target) = (path("link"), path("target"));
         std::os::unix::fs::symlink(target.to_str().unwrap(), path.to_str().unwrap()).expect("a link");
         assert_eq!(File::create(&path).map(drop), Err(libc::ELOOP));
+        let folder = std::ffi::CString::new(std::env::temp_dir().to_str().expect("utf-8")).expect("no zero");
+        let folder = File::open(&folder).expect("a folder");
+        let name = path.to_bytes().rsplit(|&b| b == b'/').next().expect("a name").to_vec();
+        let name = std::ffi::CString::new(name).expect("no zero");
+        assert_eq!(File::open_in(&folder, &name).map(drop), Err(libc::ELOOP));
+        assert_eq!(File::open_in(&folder, c"no such file of manx").map(drop), Err(libc::ENOENT));
         remove(&path).expect("removed");
     }
 }

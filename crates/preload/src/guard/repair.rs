@@ -5,13 +5,13 @@
 //! may run through it. A thread runs a loop as it was or the finished way, nothing in between. A copy lives as long as
 //! its module: its room is free only when the code that led to it is unmapped. Unwind data stand behind the copy ([`super::frames`]).
 //!
-//! A library may have a thousand loops. So all copies are written before the first jump, with few calls of the kernel's, and where
-//! no thread can be in the module the jumps are, too ([`Text::write_all`]).
+//! A library may have a thousand loops. So all copies are written before the first jump, and all dead bytes, each with few calls of the
+//! kernel's ([`Text::write_all`]).
 
 use super::plan::{Entrance, Form, Repairable};
 use super::room::{Piece, Room};
 use super::site::Site;
-use super::text::{Edit, SPAN_BYTES_MAX, Text};
+use super::text::{Edit, Runs, SPAN_BYTES_MAX, Text};
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
@@ -169,31 +169,23 @@ impl Workshop<'_> {
                 }
             }
         }
-        let write = |edit: &Edit| {
-            // SAFETY: these bytes are dead, as the caller promised.
-            unsafe { self.text.write(edit.address, edit.bytes()).is_ok() }
-        };
-        let dead: Vec<bool> = if self.quiet {
-            // SAFETY: as the caller promised; no thread is in the module.
-            unsafe { self.write_all(&dead) }
-        } else {
-            dead.iter().map(write).collect()
-        };
+        let (in_dead, in_loops) =
+            if self.quiet { (Runs::Nowhere, Runs::Nowhere) } else { (Runs::Elsewhere, Runs::There) };
+        // SAFETY: these bytes are dead, as the caller promised; no thread is in a quiet module.
+        let dead = unsafe { self.write_all(&dead, in_dead) };
         let reached = |(range, _): &(Range<usize>, Edit)| dead[range.clone()].iter().all(|written| *written);
         let jumps: Vec<Edit> = ways.iter().filter(|way| reached(way)).map(|(_, jump)| *jump).collect();
-        let written: Vec<bool> = if self.quiet {
-            // SAFETY: as the caller promised; no thread is in the module, so none stands between instructions that are replaced.
-            unsafe { self.write_all(&jumps) }
-        } else {
-            // Dead bytes and copies must be seen by every core before the jumps that lead there, and then the jumps. Where the kernel
-            // has no such barrier, the next interrupt on each CPU serialises as well.
+        if !self.quiet {
+            // Dead bytes and copies must be seen by every core before the jumps that lead there. Where the kernel has no such
+            // barrier, the next interrupt on each CPU serialises as well.
             let _ = synchronise_cores();
-            // SAFETY: as the caller promised; `way` has refused rows.
-            let live = |jump: &Edit| unsafe { self.text.write_live(jump.address, jump.bytes()).is_ok() };
-            let written = jumps.iter().map(live).collect();
+        }
+        // SAFETY: as the caller promised. No thread is in a quiet module, so none stands between instructions that are replaced;
+        // elsewhere `way` has refused rows.
+        let written = unsafe { self.write_all(&jumps, in_loops) };
+        if !self.quiet {
             let _ = synchronise_cores();
-            written
-        };
+        }
         let mut written = written.into_iter();
         let mut repairs = Vec::with_capacity(ready.len());
         for (one, way) in ready.into_iter().zip(&ways) {
@@ -210,11 +202,11 @@ impl Workshop<'_> {
 impl Workshop<'_> {
     /// # Safety
     /// As [`Text::write_all`], in the module's text.
-    unsafe fn write_all(&self, edits: &[Edit]) -> Vec<bool> {
+    unsafe fn write_all(&self, edits: &[Edit], runs: Runs) -> Vec<bool> {
         let first = edits.first().map_or(0, |edit| edit.address);
         let segment = self.segments.iter().find(|range| range.contains(&first)).cloned().unwrap_or_default();
         // SAFETY: as the caller promised.
-        unsafe { self.text.write_all(edits, &segment) }
+        unsafe { self.text.write_all(edits, &segment, runs) }
     }
 }
 

@@ -55,6 +55,21 @@ impl Edit {
     fn end(&self) -> usize {
         self.address.saturating_add(self.length)
     }
+
+    fn is_in_one_word(&self) -> bool {
+        self.address % 8 + self.length <= 8
+    }
+}
+
+/// Which threads may run where something is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    /// None runs in the module.
+    Nowhere,
+    /// None runs through the bytes that change, but through others beside them.
+    Elsewhere,
+    /// Any runs through the very instructions.
+    There,
 }
 
 /// From this number of changes on it pays to make all of a segment writable.
@@ -98,38 +113,59 @@ impl Text {
         }
     }
 
-    /// Makes changes in code of `segment` that no thread runs now; says of each whether it was made.
+    /// Makes changes in code of `segment`; says of each whether it was made.
     ///
     /// One or two go as others do. Of a thousand, most of the time would be the kernel's, a page at a time: so many are stored
     /// directly, while the whole segment may be written, which is one mapping before and after. Not so where somebody else has given
-    /// a part of it other rights, which it would lose, and where memory is locked: there the kernel would copy every page of it. Then
-    /// those that are close to each other go by one call.
+    /// a part of it other rights, which it would lose, and where memory is locked: there the kernel would copy every page of it.
     ///
     /// # Safety
-    /// As [`Text::write`], for each of them; they must lie in the segment, and no thread may run, or change, what lies between two
-    /// that are less than [`SPAN_BYTES_MAX`] apart.
-    pub unsafe fn write_all(&self, edits: &[Edit], segment: &Range<usize>) -> Vec<bool> {
+    /// As [`Text::write`] for each of them, or, with [`Runs::There`], as [`Text::write_live`]; and as `runs` says.
+    pub unsafe fn write_all(&self, edits: &[Edit], segment: &Range<usize>, runs: Runs) -> Vec<bool> {
         let inside = |edit: &Edit| segment.start <= edit.address && edit.end() <= segment.end;
         let direct = edits.len() >= DIRECT_EDITS_MIN
             && edits.iter().all(inside)
             && mappings::is_text(&mappings::all(), segment)
             && process::locked_kib() == Some(0);
-        // SAFETY: as the caller promised; all of the segment is readable, executable and not writable.
+        let change = |edit: &Edit| {
+            // SAFETY: as the caller promised; the segment may be written when this is called.
+            unsafe {
+                match runs {
+                    Runs::There if edit.is_in_one_word() => store_live(edit.address, edit.bytes()),
+                    Runs::There => {}
+                    Runs::Elsewhere | Runs::Nowhere => store(edit.address, edit.bytes()),
+                }
+            }
+        };
+        // SAFETY: all of the segment is readable, executable and not writable.
         let stored = direct
             && unsafe {
-                let store = || edits.iter().for_each(|edit| store(edit.address, edit.bytes()));
-                with_right_to_write(segment.start, segment.len(), store).is_ok()
+                with_right_to_write(segment.start, segment.len(), || edits.iter().for_each(change)).is_ok()
             };
         if stored {
             // SAFETY: as the caller promised.
             return edits.iter().map(|edit| unsafe { holds(edit.address, edit.bytes()) }).collect();
         }
-        // SAFETY: as the caller promised.
-        unsafe { self.write_spans(edits) }
+        let one = |edit: &Edit| {
+            // SAFETY: as the caller promised.
+            unsafe {
+                match runs {
+                    Runs::There => self.write_live(edit.address, edit.bytes()).is_ok(),
+                    Runs::Elsewhere | Runs::Nowhere => self.write(edit.address, edit.bytes()).is_ok(),
+                }
+            }
+        };
+        match runs {
+            // SAFETY: as the caller promised.
+            Runs::Nowhere => unsafe { self.write_spans(edits) },
+            Runs::Elsewhere | Runs::There => edits.iter().map(one).collect(),
+        }
     }
 
+    /// Makes changes; those that are close to each other go by one call.
+    ///
     /// # Safety
-    /// As [`Text::write_all`].
+    /// As [`Text::write_all`] with [`Runs::Nowhere`].
     unsafe fn write_spans(&self, edits: &[Edit]) -> Vec<bool> {
         let mut order: Vec<usize> = (0..edits.len()).collect();
         order.sort_unstable_by_key(|&n| edits[n].address);
@@ -170,20 +206,12 @@ impl Text {
     /// # Errors
     /// [`Refused`], also if the bytes do not lie in one aligned word.
     pub unsafe fn write_live(&self, address: usize, bytes: &[u8]) -> Result<(), Refused> {
-        let (word, offset) = (address & !7, address % 8);
-        if offset + bytes.len() > 8 {
+        if !Edit::new(address, bytes).is_in_one_word() {
             return Err(Refused);
         }
-        // SAFETY: as the caller promised; by Invariant 1 the store is one.
+        // SAFETY: as the caller promised.
         unsafe {
-            with_right_to_write(word, 8, || {
-                let place = &*(word as *const AtomicU64);
-                let mut whole = place.load(Ordering::Relaxed).to_ne_bytes();
-                for (to, from) in whole.iter_mut().skip(offset).zip(bytes) {
-                    *to = *from;
-                }
-                place.store(u64::from_ne_bytes(whole), Ordering::Release);
-            })?;
+            with_right_to_write(address & !7, 8, || store_live(address, bytes))?;
             if holds(address, bytes) { Ok(()) } else { Err(Refused) }
         }
     }
@@ -213,6 +241,22 @@ unsafe fn store(address: usize, bytes: &[u8]) {
         // SAFETY: as the caller promised.
         unsafe { ((address + at) as *mut u8).write_volatile(*byte) };
     }
+}
+
+/// Puts `bytes` at `address` in one store to their aligned word (Invariant 1).
+///
+/// # Safety
+/// The word must be writable, hold all of the bytes, and be changed by nobody else.
+unsafe fn store_live(address: usize, bytes: &[u8]) {
+    // SAFETY: as the caller promised; the word is aligned.
+    let word = unsafe { &*((address & !7) as *const AtomicU64) };
+    // Relaxed: nobody else writes it.
+    let mut whole = word.load(Ordering::Relaxed).to_ne_bytes();
+    for (to, from) in whole.iter_mut().skip(address % 8).zip(bytes) {
+        *to = *from;
+    }
+    // Release: what a thread finds behind the new instruction was written before.
+    word.store(u64::from_ne_bytes(whole), Ordering::Release);
 }
 
 /// Runs `change` while the pages of these bytes may be written as well.
@@ -274,7 +318,9 @@ mod tests {
     #[test]
     fn many_changes_are_made_at_once_and_nothing_else() {
         let bytes = 40 * page_bytes();
-        for (count, locked) in [(3, false), (200, false), (200, true)] {
+        let all = [Runs::Nowhere, Runs::Elsewhere, Runs::There];
+        let cases = [(3, false), (200, false), (200, true)];
+        for ((count, locked), runs) in cases.into_iter().flat_map(|case| all.map(|runs| (case, runs))) {
             for text in [Text::open(), Text { memory: None }] {
                 let code = map_zeroes(bytes, READ | EXECUTE).expect("pages").addr();
                 if locked {
@@ -289,10 +335,11 @@ mod tests {
                 // In another order than that of their addresses.
                 let edits: Vec<Edit> = (0..count).rev().map(edit).collect();
                 // SAFETY: nothing runs there.
-                let done = unsafe { text.write_all(&edits, &(code..code + bytes)) };
-                assert_eq!(done, vec![true; count]);
+                let done = unsafe { text.write_all(&edits, &(code..code + bytes), runs) };
+                let fits = |edit: &Edit| runs != Runs::There || edit.is_in_one_word();
+                assert_eq!(done, edits.iter().map(fits).collect::<Vec<_>>());
                 let mut expected = vec![0; bytes];
-                for edit in &edits {
+                for edit in edits.iter().filter(|edit| fits(edit)) {
                     expected[edit.address - code..][..edit.bytes().len()].copy_from_slice(edit.bytes());
                 }
                 // SAFETY: readable, and nobody writes it now.
