@@ -283,6 +283,7 @@ impl File {
     ///
     /// # Errors
     /// The error number of `fstat`.
+    #[allow(clippy::useless_conversion, reason = "the number of names is a u32 on aarch64")]
     pub fn status(&self) -> Result<Status, i32> {
         let mut status = core::mem::MaybeUninit::<libc::stat>::zeroed();
         let place = status.as_mut_ptr().addr();
@@ -295,7 +296,7 @@ impl File {
             owner: status.st_uid,
             mode: status.st_mode,
             identity: (status.st_dev, status.st_ino),
-            names: status.st_nlink,
+            names: status.st_nlink.into(),
             bytes: status.st_size as u64,
             changed_ns: (status.st_ctime as u64)
                 .wrapping_mul(1_000_000_000)

@@ -67,6 +67,8 @@ extern "C" fn way(real: &'static Real, handle: *mut c_void, name: *const c_char)
     extern "C" fn absent() -> usize {
         0
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (handle, name);
     #[cfg(target_arch = "x86_64")]
     if let Some(dlsym) = real::dlsym.get()
         // SAFETY: the arguments are the caller's, and the function is the C library's.

@@ -69,6 +69,7 @@ pub struct Thread {
     /// The yields that the thread makes in a row.
     pub yielding: crate::yields::Past,
     /// What the thread did since its last call, if it is dilated.
+    #[cfg(target_arch = "x86_64")]
     pub past: crate::lock::dilate::Past,
     /// Where the thread allocates, if apart from all others: see [`crate::arena::apart`].
     pub apart: Cell<*const crate::arena::Apart>,

@@ -33,7 +33,6 @@ pub mod room;
 pub mod search;
 pub mod site;
 pub mod text;
-#[cfg(target_arch = "x86_64")]
 pub mod trampoline;
 pub mod visit;
 

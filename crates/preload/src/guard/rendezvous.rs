@@ -11,7 +11,7 @@
 //! dlclose: destructors │ r_brk │ unmap │ r_brk
 //! ```
 //!
-//! So, when the guard wakes, a jump to [`arrived`] takes the place of that function's `ret` and of four dead bytes behind it. The jump is
+//! So, when the guard wakes, a jump to `arrived` takes the place of that function's `ret` and of four dead bytes behind it. The jump is
 //! the only change that Manx makes to the loader. Nothing else has to be known of `dlopen`, of who calls it, and by which name.
 //!
 //! | what is in the way | what happens |

@@ -10,7 +10,7 @@
 //! | the same, and has come back at once: it did not block | as with an error, if its author's time is long enough to be slept |
 //! | after a number of rounds, with an error | sleeps in small steps until the time is over that the rounds would have taken, and then moves the counter on |
 //! | after a time | sleeps in small steps: rounds do not count |
-//! | unknown, since its callers poll (`spinloop::Kind::Poll`) | yields, or sleeps for half of the time ([`poll_on`]); a real-time thread polls on |
+//! | unknown, since its callers poll (`spinloop::Kind::Poll`) | yields, or sleeps for half of the time (`poll_on`); a real-time thread polls on |
 //! | unknown, since only a hint is copied | the same as without an end, with fewer yields, once the thread has come again and again without a pause |
 //!
 //! The loop goes on in a copy that says when a wait ends (`spinloop::copy`), so rounds are counted within
