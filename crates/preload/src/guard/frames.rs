@@ -72,8 +72,10 @@ pub unsafe extern "C" fn _dl_find_object(address: usize, found: *mut Found) -> c
 
 /// # Safety
 /// As [`_dl_find_object`].
-#[cfg(target_arch = "x86_64")]
-#[cfg_attr(test, allow(dead_code, reason = "called by the export, which a test's own binary must not have"))]
+#[cfg_attr(
+    any(test, not(target_arch = "x86_64")),
+    allow(dead_code, reason = "called by the export, which a test's own binary must not have")
+)]
 unsafe fn find(address: usize, found: *mut Found) -> c_int {
     let Some((copy, table)) = room::find(address) else {
         // SAFETY: the caller's promises.

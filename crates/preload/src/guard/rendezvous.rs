@@ -12,7 +12,7 @@
 //! ```
 //!
 //! So, when the guard wakes, a jump to `arrived` takes the place of that function's `ret` and of four dead bytes behind it. The jump is
-//! the only change that Manx makes to the loader. Nothing else has to be known of `dlopen`, of who calls it, and by which name.
+//! the only change that Manx makes to the loader. Nothing else has to be known of `dlopen`, of its callers, and of its names.
 //!
 //! | what is in the way | what happens |
 //! | --- | --- |
@@ -71,7 +71,7 @@ static BEHIND: AtomicBool = AtomicBool::new(false);
 pub fn serves() -> bool {
     // Acquire: the jump was written before.
     let place = PLACE.load(Ordering::Acquire);
-    // Relaxed: the thread that missed its rendezvous sees it, and so does who is told of the library by that thread.
+    // Relaxed: the thread that missed its rendezvous sees it, and so does each thread that learns of the library from it.
     place != 0 && !BEHIND.load(Ordering::Relaxed) && stands(place)
 }
 

@@ -55,12 +55,12 @@ struct Known {
     seen: bool,
 }
 
-/// Who may run in the modules that are new to a search.
+/// Which threads may run in the modules that are new to a search.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Runs {
-    /// Nobody, ever.
+    /// None, and none ever did.
     Never,
-    /// Nobody at the moment: there is no other thread.
+    /// None at the moment: there is no other thread.
     Still,
     /// Any thread.
     Running,

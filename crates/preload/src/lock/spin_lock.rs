@@ -30,8 +30,8 @@
 //! A thread that wakes also needs a CPU, and the scheduler lets those that run finish their slices: on two CPUs, two threads that take the
 //! lock in turns run for milliseconds each, while all others stand in the run queue and cannot even look. So while CPUs are short and
 //! somebody sleeps for a spin lock, a thread that has run for `TURN_NS` sleeps when it has released its last lock. With 16
-//! threads on 2 CPUs, 650 of 1.6 million waits took more than 10 ms, up to 100 ms, and none does now. A yield in place of the sleep
-//! leaves waits of 12 to 38 ms: the scheduler takes a whole slice from a thread that yields, also from its next wait.
+//! threads on 2 CPUs, 650 of 1.6 million waits took more than 10 ms, up to 100 ms; while CPUs are known to be short none does now. A yield in
+//! place of the sleep leaves waits of 12 to 38 ms: the scheduler takes a whole slice from a thread that yields, also from its next wait.
 //!
 //! # Invariants
 //! 1. Who holds the lock is what the word says, by steps that the C library makes too: 1 to 0 takes it, a store of 1
