@@ -43,9 +43,9 @@ const GAP_NS: u64 = 1_000_000;
 const PATIENCE_NS: u64 = 100_000;
 /// How far apart the process's readings are.
 const READING_NS: u64 = 60_000;
-/// So many readings in a row make a crowd: a command that runs for a moment beside the program is none …
+/// This number of readings in a row makes a crowd. A command that runs for a moment beside the program makes fewer.
 const CROWDED_FIRST: u32 = 8;
-/// … and so many soon after a window.
+/// Soon after a window, this smaller number makes a crowd.
 const CROWDED_STILL: u32 = 4;
 /// The first window, and that of a process whose last probe found room.
 const WINDOW_NS_MIN: u64 = 1_000_000;

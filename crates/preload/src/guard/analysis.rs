@@ -19,12 +19,8 @@ use spinloop::{
     CallFrame, Finder, Finding, Hooks, Image, Kind, Loop, Machine, Original, Seed, Segments, Way, copy,
 };
 
-/// Whose machine code this process runs.
-#[cfg(target_arch = "x86_64")]
-pub const MACHINE: Machine = Machine::X86_64;
-/// Whose machine code this process runs.
-#[cfg(target_arch = "aarch64")]
-pub const MACHINE: Machine = Machine::Aarch64;
+/// The machine of this process.
+pub const MACHINE: Machine = if cfg!(target_arch = "aarch64") { Machine::Aarch64 } else { Machine::X86_64 };
 
 /// How far from a module its copies are made.
 const DISTANCE: usize = 1 << 20;

@@ -1,7 +1,7 @@
 //! The guard: finds the busy-wait loops of the program and its libraries, and repairs them.
 //!
 //! It wakes when the program creates its first thread (before that nobody can wait for anybody), and
-//! looks again when libraries have come or gone, of which the loader tells it. A thread that comes to a repaired loop goes
+//! looks again when the loader tells it that libraries have come or gone. A thread that comes to a repaired loop goes
 //! on in a copy of the loop (`spinloop::copy`), in which every round may be a call of [`visit`] through the
 //! [`trampoline`]; it gets there by a jump.
 //!

@@ -29,7 +29,7 @@ use core::ops::Range;
 use spinloop::relocation::{Bases, Refers, Relocation, relocate};
 use spinloop::{Bound, Condition, Counter, Image, Kind, MAX_HOPS, Place};
 
-/// One seed of which the finder says something.
+/// What the finder says of one seed.
 pub struct Plan<'a> {
     /// The address where the waiter looks, from the module's bias.
     pub pivot: usize,
@@ -237,61 +237,57 @@ impl Writer {
         way: &spinloop::Way,
         made: &Made<'_>,
     ) -> Option<()> {
+        self.whole(|list| {
+            list.begin(REPAIR, found.pivot as usize);
+            list.kind(with_bias(found.kind, list.bias.wrapping_neg()));
+            let at = way.replaced.start;
+            let mut dead = Vec::new();
+            match &way.jump {
+                spinloop::Jump::Whole => list.bytes.push(WHOLE),
+                spinloop::Jump::Row => list.bytes.push(ROW),
+                spinloop::Jump::Short(route) => {
+                    list.bytes.extend([SHORT, route.hops().len() as u8]);
+                    list.address(route.landing);
+                    dead.push(route.landing..route.landing + 5);
+                    for &hop in route.hops() {
+                        list.address(hop);
+                        dead.push(hop..hop + 2);
+                    }
+                }
+            }
+            list.address(at);
+            let originals = parts.iter().chain(&dead);
+            list.bytes.push(u8::try_from(originals.clone().count()).ok()?);
+            for range in originals {
+                let length = range.end.checked_sub(range.start)? as usize;
+                list.address(range.start);
+                list.half(length)?;
+                list.bytes.extend_from_slice(image.at(range.start).get(..length)?);
+            }
+            list.half(made.entry)?;
+            list.bytes.push(made.spins.into());
+            list.half(made.frame.unwrap_or(NO_FRAME))?;
+            list.half(made.code.len())?;
+            list.bytes.extend_from_slice(made.code);
+            list.half(made.relocations.len())?;
+            for relocation in made.relocations {
+                let [low, high] = relocation.at.to_le_bytes();
+                let number = Refers::ALL.iter().position(|refers| *refers == relocation.refers)?;
+                list.bytes.extend([low, high, number as u8]);
+            }
+            Some(())
+        })
+    }
+
+    /// Adds what `write` writes as one entry, or nothing.
+    fn whole(&mut self, write: impl FnOnce(&mut Writer) -> Option<()>) -> Option<()> {
         let begin = self.bytes.len();
-        let written = self.repair_parts(image, found, parts, way, made);
+        let written = write(self);
         match written {
             Some(()) => self.count += 1,
             None => self.bytes.truncate(begin),
         }
         written
-    }
-
-    fn repair_parts(
-        &mut self,
-        image: &dyn Image,
-        found: &spinloop::Loop,
-        parts: &[Range<u64>],
-        way: &spinloop::Way,
-        made: &Made<'_>,
-    ) -> Option<()> {
-        self.begin(REPAIR, found.pivot as usize);
-        self.kind(with_bias(found.kind, self.bias.wrapping_neg()));
-        let at = way.replaced.start;
-        let mut dead = Vec::new();
-        match &way.jump {
-            spinloop::Jump::Whole => self.bytes.push(WHOLE),
-            spinloop::Jump::Row => self.bytes.push(ROW),
-            spinloop::Jump::Short(route) => {
-                self.bytes.extend([SHORT, route.hops().len() as u8]);
-                self.address(route.landing);
-                dead.push(route.landing..route.landing + 5);
-                for &hop in route.hops() {
-                    self.address(hop);
-                    dead.push(hop..hop + 2);
-                }
-            }
-        }
-        self.address(at);
-        let originals = parts.iter().chain(&dead);
-        self.bytes.push(u8::try_from(originals.clone().count()).ok()?);
-        for range in originals {
-            let length = range.end.checked_sub(range.start)? as usize;
-            self.address(range.start);
-            self.half(length)?;
-            self.bytes.extend_from_slice(image.at(range.start).get(..length)?);
-        }
-        self.half(made.entry)?;
-        self.bytes.push(made.spins.into());
-        self.half(made.frame.unwrap_or(NO_FRAME))?;
-        self.half(made.code.len())?;
-        self.bytes.extend_from_slice(made.code);
-        self.half(made.relocations.len())?;
-        for relocation in made.relocations {
-            let [low, high] = relocation.at.to_le_bytes();
-            let number = Refers::ALL.iter().position(|refers| *refers == relocation.refers)?;
-            self.bytes.extend([low, high, number as u8]);
-        }
-        Some(())
     }
 
     fn reason(&mut self, verdict: u8, pivot: usize, reason: &str) {

@@ -11,7 +11,7 @@
 use super::plan::{Entrance, Form, Repairable};
 use super::room::{Piece, Room};
 use super::site::Site;
-use super::text::{Edit, Runs, SPAN_BYTES_MAX, Text};
+use super::text::{Edit, SPAN_BYTES_MAX, Text, Traffic};
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
@@ -170,7 +170,7 @@ impl Workshop<'_> {
             }
         }
         let (in_dead, in_loops) =
-            if self.quiet { (Runs::Nowhere, Runs::Nowhere) } else { (Runs::Elsewhere, Runs::There) };
+            if self.quiet { (Traffic::None, Traffic::None) } else { (Traffic::Beside, Traffic::Through) };
         // SAFETY: these bytes are dead, as the caller promised; no thread is in a quiet module.
         let dead = unsafe { self.write_all(&dead, in_dead) };
         let reached = |(range, _): &(Range<usize>, Edit)| dead[range.clone()].iter().all(|written| *written);
@@ -197,16 +197,14 @@ impl Workshop<'_> {
         }
         repairs
     }
-}
 
-impl Workshop<'_> {
     /// # Safety
     /// As [`Text::write_all`], in the module's text.
-    unsafe fn write_all(&self, edits: &[Edit], runs: Runs) -> Vec<bool> {
+    unsafe fn write_all(&self, edits: &[Edit], traffic: Traffic) -> Vec<bool> {
         let first = edits.first().map_or(0, |edit| edit.address);
         let segment = self.segments.iter().find(|range| range.contains(&first)).cloned().unwrap_or_default();
         // SAFETY: as the caller promised.
-        unsafe { self.text.write_all(edits, &segment, runs) }
+        unsafe { self.text.write_all(edits, &segment, traffic) }
     }
 }
 

@@ -94,8 +94,7 @@ impl Piece {
         &self.head.words[self.slot]
     }
 
-    /// Lets unwinders find the piece, of which `bytes` bytes are written and `frame` is where its unwind data begin
-    /// (`.eh_frame_hdr`).
+    /// Lets unwinders find the piece. Its first `bytes` bytes are written. Its unwind data (`.eh_frame_hdr`) begin at byte `frame`.
     pub fn has_frame(&self, bytes: usize, frame: usize) {
         let start = self.code.start - core::ptr::from_ref(self.head).addr();
         let entry = Entry { start, end: start + bytes, frame: start + frame };

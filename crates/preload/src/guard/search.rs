@@ -34,6 +34,7 @@ use alloc::boxed::Box;
 use alloc::ffi::CString;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cell::LazyCell;
 use core::ffi::CStr;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
@@ -145,9 +146,10 @@ impl Search {
             (false, false) => Runs::Running,
         };
         self.known.iter_mut().for_each(|known| known.seen = false);
-        let mut folder = None;
+        let folder: LazyCell<Option<cache::Folder>> =
+            LazyCell::new(|| settings::cache().then(cache::Folder::open).flatten());
         modules::each(&mut |module| {
-            self.meet(&module, &text, runs, &mut folder);
+            self.meet(&module, &text, runs, &folder);
             true
         });
         // If the list has changed between the two walks, the next look finds it changed.
@@ -179,7 +181,7 @@ impl Search {
         module: &Module<'_>,
         text: &Text,
         runs: Runs,
-        folder: &mut Option<Option<cache::Folder>>,
+        folder: &LazyCell<Option<cache::Folder>>,
     ) {
         if let Some(known) = self.known_as(module) {
             known.seen = true;
@@ -187,55 +189,23 @@ impl Search {
         }
         let mut repairs = Vec::new();
         if !left_alone(module) && !has_changing_text(module) && meant::module(module) {
-            let open = || settings::cache().then(cache::Folder::open).flatten();
-            let folder = folder.get_or_insert_with(open).as_ref();
-            let entry = folder.and_then(|folder| cache::Entry::of(folder, module, runs.allows_rows()));
-            repairs = self
-                .repair_as_kept(module, text, runs, entry.as_ref())
-                .unwrap_or_else(|| self.search(module, text, runs, entry.as_ref()));
+            let entry =
+                folder.as_ref().and_then(|folder| cache::Entry::of(folder, module, runs.allows_rows()));
+            let kept = entry.as_ref().and_then(cache::Entry::read);
+            let (made, plans);
+            if let Some(known) =
+                entry.as_ref().zip(kept.as_ref()).and_then(|(entry, kept)| known(entry, kept))
+            {
+                statistics::module_from_cache();
+                plans = known;
+            } else {
+                made = search(module, runs, entry.as_ref());
+                plans = plan::read(&made).unwrap_or_default();
+            }
+            repairs = self.repair(module, &plans, text, runs);
         }
         let (path, extent) = (module.path.to_owned(), module.extent());
         self.known.push(Known { path, bias: module.bias, extent, repairs, seen: true });
-    }
-
-    /// Repairs a module as an earlier start did, if the cache says how.
-    fn repair_as_kept(
-        &mut self,
-        module: &Module<'_>,
-        text: &Text,
-        runs: Runs,
-        entry: Option<&cache::Entry<'_>>,
-    ) -> Option<Vec<Repair>> {
-        let entry = entry?;
-        let kept = entry.read()?;
-        let plans = plan::read(kept.plans())?;
-        // SAFETY: the module is mapped while the loader shows it (Invariant 2).
-        unsafe { entry.fits(&plans) }.then_some(())?;
-        statistics::module_from_cache();
-        Some(self.repair(module, &plans, text, runs))
-    }
-
-    /// Searches a module, and keeps what comes of it.
-    fn search(
-        &mut self,
-        module: &Module<'_>,
-        text: &Text,
-        runs: Runs,
-        entry: Option<&cache::Entry<'_>>,
-    ) -> Vec<Repair> {
-        // By Invariant 5.
-        let relocated = match runs {
-            Runs::Never | Runs::Running => relocations::relocated_data(module),
-            Runs::Still => Some(Vec::new()),
-        };
-        let Some(relocated) = relocated else { return Vec::new() };
-        let mut seeds = seeds(module);
-        seeds.extend(polling(module).map(|address| (Seed::Poll, address)));
-        let plans = analysis::plans(module, &relocated, &seeds, runs.allows_rows());
-        if let Some(entry) = entry {
-            entry.write(&plans);
-        }
-        self.repair(module, &plan::read(&plans).unwrap_or_default(), text, runs)
     }
 
     /// Carries out the plans of a module.
@@ -279,13 +249,13 @@ impl Search {
 
     /// A site for the wait at `pivot` that nothing is known of yet.
     fn site(&mut self, pivot: usize, kind: Kind) -> &'static Site {
-        if self.spare.is_empty() {
-            let new: &'static mut [Site] =
-                Box::leak(core::iter::repeat_with(Site::default).take(SITES).collect());
-            self.spare.extend(new.iter());
-        }
-        // There is one: `SITES` is not 0.
-        let site = self.spare.pop().unwrap_or_else(|| Box::leak(Box::default()));
+        let site = self.spare.pop().unwrap_or_else(|| {
+            let new: &'static mut [Site; SITES] =
+                Box::leak(Box::new(core::array::from_fn(|_| Site::default())));
+            let [first, rest @ ..] = new;
+            self.spare.extend(rest.iter());
+            first
+        });
         let known = self.kinds.iter().copied().find(|known| **known == kind);
         let kind = known.unwrap_or_else(|| {
             let new: &'static Kind = Box::leak(Box::new(kind));
@@ -307,6 +277,30 @@ impl Search {
             }
         }
     }
+}
+
+/// The plans that an earlier start has kept, if they are for the module as it is.
+fn known<'a>(entry: &cache::Entry<'_>, kept: &'a cache::Kept) -> Option<Vec<Plan<'a>>> {
+    let plans = plan::read(kept.plans())?;
+    // SAFETY: the module is mapped while the loader shows it (Invariant 2).
+    unsafe { entry.fits(&plans) }.then_some(plans)
+}
+
+/// Searches a module, and keeps what comes of it.
+fn search(module: &Module<'_>, runs: Runs, entry: Option<&cache::Entry<'_>>) -> Vec<u8> {
+    // By Invariant 5.
+    let relocated = match runs {
+        Runs::Never | Runs::Running => relocations::relocated_data(module),
+        Runs::Still => Some(Vec::new()),
+    };
+    let Some(relocated) = relocated else { return Vec::new() };
+    let mut seeds = seeds(module);
+    seeds.extend(polling(module).map(|address| (Seed::Poll, address)));
+    let plans = analysis::plans(module, &relocated, &seeds, runs.allows_rows());
+    if let Some(entry) = entry {
+        entry.write(&plans);
+    }
+    plans
 }
 
 /// Whether a search would find the memory that it needs: the process may have a limit of its own, and an

@@ -61,15 +61,15 @@ impl Edit {
     }
 }
 
-/// Which threads may run where something is changed.
+/// The threads that may run where text changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Runs {
-    /// None runs in the module.
-    Nowhere,
-    /// None runs through the bytes that change, but through others beside them.
-    Elsewhere,
-    /// Any runs through the very instructions.
-    There,
+pub enum Traffic {
+    /// No thread runs in the module.
+    None,
+    /// Threads run beside the bytes that change, and not through them.
+    Beside,
+    /// Threads run through the very instructions that change.
+    Through,
 }
 
 /// From this number of changes on it pays to make all of a segment writable.
@@ -115,13 +115,14 @@ impl Text {
 
     /// Makes changes in code of `segment`; says of each whether it was made.
     ///
-    /// One or two go as others do. Of a thousand, most of the time would be the kernel's, a page at a time: so many are stored
-    /// directly, while the whole segment may be written, which is one mapping before and after. Not so where somebody else has given
-    /// a part of it other rights, which it would lose, and where memory is locked: there the kernel would copy every page of it.
+    /// A few changes are written one by one. A thousand written one by one would take most of their time in the kernel, a page at a time.
+    /// So many changes are stored directly, while the whole segment may be written; it is one mapping before and after. Two segments are
+    /// left out. Where another party has given a part of the segment other rights, these would be lost. Where memory is locked, the kernel would
+    /// copy every page.
     ///
     /// # Safety
-    /// As [`Text::write`] for each of them, or, with [`Runs::There`], as [`Text::write_live`]; and as `runs` says.
-    pub unsafe fn write_all(&self, edits: &[Edit], segment: &Range<usize>, runs: Runs) -> Vec<bool> {
+    /// As [`Text::write`] for each of them, or, with [`Traffic::Through`], as [`Text::write_live`]; and as `traffic` says.
+    pub unsafe fn write_all(&self, edits: &[Edit], segment: &Range<usize>, traffic: Traffic) -> Vec<bool> {
         let inside = |edit: &Edit| segment.start <= edit.address && edit.end() <= segment.end;
         let direct = edits.len() >= DIRECT_EDITS_MIN
             && edits.iter().all(inside)
@@ -130,10 +131,10 @@ impl Text {
         let change = |edit: &Edit| {
             // SAFETY: as the caller promised; the segment may be written when this is called.
             unsafe {
-                match runs {
-                    Runs::There if edit.is_in_one_word() => store_live(edit.address, edit.bytes()),
-                    Runs::There => {}
-                    Runs::Elsewhere | Runs::Nowhere => store(edit.address, edit.bytes()),
+                match traffic {
+                    Traffic::Through if edit.is_in_one_word() => store_live(edit.address, edit.bytes()),
+                    Traffic::Through => {}
+                    Traffic::Beside | Traffic::None => store(edit.address, edit.bytes()),
                 }
             }
         };
@@ -149,23 +150,23 @@ impl Text {
         let one = |edit: &Edit| {
             // SAFETY: as the caller promised.
             unsafe {
-                match runs {
-                    Runs::There => self.write_live(edit.address, edit.bytes()).is_ok(),
-                    Runs::Elsewhere | Runs::Nowhere => self.write(edit.address, edit.bytes()).is_ok(),
+                match traffic {
+                    Traffic::Through => self.write_live(edit.address, edit.bytes()).is_ok(),
+                    Traffic::Beside | Traffic::None => self.write(edit.address, edit.bytes()).is_ok(),
                 }
             }
         };
-        match runs {
+        match traffic {
             // SAFETY: as the caller promised.
-            Runs::Nowhere => unsafe { self.write_spans(edits) },
-            Runs::Elsewhere | Runs::There => edits.iter().map(one).collect(),
+            Traffic::None => unsafe { self.write_spans(edits) },
+            Traffic::Beside | Traffic::Through => edits.iter().map(one).collect(),
         }
     }
 
     /// Makes changes; those that are close to each other go by one call.
     ///
     /// # Safety
-    /// As [`Text::write_all`] with [`Runs::Nowhere`].
+    /// As [`Text::write_all`] with [`Traffic::None`].
     unsafe fn write_spans(&self, edits: &[Edit]) -> Vec<bool> {
         let mut order: Vec<usize> = (0..edits.len()).collect();
         order.sort_unstable_by_key(|&n| edits[n].address);
@@ -318,7 +319,7 @@ mod tests {
     #[test]
     fn many_changes_are_made_at_once_and_nothing_else() {
         let bytes = 40 * page_bytes();
-        let all = [Runs::Nowhere, Runs::Elsewhere, Runs::There];
+        let all = [Traffic::None, Traffic::Beside, Traffic::Through];
         let cases = [(3, false), (200, false), (200, true)];
         for ((count, locked), runs) in cases.into_iter().flat_map(|case| all.map(|runs| (case, runs))) {
             for text in [Text::open(), Text { memory: None }] {
@@ -336,7 +337,7 @@ mod tests {
                 let edits: Vec<Edit> = (0..count).rev().map(edit).collect();
                 // SAFETY: nothing runs there.
                 let done = unsafe { text.write_all(&edits, &(code..code + bytes), runs) };
-                let fits = |edit: &Edit| runs != Runs::There || edit.is_in_one_word();
+                let fits = |edit: &Edit| runs != Traffic::Through || edit.is_in_one_word();
                 assert_eq!(done, edits.iter().map(fits).collect::<Vec<_>>());
                 let mut expected = vec![0; bytes];
                 for edit in edits.iter().filter(|edit| fits(edit)) {

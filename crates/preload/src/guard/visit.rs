@@ -75,9 +75,9 @@ const CLOSELY_ROUNDS: u64 = 4;
 const HINT: Adaptive = Adaptive { spins: 32, yields: 120, step_ns: STEP_NS, ceiling_ns: 400_000 };
 /// A thread that polls does so this often before it yields: a call takes as long as dozens of rounds of a loop.
 const POLLS: u32 = 4;
-/// After a yield that took this long, a thread ran that does not poll …
+/// A yield that takes this long has let a thread run that does not poll.
 const LONG_YIELD_NS: u64 = 1_000_000;
-/// … and for this time the thread sleeps instead.
+/// After such a yield the thread sleeps, in place of yielding, for this time.
 const NO_YIELDS_NS: u64 = 20_000_000;
 /// A wait that keeps its author's time runs this number of rounds between its sleeps, and one more.
 const TIMED_ROUNDS: u64 = 15;

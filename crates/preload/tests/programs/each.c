@@ -3,19 +3,12 @@
 
 static volatile int word;
 
-static void *setter(void *unused) {
-    for (int round = 0; round < 20; round++)
-        sched_yield();
-    word = 1;
-    return unused;
-}
-
 int main(void) {
     loop *loops[] = {wait_by_whole, wait_by_row, wait_by_short};
     one_cpu();
     for (int n = 0; n < 3; n++) {
         word = 0;
-        pthread_t thread = start(setter, NULL);
+        pthread_t thread = start(sets_soon, (void *)&word);
         loops[n](&word);
         CHECK(pthread_join(thread, NULL) == 0);
     }

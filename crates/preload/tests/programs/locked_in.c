@@ -10,16 +10,9 @@
 
 static volatile int word;
 
-static void *setter(void *unused) {
-    for (int round = 0; round < 20; round++)
-        sched_yield();
-    word = 1;
-    return unused;
-}
-
 static void wait_by(loop *waits) {
     word = 0;
-    pthread_t thread = start(setter, NULL);
+    pthread_t thread = start(sets_soon, (void *)&word);
     waits(&word);
     CHECK(pthread_join(thread, NULL) == 0);
 }

@@ -92,4 +92,12 @@ static inline pthread_t start(void *(*routine)(void *), void *argument) {
     return thread;
 }
 
+/* The routine of a thread that sets a word when it has yielded for a while. */
+static inline void *sets_soon(void *word) {
+    for (int round = 0; round < 20; round++)
+        sched_yield();
+    *(volatile int *)word = 1;
+    return NULL;
+}
+
 #endif

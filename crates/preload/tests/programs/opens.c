@@ -8,13 +8,6 @@ extern char **environ;
 
 static volatile int flag;
 
-static void *setter(void *unused) {
-    for (int round = 0; round < 20; round++)
-        sched_yield();
-    flag = 1;
-    return unused;
-}
-
 int main(int count, char **arguments) {
     CHECK(count >= 2);
     if (count > 2) {
@@ -27,7 +20,7 @@ int main(int count, char **arguments) {
     if (library == NULL) FAIL("%s", dlerror());
     loop *wait = (loop *)dlsym(library, "wait_in_library");
     CHECK(wait != NULL);
-    pthread_t thread = start(setter, NULL);
+    pthread_t thread = start(sets_soon, (void *)&flag);
     wait(&flag);
     CHECK(pthread_join(thread, NULL) == 0);
     return 0;

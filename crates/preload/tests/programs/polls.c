@@ -1,9 +1,9 @@
 /* Polls a library that is opened by its path (RTLD_LOCAL), as Python opens Open MPI. The variable POLLED names its copies, with a colon
  * between two of them. */
 #include "lock_probe.h"
+#include "sleeps.h"
 
 #include <dlfcn.h>
-#include <sys/resource.h>
 
 /* A program may ask in this way whether Open MPI is there. */
 extern int opal_progress(void) __attribute__((weak));
@@ -33,13 +33,6 @@ static struct polled open_copy(int number) {
 
 /* Each call arrives, once, and returns what the function returns. */
 static void poll_once(struct polled *polled) { IS(polled->progress(), ++polled->calls); }
-
-/* How often the calling thread has gone to sleep: a yield is no such thing. */
-static long sleeps(void) {
-    struct rusage usage;
-    CHECK(getrusage(RUSAGE_THREAD, &usage) == 0);
-    return usage.ru_nvcsw;
-}
 
 static void pin(void) {
     cpu_set_t all, one;
@@ -81,16 +74,6 @@ static void *nothing(void *unused) { return unused; }
 static long wait_beside_work(void) {
     struct polled polled = open_copy(0);
     return wait_for_work(&polled);
-}
-
-static void must_sleep(long slept) {
-    if (slept < 5)
-        FAIL("slept %ld times", slept);
-}
-
-static void must_not_sleep(long slept) {
-    if (slept != 0)
-        FAIL("slept %ld times", slept);
 }
 
 static void sleeps_beside_work(void) { must_sleep(wait_beside_work()); }

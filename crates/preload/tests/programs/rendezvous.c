@@ -12,6 +12,7 @@
  * | small | gives | is opened on a small stack |
  * | traced | gives | is opened after a tracer has made the loader's text what it was */
 #include "check.h"
+#include "resident.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -135,14 +136,6 @@ static void many(void) {
     for (int n = 0; n < count; n++) end(threads[n]);
     stop = 1;
     end(creator);
-}
-
-static long resident_kib(void) {
-    FILE *file = fopen("/proc/self/statm", "r");
-    long total, resident;
-    CHECK(file != NULL && fscanf(file, "%ld %ld", &total, &resident) == 2);
-    fclose(file);
-    return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
 static void fails(void) {

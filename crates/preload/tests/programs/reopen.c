@@ -1,5 +1,6 @@
 // Opens a library with a busy-wait loop, waits in it, and closes it, a thousand times; memory must not grow.
 #include "loops.h"
+#include "resident.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -16,14 +17,6 @@ static void *setter(void *unused) {
         __atomic_store_n(&flag, 1, __ATOMIC_RELEASE);
     }
     return NULL;
-}
-
-static long resident_kib(void) {
-    FILE *file = fopen("/proc/self/statm", "r");
-    long total, resident;
-    CHECK(file != NULL && fscanf(file, "%ld %ld", &total, &resident) == 2);
-    fclose(file);
-    return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
 int main(int count, char **arguments) {

@@ -9,13 +9,6 @@ extern const unsigned char before_the_loops[], behind_the_loops[];
 
 static volatile int word;
 
-static void *setter(void *unused) {
-    for (int round = 0; round < 20; round++)
-        sched_yield();
-    word = 1;
-    return unused;
-}
-
 static void show(const char *name, const unsigned char *from, size_t bytes) {
     printf("%s %lld ", name, (long long)(from - (const unsigned char *)__ehdr_start));
     for (size_t at = 0; at < bytes; at++) printf("%02x", from[at]);
@@ -26,7 +19,7 @@ int main(void) {
     loop *loops[] = {wait_by_whole, wait_by_row, wait_by_short, wait_in_no_way};
     for (int n = 0; n < 4; n++) {
         word = 0;
-        pthread_t thread = start(setter, NULL);
+        pthread_t thread = start(sets_soon, (void *)&word);
         loops[n](&word);
         CHECK(pthread_join(thread, NULL) == 0);
     }

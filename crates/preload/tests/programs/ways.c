@@ -7,13 +7,6 @@
 
 static volatile int word;
 
-static void *setter(void *unused) {
-    for (int round = 0; round < 20; round++)
-        sched_yield();
-    word = 1;
-    return unused;
-}
-
 /* A thread that the guard has not seen begin. */
 static int stays(void *unused) {
     (void)unused;
@@ -34,7 +27,7 @@ int main(int count, char **arguments) {
     loop *loops[] = {wait_by_whole, wait_by_row, wait_by_short, wait_in_no_way};
     for (int n = 0; n < 4; n++) {
         word = 0;
-        pthread_t thread = start(setter, NULL);
+        pthread_t thread = start(sets_soon, (void *)&word);
         loops[n](&word);
         CHECK(pthread_join(thread, NULL) == 0);
     }

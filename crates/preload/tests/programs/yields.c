@@ -1,35 +1,18 @@
 // Loops of sched_yield, and what is none.
 #include "lock_probe.h"
+#include "sleeps.h"
 
 #include <sched.h>
-#include <sys/resource.h>
 #include <threads.h>
 
 static atomic_int arrived;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_spinlock_t spin_lock;
 
-/* How often the calling thread has gone to sleep: a yield is no such thing. */
-static long sleeps(void) {
-    struct rusage usage;
-    CHECK(getrusage(RUSAGE_THREAD, &usage) == 0);
-    return usage.ru_nvcsw;
-}
-
 static void *arrive(void *unused) {
     sleep_us(30000);
     atomic_store(&arrived, 1);
     return unused;
-}
-
-static void must_sleep(long slept) {
-    if (slept < 5)
-        FAIL("slept %ld times in 30 ms", slept);
-}
-
-static void must_not_sleep(long slept) {
-    if (slept != 0)
-        FAIL("slept %ld times", slept);
 }
 
 static long wait_by(int (*yield)(void)) {
