@@ -12,8 +12,9 @@
 //! | a crowd | some readings in a row (`CROWDED_FIRST`, `CROWDED_STILL`), `READING_NS` apart, of the machine's number of runnable threads (`/proc/loadavg`), each above its number of CPUs | somebody waits for a CPU, before anybody is preempted |
 //!
 //! A wait that is over when its thread gets the CPU back ends without a look: the partner has run in the gap. So a thread that begins
-//! a wait `GAP_NS` or more after its last look, and was preempted meanwhile, takes that for a gap too. It may have worked in that
-//! time, so this evidence is weak: its window is the shortest, and does not grow.
+//! a wait `GAP_NS` or more after its last look, and was preempted meanwhile but has not slept, takes that for a gap too. This evidence
+//! is weak: it may have worked in that time, and a command that ran for a moment is gone. So two such gaps of one thread within
+//! `PROBE_NS` are needed, and their window is the shortest, and does not grow.
 //!
 //! A gap without a switch is an interrupt, or a hypervisor's doing; a single reading may be a kernel thread that wakes for a moment.
 //! The crowd is asked only where the process may use all CPUs of the machine: others may be crowded while ours are idle.
@@ -34,11 +35,15 @@ use crate::{settings, thread};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use platform::clock::ns_to_ticks;
 use platform::file::File;
+use platform::usage::Switches;
 use platform::{cpu, usage};
 use preload_abi::options::Short;
 
 /// A thread that was away for so long while it spun was preempted, if the kernel counted it.
 const GAP_NS: u64 = 1_000_000;
+/// A thread that was away for so long before a wait asks the kernel what it has counted, so that it has not counted for long
+/// when there is a gap.
+const ASK_NS: u64 = 250_000;
 /// How long a thread spins before it asks how many others are runnable.
 const PATIENCE_NS: u64 = 100_000;
 /// How far apart the process's readings are.
@@ -127,7 +132,7 @@ fn look_slow(away_ticks: u64, spun_ticks: u64, now_ticks: u64) -> bool {
     if settings::short() != Short::Auto {
         return false;
     }
-    let most_ns = if away_ticks >= ns_to_ticks(GAP_NS) && was_preempted() {
+    let most_ns = if away_ticks >= ns_to_ticks(GAP_NS) && switches_since().involuntary > 0 {
         WINDOW_NS_GAP
     } else if spun_ticks >= ns_to_ticks(PATIENCE_NS) && is_crowded(now_ticks) {
         WINDOW_NS_CROWD
@@ -141,19 +146,31 @@ fn look_slow(away_ticks: u64, spun_ticks: u64, now_ticks: u64) -> bool {
 /// A thread that left its last wait, or its last look in it, at `left_ticks` begins another wait.
 #[inline]
 pub fn look_at_begin(left_ticks: u64, now_ticks: u64) {
-    if now_ticks.saturating_sub(left_ticks) >= ns_to_ticks(GAP_NS)
-        && settings::short() == Short::Auto
-        && was_preempted()
-    {
-        begin(now_ticks, WINDOW_NS_MIN);
+    let away_ticks = now_ticks.saturating_sub(left_ticks);
+    if away_ticks >= ns_to_ticks(ASK_NS) && settings::short() == Short::Auto {
+        look_back(away_ticks, now_ticks);
     }
 }
 
-/// Whether the kernel took the thread's CPU away since the thread last asked.
-fn was_preempted() -> bool {
-    let count = &thread::current().preemptions;
-    let now = usage::of_this_thread().involuntary;
-    count.replace(now) != now
+#[cold]
+fn look_back(away_ticks: u64, now_ticks: u64) {
+    let since = switches_since();
+    if away_ticks >= ns_to_ticks(GAP_NS) && since.involuntary > 0 && since.voluntary == 0 {
+        let last = thread::current().gap_ticks.replace(now_ticks);
+        if now_ticks.saturating_sub(last) < ns_to_ticks(PROBE_NS) {
+            begin(now_ticks, WINDOW_NS_MIN);
+        }
+    }
+}
+
+/// What the kernel has counted of the thread since the thread last asked.
+fn switches_since() -> Switches {
+    let now = usage::of_this_thread();
+    let before = thread::current().switches.replace(now);
+    Switches {
+        voluntary: now.voluntary.wrapping_sub(before.voluntary),
+        involuntary: now.involuntary.wrapping_sub(before.involuntary),
+    }
 }
 
 /// Whether more threads than there are CPUs have been runnable for a while.

@@ -49,8 +49,10 @@ pub struct Thread {
     pub no_yields_until_ticks: Cell<u64>,
     /// The shortest time of a round in this wait, in ticks; 0: not yet known.
     pub round_ticks: Cell<u64>,
-    /// How often the kernel had taken the thread's CPU away when the thread last asked.
-    pub preemptions: Cell<u64>,
+    /// What the kernel had counted of the thread when the thread last asked.
+    pub switches: Cell<platform::usage::Switches>,
+    /// When a wait of the thread last began behind a gap, in ticks.
+    pub gap_ticks: Cell<u64>,
     /// What the program's mutexes remember of the thread.
     pub lock: manx::lock::bounded::Thread,
     /// The number by which the kernel knows the thread, and above it the generation of the process in which it was asked; 0

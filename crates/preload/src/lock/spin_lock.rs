@@ -1,8 +1,10 @@
 //! `pthread_spin_lock` and its kin: the C library's word, and waiters that sleep while CPUs are short.
 //!
 //! A spin lock has no room but its word, and its release is a plain store, so nobody wakes a waiter. While there is room a
-//! waiter spins as in the C library. While CPUs are short, which [`crate::shortage`] says, it spins for a little and then sleeps
-//! for a little: the holder, or whoever the holder waits for, may need this very CPU.
+//! waiter spins as in the C library. While CPUs are short it spins for a little and then sleeps for a little: the holder may need
+//! this very CPU. CPUs are short if [`crate::shortage`] says so, or if as many threads wait for spin locks as the process
+//! may use CPUs: the holder makes one more. That is known from the first moment, while the evidence of `shortage` takes a tenth of a second until
+//! its windows are long: waits of up to 20 ms happened in that time.
 //!
 //! | word | meaning |
 //! | --- | --- |
@@ -50,7 +52,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 use libc::EBUSY;
 use platform::clock::{self, ns_to_ticks, ticks_to_ns};
 use platform::{cpu, thread as os};
-use preload_abi::options::Guard;
+use preload_abi::options::{Guard, Short};
 
 /// The word of a lock that is free.
 const FREE: i32 = 1;
@@ -73,8 +75,10 @@ const PATIENCE_NS: u64 = 10_000_000;
 /// How long a thread runs between two sleeps while others sleep for spin locks.
 const TURN_NS: u64 = 250_000;
 
-/// How many threads sleep for spin locks; a few more if some were cancelled there.
-static SLEEPERS: AtomicU32 = AtomicU32::new(0);
+/// How many threads sleep for spin locks; a few more or less if some were cancelled there, or forked in a signal handler.
+static SLEEPERS: AtomicI32 = AtomicI32::new(0);
+/// How many threads wait for spin locks, and have done so for some looks; those that sleep are among them. As exact as `SLEEPERS`.
+static WAITING: AtomicI32 = AtomicI32::new(0);
 /// The locks that are reserved, each in the place that its address leads to.
 static RESERVED: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];
 const PLACES: usize = 64;
@@ -88,6 +92,7 @@ pub fn forked() {
     }
     RESERVATIONS.store(0, Ordering::Relaxed);
     SLEEPERS.store(0, Ordering::Relaxed);
+    WAITING.store(0, Ordering::Relaxed);
 }
 
 /// Locks.
@@ -116,7 +121,7 @@ pub(super) fn unlock(word: &AtomicI32) -> c_int {
     thread::current().gave();
     // Release pairs with the acquire of whoever takes it next.
     word.store(FREE, Ordering::Release);
-    if SLEEPERS.load(Ordering::Relaxed) != 0 {
+    if SLEEPERS.load(Ordering::Relaxed) > 0 {
         end_turn();
     }
     0
@@ -130,13 +135,20 @@ fn end_turn() {
     let turn_ticks = now_ticks.saturating_sub(thread.turn_ticks.get());
     if turn_ticks < ns_to_ticks(TURN_NS)
         || thread.lock.held() != 0
-        || !shortage::is_short(now_ticks)
+        || !(shortage::is_short(now_ticks) || are_too_many(cpu::count_of_few()))
         || os::scheduling_class().yields_only_to_equals()
     {
         return;
     }
     os::sleep_ns(SLEEP_NS_STEP);
     thread.turn_ticks.set(clock::ticks());
+}
+
+/// Whether the threads that wait, and the holder, are more than there are CPUs.
+fn are_too_many(cpus: usize) -> bool {
+    // No CPUs: they could not be counted.
+    let waiting = usize::try_from(WAITING.load(Ordering::Relaxed)).unwrap_or(0);
+    cpus != 0 && waiting >= cpus && settings::short() == Short::Auto
 }
 
 #[inline(always)]
@@ -148,9 +160,17 @@ fn try_take(word: &AtomicI32) -> bool {
 #[cold]
 fn lock_slow(word: &AtomicI32) {
     let mut waiter = Waiter::new(word);
-    while !waiter.look_for_a_while() {
-        waiter.look_around();
+    if waiter.look_for_a_while() {
+        return;
     }
+    WAITING.fetch_add(1, Ordering::Relaxed);
+    loop {
+        waiter.look_around();
+        if waiter.look_for_a_while() {
+            break;
+        }
+    }
+    WAITING.fetch_sub(1, Ordering::Relaxed);
     if waiter.has_reserved {
         waiter.withdraw();
     }
@@ -172,6 +192,8 @@ struct Waiter<'a> {
     has_reserved: bool,
     /// Whether it is a real-time thread, once that was asked.
     is_real_time: Option<bool>,
+    /// How many CPUs it may use, once that was asked; 0: more than a few.
+    cpus: Option<usize>,
 }
 
 impl Waiter<'_> {
@@ -186,6 +208,7 @@ impl Waiter<'_> {
             slept_ns: 0,
             has_reserved: false,
             is_real_time: None,
+            cpus: None,
         }
     }
 
@@ -237,7 +260,9 @@ impl Waiter<'_> {
             shortage::is_short(now_ticks) || shortage::look(self.bout_ticks, self.last_ticks, now_ticks);
         self.last_ticks = now_ticks;
         let bout_ns = if self.has_reserved { BOUT_NS_RESERVED } else { BOUT_NS };
-        if is_short && now_ticks.saturating_sub(self.bout_ticks) >= ns_to_ticks(bout_ns) {
+        if now_ticks.saturating_sub(self.bout_ticks) >= ns_to_ticks(bout_ns)
+            && (is_short || are_too_many(*self.cpus.get_or_insert_with(cpu::count_of_few)))
+        {
             self.sleep(if starves { 0 } else { WINDOW_NS - waited_ns });
         }
     }
@@ -351,6 +376,27 @@ mod tests {
         assert!(!is_reserved(&word));
         assert_eq!(unlock(&word), 0);
         assert_eq!(RESERVATIONS.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn as_many_that_wait_as_there_are_cpus_are_too_many() {
+        let _turn = turn();
+        let word = AtomicI32::new(0);
+        std::thread::scope(|scope| {
+            let waiters = [(); 2].map(|()| scope.spawn(|| (lock(&word), unlock(&word))));
+            while WAITING.load(Ordering::Relaxed) < 2 {
+                std::thread::yield_now();
+            }
+            assert!(are_too_many(1) && are_too_many(2));
+            assert!(!are_too_many(3) && !are_too_many(0));
+            assert_eq!(unlock(&word), 0);
+            waiters.into_iter().for_each(|waiter| assert_eq!(waiter.join().unwrap(), (0, 0)));
+        });
+        assert_eq!(WAITING.load(Ordering::Relaxed), 0);
+        // One that was forked in a handler while it waited.
+        WAITING.store(-1, Ordering::Relaxed);
+        assert!(!are_too_many(1));
+        WAITING.store(0, Ordering::Relaxed);
     }
 
     #[test]

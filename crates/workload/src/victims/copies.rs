@@ -6,15 +6,19 @@
 //! 3. Copies that have not measured enough within the limit are ended. What they measured until then counts, and the operation
 //!    that runs counts with what it has taken so far.
 //! 4. A copy that ends by itself before its input is closed, or badly after it, has failed.
+//! 5. Nothing else runs meanwhile. What the copies say goes to files in memory and is taken apart when all is over; until then
+//!    this process wakes up twenty times a second for some microseconds. A reader of pipes would be a neighbour.
 
 use super::heard::Heard;
 use crate::child::{self, collect, ending, has_ended, kill_group};
 use crate::error::{Error, reason};
 use crate::interrupt::{self, Registered};
-use std::io::{BufRead, BufReader, Write};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,11 +26,8 @@ use std::time::{Duration, Instant};
 const WARM: Duration = Duration::from_secs(120);
 /// How long a copy whose input was closed may take to end: the operation that runs, and its threads.
 const END: Duration = Duration::from_secs(30);
-/// How often it is looked whether the user interrupts.
-const POLL: Duration = Duration::from_millis(50);
-
-/// A line of the copy of this number, or the end of what it says.
-type Line = (usize, Option<String>);
+/// How often it is looked what the copies say, and whether the user interrupts.
+const POLL: Duration = Duration::from_millis(250);
 
 /// How the copies ended.
 #[derive(Debug)]
@@ -44,6 +45,10 @@ struct Copy {
     name: String,
     child: Child,
     input: Option<ChildStdin>,
+    /// Its standard output
+    output: File,
+    /// What it has said so far
+    said: Vec<u8>,
     registered: Option<Registered>,
     stderr: Option<JoinHandle<Vec<u8>>>,
 }
@@ -53,59 +58,50 @@ struct Copy {
 /// # Errors
 /// If one cannot be started or fails (Invariant 4), or the user interrupts.
 pub fn run(commands: Vec<Command>, cpus: &[usize], limit: Duration) -> Result<Outcome, Error> {
-    let (sender, lines) = channel();
     let mut copies: Vec<Copy> = Vec::new();
-    let mut heard: Vec<Heard> = Vec::new();
     for command in commands {
-        let at = copies.len();
-        copies.push(Copy::start(at, command, cpus, &sender)?);
-        heard.push(Heard::default());
-        let warm = listen(&mut copies, &lines, &mut heard, Instant::now() + WARM, |heard| heard[at].ready)?;
-        if !warm {
+        copies.push(Copy::start(command, cpus)?);
+        let at = copies.len() - 1;
+        if !listen(&mut copies[at..], "ready", Instant::now() + WARM)? {
             return Err(copies[at].failed(&format!("was not warm within {} s", WARM.as_secs())));
         }
     }
     for copy in &mut copies {
-        // One that is gone already says so by the end of its lines.
+        // One that is gone already is found to have ended.
         let _ = copy.input.as_mut().map(|input| input.write_all(b"go\n"));
     }
-    let done = |heard: &[Heard]| heard.iter().all(|one| one.cpu_ns.is_some());
-    let cut = !listen(&mut copies, &lines, &mut heard, Instant::now() + limit, done)?;
+    let cut = !listen(&mut copies, "done", Instant::now() + limit)?;
+    let now = now_ns();
+    let ended = !cut && finish(&mut copies)?;
+    let mut heard = copies.iter_mut().map(Copy::heard).collect::<Result<Vec<_>, _>>()?;
     if cut {
-        let now = now_ns();
         heard.iter_mut().filter(|one| one.cpu_ns.is_none()).for_each(|one| one.cut(now)); // Invariant 3
-        return Ok(Outcome { heard, cut, ended: false });
     }
-    let ended = finish(&mut copies)?;
     Ok(Outcome { heard, cut, ended })
 }
 
-/// Takes lines until `enough` says so or `deadline` is over; false then.
-fn listen(
-    copies: &mut [Copy],
-    lines: &Receiver<Line>,
-    heard: &mut [Heard],
-    deadline: Instant,
-    enough: impl Fn(&[Heard]) -> bool,
-) -> Result<bool, Error> {
+/// Waits until the last line of each copy begins with `word`; false if `deadline` is over before.
+fn listen(copies: &mut [Copy], word: &str, deadline: Instant) -> Result<bool, Error> {
     loop {
         if interrupt::requested() {
             return Err(Error::Interrupted);
         }
-        match lines.recv_timeout(POLL) {
-            Ok((at, Some(line))) => heard[at].line(&line).map_err(|why| copies[at].failed(&why))?,
-            Ok((at, None)) => {
-                let why = copies[at].status();
-                return Err(copies[at].failed(&why)); // Invariant 4
+        let mut all = true;
+        for copy in &mut *copies {
+            if has_ended(copy.leader()) {
+                let why = copy.status();
+                return Err(copy.failed(&why)); // Invariant 4
             }
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            copy.listen()?;
+            all &= copy.last_word() == word.as_bytes();
         }
-        if enough(heard) {
+        if all {
             return Ok(true);
         }
         if Instant::now() > deadline {
             return Ok(false);
         }
+        std::thread::sleep(POLL);
     }
 }
 
@@ -135,30 +131,62 @@ fn finish(copies: &mut [Copy]) -> Result<bool, Error> {
 const SUCCESS: &str = "ended with status 0";
 
 impl Copy {
-    fn start(at: usize, mut command: Command, cpus: &[usize], sender: &Sender<Line>) -> Result<Copy, Error> {
+    fn start(mut command: Command, cpus: &[usize]) -> Result<Copy, Error> {
         let name = command.get_program().to_string_lossy().into_owned();
+        let failed = |why: String| {
+            Error::request(format!("{name}: {why}"), "the program that is to be measured cannot be started")
+        };
         child::own_session(&mut command);
         pin(&mut command, cpus);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| {
-            Error::request(
-                format!("{name}: {}", reason(&error)),
-                "the program that is to be measured cannot be started",
-            )
-        })?;
-        let registered = Registered::new(child.id() as i32);
-        let (input, stdout) = (child.stdin.take(), child.stdout.take());
+        let output = platform::file::File::in_memory(c"manx bench victims")
+            .map_err(|error| failed(reason(&std::io::Error::from_raw_os_error(error))))?
+            .leave_open();
+        // SAFETY: the descriptor is open, and nothing else has it.
+        let output = File::from(unsafe { OwnedFd::from_raw_fd(output) });
+        let stdout = output.try_clone().map_err(|error| failed(reason(&error)))?;
+        command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| failed(reason(&error)))?;
+        let registered = Some(Registered::new(child.id() as i32));
+        let input = child.stdin.take();
         let stderr = child.stderr.take().map(collect);
-        let sender = sender.clone();
-        std::thread::spawn(move || {
-            // If nobody listens any more, the copies have been ended.
-            for line in stdout.map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok)
-            {
-                let _ = sender.send((at, Some(line)));
+        Ok(Copy { name, child, input, output, said: Vec::new(), registered, stderr })
+    }
+
+    /// Takes what it has said since the last time.
+    fn listen(&mut self) -> Result<(), Error> {
+        loop {
+            let before = self.said.len();
+            self.said.resize(before + (1 << 16), 0);
+            let read = self.output.read_at(&mut self.said[before..], before as u64);
+            self.said.truncate(before + *read.as_ref().unwrap_or(&0));
+            match read {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(error) => return Err(self.failed(&reason(&error))),
             }
-            let _ = sender.send((at, None));
-        });
-        Ok(Copy { name, child, input, registered: Some(registered), stderr })
+        }
+    }
+
+    /// The first word of its last whole line.
+    fn last_word(&self) -> &[u8] {
+        let whole = self.said.strip_suffix(b"\n").unwrap_or_default();
+        let line = whole.rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
+        line.split(|&byte| byte == b' ').next().unwrap_or_default()
+    }
+
+    /// Takes apart what it has said; a line that is not whole is left out.
+    fn heard(&mut self) -> Result<Heard, Error> {
+        self.listen()?;
+        let said = String::from_utf8_lossy(&self.said);
+        let mut heard = Heard::default();
+        let wrong = said
+            .split_inclusive('\n')
+            .filter_map(|line| line.strip_suffix('\n'))
+            .find_map(|line| heard.line(line).err());
+        match wrong {
+            None => Ok(heard),
+            Some(why) => Err(self.failed(&why)),
+        }
     }
 
     fn leader(&self) -> i32 {
@@ -261,8 +289,11 @@ mod tests {
 
     #[test]
     fn one_that_takes_too_long_is_cut_off_and_keeps_what_it_measured() {
-        let outcome =
-            run(&[GOOD, "echo ready; read go; echo begin 5; echo op 9 4 aa; sleep 1000"], 300).unwrap();
+        let outcome = run(
+            &[GOOD, "echo ready; read go; echo begin 5; echo op 9 4 aa; printf 'op 20 1'; sleep 1000"],
+            300,
+        )
+        .unwrap();
         assert!(outcome.cut);
         let cut = &outcome.heard[1];
         assert_eq!((cut.latencies.count(), cut.cpu_ns), (2, None));
@@ -277,7 +308,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(failed(&["echo why >&2; exit 3"]), ("sh: ended with status 3".into(), "why\n".into()));
-        let (what, _) = failed(&[GOOD, "echo ready; read go; echo nonsense; cat"]);
+        let (what, _) = failed(&[GOOD, "echo ready; read go; echo nonsense; echo done 2 1; cat"]);
         assert!(what.contains("'nonsense'"), "{what}");
         let (what, _) = failed(&["echo ready; read go; echo begin 1; echo done 2 1; cat; exit 4"]);
         assert_eq!(what, "sh: ended with status 4");
