@@ -39,13 +39,13 @@ pub struct Options {
     /// Pairs of programs that are drawn, each pair under a CPU quota that is drawn (cgroup v1)
     #[arg(long)]
     chaos: bool,
-    /// What is drawn in chaos
+    /// Seed of the random draws of --chaos
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Only these programs, with commas between
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
-    /// A run that takes so many seconds hangs
+    /// A run that takes longer than this counts as hung
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     limit: u64,
 }

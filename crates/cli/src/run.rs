@@ -3,9 +3,11 @@
 //! Order of what happens, and of what is complained about first: the settings are put together
 //! ([`settings`]), the program is found and followed to what really runs ([`program`]), what would keep the
 //! library out is looked for ([`obstacle`]), the library is found ([`library`]), the environment is
-//! composed ([`environment`], [`cpus`], [`variables`]), and the process executes the program ([`exec`]). Nothing is forked and
-//! nothing stays behind, so signals, exit status, terminal and standard streams are the program's own.
+//! composed ([`environment`], [`cpus`], [`variables`]), old entries of the user's cache folder are removed ([`cache`]), and
+//! the process executes the program ([`exec`]). Nothing is forked and nothing stays behind, so signals, exit status, terminal and
+//! standard streams are the program's own.
 
+pub mod cache;
 pub mod config;
 pub mod cpus;
 pub mod dry;
@@ -102,6 +104,9 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
             changes
         }
     };
+    if matches!(plan, Plan::Preload { .. }) && settings.uses_cache() {
+        cache::look_through();
+    }
     inherited.restore();
     Err(exec::exec(program.file(), &args.command, changes))
 }

@@ -7,6 +7,9 @@ use core::mem::ManuallyDrop;
 /// The error number of what cannot be had at this moment, such as a lock that somebody else has.
 pub const NOT_NOW: i32 = libc::EAGAIN;
 
+/// Descriptors from this number on are in the way of few programs: they take the lowest ones that are free.
+pub const HIGH_DESCRIPTOR: i32 = 500;
+
 /// An open file; closed when dropped.
 #[derive(Debug)]
 pub struct File {

@@ -12,6 +12,15 @@ pub const fn bit(signal: i32) -> Mask {
     1 << (signal - 1)
 }
 
+/// All signals but those that the thread's own instructions raise. If one of these is blocked, the kernel ends the process in place of
+/// running its handler, which may be a sandbox's that makes forbidden system calls on the thread's behalf (SIGSYS).
+pub const FROM_OUTSIDE: Mask = !(bit(libc::SIGSYS)
+    | bit(libc::SIGSEGV)
+    | bit(libc::SIGBUS)
+    | bit(libc::SIGILL)
+    | bit(libc::SIGFPE)
+    | bit(libc::SIGTRAP));
+
 /// How [`change_mask`] combines its argument with the thread's mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
@@ -49,9 +58,42 @@ pub fn discard(set: Mask) {
     while set != 0 && check(unsafe { syscall4(libc::SYS_rt_sigtimedwait, set, 0, time, 8) }).is_ok() {}
 }
 
+/// Runs `write`, which may meet a full disk, a limit of files' sizes, or a pipe that nobody reads: that is no reason for the program to end
+/// by a signal.
+pub fn without_those_of_writes<T>(write: impl FnOnce() -> T) -> T {
+    const OURS: Mask = bit(libc::SIGPIPE) | bit(libc::SIGXFSZ);
+    let before = change_mask(Change::Block, OURS);
+    let pending_before = pending();
+    let result = write();
+    discard(OURS & !pending_before);
+    change_mask(Change::Set, before);
+    result
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_write_that_nobody_reads_ends_nothing() {
+        let mut ends = [0; 2];
+        // SAFETY: the kernel writes two descriptors, which are this test's.
+        unsafe {
+            assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+            libc::close(ends[0]);
+        }
+        // A test's runner ignores SIGPIPE; a program does not.
+        // SAFETY: the default action.
+        let handler = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        // SAFETY: one byte of this function's.
+        let written = without_those_of_writes(|| unsafe { libc::write(ends[1], c"x".as_ptr().cast(), 1) });
+        assert_eq!(written, -1);
+        // SAFETY: as it was.
+        unsafe {
+            libc::signal(libc::SIGPIPE, handler);
+            libc::close(ends[1]);
+        }
+    }
 
     #[test]
     fn a_signal_that_is_blocked_is_pending_until_it_is_discarded() {

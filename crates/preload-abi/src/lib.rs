@@ -37,6 +37,12 @@ pub const LIBRARY_NAME: &str = "libmanx_preload.so";
 /// The file name of the library that shows it requests which nobody marked. It lies beside the preload library.
 pub const REQUESTS_LIBRARY_NAME: &str = "libmanx_requests.so";
 
+/// The folder in the user's cache folder in which the library keeps what it finds, and the launcher removes what is old.
+pub const CACHE_FOLDER: &str = "manx";
+
+/// With these the names of the entries begin: of modules with a build id, and of those without one.
+pub const CACHE_PREFIXES: [&str; 2] = ["id-", "file-"];
+
 /// Whether the busy waiting of a library of this file name is left alone: that of the C library and the
 /// loader is bounded, and the guard would wait inside the calls that it makes itself.
 ///

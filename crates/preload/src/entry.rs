@@ -4,9 +4,10 @@
 //! constructor of another library called. It only reads the environment; the guard wakes later.
 
 use crate::settings::{self, SETTINGS};
+use crate::thread::Forking;
 use crate::{ARENA, cpus, guard, meant, process, real, shortage, slo, statistics, thread};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use platform::signal::{Change, change_mask};
+use core::sync::atomic::{AtomicU32, Ordering};
+use platform::signal::{Change, FROM_OUTSIDE, change_mask};
 use platform::{clock, fork};
 use preload_abi::OPTIONS_VARIABLE;
 use preload_abi::options::{Guard, Lock, Options};
@@ -71,6 +72,8 @@ fn read_options() -> bool {
     clock::init();
     SETTINGS.set(&options, clock::ns_to_ticks);
     shortage::set(options.short);
+    #[cfg(target_arch = "x86_64")]
+    crate::lock::spin_lock::prepare();
     slo::set(options.slos);
     if options.lock == Lock::Asl || options.dilation > 1000 {
         // Looks at the machine now, rather than when a thread waits for the first time.
@@ -93,22 +96,21 @@ fn read_options() -> bool {
     settings::guard() != Guard::Off
 }
 
-/// What the forking thread had blocked. Written and read by the holder of the guard's latch.
-static MASK: AtomicU64 = AtomicU64::new(0);
-
-/// Blocks every signal until [`after_fork`]: a handler that ran on this thread meanwhile, and asked for
+/// Blocks signals until [`after_fork`]: a handler that ran on this thread meanwhile, and asked for
 /// another handler, would wait for a latch that its own thread holds.
 extern "C" fn before_fork() {
-    let mask = change_mask(Change::Block, u64::MAX);
-    guard::hold();
-    MASK.store(mask, Ordering::Relaxed);
+    let forking = &thread::current().forking;
+    let mask = change_mask(Change::Block, FROM_OUTSIDE);
+    forking.set(Forking { mask, holds_guard: guard::hold() });
     ARENA.hold();
 }
 
 extern "C" fn after_fork() {
     ARENA.release();
-    let mask = MASK.load(Ordering::Relaxed);
-    guard::release();
+    let Forking { mask, holds_guard } = thread::current().forking.get();
+    if holds_guard {
+        guard::release();
+    }
     statistics::forked();
     change_mask(Change::Set, mask);
 }
@@ -116,8 +118,6 @@ extern "C" fn after_fork() {
 extern "C" fn after_fork_in_child() {
     fork::forked();
     thread::forked();
-    #[cfg(target_arch = "x86_64")]
-    crate::lock::spin_lock::forked();
     after_fork();
 }
 

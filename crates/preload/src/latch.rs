@@ -1,7 +1,7 @@
 //! A lock for what the library keeps for itself: its memory, and its table of sites.
 //!
-//! Such a lock is held for microseconds, off every hot path, by code that must not go through the
-//! program's own `pthread_mutex_lock`. A word and an adaptive wait are enough.
+//! Most are held for microseconds; the guard's is held for a whole search, tens of milliseconds. None is on a hot path. The code
+//! that holds them must not go through the program's own `pthread_mutex_lock`. A word and an adaptive wait are enough.
 //!
 //! `fork` finds the latches free, because the forking thread holds them meanwhile (see [`Latch::hold`] and
 //! [`Latch::release`]). `_Fork` and a bare `clone` run no handlers: there a latch may be held by a thread that the child does not have,
@@ -55,18 +55,7 @@ impl<T> Latch<T> {
 
     /// As [`Latch::lock`], but gives up after about `limit_ns`: for a caller that the holder may be waiting for.
     pub fn lock_within(&self, limit_ns: u64) -> Option<Held<'_, T>> {
-        if self.try_hold() {
-            return Some(Held { latch: self });
-        }
-        let end_ns = clock::now_ns().saturating_add(limit_ns);
-        let mut backoff = Adaptive::DEFAULT.start();
-        while clock::now_ns() < end_ns {
-            backoff.wait();
-            if self.try_hold() {
-                return Some(Held { latch: self });
-            }
-        }
-        None
+        self.hold_within(limit_ns).then_some(Held { latch: self })
     }
 
     /// Takes the latch until [`Latch::release`], which may happen in a forked child as well.
@@ -75,6 +64,22 @@ impl<T> Latch<T> {
         while !self.try_hold() {
             backoff.wait();
         }
+    }
+
+    /// As [`Latch::hold`], but gives up after about `limit_ns`; false then.
+    pub fn hold_within(&self, limit_ns: u64) -> bool {
+        if self.try_hold() {
+            return true;
+        }
+        let end_ns = clock::now_ns().saturating_add(limit_ns);
+        let mut backoff = Adaptive::DEFAULT.start();
+        while clock::now_ns() < end_ns {
+            backoff.wait();
+            if self.try_hold() {
+                return true;
+            }
+        }
+        false
     }
 
     /// Takes the latch if no thread of this process holds it.

@@ -13,12 +13,6 @@ pub fn id() -> u32 {
     check(unsafe { syscall0(libc::SYS_getpid) }).map_or(0, |id| id as u32)
 }
 
-/// The effective user id.
-pub fn user() -> u32 {
-    // SAFETY: only reads.
-    check(unsafe { syscall0(libc::SYS_geteuid) }).map_or(0, |id| id as u32)
-}
-
 /// How many threads there are, if `/proc` tells.
 pub fn threads() -> Option<u64> {
     status(b"Threads:")

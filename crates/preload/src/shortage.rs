@@ -13,8 +13,8 @@
 //!
 //! A wait that is over when its thread gets the CPU back ends without a look: the partner has run in the gap. So a thread that begins
 //! a wait `GAP_NS` or more after its last look, and was preempted meanwhile but has not slept, takes that for a gap too. This evidence
-//! is weak: it may have worked in that time, and a command that ran for a moment is gone. So two such gaps of one thread within
-//! `PROBE_NS` are needed, and their window is the shortest, and does not grow.
+//! is weak: the thread may have worked meanwhile, or another command may have run for a moment and ended. So one thread must find two
+//! such gaps within `PROBE_NS`; the window is then the shortest and does not grow.
 //!
 //! A gap without a switch is an interrupt, or a hypervisor's doing; a single reading may be a kernel thread that wakes for a moment.
 //! The crowd is asked only where the process may use all CPUs of the machine: others may be crowded while ours are idle.
@@ -33,33 +33,34 @@
 
 use crate::{settings, thread};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use libc::PROC_SUPER_MAGIC;
 use platform::clock::ns_to_ticks;
-use platform::file::File;
+use platform::file::{File, HIGH_DESCRIPTOR};
 use platform::usage::Switches;
 use platform::{cpu, usage};
 use preload_abi::options::Short;
 
 /// A thread that was away for so long while it spun was preempted, if the kernel counted it.
 const GAP_NS: u64 = 1_000_000;
-/// A thread that was away for so long before a wait asks the kernel what it has counted, so that it has not counted for long
-/// when there is a gap.
+/// A thread that was away for this long before a wait reads its counts of switches, so that at a later gap the last reading is recent.
 const ASK_NS: u64 = 250_000;
 /// How long a thread spins before it asks how many others are runnable.
 const PATIENCE_NS: u64 = 100_000;
 /// How far apart the process's readings are.
 const READING_NS: u64 = 60_000;
+/// Readings further apart than this do not belong to one crowd.
+const ROW_NS: u64 = 8 * READING_NS;
 /// This number of readings in a row makes a crowd. A command that runs for a moment beside the program makes fewer.
 const CROWDED_FIRST: u32 = 8;
 /// Soon after a window, this smaller number makes a crowd.
 const CROWDED_STILL: u32 = 4;
 /// The first window, and that of a process whose last probe found room.
 const WINDOW_NS_MIN: u64 = 1_000_000;
-/// The longest after a crowd: the next probe costs some hundred microseconds …
+/// The longest window after a crowd: its probe costs some hundred microseconds.
 const WINDOW_NS_CROWD: u64 = 80_000_000;
-/// … and after a gap, when the next probe may cost another slice.
+/// The longest window after a gap: its probe may cost a slice.
 const WINDOW_NS_GAP: u64 = 640_000_000;
-/// Evidence that comes within this time after a window means that CPUs had not ceased to be short. A window is also as long, if
-/// it is longer.
+/// Evidence within this time after a window, or within the window's own length if that is longer, continues the shortage.
 const PROBE_NS: u64 = 20_000_000;
 
 /// CPUs are short until then, in ticks.
@@ -80,16 +81,17 @@ pub fn set(short: Short) {
 
 /// Gets ready to count runnable threads. Called when the guard wakes.
 pub fn prepare() {
-    /// Descriptors from here on are in nobody's way.
-    const HIGH: i32 = 500;
     if FILE.load(Ordering::Relaxed) >= 0 || settings::short() != Short::Auto {
         return;
     }
     let Some(online) = online() else { return };
     ONLINE.store(online, Ordering::Relaxed);
     let open = || File::open(c"/proc/loadavg");
-    let file = open().and_then(|file| file.moved_to(HIGH)).or_else(|_| open());
-    if let Ok(file) = file {
+    let file = open().and_then(|file| file.moved_to(HIGH_DESCRIPTOR)).or_else(|_| open());
+    // In some containers the file is a daemon's (lxcfs), and to read it takes long.
+    if let Ok(file) = file
+        && file.file_system() == Ok(PROC_SUPER_MAGIC)
+    {
         FILE.store(file.leave_open(), Ordering::Relaxed);
     }
 }
@@ -110,7 +112,14 @@ fn online() -> Option<u32> {
 /// Whether CPUs are short now.
 #[inline(always)]
 pub fn is_short(now_ticks: u64) -> bool {
-    now_ticks < UNTIL.load(Ordering::Relaxed)
+    let until = UNTIL.load(Ordering::Relaxed);
+    now_ticks < until && is_plausible(until, now_ticks)
+}
+
+/// No window is that long, unless the user says so: the clock was set back, as when a machine is suspended or a process restored.
+#[cold]
+fn is_plausible(until: u64, now_ticks: u64) -> bool {
+    until == u64::MAX || until - now_ticks <= ns_to_ticks(2 * WINDOW_NS_GAP)
 }
 
 /// A thread that has spun since `began_ticks`, and read its clock at `last_ticks` before, looks whether CPUs are short.
@@ -154,6 +163,10 @@ pub fn look_at_begin(left_ticks: u64, now_ticks: u64) {
 
 #[cold]
 fn look_back(away_ticks: u64, now_ticks: u64) {
+    // The window that goes on is as long as the evidence of others made it.
+    if is_short(now_ticks) {
+        return;
+    }
     let since = switches_since();
     if away_ticks >= ns_to_ticks(GAP_NS) && since.involuntary > 0 && since.voluntary == 0 {
         let last = thread::current().gap_ticks.replace(now_ticks);
@@ -191,8 +204,7 @@ fn is_crowded(now_ticks: u64) -> bool {
         ONLINE.store(0, Ordering::Relaxed);
         return false;
     };
-    // Readings that are far apart do not belong together.
-    let row = now_ticks.saturating_sub(read_ticks) < ns_to_ticks(READING_NS * 8);
+    let row = now_ticks.saturating_sub(read_ticks) < ns_to_ticks(ROW_NS);
     let crowded = if runnable <= cpus {
         0
     } else if row {
@@ -247,23 +259,49 @@ fn is_probe(now_ticks: u64) -> bool {
 /// CPUs are short from now on, for a window of `most_ns` at most.
 fn begin(now_ticks: u64, most_ns: u64) {
     let until = UNTIL.load(Ordering::Relaxed);
+    let last = if is_probe(now_ticks) { WINDOW.load(Ordering::Relaxed) } else { 0 };
     let (least, most) = (ns_to_ticks(WINDOW_NS_MIN), ns_to_ticks(most_ns));
-    let window = match WINDOW.load(Ordering::Relaxed) {
-        last if is_probe(now_ticks) => last.saturating_mul(2).max(least).min(most),
-        _ => least,
-    };
+    let window = last.saturating_mul(2).max(least).min(most);
     // One thread of those that find the same.
     if UNTIL
         .compare_exchange(until, now_ticks.saturating_add(window), Ordering::Relaxed, Ordering::Relaxed)
         .is_ok()
     {
-        WINDOW.store(window, Ordering::Relaxed);
+        // What stronger evidence has taught is not forgotten for a weak one.
+        let learnt = if most_ns == WINDOW_NS_MIN { window.max(last) } else { window };
+        WINDOW.store(learnt, Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_weak_evidence_neither_shortens_nor_forgets_what_a_strong_one_has_taught() {
+        let long = ns_to_ticks(WINDOW_NS_GAP);
+        let mut now = long;
+        for _ in 0..12 {
+            begin(now, WINDOW_NS_GAP);
+            assert!(is_short(now) && !is_short(UNTIL.load(Ordering::Relaxed)));
+            now = UNTIL.load(Ordering::Relaxed) + 1;
+        }
+        assert_eq!(WINDOW.load(Ordering::Relaxed), long);
+        begin(now, WINDOW_NS_MIN);
+        assert_eq!(UNTIL.load(Ordering::Relaxed) - now, ns_to_ticks(WINDOW_NS_MIN));
+        now = UNTIL.load(Ordering::Relaxed) + 1;
+        begin(now, WINDOW_NS_GAP);
+        assert_eq!(UNTIL.load(Ordering::Relaxed) - now, long);
+        let until = UNTIL.load(Ordering::Relaxed);
+        thread::current().gap_ticks.set(now);
+        look_back(ns_to_ticks(GAP_NS), now);
+        assert_eq!(UNTIL.load(Ordering::Relaxed), until, "the window goes on");
+        assert!(!is_short(1), "the clock was set back");
+        UNTIL.store(u64::MAX, Ordering::Relaxed);
+        assert!(is_short(1), "the user says so");
+        UNTIL.store(0, Ordering::Relaxed);
+        WINDOW.store(0, Ordering::Relaxed);
+    }
 
     #[test]
     fn only_the_kernels_form_is_read() {

@@ -4,16 +4,16 @@
 //! more; so whatever needs more has a stack of its own.
 //!
 //! Only the stack pointer is exchanged, by a call within a call: the frame pointer keeps the old one, as the unwind information says, so
-//! debuggers show both stacks as one. Nothing unwinds through it: what is called is `extern "C"`.
+//! debuggers show both stacks as one. Nothing unwinds through it: what is called is `extern "C"`, where a panic aborts.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
-use platform::memory::{READ, WRITE, map_zeroes, unmap};
+use platform::memory::{READ, WRITE, map_zeroes, page_bytes, protect, unmap};
 
 /// Calls `work` on the stack that ends below `top`, and returns its result.
 ///
 /// # Safety
-/// `top` is a multiple of 16, and below it is as much memory as `work` needs, of which nobody else knows. `work` does not unwind.
+/// `top` is a multiple of 16, and below it is as much memory as `work` needs, of which nobody else knows.
 pub unsafe fn call_on<R>(top: *mut u8, work: impl FnOnce() -> R) -> R {
     struct Call<F, R> {
         work: Option<F>,
@@ -41,14 +41,18 @@ pub unsafe fn call_on<R>(top: *mut u8, work: impl FnOnce() -> R) -> R {
     unsafe { call.result.assume_init() }
 }
 
-/// Calls `work` on a new stack of `bytes` bytes, a multiple of the size of a page. `None` if there is no memory for it. `work` must not unwind.
+/// Calls `work` on a new stack of `bytes` bytes, a multiple of the size of a page. `None` if there is no memory for it.
 pub fn call_on_new<R>(bytes: usize, work: impl FnOnce() -> R) -> Option<R> {
-    let stack = map_zeroes(bytes, READ | WRITE).ok()?;
-    // SAFETY: the stack is a new mapping, which ends at a page's border; by the caller's promise work does not unwind.
-    let result = unsafe { call_on(stack.wrapping_add(bytes), work) };
+    // The lowest page has no rights: work that needs more stack faults there, and writes over nothing.
+    let all = bytes.checked_add(page_bytes())?;
+    let stack = map_zeroes(all, READ | WRITE).ok()?;
+    // SAFETY: a page of the new mapping, of which nobody else knows.
+    let guarded = unsafe { protect(stack.addr(), page_bytes(), 0) };
+    // SAFETY: the stack is a new mapping, which ends at a page's border.
+    let result = guarded.is_ok().then(|| unsafe { call_on(stack.wrapping_add(all), work) });
     // SAFETY: nobody else knows of it. If the kernel refuses, it stays mapped.
-    let _ = unsafe { unmap(stack, bytes) };
-    Some(result)
+    let _ = unsafe { unmap(stack, all) };
+    result
 }
 
 /// Calls `function(argument)` with the stack pointer at `top`.

@@ -33,7 +33,7 @@ use core::ffi::CStr;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use platform::file::{self, File};
-use platform::signal::{self, Change, bit, change_mask};
+use platform::signal::without_those_of_writes;
 use platform::{clock, memory};
 use preload_abi::live::{self, Header, How, Live};
 use preload_abi::options::{self, Options, Stats};
@@ -110,7 +110,7 @@ pub fn prepare(options: &Options<'_>) {
 
 /// `$TMPDIR/manx-stats-UID/PID.live`, in a folder that is ours alone.
 fn name_in_own_folder(path: &mut Path, pid: u32) -> bool {
-    let user = process::user();
+    let user = platform::file::this_user();
     let folder = process::variable(b"TMPDIR").filter(|value| !value.is_empty()).unwrap_or(b"/tmp");
     let named = path.push(folder).is_some() && write!(path, "/manx-stats-{user}").is_ok();
     if !named || file::make_folder(path.as_c_str()).is_err() {
@@ -147,7 +147,7 @@ pub(crate) fn header() -> Option<&'static Header> {
 }
 
 fn make() -> Option<*mut u8> {
-    let made = without_signals(|| {
+    let made = without_those_of_writes(|| {
         let file = File::create(names().live.as_c_str())?;
         let mapped =
             file.reserve(live::FILE_BYTES).and_then(|()| memory::map_shared(&file, live::FILE_BYTES));
@@ -180,16 +180,16 @@ fn make() -> Option<*mut u8> {
     Some(mapped)
 }
 
-/// The record for the PAUSE at `pause`: the one that it had before, if its module was closed and opened
+/// The record for the site at `pivot`: the one that it had before, if its module was closed and opened
 /// again, else a new one.
 fn record(
     header: &'static Header,
     module: &Module<'_>,
-    pause: usize,
+    pivot: usize,
     function: impl FnOnce() -> Option<Function>,
     reason: &str,
 ) -> Option<&'static live::Site> {
-    let offset = pause.wrapping_sub(module.bias) as u64;
+    let offset = pivot.wrapping_sub(module.bias) as u64;
     let executable;
     let path = if module.path.is_empty() {
         executable = process::executable();
@@ -267,7 +267,7 @@ pub fn attach(sites: &[&'static Site], module: &Module<'_>) {
     let pivots: Vec<usize> = sites.iter().map(|(pivot, _)| *pivot).collect();
     // One walk for all: a library may have a thousand loops, and ten thousand functions.
     let table = Table::of(module);
-    let functions = table.as_ref().map_or_else(Vec::new, |table| table.enclosing_each(&pivots));
+    let functions = table.as_ref().map_or_else(Vec::new, |table| table.enclosing_all(&pivots));
     for (n, (pivot, site)) in sites.into_iter().enumerate() {
         let function = || {
             let (name, start) = (*functions.get(n)?)?;
@@ -279,15 +279,15 @@ pub fn attach(sites: &[&'static Site], module: &Module<'_>) {
     }
 }
 
-/// A PAUSE was left alone.
-pub fn left(module: &Module<'_>, pause: usize, reason: &str) {
+/// A site was left alone, or is no wait.
+pub fn left(module: &Module<'_>, pivot: usize, reason: &str) {
     let Some(header) = header() else { return };
     let function = || {
         let mut symbol = [0; 64];
-        name_function(&mut symbol, module, pause);
+        name_function(&mut symbol, module, pivot);
         Some(symbol)
     };
-    record(header, module, pause, function, reason);
+    record(header, module, pivot, function, reason);
 }
 
 /// A module of so many bytes of text was searched.
@@ -331,19 +331,7 @@ pub fn finish() {
     if owner {
         live.header().state.store(live::ENDED, Ordering::Release);
     }
-    without_signals(|| report(&live, owner));
-}
-
-/// Runs `write`, which may meet a full disk, a limit, or a pipe that nobody reads: that is no reason for
-/// the program to end by a signal.
-fn without_signals<T>(write: impl FnOnce() -> T) -> T {
-    const OURS: u64 = bit(libc::SIGPIPE) | bit(libc::SIGXFSZ);
-    let before = change_mask(Change::Block, OURS);
-    let pending = signal::pending();
-    let result = write();
-    signal::discard(OURS & !pending);
-    change_mask(Change::Set, before);
-    result
+    without_those_of_writes(|| report(&live, owner));
 }
 
 fn report(live: &Live<'_>, owner: bool) {

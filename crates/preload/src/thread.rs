@@ -12,6 +12,7 @@
 
 use core::cell::Cell;
 use platform::fork;
+use platform::signal::Mask;
 
 /// See the module's text.
 #[repr(C)]
@@ -68,6 +69,8 @@ pub struct Thread {
     pub request_ticks: Cell<u64>,
     /// When the write began that may end it, in ticks.
     pub answer_ticks: Cell<u64>,
+    /// What the thread has to undo after the fork that it makes.
+    pub forking: Cell<Forking>,
     /// The yields that the thread makes in a row.
     pub yielding: crate::yields::Past,
     /// What the thread did since its last call, if it is dilated.
@@ -79,8 +82,17 @@ pub struct Thread {
     pub epochs: manx::slo::Thread,
 }
 
+/// Of a thread that forks.
+#[derive(Clone, Copy)]
+pub struct Forking {
+    /// The signals that it had blocked before.
+    pub mask: Mask,
+    /// It holds the guard's latch.
+    pub holds_guard: bool,
+}
+
 /// What is set aside for each thread, below.
-const BYTES: usize = 320;
+const BYTES: usize = 352;
 const _: () = assert!(size_of::<Thread>() <= BYTES);
 
 #[cfg(target_arch = "x86_64")]
@@ -90,9 +102,10 @@ core::arch::global_asm!(
     ".hidden manx_thread",
     ".globl manx_thread",
     ".type manx_thread,@object",
-    ".size manx_thread,320",
-    "manx_thread: .zero 320",
+    ".size manx_thread,{bytes}",
+    "manx_thread: .zero {bytes}",
     ".popsection",
+    bytes = const BYTES,
 );
 
 #[cfg(target_arch = "aarch64")]
@@ -102,9 +115,10 @@ core::arch::global_asm!(
     ".hidden manx_thread",
     ".globl manx_thread",
     ".type manx_thread,%object",
-    ".size manx_thread,320",
-    "manx_thread: .zero 320",
+    ".size manx_thread,{bytes}",
+    "manx_thread: .zero {bytes}",
     ".popsection",
+    bytes = const BYTES,
 );
 
 /// The calling thread's block.

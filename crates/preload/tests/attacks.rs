@@ -133,7 +133,9 @@ fn a_program_in_an_emulator() {
 #[test]
 fn a_program_that_locks_itself_in() {
     // Seccomp, chroot and dropped rights need no root where they are refused: the program goes on.
-    for what in ["nothing", "membarrier", "files", "text", "yields", "rights", "text-for-good"] {
+    for what in
+        ["nothing", "membarrier", "files", "trapped-files", "text", "yields", "rights", "text-for-good"]
+    {
         for when in ["early", "late"] {
             let mut command = Command::new(program("locked_in"));
             command.args([what, when]).arg(shared_library("each"));

@@ -35,7 +35,7 @@ fn a_thread_that_polls_beside_one_that_works_sleeps_while_cpus_are_short() {
 }
 
 #[test]
-fn polling_is_left_alone_while_there_is_room() {
+fn polling_is_left_alone_while_there_is_room_or_without_the_guard() {
     for options in ["short=never", "guard=off", "short=always,guard=off"] {
         holds("does_not_sleep", options);
     }

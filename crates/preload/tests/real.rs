@@ -215,7 +215,7 @@ fn a_debugger_comes_and_goes_while_libraries_are_opened() {
         return;
     }
     let mut program = Command::new(common::program("rendezvous"));
-    program.args(["gives".as_ref(), common::shared_library("gives").as_os_str()]);
+    program.args(["debugged".as_ref(), common::shared_library("gives").as_os_str()]);
     program.env("LD_PRELOAD", library()).env_remove("MANX").stdin(Stdio::null());
     let mut program = Server(program.spawn().expect("started"));
     let mut gdb = command("gdb", &["-nx", "-batch", "-p", &program.0.id().to_string()]);

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{WAYS, folder, program, run, shared_library, under_manx};
+use common::{WAYS, compiled_as, folder, program, run, shared_library, under_manx};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -74,22 +74,20 @@ fn a_thread_with_a_small_stack_opens_a_library() {
 }
 
 #[test]
+fn a_coroutine_with_a_small_stack_creates_the_first_thread() {
+    run(Command::new(program("coroutine")), "short=always").succeeded().waited("wait_by_row");
+}
+
+#[test]
 fn libraries_are_found_where_the_loader_no_longer_calls() {
     probe("traced", &[shared_library("gives")], "short=always").waited("wait_by_whole");
 }
 
 #[test]
 fn what_the_loader_will_write_is_known() {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/relocated.c");
     for (name, flags) in [("tables", &[][..]), ("text", &["-DTEXT", "-Wl,-z,notext"])] {
-        let into = folder().join(format!("librelocated-{name}.so"));
-        let made = Command::new("cc")
-            .args(["-shared", "-fPIC", "-g", "-o"])
-            .arg(&into)
-            .arg(source)
-            .args(flags)
-            .status();
-        assert!(made.expect("a C compiler (cc)").success());
+        let flags = [&["-O0", "-shared", "-fPIC"], flags].concat();
+        let into = compiled_as("relocated", &format!("librelocated-{name}.so"), &flags);
         under_manx("enters", &[into.to_str().expect("utf-8")], "short=always").succeeded();
     }
 }

@@ -5,47 +5,30 @@
 
 mod common;
 
-use common::{Outcome, folder, program, program_with, run};
+use common::{Outcome, compiled_as, finish, folder, library, program, run};
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Makes a program or a library large enough for the cache.
-fn large() -> [String; 2] {
-    ["-include".into(), concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/large.h").into()]
-}
-
 fn large_program(name: &str) -> PathBuf {
-    let [option, header] = &large();
-    program_with(name, &[option, header])
+    large_as(name, name, &[])
 }
 
 fn large_library(name: &str) -> PathBuf {
-    let made = large_program_as(name, &format!("lib{name}-large.so"), &["-shared", "-fPIC"]);
-    assert!(made.exists());
-    made
+    large_as(name, &format!("lib{name}-large.so"), &["-shared", "-fPIC"])
 }
 
-/// Compiles `tests/programs/NAME.c` under another name.
-fn large_program_as(name: &str, into: &str, flags: &[&str]) -> PathBuf {
-    let into = folder().join(into);
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
-    let made = Command::new("cc")
-        .args(["-O2", "-pthread", "-rdynamic", "-D_GNU_SOURCE", "-o"])
-        .arg(&into)
-        .arg(source)
-        .args(large())
-        .args(flags)
-        .output()
-        .expect("a C compiler (cc)");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    into
+/// Compiles `tests/programs/NAME.c`, with so much text that the cache keeps what is found in it.
+fn large_as(name: &str, into: &str, flags: &[&str]) -> PathBuf {
+    let more = ["-include", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/large.h")];
+    compiled_as(name, into, &[&more, flags].concat())
 }
 
-/// A library that each program has because of the one that is preloaded.
-const OTHERS: &str = "libgcc_s.so.1";
+/// The preloaded library brings this one into each program.
+const BROUGHT: &str = "libgcc_s.so.1";
 
 /// A folder for one test's cache.
 struct Cache(tempfile::TempDir);
@@ -73,7 +56,7 @@ impl Cache {
     #[track_caller]
     fn run(&self, program: &Path, arguments: &[&str], options: &str) -> Outcome {
         let filtered = options.contains("not=") || options.contains("only=");
-        let options = if filtered { options.to_owned() } else { format!("{options},not={OTHERS}") };
+        let options = if filtered { options.to_owned() } else { format!("{options},not={BROUGHT}") };
         let outcome = run(self.command(program, arguments), options.trim_start_matches(','));
         outcome.succeeded();
         outcome
@@ -288,7 +271,7 @@ fn a_library_with_the_build_id_of_another_is_searched() {
     // The same size, and the loop at another place.
     let [first, second] = ["-DBEFORE=64", "-DBEHIND=64"].map(|place| {
         let flags = ["-shared", "-fPIC", "-Wl,--build-id=0x0123456789abcdef", place];
-        large_program_as("waiting", &format!("lib{}.so", &place[2..8]), &flags)
+        large_as("waiting", &format!("lib{}.so", &place[2..8]), &flags)
     });
     for (library, modules) in [(&first, 0), (&first, 1), (&second, 0), (&second, 1), (&first, 0)] {
         let outcome = cache.run(&program, &[library.to_str().expect("utf-8")], "");
@@ -306,10 +289,27 @@ fn filters_are_asked_on_each_start_and_are_not_kept() {
         assert_eq!(cached(&outcome), modules, "{options}");
         common::WAYS.map(|way| outcome.sites(&format!("wait_by_{way}"))[0]["how"] == "jump")
     };
-    assert_eq!(repaired(&format!("not=turns:wait_by_row+{OTHERS}"), 0), [true, false, true]);
+    assert_eq!(repaired(&format!("not=turns:wait_by_row+{BROUGHT}"), 0), [true, false, true]);
     assert_eq!(repaired("", 1), [true; 3]);
     assert_eq!(repaired("only=turns:wait_by_row", 1), [false, true, false]);
-    assert_eq!(repaired(&format!("not=turns:wait_by_*+{OTHERS}"), 1), [false; 3]);
+    assert_eq!(repaired(&format!("not=turns:wait_by_*+{BROUGHT}"), 1), [false; 3]);
+}
+
+#[test]
+fn a_limit_of_file_sizes_ends_no_program() {
+    let (cache, program) = (Cache::new(), large_program("turns"));
+    let mut command = cache.command(&program, &[]);
+    let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: between fork and exec only this async-signal-safe call.
+    unsafe {
+        command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_FSIZE, &limit) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+    command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", "guard=always");
+    finish(command).succeeded();
+    assert!(cache.files().is_empty(), "what could not be written is gone");
 }
 
 #[test]

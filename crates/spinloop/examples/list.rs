@@ -9,7 +9,7 @@
 
 use object::{Object, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SegmentFlags, elf};
 use spinloop::{
-    BLOCKING, Counter, Finder, Finding, Hooks, Jump, Kind, Loop, Machine, Module, Original, Seed, Segments,
+    Blocks, Counter, Finder, Finding, Hooks, Jump, Kind, Loop, Machine, Module, Original, Seed, Segments,
     Way, seeds,
 };
 use std::collections::BTreeMap;
@@ -166,17 +166,17 @@ fn spins(image: &Segments<'_>, found: &Loop, way: &Way) -> bool {
 }
 
 /// The words of the table of imports that lead to functions that block.
-fn blocking(elf: &object::File<'_>) -> Vec<u64> {
+fn blocking(elf: &object::File<'_>) -> Vec<(u64, Blocks)> {
     let blocks = |target| match target {
         RelocationTarget::Symbol(index) => elf
             .dynamic_symbol_table()
             .and_then(|symbols| symbols.symbol_by_index(index).ok())
             .and_then(|symbol| symbol.name().ok())
-            .is_some_and(|name| BLOCKING.contains(&name)),
-        _ => false,
+            .and_then(spinloop::blocking),
+        _ => None,
     };
     let relocations = elf.dynamic_relocations().into_iter().flatten();
-    relocations.filter(|(_, one)| blocks(one.target())).map(|(slot, _)| slot).collect()
+    relocations.filter_map(|(slot, one)| Some((slot, blocks(one.target())?))).collect()
 }
 
 fn word(kind: &Kind) -> &'static str {

@@ -2,7 +2,8 @@
 //!
 //! A bounded spin that gives up in order to sleep does so at once: within a few blocks there is a system call, or
 //! a call of a function that blocks. A bound that is a timeout leads to an error instead: a message, a return. The
-//! difference decides whether a wait may be cut short or has to keep its author's time.
+//! difference decides whether a wait may be cut short or has to keep its author's time. A function that reports an error may take a lock,
+//! so the taking of a lock counts only in the loop's own function.
 //!
 //! Looked at are the blocks behind the way out, the straight code of functions that they call or end in, and the
 //! names of functions that either of the two calls through the module's table of imports, directly or by a stub; the
@@ -14,20 +15,52 @@ use crate::instruction::{Flow, Instruction};
 use crate::x86;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use iced_x86::{FlowControl, Mnemonic, OpKind};
+use iced_x86::{FlowControl, Mnemonic, OpKind, Register};
 
 /// Blocks behind the way out that are looked at.
 const BLOCKS_MAX: usize = 12;
 /// Instructions of a called function that are looked at.
 const CALLED_MAX: usize = 64;
 
-/// Functions of the C and C++ libraries that let other threads run until something happens.
-pub const BLOCKING: [&str; 36] = [
+/// How a function of another library lets other threads run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Blocks {
+    /// Until something happens, or at once.
+    Waits,
+    /// As long as a lock is held. Functions that report errors take locks as well.
+    Locks,
+}
+
+/// How a function of the C or the C++ library with this name blocks, if it does.
+///
+/// ```
+/// assert_eq!(spinloop::blocking("pthread_cond_wait"), Some(spinloop::Blocks::Waits));
+/// assert_eq!(spinloop::blocking("pthread_mutex_lock"), Some(spinloop::Blocks::Locks));
+/// assert_eq!(spinloop::blocking("memcpy"), None);
+/// ```
+pub fn blocking(name: &str) -> Option<Blocks> {
+    if WAITING.contains(&name) {
+        Some(Blocks::Waits)
+    } else {
+        LOCKING.contains(&name).then_some(Blocks::Locks)
+    }
+}
+
+const LOCKING: [&str; 7] = [
+    "__pthread_mutex_lock",
+    "mtx_lock",
+    "pthread_mutex_clocklock",
+    "pthread_mutex_lock",
+    "pthread_mutex_timedlock",
+    "pthread_rwlock_rdlock",
+    "pthread_rwlock_wrlock",
+];
+
+const WAITING: [&str; 29] = [
     "_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE",
     "__clock_nanosleep",
     "__nanosleep",
     "__pthread_cond_wait",
-    "__pthread_mutex_lock",
     "_ZNSt6thread4joinEv",
     "clock_nanosleep",
     "cnd_timedwait",
@@ -35,7 +68,6 @@ pub const BLOCKING: [&str; 36] = [
     "epoll_pwait",
     "epoll_wait",
     "futex",
-    "mtx_lock",
     "nanosleep",
     "poll",
     "ppoll",
@@ -44,11 +76,6 @@ pub const BLOCKING: [&str; 36] = [
     "pthread_cond_clockwait",
     "pthread_cond_timedwait",
     "pthread_cond_wait",
-    "pthread_mutex_clocklock",
-    "pthread_mutex_lock",
-    "pthread_mutex_timedlock",
-    "pthread_rwlock_rdlock",
-    "pthread_rwlock_wrlock",
     "sched_yield",
     "select",
     "sem_clockwait",
@@ -62,17 +89,23 @@ pub const BLOCKING: [&str; 36] = [
     "usleep",
 ];
 
-/// Whether the code of a function from the address `exit` on blocks soon. `slots` are the addresses of the words
-/// that lead to functions that block, in ascending order.
+/// System calls of x86-64 that let other threads run: poll, select, sched_yield, nanosleep, futex, clock_nanosleep, epoll_wait, pselect6,
+/// ppoll, epoll_pwait, futex_waitv, futex_wait.
+const CALLS: [u64; 12] = [7, 23, 24, 35, 202, 230, 232, 270, 271, 281, 449, 455];
+
+/// The words of a module that lead to functions that block, in ascending order.
+pub(crate) type Slots = [(u64, Blocks)];
+
+/// Whether the code of a function from the address `exit` on blocks soon.
 pub(crate) fn blocks(
     source: &Source<'_>,
     instructions: &[Instruction],
     graph: &Graph,
     exit: u64,
-    slots: &[u64],
+    slots: &Slots,
 ) -> bool {
     let Some(first) = index_of(instructions, exit).and_then(|n| graph.block_of(n)) else {
-        return straight(source, exit, slots);
+        return straight(source, exit, slots, true);
     };
     let mut seen = BTreeSet::from([first]);
     let mut open = Vec::from([first]);
@@ -80,12 +113,13 @@ pub(crate) fn blocks(
     while let Some(&block) = open.get(next) {
         next += 1;
         let block = &graph.blocks[block as usize];
+        let mut way = Way { source, slots, own: true, number: None };
         for n in block.instructions.clone() {
             let one = &instructions[n as usize];
             let decoded = x86::decoder(source.image.at(one.address), one.address).decode();
             // A jump out of the function is its last call.
             let stays = matches!(one.flow, Flow::Jump(target) if index_of(instructions, target).is_some());
-            if !stays && stops(source, &decoded, slots, true) {
+            if !stays && way.stops(&decoded) {
                 return true;
             }
         }
@@ -98,44 +132,72 @@ pub(crate) fn blocks(
     false
 }
 
-/// Whether an instruction blocks, or calls a function that does; with `deep` the functions called directly are
-/// looked into.
-fn stops(source: &Source<'_>, instruction: &iced_x86::Instruction, slots: &[u64], deep: bool) -> bool {
-    let leads = |slot: u64| slots.binary_search(&slot).is_ok();
-    match instruction.flow_control() {
-        _ if instruction.mnemonic() == Mnemonic::Syscall => true,
-        FlowControl::IndirectCall | FlowControl::IndirectBranch => {
-            instruction.op0_kind() == OpKind::Memory
-                && instruction.is_ip_rel_memory_operand()
-                && leads(instruction.ip_rel_memory_address())
+/// A way that is followed, instruction by instruction.
+struct Way<'a> {
+    source: &'a Source<'a>,
+    slots: &'a Slots,
+    /// It is in the loop's own function, which says what happens next. A function that it calls may do much: report an error, and
+    /// take a lock for that.
+    own: bool,
+    /// The number that was loaded last for a system call, if it is known.
+    number: Option<u64>,
+}
+
+impl Way<'_> {
+    /// Whether an instruction blocks, or calls a function that does.
+    fn stops(&mut self, instruction: &iced_x86::Instruction) -> bool {
+        if instruction.mnemonic() == Mnemonic::Mov
+            && instruction.op0_kind() == OpKind::Register
+            && matches!(instruction.op0_register(), Register::EAX | Register::RAX)
+        {
+            self.number = instruction.try_immediate(1).ok();
         }
-        FlowControl::Call | FlowControl::UnconditionalBranch if x86::near(instruction) => {
-            let target = instruction.near_branch_target();
-            is_stub(source, target, slots) || deep && straight(source, target, slots)
+        match instruction.flow_control() {
+            _ if instruction.mnemonic() == Mnemonic::Syscall => {
+                self.number.is_none_or(|number| CALLS.contains(&number))
+            }
+            FlowControl::IndirectCall | FlowControl::IndirectBranch => {
+                instruction.op0_kind() == OpKind::Memory
+                    && instruction.is_ip_rel_memory_operand()
+                    && self.leads(instruction.ip_rel_memory_address())
+            }
+            FlowControl::Call | FlowControl::UnconditionalBranch if x86::near(instruction) => {
+                let target = instruction.near_branch_target();
+                self.is_stub(target) || self.own && straight(self.source, target, self.slots, false)
+            }
+            _ => false,
         }
-        _ => false,
+    }
+
+    fn leads(&self, slot: u64) -> bool {
+        let found = self.slots.binary_search_by_key(&slot, |&(slot, _)| slot);
+        found.is_ok_and(|n| self.own || self.slots[n].1 == Blocks::Waits)
+    }
+
+    /// Whether the code at an address is the stub of an imported function that blocks.
+    fn is_stub(&self, address: u64) -> bool {
+        self.source.text.contains(address)
+            && x86::decoder(self.source.image.at(address), address)
+                .into_iter()
+                .take(2)
+                .find(|one| one.mnemonic() != Mnemonic::Endbr64)
+                .is_some_and(|one| {
+                    one.flow_control() == FlowControl::IndirectBranch
+                        && one.op0_kind() == OpKind::Memory
+                        && one.is_ip_rel_memory_operand()
+                        && self.leads(one.ip_rel_memory_address())
+                })
     }
 }
 
-/// Whether the code at an address is the stub of an imported function that blocks.
-fn is_stub(source: &Source<'_>, address: u64, slots: &[u64]) -> bool {
-    source.text.contains(address)
-        && x86::decoder(source.image.at(address), address)
-            .into_iter()
-            .take(2)
-            .find(|one| one.mnemonic() != Mnemonic::Endbr64)
-            .is_some_and(|one| {
-                one.flow_control() == FlowControl::IndirectBranch && stops(source, &one, slots, false)
-            })
-}
-
-/// Whether the straight code from an address on blocks: the stub of an imported function, or a small function.
-fn straight(source: &Source<'_>, address: u64, slots: &[u64]) -> bool {
+/// Whether the straight code from an address on blocks. `own`: it belongs to the loop's own function.
+fn straight(source: &Source<'_>, address: u64, slots: &Slots, own: bool) -> bool {
     if !source.text.contains(address) {
         return false;
     }
+    let mut way = Way { source, slots, own, number: None };
     for instruction in x86::decoder(source.image.at(address), address).into_iter().take(CALLED_MAX) {
-        if stops(source, &instruction, slots, false) {
+        if way.stops(&instruction) {
             return true;
         }
         let ends = !matches!(
@@ -154,13 +216,13 @@ fn straight(source: &Source<'_>, address: u64, slots: &[u64]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::BLOCKING;
+    use super::{LOCKING, WAITING};
 
     #[test]
     fn no_name_stands_twice() {
-        let mut names = BLOCKING.to_vec();
+        let mut names = [LOCKING.as_slice(), &WAITING].concat();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), BLOCKING.len());
+        assert_eq!(names.len(), LOCKING.len() + WAITING.len());
     }
 }

@@ -101,7 +101,7 @@ pub struct Copy {
     pub spins: bool,
     /// How far below the loop's own the stack pointer is, from which distance from the first byte on. It is not at first.
     pub depths: Vec<(u64, i64)>,
-    /// The fields that would be others elsewhere: see [`crate::relocation`].
+    /// The fields that depend on addresses: see [`crate::relocation`].
     pub relocations: Vec<Relocation>,
 }
 
@@ -255,7 +255,7 @@ fn decode(image: &dyn Image, parts: &[Range<u64>]) -> Option<Vec<Instruction>> {
 fn flags_are_dead(image: &dyn Image, first: &Instruction) -> bool {
     const STATUS: u32 =
         RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
-    /// All ways together are not followed further.
+    /// The most instructions followed on all ways together.
     const STEPS_MAX: usize = 64;
     let mut open = Vec::from([(*first, STATUS)]);
     for _ in 0..STEPS_MAX {

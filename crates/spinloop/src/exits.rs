@@ -286,7 +286,7 @@ impl<'a> Flows<'a> {
         let mut from_outside = false;
         let Some(block) = self.graph.block_of(user as usize) else { return (found, false) };
         let mut seen = BTreeSet::new();
-        // The pivot itself uses what comes past it.
+        // If the user is the pivot, its value has already passed the pivot.
         let before = self.graph.blocks[block as usize].instructions.start..user;
         let mut open = Vec::from([(block, before, user == self.pivot)]);
         while let Some((block, range, mut past_pivot)) = open.pop() {

@@ -11,8 +11,8 @@
 //! | memory and a counter | the counter | a wait that is bounded by a counter |
 //! | memory and the time | nothing but the clock | a wait that is bounded by a clock |
 //!
-//! Without a hint, a loop that a counter ends is taken only if it blocks next: then its counter is moved on, which makes a loop that
-//! only computes faster, and never slower. Where the author's time would have to be kept, a computation that reads the same word
+//! Without a hint, a loop that a counter ends is taken only if it blocks next: then its counter is moved on. If the loop only
+//! computes, it ends earlier, never later. Where the author's time would have to be kept, a computation that reads the same word
 //! in each round would be slept through.
 //!
 //! The entry of a function of [`POLLING`](crate::POLLING) is a wait of its callers (`poll`).
@@ -20,7 +20,7 @@
 //! A PAUSE in a loop that calls, or in a small function without a loop, is a *hint*: the wait passes it in every
 //! round, and that is all that is known.
 
-use crate::blocking;
+use crate::blocking::{self, Blocks};
 use crate::counter::Counter;
 use crate::dead::Dead;
 use crate::dominators::Dominators;
@@ -105,7 +105,7 @@ pub struct Finder<'a> {
     /// Where the loops lie that are known by now.
     known: BTreeMap<u64, u64>,
     /// The words that lead to functions that block, in ascending order.
-    blocking: Vec<u64>,
+    blocking: Vec<(u64, Blocks)>,
 }
 
 impl<'a> Finder<'a> {
@@ -115,8 +115,8 @@ impl<'a> Finder<'a> {
     }
 
     /// The same, with the addresses of the words (slots of the module's table of imports) that lead to functions
-    /// that block: see [`crate::BLOCKING`].
-    pub fn with_imports(module: Module<'a>, mut blocking: Vec<u64>) -> Self {
+    /// that block: see [`blocking`](crate::blocking()).
+    pub fn with_imports(module: Module<'a>, mut blocking: Vec<(u64, Blocks)>) -> Self {
         let source = module.source();
         let dead = source.filter(|source| source.machine == Machine::X86_64).map(Dead::new);
         blocking.sort_unstable();

@@ -1,12 +1,15 @@
-//! Encodings of jumps, and the route from a PAUSE to a landing.
+//! Encodings of jumps, and the route from a short jump to a landing.
 //!
-//! PAUSE is two bytes, which is exactly a `jmp rel8` (`EB`): a reach of 128 bytes. A landing is the five
-//! bytes of a `jmp rel32` (`E9`), which reaches anything within 2 GiB.
+//! A `jmp rel8` (`EB`) is two bytes and reaches 128 bytes to either side. A landing is the five bytes of a `jmp rel32` (`E9`), which reaches
+//! anything within 2 GiB.
 
 use crate::x86::decoder;
 use iced_x86::{Instruction, Mnemonic};
 
-/// The most short jumps between the one in the place of PAUSE and the landing.
+/// `endbr64`, at which indirect calls and jumps have to arrive where the CPU checks that.
+pub const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+
+/// The most short jumps between the one at the pivot and the landing.
 pub const MAX_HOPS: usize = 4;
 
 /// The bytes of a `jmp rel8` at `from` to `to`, if it reaches.
@@ -46,9 +49,9 @@ pub fn padding(code: &[u8]) -> usize {
     decoder(code, 0).into_iter().take_while(fills).map(|one| one.len()).sum()
 }
 
-/// A chain of short jumps from a PAUSE to room for a `jmp rel32`.
+/// A chain of short jumps from the pivot to room for a `jmp rel32`.
 ///
-/// Write it from its end: the landing first, then the hops from the last to the first, the PAUSE at last.
+/// Write all of it before the short jump at the pivot, which leads into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     pub(crate) hops: [u64; MAX_HOPS],
@@ -58,19 +61,19 @@ pub struct Route {
 }
 
 impl Route {
-    /// The addresses of the short jumps between the PAUSE and the landing, in the order of execution; each
+    /// The addresses of the short jumps between the pivot and the landing, in the order of execution; each
     /// has two bytes.
     pub fn hops(&self) -> &[u64] {
         self.hops.get(..self.hop_count).unwrap_or(&[])
     }
 
-    /// Every short jump as `(from, to)`, in the order of execution: from `pause` over the hops to the landing.
+    /// Every short jump as `(from, to)`, in the order of execution: from `pivot` over the hops to the landing.
     pub fn short_jumps(
         &self,
-        pause: u64,
+        pivot: u64,
     ) -> impl DoubleEndedIterator<Item = (u64, u64)> + ExactSizeIterator + '_ {
         (0..self.hop_count + 1).map(move |n| {
-            let from = if n == 0 { pause } else { self.hops[n - 1] };
+            let from = if n == 0 { pivot } else { self.hops[n - 1] };
             let to = self.hops().get(n).copied().unwrap_or(self.landing);
             (from, to)
         })

@@ -84,13 +84,13 @@ mod verdict;
 mod way;
 mod x86;
 
-pub use blocking::BLOCKING;
+pub use blocking::{Blocks, blocking};
 pub use call_frame::{CALL_FRAME_BYTES_MAX, CallFrame};
 pub use copy::{COPY_BYTES_MAX, Copy, Hooks, Original, copy};
 pub use counter::{Bound, Condition, Counter, Place};
 pub use finder::{Finder, Machine, Module};
 pub use image::{Image, Segments};
-pub use jump::{MAX_HOPS, Route, near_jump, padding, short_jump};
+pub use jump::{ENDBR64, MAX_HOPS, Route, near_jump, padding, short_jump};
 pub use poll::POLLING;
 pub use seeds::{NESTED_BYTES_MAX, OVERLAP, SHORT_BYTES_MAX, Seed, seeds};
 pub use verdict::{Finding, Kind, Loop, Reason};

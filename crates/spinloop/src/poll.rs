@@ -4,8 +4,8 @@
 //! function that it calls writes memory and calls others, and any of them may find work. The only sign is the name of the function.
 //! So the few functions that programs poll with are listed by their names.
 //!
-//! The pivot is the function's entry: all callers come by, whichever way the call was bound. Only the first instructions are copied, as for
-//! a hint. An `endbr64` stays where it is, because indirect calls have to arrive at one: the pivot is the instruction behind it.
+//! The pivot is the function's entry: all callers come by, whichever way the call was bound. Only the instructions that the jump replaces are
+//! copied, as for a hint. An `endbr64` stays where it is, because indirect calls have to arrive at one: the pivot is the instruction behind it.
 //!
 //! What is certain: the visit comes before the function has done anything, so the function, its arguments and its result are as they were. What is
 //! not: whether the caller waits. A thread that calls often enough, with nothing to do in between, is taken for one that does. A mistake
@@ -13,6 +13,7 @@
 
 use crate::image::Image;
 use crate::instruction::Instruction;
+use crate::jump::ENDBR64;
 use core::ffi::CStr;
 
 /// Functions by which threads poll. Each module that exports one has its own.
@@ -21,13 +22,10 @@ pub const POLLING: [&CStr; 1] = [
     c"opal_progress",
 ];
 
-/// `endbr64`
-const LANDING_PAD: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
-
-/// Which of the function's first `instructions` is the pivot, for a function that is called at `address`.
+/// The index of the pivot, for a function whose first instruction is number `at`: that one, or the one behind an `endbr64`.
 pub(crate) fn pivot(image: &dyn Image, instructions: &[Instruction], at: usize) -> Option<usize> {
     let first = instructions.get(at)?;
-    let behind = image.at(first.address).starts_with(LANDING_PAD);
+    let behind = image.at(first.address).starts_with(&ENDBR64);
     let pivot = at + usize::from(behind);
     (pivot < instructions.len()).then_some(pivot)
 }

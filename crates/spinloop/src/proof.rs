@@ -28,7 +28,7 @@
 //! Nothing of this needs a hint. The addresses that a round reads are those of the round before it: an address that is made of a
 //! counter uses the counter (by 2), so a loop that searches a table, compares strings or adds up an array is refused. A
 //! loop that reads the same places in each round, and keeps nothing, learns nothing from one more round, unless another thread has
-//! written there. This holds of memory; a device whose registers change when they are read is none.
+//! written there. This holds for memory. It does not hold for a device whose registers change when they are read.
 //!
 //! From 1 to 6 follows what [`Counter::missing`] stands on: to run more rounds that find the same memory, and to add as
 //! many steps to the counter, comes to the same. No other thread can see the counter, and a program must
@@ -57,6 +57,7 @@ use iced_x86::{ConditionCode, Register};
 const WAYS_MAX: usize = 64;
 const BLOCKS_MAX: usize = 64;
 const STEPS_MAX: usize = 256;
+
 /// What was proven of a loop: see the file's text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Proof {
@@ -153,7 +154,7 @@ impl Prover<'_> {
         let only = state.flags.decide(decided);
         for (jumps, edge) in [false, true].into_iter().zip(home.edges) {
             let Edge::To(next) = edge else { continue };
-            // What the round itself has set may decide, such as that nothing was found that would have been done by a call.
+            // Constants that the round itself has set may decide the jump, for example a flag `found` that stays 0 unless the round calls.
             if only.is_some_and(|only| only != jumps) {
                 continue;
             }

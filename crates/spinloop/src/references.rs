@@ -18,8 +18,9 @@ use iced_x86::{FlowControl, Mnemonic, OpKind};
 /// More than any `switch` of a program written by people.
 const TABLE_ENTRIES_MAX: usize = 4096;
 
-/// A module's headers take the first addresses of a file that is not relocated; and where a program's addresses end.
+/// No constant below this is an address: a module's headers stand there.
 const ADDRESS_MIN: u64 = 0x40;
+/// No constant from here on is an address of a program.
 const ADDRESS_END: u64 = 1 << 47;
 
 /// What a part refers to.

@@ -1,8 +1,8 @@
-//! The loop that a PAUSE waits in.
+//! The loop that a pivot waits in.
 //!
 //! The innermost loop counts: a delay loop inside a spin is a delay loop. Loops are natural loops, one for each
 //! back edge, the smallest first (`for (;;) { if (idle) { pause; continue; } work }` is a short loop and a
-//! long one with the same head). In an innermost loop, only *short rounds* matter: ways from the PAUSE back to
+//! long one with the same head). In an innermost loop, only *short rounds* matter: ways from the pivot back to
 //! itself that make no call and take at most [`ROUND_BYTES_MAX`] bytes of code. A round that calls is not
 //! busy waiting at full speed, it yields, parks or works; a loop of long rounds does something else than wait.
 //! The blocks of all short rounds form the *region*, and the edges out of it are its exits: to the code behind
@@ -23,7 +23,7 @@ pub(crate) const ROUND_BYTES_MAX: u32 = 512;
 /// A natural loop is not followed further than this.
 const LOOP_BYTES_MAX: u32 = 1 << 16;
 
-/// The blocks of the short rounds through a PAUSE.
+/// The blocks of the short rounds through a pivot.
 #[derive(Debug)]
 pub(crate) struct Region {
     /// In ascending order.
@@ -45,20 +45,20 @@ impl Region {
     }
 }
 
-/// The short rounds through the block `pause` in the innermost loop that has any.
-pub(crate) fn region(graph: &Graph, dominators: &Dominators, pause: u32) -> Option<Region> {
-    let mut loops = natural_loops(graph, dominators, pause);
+/// The short rounds through the block `pivot` in the innermost loop that has any.
+pub(crate) fn region(graph: &Graph, dominators: &Dominators, pivot: u32) -> Option<Region> {
+    let mut loops = natural_loops(graph, dominators, pivot);
     loops.sort_by_key(|one| one.bytes);
     for one in &loops {
         let inside = |block| one.blocks.contains(&block);
-        if let Some(blocks) = short_rounds(graph, pause, inside) {
+        if let Some(blocks) = short_rounds(graph, pivot, inside) {
             return Some(Region { blocks, head: one.head, latch: one.latch });
         }
     }
-    // Loops that are entered in the middle have no back edge: then all rounds through PAUSE are one loop.
-    let blocks = loops.is_empty().then(|| short_rounds(graph, pause, |_| true)).flatten()?;
-    let latch = graph.predecessors(pause).iter().copied().find(|before| blocks.contains(before));
-    Some(Region { blocks, head: pause, latch: latch.unwrap_or(pause) })
+    // Loops that are entered in the middle have no back edge: then all rounds through the pivot are one loop.
+    let blocks = loops.is_empty().then(|| short_rounds(graph, pivot, |_| true)).flatten()?;
+    let latch = graph.predecessors(pivot).iter().copied().find(|before| blocks.contains(before));
+    Some(Region { blocks, head: pivot, latch: latch.unwrap_or(pivot) })
 }
 
 /// The blocks of all short rounds through the block `pivot`, whatever the loop.
@@ -67,9 +67,9 @@ pub(crate) fn around(graph: &Graph, pivot: u32) -> Option<Region> {
     Some(Region { blocks, head: pivot, latch: pivot })
 }
 
-/// Why no short round leads through the block `pause`.
-pub(crate) fn why_none(graph: &Graph, pause: u32) -> Reason {
-    let returns = |calls| reach(graph, pause, u32::MAX, calls, |_| true, Graph::forward).1.is_some();
+/// Why no short round leads through the block `pivot`.
+pub(crate) fn why_none(graph: &Graph, pivot: u32) -> Reason {
+    let returns = |calls| reach(graph, pivot, u32::MAX, calls, |_| true, Graph::forward).1.is_some();
     match (returns(true), returns(false)) {
         (false, _) => Reason::NotInALoop,
         (true, false) => Reason::Works,
@@ -84,12 +84,12 @@ struct NaturalLoop {
     bytes: u32,
 }
 
-/// The natural loops that hold the block `pause`: of each edge back to a block that dominates its start, all
+/// The natural loops that hold the block `pivot`: of each edge back to a block that dominates its start, all
 /// blocks from which the start can be reached without passing the head.
-fn natural_loops(graph: &Graph, dominators: &Dominators, pause: u32) -> Vec<NaturalLoop> {
+fn natural_loops(graph: &Graph, dominators: &Dominators, pivot: u32) -> Vec<NaturalLoop> {
     let mut loops = Vec::new();
     for &(latch, head) in &dominators.back_edges {
-        if !dominators.dominates(head, pause) {
+        if !dominators.dominates(head, pivot) {
             continue;
         }
         let mut blocks = BTreeSet::from([head]);
@@ -101,7 +101,7 @@ fn natural_loops(graph: &Graph, dominators: &Dominators, pause: u32) -> Vec<Natu
                 open.extend_from_slice(graph.predecessors(block));
             }
         }
-        if bytes <= LOOP_BYTES_MAX && blocks.contains(&pause) {
+        if bytes <= LOOP_BYTES_MAX && blocks.contains(&pivot) {
             loops.push(NaturalLoop { head, latch, blocks, bytes });
         }
     }
@@ -117,21 +117,21 @@ pub(crate) fn shortest(graph: &Graph, pivot: u32) -> Option<Region> {
     Some(Region { blocks, head: pivot, latch })
 }
 
-/// The blocks that lie on a short round through `pause` inside a loop, in ascending order.
-fn short_rounds(graph: &Graph, pause: u32, inside: impl Fn(u32) -> bool) -> Option<Vec<u32>> {
-    rounds_up_to(graph, pause, ROUND_BYTES_MAX, inside)
+/// The blocks that lie on a short round through `pivot` inside a loop, in ascending order.
+fn short_rounds(graph: &Graph, pivot: u32, inside: impl Fn(u32) -> bool) -> Option<Vec<u32>> {
+    rounds_up_to(graph, pivot, ROUND_BYTES_MAX, inside)
 }
 
 /// The same for rounds of `bytes_max` bytes at most.
-fn rounds_up_to(graph: &Graph, pause: u32, bytes_max: u32, inside: impl Fn(u32) -> bool) -> Option<Vec<u32>> {
-    let (from, round) = reach(graph, pause, bytes_max, false, &inside, Graph::forward);
+fn rounds_up_to(graph: &Graph, pivot: u32, bytes_max: u32, inside: impl Fn(u32) -> bool) -> Option<Vec<u32>> {
+    let (from, round) = reach(graph, pivot, bytes_max, false, &inside, Graph::forward);
     round.filter(|&bytes| bytes <= bytes_max)?;
-    let (back, _) = reach(graph, pause, bytes_max, false, &inside, Graph::backward);
+    let (back, _) = reach(graph, pivot, bytes_max, false, &inside, Graph::backward);
     let short = from.iter().filter_map(|(&block, &there)| {
         let here = graph.blocks[block as usize].bytes;
         let round = there.saturating_add(*back.get(&block)?).saturating_sub(here);
         // Both distances count PAUSE's block as well as this one.
-        let round = if block == pause { there } else { round - graph.blocks[pause as usize].bytes };
+        let round = if block == pivot { there } else { round - graph.blocks[pivot as usize].bytes };
         (round <= bytes_max).then_some(block)
     });
     Some(short.collect())

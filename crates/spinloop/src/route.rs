@@ -1,6 +1,6 @@
-//! The way from a PAUSE to room for a `jmp rel32`.
+//! The way from a pivot to room for a `jmp rel32`.
 //!
-//! PAUSE is two bytes, exactly a `jmp rel8`, which reaches 128 bytes to either side. If five dead bytes are in
+//! Every pivot has room for a `jmp rel8`, two bytes, which reaches 128 bytes to either side. If five dead bytes are in
 //! reach, that is the route. Otherwise two dead bytes are room for another short jump, which reaches further:
 //! a breadth-first search over the dead runs finds the way with the fewest such hops. In each run only two
 //! places matter for a hop, the lowest and the highest that the jump before it reaches.
@@ -16,7 +16,7 @@ use core::ops::Range;
 const SHORT_BYTES: u64 = 2;
 const NEAR_BYTES: u64 = 5;
 
-/// How far from a PAUSE a route can lead: all jumps at their longest, and the landing.
+/// How far from a pivot a route can lead: all jumps at their longest, and the landing.
 const REACH: u64 = (MAX_HOPS as u64 + 1) * (127 + SHORT_BYTES) + NEAR_BYTES;
 
 /// Where the short jump at `from` can lead.
@@ -33,19 +33,19 @@ pub(crate) fn through(dead: &mut Dead<'_>, at: u64, taken: &mut Vec<Range<u64>>)
 }
 
 /// Finds a route over `runs`, dead runs in ascending order, avoiding and extending `taken`.
-pub(crate) fn find(pause: u64, runs: &[Range<u64>], taken: &mut Vec<Range<u64>>) -> Option<Route> {
-    let window = pause.saturating_sub(REACH)..pause.saturating_add(REACH);
+pub(crate) fn find(pivot: u64, runs: &[Range<u64>], taken: &mut Vec<Range<u64>>) -> Option<Route> {
+    let window = pivot.saturating_sub(REACH)..pivot.saturating_add(REACH);
     let near = taken.iter().filter(|gone| gone.start < window.end && window.start < gone.end);
     let free = subtract(runs, near);
-    let mut open = Vec::from([Route { hops: [0; MAX_HOPS], hop_count: 0, landing: pause }]);
+    let mut open = Vec::from([Route { hops: [0; MAX_HOPS], hop_count: 0, landing: pivot }]);
     let mut next = Vec::new();
     for _ in 0..=MAX_HOPS {
         // `landing` is where each unfinished route has got to.
         for route in &open {
             if let Some(landing) =
-                places(&free, route.landing, NEAR_BYTES).find(|&at| clear(route, pause, at, NEAR_BYTES))
+                places(&free, route.landing, NEAR_BYTES).find(|&at| clear(route, pivot, at, NEAR_BYTES))
             {
-                let found = Route { landing, ..step(route, pause) };
+                let found = Route { landing, ..step(route, pivot) };
                 taken.extend(found.hops().iter().map(|&hop| hop..hop + SHORT_BYTES));
                 taken.push(landing..landing + NEAR_BYTES);
                 return Some(found);
@@ -54,8 +54,8 @@ pub(crate) fn find(pause: u64, runs: &[Range<u64>], taken: &mut Vec<Range<u64>>)
         for route in &open {
             for at in places(&free, route.landing, SHORT_BYTES) {
                 let met = next.iter().chain(&open).any(|other: &Route| other.landing == at);
-                if !met && clear(route, pause, at, SHORT_BYTES) {
-                    next.push(Route { landing: at, ..step(route, pause) });
+                if !met && clear(route, pivot, at, SHORT_BYTES) {
+                    next.push(Route { landing: at, ..step(route, pivot) });
                 }
             }
         }
@@ -66,10 +66,10 @@ pub(crate) fn find(pause: u64, runs: &[Range<u64>], taken: &mut Vec<Range<u64>>)
     None
 }
 
-/// The route with the place that it has got to as one more hop, unless that is the PAUSE.
-fn step(route: &Route, pause: u64) -> Route {
+/// The route with the place that it has got to as one more hop, unless that is the pivot.
+fn step(route: &Route, pivot: u64) -> Route {
     let mut next = *route;
-    if route.landing != pause && next.hop_count < MAX_HOPS {
+    if route.landing != pivot && next.hop_count < MAX_HOPS {
         next.hops[next.hop_count] = route.landing;
         next.hop_count += 1;
     }
@@ -77,8 +77,8 @@ fn step(route: &Route, pause: u64) -> Route {
 }
 
 /// Whether `bytes` bytes at `at` are apart from what the route takes already.
-fn clear(route: &Route, pause: u64, at: u64, bytes: u64) -> bool {
-    let pieces = route.hops().iter().chain([&route.landing, &pause]);
+fn clear(route: &Route, pivot: u64, at: u64, bytes: u64) -> bool {
+    let pieces = route.hops().iter().chain([&route.landing, &pivot]);
     pieces.into_iter().all(|&piece| at + bytes <= piece || piece + SHORT_BYTES <= at)
 }
 

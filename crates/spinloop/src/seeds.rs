@@ -97,7 +97,7 @@ fn target(chunk: &[u8], at: usize) -> Option<usize> {
 
 /// Jumps back to where memory is read: nearly every loop with an empty body begins so, or with the step of its counter.
 fn short(chunk: &[u8], found: &mut Vec<(usize, Seed)>) {
-    /// As many bytes at once as a compiler makes a few vector instructions of.
+    /// Bytes compared at once: the compiler makes vector instructions of it.
     const STRIDE: usize = 32;
     // A jump of two bytes, if it is conditional from the one for "below" on, that leads back far enough, and not too far.
     let is_back = |code: u8, distance: u8| {

@@ -17,7 +17,7 @@ use core::ops::Range;
 use iced_x86::{FlowControl, InstructionInfoFactory, OpAccess, Register};
 
 /// Whether a thread may come back to `address` without a call: most clocks are read where the code goes on to call something. A
-/// way that is longer than these instructions is not followed, and believed to.
+/// longer way is not followed; the thread is then taken to come back.
 pub(crate) fn may_return(image: &dyn Image, address: u64) -> bool {
     const INSTRUCTIONS_MAX: usize = 192;
     let mut left = INSTRUCTIONS_MAX;
@@ -65,9 +65,8 @@ pub(crate) fn may_be_proven(source: &Source<'_>, range: Range<u64>, pivot: u64, 
     proven().is_some()
 }
 
-/// Whether the code from its first byte on may be a short loop in which nothing but a counter lasts: straight instructions, of
-/// which one reads memory and none writes it, up to a jump back to the first; no register that forms an address is read and
-/// written later. Where the loop ends.
+/// Returns the loop's end if the code may be a short wait: no memory is written, some is read, a jump leads back to the first
+/// instruction, and no register of an address changes.
 pub(crate) fn may_wait(code: &[u8], address: u64) -> Option<u64> {
     let code = &code[..code.len().min(SHORT_BYTES_MAX + 8)];
     let mut seen = Seen::new();
@@ -95,9 +94,9 @@ pub(crate) fn may_wait(code: &[u8], address: u64) -> Option<u64> {
     None
 }
 
-/// If the code from its first byte on may be a loop around a loop in which nothing lasts: an instruction that its rounds pass
-/// and the inner loop's do not. It stands where nothing of the inner loop is set yet: behind the jumps past the inner loop, or, if
-/// both begin at the same place, behind those that follow the inner one. And where the loop ends.
+/// Returns a pivot and the loop's end, if the code may be a loop around a loop in which nothing lasts. The outer rounds pass the pivot,
+/// the inner ones do not. The pivot stands where nothing of the inner loop is set yet: behind the jumps past the inner loop, or, if
+/// both begin at the same place, behind those that follow the inner one.
 pub(crate) fn nested(code: &[u8], address: u64) -> Option<(u64, u64)> {
     let code = &code[..code.len().min(NESTED_BYTES_MAX + 8)];
     let mut seen = Seen::new();

@@ -132,7 +132,8 @@ impl Followed {
     }
 
     /// What is known where a loop inside the round may begin any of its own rounds: of its states so far, and of one more. A
-    /// value that is the same in both stays known. Where they differ, the value of the pivot's time may have got through.
+    /// value that is the same in both stays known. If they differ, the value may still be the pivot's, so it counts as
+    /// read.
     pub(crate) fn join(&mut self, known: &State, more: &State) -> State {
         let both: BTreeSet<Location> = known.values.keys().chain(more.values.keys()).copied().collect();
         let mut joined = known.clone();

@@ -26,10 +26,10 @@ pub enum Kind {
     /// After a time.
     Timed,
     /// The hint stands in a function that the loop calls, or the loop calls others: what the loop is, is not
-    /// known. Only the hint's own instruction is copied.
+    /// known. Only the instructions that the jump replaces are copied.
     Hint,
-    /// The pivot is the entry of a function by which threads poll: the loops are in its callers. Only the first instruction is
-    /// copied.
+    /// The pivot is the entry of a function by which threads poll: the loops are in its callers. Only the instructions that the
+    /// jump replaces are copied.
     Poll,
 }
 

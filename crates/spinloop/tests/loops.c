@@ -370,6 +370,30 @@ void counted_then_calls(volatile int *generation, int old, unsigned long long sp
     slow_path_of((void *)generation);
 }
 
+/* A timeout: the function that reports it takes a lock, and blocks for nothing that ends the wait. */
+__attribute__((noinline)) static void report_under_lock(pthread_mutex_t *mutex) {
+    pthread_mutex_lock(mutex);
+    slow_path_of(mutex);
+    pthread_mutex_unlock(mutex);
+}
+int counted_then_reports(volatile int *ready, unsigned n, pthread_mutex_t *mutex) {
+    for (unsigned i = 0; i < n; i++) {
+        if (*ready) return 1;
+        PAUSE();
+    }
+    report_under_lock(mutex);
+    return 0;
+}
+int counted_then_writes(volatile int *ready, unsigned n) {
+    for (unsigned i = 0; i < n; i++) {
+        if (*ready) return 1;
+        PAUSE();
+    }
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "0"(SYS_write), "D"(2), "S"("late"), "d"(4) : "rcx", "r11", "memory");
+    return 0;
+}
+
 void blocks_futex(int *word, int old, unsigned long long spins) {
     for (unsigned long long i = 0; i < spins; i++) {
         if (__atomic_load_n(word, __ATOMIC_RELAXED) != old) return;

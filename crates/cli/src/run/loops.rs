@@ -13,8 +13,7 @@ use preload_abi::filter::{Filters, NOT_MEANT, Place};
 use preload_abi::options::Guard;
 use preload_abi::{LIBRARY_NAME, REQUESTS_LIBRARY_NAME, is_left_alone};
 use spinloop::{
-    BLOCKING, Counter, Finder, Finding, Jump, Kind, Loop, Machine, Module, POLLING, Seed, Segments, Way,
-    seeds,
+    Blocks, Counter, Finder, Finding, Jump, Kind, Loop, Machine, Module, POLLING, Seed, Segments, Way, seeds,
 };
 use std::fmt::Write;
 
@@ -166,18 +165,17 @@ fn ends(wait: &Loop) -> &'static str {
 }
 
 /// The words of a file's table of imports that lead to functions that block.
-fn blocking(data: &[u8]) -> Vec<u64> {
+fn blocking(data: &[u8]) -> Vec<(u64, Blocks)> {
     let Ok(file) = object::File::parse(data) else { return Vec::new() };
     let Some(relocations) = file.dynamic_relocations() else { return Vec::new() };
     let Some(symbols) = file.dynamic_symbol_table() else { return Vec::new() };
     let blocks = |target| match target {
-        RelocationTarget::Symbol(index) => symbols
-            .symbol_by_index(index)
-            .and_then(|symbol| symbol.name())
-            .is_ok_and(|name| BLOCKING.contains(&name)),
-        _ => false,
+        RelocationTarget::Symbol(index) => {
+            symbols.symbol_by_index(index).and_then(|symbol| symbol.name()).ok().and_then(spinloop::blocking)
+        }
+        _ => None,
     };
-    relocations.filter(|(_, one)| blocks(one.target())).map(|(slot, _)| slot).collect()
+    relocations.filter_map(|(slot, one)| Some((slot, blocks(one.target())?))).collect()
 }
 
 /// A function that a file names.

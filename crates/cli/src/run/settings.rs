@@ -509,6 +509,11 @@ impl Settings {
         self.slos.iter().any(|slo| slo.id.is_none())
     }
 
+    /// Whether what is found may be kept in the user's cache folder.
+    pub fn uses_cache(&self) -> bool {
+        self.options.cache
+    }
+
     /// How many CPUs the program is told of.
     pub fn cpus(&self) -> Cpus {
         self.options.cpus

@@ -20,7 +20,7 @@
 use crate::{arena, meant, process};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use manx::cpu::{CpuBudget, CpuSet, LimitKind, Rounding};
-use platform::signal::{Change, change_mask};
+use platform::signal::{Change, FROM_OUTSIDE, change_mask};
 use platform::{clock, cpu};
 use preload_abi::OPTIONS_VARIABLE;
 use preload_abi::cpus::{Cpus, Place, Places};
@@ -151,7 +151,7 @@ fn current() -> Option<u32> {
 /// Looks both counts up; `None` if there is no memory to do it in, or nothing tells.
 #[cold]
 fn look_up() -> Option<u32> {
-    let mask = change_mask(Change::Block, u64::MAX);
+    let mask = change_mask(Change::Block, FROM_OUTSIDE);
     // Nothing that was allocated outlives the closure.
     let found = arena::apart(|| {
         let words = AFFINITY_AT_START.each_ref().map(|word| word.load(Ordering::Relaxed));

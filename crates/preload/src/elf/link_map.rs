@@ -10,6 +10,7 @@
 use super::modules;
 use super::symbols::Table;
 use core::ffi::{CStr, c_char, c_int};
+use core::sync::atomic::{AtomicI32, Ordering};
 
 /// The public beginning of `struct link_map`.
 #[repr(C)]
@@ -26,10 +27,11 @@ struct Debug {
     version: c_int,
     first: *const Module,
     rendezvous: usize,
-    state: c_int,
+    state: AtomicI32,
 }
 
-// SAFETY: the loader writes it before it runs any code of a module.
+// SAFETY: `rendezvous` does not change once the loader has begun; `first` is read only when the process starts, before anything can
+// change it; `state` is atomic.
 unsafe impl Sync for Debug {}
 
 unsafe extern "C" {
@@ -40,7 +42,7 @@ unsafe extern "C" {
 }
 
 /// In [`Debug::state`]: no module is about to come or to go.
-const RT_CONSISTENT: c_int = 0;
+const RT_CONSISTENT: i32 = 0;
 
 /// The function that the loader calls before and after its list changes, so that a debugger can stop there; 0 if there is none.
 pub fn rendezvous() -> usize {
@@ -50,8 +52,8 @@ pub fn rendezvous() -> usize {
 /// Whether no module of our namespace is about to come or to go. To be asked at the rendezvous. If the program has a copy of `_r_debug`
 /// of its own, the answer may be that of the start: yes.
 pub fn is_consistent() -> bool {
-    // SAFETY: the word is readable; the loader writes it, and waits for the rendezvous to return.
-    unsafe { (&raw const _r_debug.state).read_volatile() == RT_CONSISTENT }
+    // Relaxed: the loader writes it, and waits for the rendezvous to return.
+    _r_debug.state.load(Ordering::Relaxed) == RT_CONSISTENT
 }
 
 /// The C library's name.

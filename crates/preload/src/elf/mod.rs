@@ -7,7 +7,6 @@ pub mod modules;
 pub mod relocations;
 pub mod symbols;
 
-use core::ffi::CStr;
 use libc::{Elf64_Ehdr as Header, Elf64_Phdr as Segment, PT_LOAD};
 use modules::{Generation, Module};
 
@@ -25,8 +24,7 @@ pub fn own_build_id() -> Option<&'static [u8]> {
     };
     let first = headers.iter().find(|header| header.p_type == PT_LOAD)?;
     let bias = start.wrapping_sub(first.p_vaddr as usize);
-    const NO_PATH: &CStr = c"";
-    Module { path: NO_PATH, bias, headers, generation: Generation::default() }.build_id()
+    Module { path: c"", bias, headers, generation: Generation::default() }.build_id()
 }
 
 #[cfg(test)]

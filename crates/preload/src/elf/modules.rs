@@ -31,6 +31,27 @@ pub struct Generation {
     pub removed: u64,
 }
 
+/// The entries of the dynamic section at `dynamic`, as tags and values.
+///
+/// # Safety
+/// The section is the loader's, and stays mapped while the entries are read.
+pub(super) unsafe fn dynamic_entries(dynamic: usize) -> impl Iterator<Item = [u64; 2]> {
+    let mut at = Some(dynamic as *const [u64; 2]);
+    core::iter::from_fn(move || {
+        let place = at?;
+        // SAFETY: the section ends with an entry of tag zero, behind which nothing is read.
+        let entry = unsafe { place.read() };
+        at = (entry[0] != 0).then(|| place.wrapping_add(1));
+        at.map(|_| entry)
+    })
+}
+
+/// The place in memory that an address in a dynamic section means. The loader has relocated these addresses, except in a section
+/// that it may not write to (the kernel's vDSO).
+pub(super) fn in_memory(bias: usize, address: usize) -> usize {
+    if address < bias { address + bias } else { address }
+}
+
 impl<'a> Module<'a> {
     fn of_type(&self, kind: u32) -> impl Iterator<Item = &'a Header> + use<'a> {
         self.headers.iter().filter(move |header| header.p_type == kind)
@@ -104,14 +125,8 @@ impl<'a> Module<'a> {
 
     /// The entries of its dynamic section, as tags and values.
     pub fn dynamic_entries(&self) -> impl Iterator<Item = [u64; 2]> + use<'a> {
-        let mut at = self.dynamic().map(|address| address as *const [u64; 2]);
-        core::iter::from_fn(move || {
-            let place = at?;
-            // SAFETY: the dynamic section is mapped and ends with an entry of tag zero, behind which nothing is read.
-            let entry = unsafe { place.read() };
-            at = (entry[0] != 0).then(|| place.wrapping_add(1));
-            at.map(|_| entry)
-        })
+        // SAFETY: the dynamic section is mapped.
+        self.dynamic().into_iter().flat_map(|dynamic| unsafe { dynamic_entries(dynamic) })
     }
 
     /// Whether the loader changes its text when it relocates the module.

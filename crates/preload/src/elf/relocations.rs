@@ -5,7 +5,7 @@
 //!
 //! Invariant 1: a table is read only if it lies whole in a segment that is mapped and readable.
 
-use super::modules::Module;
+use super::modules::{Module, in_memory};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -52,8 +52,7 @@ fn table<'a, T>(module: &Module<'a>, tag: u64, size_tag: u64) -> &'a [T] {
     let entry =
         |wanted| module.dynamic_entries().find(|entry| entry[0] == wanted).map(|entry| entry[1] as usize);
     let (Some(start), Some(bytes)) = (entry(tag), entry(size_tag)) else { return &[] };
-    // The loader has relocated the addresses in the section where it may write to it.
-    let start = if start < module.bias { start + module.bias } else { start };
+    let start = in_memory(module.bias, start);
     let whole =
         module.readable().any(|range| range.start <= start && start.saturating_add(bytes) <= range.end);
     if !whole || !start.is_multiple_of(align_of::<T>()) {
@@ -70,7 +69,8 @@ pub fn relocated_data(module: &Module<'_>) -> Option<Vec<(usize, Vec<u8>)>> {
     for Range { start, end } in module.data() {
         let mut copy = Vec::new();
         copy.try_reserve_exact(end - start).ok()?;
-        // SAFETY: the segment is mapped and readable.
+        // SAFETY: the segment is mapped and readable. Where other threads write it meanwhile, each byte is the old one or the new one;
+        // what the finder needs is written over below.
         copy.extend_from_slice(unsafe { core::slice::from_raw_parts(start as *const u8, end - start) });
         copies.push((start, copy));
     }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_the_loader_has_relocated_stays_as_it_is() {
-        let mut words = 0;
+        let (mut all, mut words) = (0, 0);
         each(&mut |module| {
             let copies = relocated_data(&module).expect("memory");
             let relative = with_addends(&module).filter(|one| one.kind() == RELATIVE).map(|one| one.offset);
@@ -130,12 +130,13 @@ mod tests {
                 let Some(copy) = copy else { continue };
                 // SAFETY: the word is in a segment that is mapped and readable.
                 let is = unsafe { (address as *const usize).read_unaligned() };
+                all += 1;
                 // Words that the program has changed since are its own.
                 words += usize::from(usize::from_le_bytes(*copy) == is);
             }
             true
         });
-        assert!(words > 1000, "{words}");
+        assert!(all > 1000 && words * 10 >= all * 9, "{words} of {all}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! name, `DT_VERSYM` says which of several versions a new program would be given (the one whose entry
 //! does not have the hidden bit), and that is the one that we take, as `dlsym` would.
 
-use super::modules::Module;
+use super::modules::{Module, dynamic_entries, in_memory};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -48,25 +48,18 @@ impl Table {
     /// # Safety
     /// The section is the loader's, and stays mapped while the table is used.
     pub unsafe fn at(bias: usize, dynamic: usize) -> Option<Table> {
-        let mut entry = dynamic as *const [u64; 2];
         let (mut symbols, mut strings, mut versions, mut hash, mut name) = (None, None, None, None, None);
-        loop {
-            // SAFETY: the dynamic section is mapped and ends with an entry of tag zero.
-            let [tag, value] = unsafe { entry.read() };
-            // glibc has relocated the addresses in the section, but not those in a section that it may
-            // not write to (the kernel's vDSO).
-            let value = value as usize;
-            let address = if value < bias { value + bias } else { value };
+        // SAFETY: as the caller promised.
+        for [tag, value] in unsafe { dynamic_entries(dynamic) } {
+            let address = in_memory(bias, value as usize);
             match tag {
-                0 => break,
                 DT_STRTAB => strings = Some(address as *const u8),
                 DT_SYMTAB => symbols = Some(address as *const Symbol),
                 DT_GNU_HASH => hash = Some(address as *const u32),
                 DT_VERSYM => versions = Some(address as *const u16),
-                DT_SONAME => name = Some(value),
+                DT_SONAME => name = Some(value as usize),
                 _ => {}
             }
-            entry = entry.wrapping_add(1);
         }
         Some(Table { bias, symbols: symbols?, strings: strings?, versions, hash: hash?, name })
     }
@@ -200,7 +193,7 @@ impl Table {
 
     /// Of each address, the first function that it lies in: its name and its start. Walks the whole table once. The addresses
     /// must be in ascending order.
-    pub fn enclosing_each(&self, addresses: &[usize]) -> Vec<Option<(&CStr, usize)>> {
+    pub fn enclosing_all(&self, addresses: &[usize]) -> Vec<Option<(&CStr, usize)>> {
         let mut found = vec![None; addresses.len()];
         self.each_function(&mut |name, code| {
             let first = addresses.partition_point(|address| *address < code.start);
@@ -213,7 +206,7 @@ impl Table {
         found
     }
 
-    /// The first of these.
+    /// The name and the start of the first named function that `address` lies in.
     pub fn enclosing(&self, address: usize) -> Option<(&CStr, usize)> {
         let mut first = None;
         self.each_enclosing(address, &mut |name, start| {
@@ -238,7 +231,7 @@ mod tests {
             if module.holds(qsort) {
                 let table = Table::of(&module).expect("a table");
                 let enclosing = table.enclosing(qsort + 2);
-                assert_eq!(table.enclosing_each(&[0, qsort, qsort + 2]), [None, enclosing, enclosing]);
+                assert_eq!(table.enclosing_all(&[0, qsort, qsort + 2]), [None, enclosing, enclosing]);
                 found = enclosing.map(|(name, start)| (name.to_owned(), start));
             }
             found.is_none()

@@ -1,15 +1,17 @@
 //! What the finder says of a module, written down as plans ([`super::plan`]).
 //!
-//! Of each wait a copy is made here, for no place in particular: with addresses in reach of the module at which nothing is put, which are
-//! then taken out again. So the copy that a first start uses is the one that a second start finds in the cache.
+//! A copy is made here for each wait, at made-up addresses in reach of the module. The addresses are then subtracted from its fields, so
+//! the copy does not depend on the process: a second start finds in the cache the copy that a first start uses.
 //!
 //! Filters are not asked here: what is kept in the cache is the same whatever filters the process has.
 //!
 //! 1. All findings and ways of a module are asked for before anything of it is written ([`spinloop::Finder`]).
-//! 2. What a copy refers to in the module lies within the module's extent, so every place that is in reach of this will do.
+//! 2. What a copy refers to in the module lies within the module's extent, so any place in reach of the extent serves.
 
 use super::frames;
 use super::plan::{Made, Writer};
+use super::repair::{NO_ROW, NOT_COPIED};
+use super::room::Piece;
 use crate::elf::imports;
 use crate::elf::modules::Module;
 use alloc::vec::Vec;
@@ -22,7 +24,7 @@ use spinloop::{
 /// The machine of this process.
 pub const MACHINE: Machine = if cfg!(target_arch = "aarch64") { Machine::Aarch64 } else { Machine::X86_64 };
 
-/// How far from a module its copies are made.
+/// How far from a module its copies are made: outside of the module, and in reach of every jump.
 const DISTANCE: usize = 1 << 20;
 
 /// The plans of a module with these seeds. `relocated` is what the loader is going to write into the module's data, by address. With `rows`,
@@ -38,11 +40,12 @@ pub fn plans(
         return writer.finish();
     }
     let slice = |range: Range<usize>| {
-        // SAFETY: the segments are mapped and readable while the loader shows the module (Invariant 2 of the search).
+        // SAFETY: the segments are mapped and readable while the loader shows the module (Invariant 2 of the search). Those that may be
+        // written are read only while no other thread runs; otherwise `relocated` stands in front of them.
         let bytes = unsafe { core::slice::from_raw_parts(range.start as *const u8, range.len()) };
         (range.start as u64, bytes)
     };
-    // What is put in front is found first.
+    // `Segments` takes the first that holds an address: relocated data hide the mapped ones.
     let data = relocated.iter().map(|(start, bytes)| (*start as u64, bytes.as_slice()));
     let segments: Vec<(u64, &[u8])> = data.chain(module.readable().map(slice)).collect();
     let text: Vec<Range<u64>> =
@@ -50,14 +53,14 @@ pub fn plans(
     let image = Segments(&segments);
     let unwind = module.eh_frame_hdr().map(|address| address as u64);
     let module_of = spinloop::Module::new(MACHINE, &image, &text, unwind);
-    let mut finder = Finder::with_imports(module_of, imports::slots(module, &spinloop::BLOCKING));
+    let mut finder = Finder::with_imports(module_of, imports::blocking(module));
     for &(seed, address) in seeds {
         match finder.analyse(address as u64, seed) {
             Finding::Nothing => {}
             Finding::Leave(reason) => writer.no_wait(address, reason.words()),
             Finding::Wait(found) => {
                 let planned = match finder.way(&found, rows) {
-                    None => Err("no jump fits while threads run"),
+                    None => Err(if rows { "no jump fits" } else { NO_ROW }),
                     Some(way) => plan(&mut writer, module, &image, unwind, &found, &way),
                 };
                 if let Err(reason) = planned {
@@ -77,7 +80,6 @@ fn plan(
     found: &Loop,
     way: &Way,
 ) -> Result<(), &'static str> {
-    const NOT_COPIED: &str = "it cannot be copied";
     let replaced = [way.replaced.clone()];
     let is_loop = found.kind.is_loop();
     let parts = if is_loop { found.parts.as_slice() } else { replaced.as_slice() };
@@ -112,13 +114,13 @@ fn plan(
     writer.repair(image, found, parts, way, &made).ok_or(NOT_COPIED)
 }
 
-/// Addresses beside a module, of nothing.
+/// Made-up addresses near the module.
 fn somewhere(module: &Module<'_>) -> Option<Bases> {
     /// Distances from the thread pointer at which no program has anything.
     const OF_THREAD: i32 = i32::MIN;
     let extent = module.extent();
     let below = extent.start.checked_sub(DISTANCE).filter(|&address| address > 0);
-    let copy = below.or_else(|| extent.end.checked_add(DISTANCE))? & !15;
+    let copy = below.or_else(|| extent.end.checked_add(DISTANCE))? & !(Piece::ALIGN - 1);
     let hooks = Hooks {
         trampoline: 0,
         site: 0,

@@ -7,18 +7,19 @@
 //! | bytes | what |
 //! | --- | --- |
 //! | 8 | `MAGIC` |
-//! | 2 and as many | the build id of this library, which changes with whatever it would find or make |
-//! | 2 and as many | the file's own name |
-//! | 8 | the bytes of the module's text |
+//! | 2, then the id | the build id of this library, which changes with whatever it would find or make |
+//! | 2, then the name | the file's own name |
+//! | 8 | how many bytes of text the module has |
 //! | the rest, but for 8 | the plans |
 //! | 8 | a checksum of all before (XXH3) |
 //!
-//! The file is called after the module's build id; a module without one is called after its file's device, number, size and time. It says
-//! whose machine code it is, and whether several instructions may be replaced by one jump.
+//! The file is called after the module's build id; a module without one is called after its file's device, number, size and time. The
+//! name also says for which machine it is, and whether several instructions may be replaced by one jump.
 //!
 //! **What is read here is executed.** So:
 //!
-//! 1. A folder or a file is used only if it belongs to the user as whom this process acts and no other user may write it; and no
+//! 1. A folder or a file is used only if it belongs to the user as whom this process acts and no other user may write it, and if the folder
+//!    around it is this user's as well, since its owner may put a link in place of ours; and no
 //!    file at all in a process that has rights which its user does not have (`AT_SECURE`), whose environment says where the folder is.
 //! 2. A file is written under a name of its own and then renamed, so a reader sees a whole one. What is not whole all the same, was
 //!    changed, or is another module's or another library's, is as good as absent: the checksum, the size and the names tell. A file is
@@ -37,10 +38,12 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use core::ops::Range;
 use platform::file::{self, File};
+use platform::signal::without_those_of_writes;
+use preload_abi::{CACHE_FOLDER, CACHE_PREFIXES};
 use spinloop::Machine;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// "MANXPLAN".
+/// What every file begins with.
 const MAGIC: &[u8; 8] = b"MANXPLAN";
 /// Smaller modules are searched nearly as fast as a file is read.
 const TEXT_BYTES_MIN: usize = 16 << 10;
@@ -136,7 +139,8 @@ impl<'a> Entry<'a> {
         kept.push(self.name.bytes())?;
         let mut own = kept;
         write!(own, ".{}", process::id()).ok()?;
-        let written = File::create(own.as_c_str()).and_then(|file| file.write_at(&bytes, 0));
+        let write = || File::create(own.as_c_str()).and_then(|file| file.write_at(&bytes, 0));
+        let written = without_those_of_writes(write);
         let renamed = written.and_then(|()| file::rename(own.as_c_str(), kept.as_c_str()));
         if renamed.is_err() {
             let _ = file::remove(own.as_c_str());
@@ -183,7 +187,8 @@ impl Folder {
             }
         }
         let base = path;
-        path.push(b"/manx")?;
+        path.push(b"/")?;
+        path.push(CACHE_FOLDER.as_bytes())?;
         // Most often it is there.
         let file = File::open(path.as_c_str()).or_else(|_| {
             let _ = file::make_folder(base.as_c_str());
@@ -191,16 +196,18 @@ impl Folder {
             File::open(path.as_c_str())
         });
         let file = file.ok()?;
-        is_ours(&file.status().ok()?).then_some(Folder { file, path })
+        let around = File::open(base.as_c_str()).and_then(|around| around.status()).ok()?;
+        (around.is_own() && is_ours(&file.status().ok()?)).then_some(Folder { file, path })
     }
 }
 
 /// A name that no other module has.
 fn name(module: &Module<'_>, rows: bool) -> Option<Path> {
     let mut name = Path::new();
+    let [by_id, by_file] = CACHE_PREFIXES;
     match module.build_id() {
         Some(id) => {
-            name.push(b"id-")?;
+            name.push(by_id.as_bytes())?;
             id.iter().try_for_each(|byte| write!(name, "{byte:02x}").ok())?;
         }
         None => {
@@ -209,7 +216,8 @@ fn name(module: &Module<'_>, rows: bool) -> Option<Path> {
             let file = File::open(own).ok().filter(|file| is_file_of(file, module))?;
             let status = file.status().ok()?;
             let (device, number) = status.identity;
-            write!(name, "file-{device:x}-{number:x}-{:x}-{:x}-", status.bytes, status.changed_ns).ok()?;
+            write!(name, "{by_file}{device:x}-{number:x}-{:x}-{:x}-", status.bytes, status.changed_ns)
+                .ok()?;
             // For people that look into the folder.
             let readable = file_name(module.path).iter().filter(|byte| byte.is_ascii_alphanumeric()).take(32);
             readable.copied().try_for_each(|byte| name.push(&[byte]))?;

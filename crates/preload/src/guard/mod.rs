@@ -11,7 +11,7 @@
 //! | [`search`] | which modules are new, which are gone, which loops wait |
 //! | [`analysis`], [`plan`] | what is to become of each loop of a module, whatever the process |
 //! | [`cache`] | these plans, kept for the next start |
-//! | [`repair`] | the sites of a module: jump, or left alone |
+//! | [`repair`] | writes a module's copies and jumps |
 //! | [`text`], [`room`], [`trampoline`] | writing code, room for copies of loops, and the way from them to us |
 //! | [`mappings`] | what is mapped in the process |
 //! | [`frames`] | how unwinders find their way out of copies |
@@ -39,8 +39,13 @@ pub mod visit;
 use crate::latch::Latch;
 use crate::stack;
 use core::sync::atomic::{AtomicBool, Ordering};
-use platform::signal::{Change, change_mask};
+use platform::signal::{Change, FROM_OUTSIDE, change_mask};
 use search::Search;
+
+/// How long the latch is waited for: longer than any search takes.
+const WAIT_NS: u64 = platform::clock::SECOND_NS;
+/// The stack of a search. Pages that are not used are never made.
+const STACK_BYTES: usize = 1 << 20;
 
 /// What the guard knows; empty until it wakes.
 static SEARCH: Latch<Search> = Latch::new(Search::new());
@@ -58,29 +63,31 @@ pub fn wake() {
     }
     // A handler that ran in the middle of a search, and forked or exited, would wait for the latch that its
     // own thread holds.
-    let before = change_mask(Change::Block, u64::MAX);
-    let mut search = SEARCH.lock();
-    // The child of a fork in the middle of a search goes on with what is repaired, and looks no more.
-    if !search.is_torn() {
-        search.run(false);
+    if search(false) {
+        AWAKE.store(true, Ordering::Release);
     }
-    drop(search);
-    change_mask(Change::Set, before);
-    AWAKE.store(true, Ordering::Release);
 }
 
-/// At a rendezvous with the loader: searches what has come, and forgets what has gone.
-fn meet() {
-    let before = change_mask(Change::Block, u64::MAX);
-    let met = SEARCH.lock_within(rendezvous::WAIT_NS).is_some_and(|mut search| {
-        !search.is_torn()
-            && (search.is_current()
-                || stack::call_on_new(rendezvous::STACK_BYTES, || search.run(true)).is_some())
-    });
-    if !met {
+/// The loader is at the rendezvous: searches what has come, and forgets what has gone.
+fn arrived() {
+    if !search(true) {
         rendezvous::fall_behind();
     }
+}
+
+/// Searches if the list of modules has changed, on a stack of its own: the thread's may be a small one. Whether the list is known now. The
+/// latch is waited for with a limit, because its holder may wait for what this thread holds ([`rendezvous`], Invariant 3).
+fn search(meets: bool) -> bool {
+    let before = change_mask(Change::Block, FROM_OUTSIDE);
+    let done = SEARCH.lock_within(WAIT_NS).is_some_and(|mut search| {
+        // The child of a fork in the middle of a search goes on with what is repaired, and looks no more.
+        if search.is_torn() {
+            return !meets;
+        }
+        search.is_current() || stack::call_on_new(STACK_BYTES, || search.run(meets)).is_some()
+    });
     change_mask(Change::Set, before);
+    done
 }
 
 /// As [`wake`], but leaves a guard asleep that no thread has woken yet.
@@ -108,12 +115,13 @@ pub fn hooks(site: &'static site::Site, site_rounds: usize) -> Option<spinloop::
     }
 }
 
-/// Before `fork`: no search may be in the middle of a change.
-pub fn hold() {
-    SEARCH.hold();
+/// Before `fork`: no search should be in the middle of a change. If one does not end, because it waits for what this thread holds, the child
+/// finds a torn guard. Whether the latch is held now.
+pub fn hold() -> bool {
+    SEARCH.hold_within(WAIT_NS)
 }
 
-/// After `fork`, in parent and child.
+/// After `fork`, in parent and child, if the latch was held.
 pub fn release() {
     SEARCH.release();
 }

@@ -318,32 +318,32 @@ impl Writer {
 
     fn kind(&mut self, kind: Kind) {
         match kind {
-            Kind::Unbounded => self.bytes.push(0),
-            Kind::Timed => self.bytes.push(1),
-            Kind::Hint => self.bytes.push(2),
-            Kind::Poll => self.bytes.push(4),
+            Kind::Unbounded => self.bytes.push(UNBOUNDED),
+            Kind::Timed => self.bytes.push(TIMED),
+            Kind::Hint => self.bytes.push(HINT),
+            Kind::Poll => self.bytes.push(POLL),
             Kind::Counted(Counter { place, bits, step, ahead, bound, goes_on, blocks }) => {
-                self.bytes.push(3);
+                self.bytes.push(COUNTED);
                 self.place(place);
                 self.bytes.push(bits as u8);
                 self.word(step as u64);
                 self.word(ahead as u64);
                 match bound {
                     Bound::Constant(constant) => {
-                        self.bytes.push(0);
+                        self.bytes.push(CONSTANT);
                         self.word(constant);
                     }
                     Bound::Place(place, add) => {
-                        self.bytes.push(1);
+                        self.bytes.push(PLACE);
                         self.place(place);
                         self.word(add as u64);
                     }
                     Bound::Memory(None, at) => {
-                        self.bytes.push(2);
+                        self.bytes.push(FIXED);
                         self.word(at);
                     }
                     Bound::Memory(Some(register), distance) => {
-                        self.bytes.extend([3, register]);
+                        self.bytes.extend([BY_REGISTER, register]);
                         self.word(distance);
                     }
                 }
@@ -355,13 +355,28 @@ impl Writer {
 
     fn place(&mut self, place: Place) {
         let (number, register, distance) = match place {
-            Place::Register(register) => (0, register, 0),
-            Place::Stack(register, distance) => (1, register, distance),
+            Place::Register(register) => (IN_REGISTER, register, 0),
+            Place::Stack(register, distance) => (ON_STACK, register, distance),
         };
         self.bytes.extend([number, register]);
         self.word(distance as u64);
     }
 }
+
+/// Kinds of loops, by number.
+const UNBOUNDED: u8 = 0;
+const TIMED: u8 = 1;
+const HINT: u8 = 2;
+const COUNTED: u8 = 3;
+const POLL: u8 = 4;
+/// Where a counter's bound is, by number: in the plan, in a place, in memory at an address of the module, or by a register.
+const CONSTANT: u8 = 0;
+const PLACE: u8 = 1;
+const FIXED: u8 = 2;
+const BY_REGISTER: u8 = 3;
+/// Places, by number.
+const IN_REGISTER: u8 = 0;
+const ON_STACK: u8 = 1;
 
 /// By number.
 const CONDITIONS: [Condition; 9] = [
@@ -451,18 +466,18 @@ impl<'a> Reader<'a> {
 
     fn kind(&mut self) -> Option<Kind> {
         Some(match self.byte()? {
-            0 => Kind::Unbounded,
-            1 => Kind::Timed,
-            2 => Kind::Hint,
-            4 => Kind::Poll,
-            3 => {
+            UNBOUNDED => Kind::Unbounded,
+            TIMED => Kind::Timed,
+            HINT => Kind::Hint,
+            POLL => Kind::Poll,
+            COUNTED => {
                 let (place, bits) = (self.place()?, u32::from(self.byte()?));
                 let (step, ahead) = (self.signed()?, self.signed()?);
                 let bound = match self.byte()? {
-                    0 => Bound::Constant(self.word()? as u64),
-                    1 => Bound::Place(self.place()?, self.signed()?),
-                    2 => Bound::Memory(None, self.word()? as u64),
-                    3 => Bound::Memory(Some(self.byte()?), self.word()? as u64),
+                    CONSTANT => Bound::Constant(self.word()? as u64),
+                    PLACE => Bound::Place(self.place()?, self.signed()?),
+                    FIXED => Bound::Memory(None, self.word()? as u64),
+                    BY_REGISTER => Bound::Memory(Some(self.byte()?), self.word()? as u64),
                     _ => return None,
                 };
                 let goes_on = *CONDITIONS.get(usize::from(self.byte()?))?;

@@ -34,25 +34,18 @@
 //!    have returned; unless an earlier rendezvous was missed.
 //! 2. `BEHIND` becomes true when a rendezvous is missed, and false when a search begins to walk the loader's list
 //!    ([`catch_up`]). So if it is false when a search begins, what is new came with this rendezvous.
-//! 3. Lock order: the loader's lock, the guard's latch, the lock of `dl_iterate_phdr`. A search never takes the first. A thread that holds the last, in
+//! 3. The lock order is that of [`super`]. A search never takes the loader's lock. A thread that holds the lock of `dl_iterate_phdr`, in
 //!    a callback of its own, and opens a library is against this order, and so is a handler of `pthread_atfork` that runs while the latch is held. So the latch
-//!    is waited for [`WAIT_NS`] and no longer.
-//! 4. The function means what it meant whenever the first of the five bytes is the original again.
+//!    is waited for with a limit, by every thread.
+//! 4. If a tracer restores the first of the five bytes, the function is what it was: the others stand behind its `ret`.
 
 use super::text::{Text, holds};
 use crate::elf::link_map;
 use crate::elf::modules;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use platform::clock;
+use spinloop::ENDBR64;
 
-/// How long a rendezvous waits for the latch: longer than any search takes.
-pub const WAIT_NS: u64 = clock::SECOND_NS;
-/// The stack of a search at a rendezvous. Pages that are not used are never made.
-pub const STACK_BYTES: usize = 1 << 20;
-
-/// `endbr64`
-const LANDING_PAD: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
 /// `push rbp; mov rbp, rsp; pop rbp`
 const EMPTY_FRAME: &[u8] = &[0x55, 0x48, 0x89, 0xe5, 0x5d];
 /// `ret`
@@ -127,7 +120,7 @@ fn place(function: usize, text: &Range<usize>) -> Option<usize> {
 /// At which byte of `code`, which stands at `address`, an empty function returns, if a jump fits there.
 fn returns_at(code: &[u8], address: usize) -> Option<usize> {
     let mut at = 0;
-    for part in [LANDING_PAD, EMPTY_FRAME] {
+    for part in [ENDBR64.as_slice(), EMPTY_FRAME] {
         if code.get(at..)?.starts_with(part) {
             at += part.len();
         }
@@ -151,9 +144,9 @@ fn is_called(code: &[u8], start: usize, function: usize) -> bool {
 
 /// In the place of the loader's empty function.
 extern "C" fn arrived() {
-    // Else the loader comes again when it is done.
+    // Otherwise the change has only begun; the loader calls again at its end.
     if link_map::is_consistent() {
-        super::meet();
+        super::arrived();
     }
 }
 
@@ -173,14 +166,14 @@ mod tests {
         let next = &[0x48, 0x8d, 0x05, 0, 0, 0, 0];
         let nops = |count: usize| vec![0x90; count];
         assert_eq!(returns(&[&[RET], PADDING, next]), Some(0));
-        assert_eq!(returns(&[LANDING_PAD, &[RET], &PADDING[..11], next]), Some(4));
-        assert_eq!(returns(&[LANDING_PAD, EMPTY_FRAME, &[RET], &nops(6), next]), Some(9));
+        assert_eq!(returns(&[&ENDBR64, &[RET], &PADDING[..11], next]), Some(4));
+        assert_eq!(returns(&[&ENDBR64, EMPTY_FRAME, &[RET], &nops(6), next]), Some(9));
         assert_eq!(returns(&[EMPTY_FRAME, &[RET, 0xcc], &nops(9), next]), Some(5));
         assert_eq!(returns(&[&[0xcc], PADDING, next]), None, "a breakpoint");
         assert_eq!(returns(&[&[0x31, 0xc0, RET], &nops(13)]), None, "it does something");
         assert_eq!(returns(&[&[RET], next, PADDING]), None, "the next function");
         assert_eq!(returns(&[&[RET], &nops(3), next, PADDING]), None, "too few dead bytes");
-        assert_eq!(returns(&[LANDING_PAD, EMPTY_FRAME, &[0x90, 0x90, RET], &nops(20)]), None);
+        assert_eq!(returns(&[&ENDBR64, EMPTY_FRAME, &[0x90, 0x90, RET], &nops(20)]), None);
         assert_eq!(returns_at(&[&[RET], PADDING, next].concat(), 0x1008), None, "not aligned");
         assert_eq!(returns(&[&[RET], &PADDING[..3]]), None, "the end of the text");
     }
@@ -188,14 +181,17 @@ mod tests {
     #[test]
     fn the_loader_calls_its_function() {
         let function = link_map::rendezvous();
+        let mut found = 0;
         modules::each(&mut |module| {
             for (range, _) in module.text().filter(|(range, _)| range.contains(&function)) {
                 assert_eq!(place(function, &range).is_some(), cfg!(target_arch = "x86_64"));
                 // SAFETY: as in `place`.
                 let code = unsafe { core::slice::from_raw_parts(range.start as *const u8, range.len()) };
                 assert!(!is_called(code, range.start, function + 1));
+                found += 1;
             }
             true
         });
+        assert_eq!(found, 1);
     }
 }

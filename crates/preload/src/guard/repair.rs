@@ -1,6 +1,6 @@
 //! The sites of one module: a jump from each loop into its copy, or left alone with a reason; and given up again.
 //!
-//! The order of the writes is the argument. First what no thread can reach yet: the loops' copies, and, where a
+//! The order of the writes makes this safe. First what no thread can reach yet: the loops' copies, and, where a
 //! jump is a short one, the jumps in dead bytes that lead to the copy. Then the jumps themselves, each in one store while other threads
 //! may run through it. A thread runs a loop as it was or the finished way, nothing in between. A copy lives as long as
 //! its module: its room is free only when the code that led to it is unmapped. Unwind data stand behind the copy ([`super::frames`]).
@@ -21,9 +21,9 @@ use spinloop::relocation::Bases;
 use spinloop::{near_jump, short_jump};
 
 const NOT_WRITABLE: &str = "its text cannot be written";
-const NOT_COPIED: &str = "it cannot be copied";
+pub(super) const NOT_COPIED: &str = "it cannot be copied";
 const NO_ROOM: &str = "there is no room for its copy";
-const NO_ROW: &str = "no jump fits while threads run";
+pub(super) const NO_ROW: &str = "no jump fits while threads run";
 
 /// A site that was repaired, and what is needed to give it up.
 pub struct Repair {

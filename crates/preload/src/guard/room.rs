@@ -3,8 +3,8 @@
 //! A loop's copy must lie within two gigabytes of the loop, so that jumps reach it and its own operands
 //! relative to the instruction pointer reach what they reached. Blocks of pages are mapped beside the
 //! modules and given out in pieces. They are readable and executable, never writable: pieces are written
-//! through [`super::text::Text`], as the program's own text is changed, so no policy against pages that are both is met
-//! twice. Only a block's first page is the other way round, its `Head`: it holds a word of data for each piece, which
+//! through [`super::text::Text`], as the program's own text is changed, so a policy against pages that are both writable and
+//! executable matters in one place only. Only a block's first page is the other way round, its `Head`: it holds a word of data for each piece, which
 //! the piece's code can reach as well, and where the piece and its unwind data are.
 //!
 //! Heads make a list that [`find`] walks, without a lock and from any signal handler, to tell which piece an address is in.

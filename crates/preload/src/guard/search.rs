@@ -16,7 +16,7 @@
 //! 4. Several instructions are replaced by one jump ([`spinloop::Jump::Row`]) only where no other thread can stand between
 //!    them: while there is no other thread, or in a module that has never run, as the new ones at a
 //!    [`rendezvous`].
-//! 5. While there are other threads, a module may not be relocated yet. Its text and its tables of relocations are as they will be (text that is
+//! 5. While there are other threads, it is possible that the loader has not relocated a module yet. Its text and its tables of relocations are as they will be (text that is
 //!    relocated is left alone); of its data we see what the loader is going to write.
 
 use super::plan::{self, Plan, Verdict};
@@ -136,7 +136,7 @@ impl Search {
         let text = Text::open();
         let alone = crate::process::threads() == Some(1);
         if last.is_none() {
-            // Before the walk: what comes after it comes to the rendezvous.
+            // Before the walk: a library that is opened after it is met at the rendezvous.
             rendezvous::install(&text, alone);
         }
         // By Invariant 4.
@@ -149,7 +149,7 @@ impl Search {
         let folder: LazyCell<Option<cache::Folder>> =
             LazyCell::new(|| settings::cache().then(cache::Folder::open).flatten());
         modules::each(&mut |module| {
-            self.meet(&module, &text, runs, &folder);
+            self.examine(&module, &text, runs, &folder);
             true
         });
         // If the list has changed between the two walks, the next look finds it changed.
@@ -176,7 +176,7 @@ impl Search {
         self.known.iter_mut().find(|known| !known.seen && same(known))
     }
 
-    fn meet(
+    fn examine(
         &mut self,
         module: &Module<'_>,
         text: &Text,
@@ -194,7 +194,7 @@ impl Search {
             let kept = entry.as_ref().and_then(cache::Entry::read);
             let (made, plans);
             if let Some(known) =
-                entry.as_ref().zip(kept.as_ref()).and_then(|(entry, kept)| known(entry, kept))
+                entry.as_ref().zip(kept.as_ref()).and_then(|(entry, kept)| kept_plans(entry, kept))
             {
                 statistics::module_from_cache();
                 plans = known;
@@ -280,7 +280,7 @@ impl Search {
 }
 
 /// The plans that an earlier start has kept, if they are for the module as it is.
-fn known<'a>(entry: &cache::Entry<'_>, kept: &'a cache::Kept) -> Option<Vec<Plan<'a>>> {
+fn kept_plans<'a>(entry: &cache::Entry<'_>, kept: &'a cache::Kept) -> Option<Vec<Plan<'a>>> {
     let plans = plan::read(kept.plans())?;
     // SAFETY: the module is mapped while the loader shows it (Invariant 2).
     unsafe { entry.fits(&plans) }.then_some(plans)

@@ -1,9 +1,10 @@
 //! Changing a program's text while it runs.
 //!
-//! Two ways lead to bytes that are mapped without the right to write. `/proc/self/mem` writes through
-//! page rights, splits no mapping, and works under `PR_SET_MDWE`; where it is closed (no `/proc`, a
-//! hardened kernel) one `mprotect` to read, write and execute, and one back, does it. Text is never
-//! without the right to execute, since another thread may be in the same page.
+//! Text is mapped without the right to write. A few changes in a module in which no thread runs go through `/proc/self/mem`: it ignores
+//! page rights, splits no mapping, and works under `PR_SET_MDWE`. Two cases need `mprotect` to read, write and execute, and back: a
+//! change that must be one store (Invariant 1), and many changes at once ([`Text::write_all`]). Where `/proc/self/mem` is closed (no
+//! `/proc`, a hardened kernel), `mprotect` does all. Text is never without the right to execute, since another thread may be in the
+//! same page.
 //!
 //! Invariants:
 //! 1. Bytes that a thread may run through meanwhile change in one store to one aligned eight-byte word,
@@ -19,7 +20,7 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
-use platform::file::File;
+use platform::file::{File, HIGH_DESCRIPTOR};
 use platform::memory::{EXECUTE, READ, WRITE, page_bytes, protect};
 
 /// The way to the process's own memory that ignores page rights.
@@ -89,7 +90,9 @@ pub struct Text {
 impl Text {
     /// Opens what can be opened; that nothing can shows when writing.
     pub fn open() -> Text {
-        Text { memory: File::open_to_change(SELF_MEMORY).ok() }
+        // Programs that close all descriptors from a low number on, and open others, do not meet this one.
+        let open = || File::open_to_change(SELF_MEMORY);
+        Text { memory: open().and_then(|file| file.moved_to(HIGH_DESCRIPTOR)).or_else(|_| open()).ok() }
     }
 
     /// Writes bytes that no thread runs through now: dead ones, or any while this is the only thread.
@@ -116,9 +119,9 @@ impl Text {
     /// Makes changes in code of `segment`; says of each whether it was made.
     ///
     /// A few changes are written one by one. A thousand written one by one would take most of their time in the kernel, a page at a time.
-    /// So many changes are stored directly, while the whole segment may be written; it is one mapping before and after. Two segments are
-    /// left out. Where another party has given a part of the segment other rights, these would be lost. Where memory is locked, the kernel would
-    /// copy every page.
+    /// So many changes are stored directly, while the whole segment may be written; it is one mapping before and after. This is not done in
+    /// two cases: if another party has given a part of the segment other rights, which would be lost; and if memory is locked, because the
+    /// kernel would copy every page.
     ///
     /// # Safety
     /// As [`Text::write`] for each of them, or, with [`Traffic::Through`], as [`Text::write_live`]; and as `traffic` says.
@@ -147,7 +150,13 @@ impl Text {
             // SAFETY: as the caller promised.
             return edits.iter().map(|edit| unsafe { holds(edit.address, edit.bytes()) }).collect();
         }
+        // What gives a right and takes it away again must not take it from a program that has it.
+        let gives_rights = traffic == Traffic::Through || self.memory.is_none();
+        let mapped = if gives_rights && !edits.is_empty() { mappings::all() } else { Vec::new() };
         let one = |edit: &Edit| {
+            if gives_rights && !mappings::is_text(&mapped, &(edit.address..edit.end())) {
+                return false;
+            }
             // SAFETY: as the caller promised.
             unsafe {
                 match traffic {
@@ -156,10 +165,11 @@ impl Text {
                 }
             }
         };
-        match traffic {
+        if traffic == Traffic::None && !gives_rights {
             // SAFETY: as the caller promised.
-            Traffic::None => unsafe { self.write_spans(edits) },
-            Traffic::Beside | Traffic::Through => edits.iter().map(one).collect(),
+            unsafe { self.write_spans(edits) }
+        } else {
+            edits.iter().map(one).collect()
         }
     }
 
@@ -172,7 +182,7 @@ impl Text {
         order.sort_unstable_by_key(|&n| edits[n].address);
         let mut done = vec![false; edits.len()];
         let mut span = Vec::new();
-        // No page between two changes is without one, or it would be copied for nothing.
+        // Only changes less than a page apart are joined, so that no unchanged page is copied.
         let close = |a: &usize, b: &usize| edits[*b].address.saturating_sub(edits[*a].end()) < GAP_BYTES_MAX;
         for near in order.chunk_by(close) {
             for group in near.chunks(SPAN_EDITS_MAX) {
@@ -207,7 +217,7 @@ impl Text {
     /// # Errors
     /// [`Refused`], also if the bytes do not lie in one aligned word.
     pub unsafe fn write_live(&self, address: usize, bytes: &[u8]) -> Result<(), Refused> {
-        if !Edit::new(address, bytes).is_in_one_word() {
+        if address % 8 + bytes.len() > 8 {
             return Err(Refused);
         }
         // SAFETY: as the caller promised.
@@ -272,6 +282,7 @@ unsafe fn with_right_to_write(address: usize, bytes: usize, change: impl FnOnce(
     unsafe {
         protect(start, length, READ | WRITE | EXECUTE).map_err(|_| Refused)?;
         change();
+        // If the kernel refuses this, the text stays writable: nothing else can be done.
         let _ = protect(start, length, READ | EXECUTE);
     }
     Ok(())
@@ -356,8 +367,23 @@ mod tests {
     }
 
     #[test]
+    fn a_right_that_the_program_has_is_not_taken_away() {
+        let page = map_zeroes(page_bytes(), READ | WRITE | EXECUTE).expect("a page").addr();
+        let segment = page..page + page_bytes();
+        let edit = [Edit::new(page, &[0x90])];
+        for (text, traffic) in [(Text::open(), Traffic::Through), (Text { memory: None }, Traffic::None)] {
+            // SAFETY: the page is ours and nothing runs there.
+            unsafe { assert_eq!(text.write_all(&edit, &segment, traffic), [false]) };
+        }
+        // SAFETY: as above; it may still be written.
+        unsafe {
+            (page as *mut u8).write_volatile(1);
+            platform::memory::unmap(page as *mut u8, page_bytes()).expect("unmapped");
+        }
+    }
+
+    #[test]
     fn what_is_not_mapped_is_refused() {
-        let memory = None;
         // The second page of all: the kernel gives nobody a page as low as that. (One that was just given back may be another
         // test's a moment later.)
         // SAFETY: nothing is mapped there; the write must be refused before anything is stored. Reading back would
@@ -365,6 +391,5 @@ mod tests {
         unsafe {
             assert_eq!(with_right_to_write(page_bytes(), 1, || panic!("stored")), Err(Refused));
         }
-        drop(Text { memory });
     }
 }

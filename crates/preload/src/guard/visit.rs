@@ -7,11 +7,11 @@
 //! | --- | --- |
 //! | never | waits adaptively: spin a little, yield for a while, then sleep in growing steps (Andreoli and Cucinotta, section II-B) |
 //! | after a number of rounds, and then blocks | moves the counter on: the same as if the rounds had been run at once and had seen nothing |
-//! | the same, and has come back at once: it did not block | as with an error, if its author's time is long enough to be slept |
+//! | the same, but the thread was back within 5 µs 16 times in a row: it does not block | as with an error, if more than 50 µs of its author's time are left |
 //! | after a number of rounds, with an error | sleeps in small steps until the time is over that the rounds would have taken, and then moves the counter on |
 //! | after a time | sleeps in small steps: rounds do not count |
 //! | unknown, since its callers poll (`spinloop::Kind::Poll`) | yields, or sleeps for half of the time (`poll_on`); a real-time thread polls on |
-//! | unknown, since only a hint is copied | the same as without an end, with fewer yields, once the thread has come again and again without a pause |
+//! | unknown, since only a hint is copied | waits adaptively, by numbers of its own: 32 visits, 120 yields, then sleeps in growing steps |
 //!
 //! The loop goes on in a copy that says when a wait ends (`spinloop::copy`), so rounds are counted within
 //! one wait and never across two: [`Thread::waiting`] is zero when a wait begins. A hint's copy does not say so. There a wait is
@@ -54,8 +54,9 @@ use spinloop::{Bound, Counter, Kind, Place};
 pub const SPINS_MAX: u32 = 512;
 /// A wait that ended within so many yields might have been spun.
 const FEW_YIELDS: u32 = 8;
-/// A thread that blocks takes longer than this until it waits again, and not shorter so often in a row.
+/// A thread that is back at its loop within this time did not block.
 const BACK_NS: u64 = 5_000;
+/// After this number of such returns in a row the loop is taken for one that does not block.
 const BACKS: u32 = 16;
 /// How far apart visits are while there is room, and the fewest and the most rounds between them.
 const STRIDE_NS: u64 = 3_000;
@@ -132,7 +133,7 @@ pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
                 },
             ),
             Kind::Hint => adapt(site, thread, now, HINT),
-            // It asked for its CPU, and what it polls may be a device.
+            // A real-time thread polls on: the user gave it its CPU, and it may poll a device.
             Kind::Poll if is_real_time(thread) => now,
             Kind::Poll => poll_on(site, thread, now),
             // By Invariant 6.
@@ -176,7 +177,7 @@ fn spin_on(thread: &Thread, goes_on: bool, stride: u64, took_ticks: u64) {
 
 /// A wait without a bound, or with one that is not known, while CPUs are short.
 fn adapt(site: &Site, thread: &Thread, now: u64, policy: Adaptive) -> u64 {
-    // What was spun while there was room does not count: it would be slept for at once.
+    // Rounds spun while there was room do not count, or the first visit of a shortage would sleep.
     let round = thread.short_round.get();
     thread.short_round.set(round.saturating_add(1));
     match policy.action(round) {
@@ -231,14 +232,19 @@ fn count_on(site: &Site, thread: &Thread, counter: &Counter, frame: &mut Frame, 
         && let Some(left_ticks) = time_left(thread, missing)
         && (!counter.blocks || left_ticks > ns_to_ticks(STEP_NS))
     {
-        // As often as the waiter looks, it times some rounds.
+        // Between two visits the copy runs some rounds, whose time is measured.
         thread.stride.set(TIMED_ROUNDS);
         thread.rounds.set(TIMED_ROUNDS);
         if left_ticks == u64::MAX {
             return now;
         }
-        let ns = STEP_NS.min(clock::ticks_to_ns(left_ticks).max(1));
-        let after = sleep_once(site, thread, Action::Sleep { ns });
+        let after = if counter.blocks {
+            // A server's thread: what it waits for comes soon, or not for long.
+            adapt(site, thread, now, HINT)
+        } else {
+            let ns = STEP_NS.min(clock::ticks_to_ns(left_ticks).max(1));
+            sleep_once(site, thread, Action::Sleep { ns })
+        };
         let slept = after.saturating_sub(now);
         thread.slept_ticks.set(thread.slept_ticks.get().saturating_add(slept));
         return after;
@@ -258,8 +264,8 @@ fn time_rounds(thread: &Thread, took_ticks: u64, rounds: u64) {
     thread.round_ticks.set(if least == 0 { one } else { least.min(one) });
 }
 
-/// The missing rounds would have taken some time, and the thread has slept a part of it. How much is left; `None`: it
-/// is over. The most there is: it is not yet known how long a round takes.
+/// How much of the missing rounds' time is left after the thread's sleeps. `None`: nothing. `u64::MAX`: the time of a round is not
+/// known yet.
 fn time_left(thread: &Thread, missing: u64) -> Option<u64> {
     match thread.round_ticks.get() {
         0 => Some(u64::MAX),

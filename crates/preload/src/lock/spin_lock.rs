@@ -23,7 +23,7 @@
 //! *starving* and *reserves* the lock. The reservations of a process are a small table of locks' addresses. A thread that
 //! finds the lock free but reserved leaves it to the starving one, which spins or sleeps in the shortest
 //! steps. It gets the lock at the next release after which it runs; then it is the turn of the next starving waiter. One
-//! load tells those who lock that nobody starves anywhere.
+//! load tells a thread that locks whether any lock is reserved.
 //!
 //! What is not bound by a reservation: `trylock`, which must not fail on a lock that is free; real-time threads; the C library's
 //! own functions; and other processes, in which the lock may have another address.
@@ -32,7 +32,7 @@
 //! A thread that wakes also needs a CPU, and the scheduler lets those that run finish their slices: on two CPUs, two threads that take the
 //! lock in turns run for milliseconds each, while all others stand in the run queue and cannot even look. So while CPUs are short and
 //! somebody sleeps for a spin lock, a thread that has run for `TURN_NS` sleeps when it has released its last lock. With 16
-//! threads on 2 CPUs, 650 of 1.6 million waits took more than 10 ms, up to 100 ms; while CPUs are known to be short none does now. A yield in
+//! threads on 2 CPUs, 650 of 1.6 million waits took more than 10 ms, up to 100 ms. With turns the longest wait is 5.5 to 11.5 ms. A yield in
 //! place of the sleep leaves waits of 12 to 38 ms: the scheduler takes a whole slice from a thread that yields, also from its next wait.
 //!
 //! # Invariants
@@ -51,7 +51,7 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 use libc::EBUSY;
 use platform::clock::{self, ns_to_ticks, ticks_to_ns};
-use platform::{cpu, thread as os};
+use platform::{cpu, fork, thread as os};
 use preload_abi::options::{Guard, Short};
 
 /// The word of a lock that is free.
@@ -75,7 +75,7 @@ const PATIENCE_NS: u64 = 10_000_000;
 /// How long a thread runs between two sleeps while others sleep for spin locks.
 const TURN_NS: u64 = 250_000;
 
-/// How many threads sleep for spin locks; a few more or less if some were cancelled there, or forked in a signal handler.
+/// How many threads sleep for spin locks; one more for each thread that was cancelled there or left by a jump out of a signal handler.
 static SLEEPERS: AtomicI32 = AtomicI32::new(0);
 /// How many threads wait for spin locks, and have done so for some looks; those that sleep are among them. As exact as `SLEEPERS`.
 static WAITING: AtomicI32 = AtomicI32::new(0);
@@ -85,8 +85,33 @@ const PLACES: usize = 64;
 /// How many there are, or a few more or less for a moment.
 static RESERVATIONS: AtomicU32 = AtomicU32::new(0);
 
-/// In the child of a fork: whoever starved is not there.
-pub fn forked() {
+/// The most CPUs that one of the process's threads was seen to have.
+static CPUS: AtomicUsize = AtomicUsize::new(0);
+/// The process to which these numbers belong: see [`fork::generation`].
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+/// Notes how many CPUs the process has. Called once, before there are threads.
+pub fn prepare() {
+    let _ = cpus();
+    GENERATION.store(fork::generation(), Ordering::Relaxed);
+}
+
+/// How many CPUs the process has; 0: more than a few. A thread that is bound to one CPU spins rightly, if the others have theirs: so the
+/// threads together count, not the one that asks.
+fn cpus() -> usize {
+    let own = cpu::count_of_few();
+    CPUS.fetch_max(own, Ordering::Relaxed).max(own)
+}
+
+/// In the child of a fork, whichever function made it, nobody waits: the other threads are not there. Asked on the slow ways.
+fn notice_fork() {
+    let own = fork::generation();
+    if GENERATION.swap(own, Ordering::Relaxed) != own {
+        forked();
+    }
+}
+
+fn forked() {
     for place in &RESERVED {
         place.store(0, Ordering::Relaxed);
     }
@@ -119,7 +144,7 @@ pub(super) fn trylock(word: &AtomicI32) -> c_int {
 #[inline]
 pub(super) fn unlock(word: &AtomicI32) -> c_int {
     thread::current().gave();
-    // Release pairs with the acquire of whoever takes it next.
+    // Release pairs with the acquire of the next holder.
     word.store(FREE, Ordering::Release);
     if SLEEPERS.load(Ordering::Relaxed) > 0 {
         end_turn();
@@ -130,12 +155,16 @@ pub(super) fn unlock(word: &AtomicI32) -> c_int {
 /// The thread has released a lock, and others sleep for one: their turn, if this one's is over.
 #[cold]
 fn end_turn() {
+    notice_fork();
     let thread = thread::current();
     let now_ticks = clock::ticks();
     let turn_ticks = now_ticks.saturating_sub(thread.turn_ticks.get());
-    if turn_ticks < ns_to_ticks(TURN_NS)
-        || thread.lock.held() != 0
-        || !(shortage::is_short(now_ticks) || are_too_many(cpu::count_of_few()))
+    if turn_ticks < ns_to_ticks(TURN_NS) || thread.lock.held() != 0 {
+        return;
+    }
+    // Also if it does not end now: what follows costs system calls.
+    thread.turn_ticks.set(now_ticks);
+    if !(shortage::is_short(now_ticks) || are_too_many(cpus()))
         || os::scheduling_class().yields_only_to_equals()
     {
         return;
@@ -159,6 +188,7 @@ fn try_take(word: &AtomicI32) -> bool {
 
 #[cold]
 fn lock_slow(word: &AtomicI32) {
+    notice_fork();
     let mut waiter = Waiter::new(word);
     if waiter.look_for_a_while() {
         return;
@@ -192,7 +222,7 @@ struct Waiter<'a> {
     has_reserved: bool,
     /// Whether it is a real-time thread, once that was asked.
     is_real_time: Option<bool>,
-    /// How many CPUs it may use, once that was asked; 0: more than a few.
+    /// How many CPUs the process has, once that was asked; 0: more than a few.
     cpus: Option<usize>,
 }
 
@@ -261,7 +291,7 @@ impl Waiter<'_> {
         self.last_ticks = now_ticks;
         let bout_ns = if self.has_reserved { BOUT_NS_RESERVED } else { BOUT_NS };
         if now_ticks.saturating_sub(self.bout_ticks) >= ns_to_ticks(bout_ns)
-            && (is_short || are_too_many(*self.cpus.get_or_insert_with(cpu::count_of_few)))
+            && (is_short || are_too_many(*self.cpus.get_or_insert_with(cpus)))
         {
             self.sleep(if starves { 0 } else { WINDOW_NS - waited_ns });
         }
@@ -270,7 +300,7 @@ impl Waiter<'_> {
     /// Sleeps until others have run; before the window is over, for no longer than what is left of it.
     fn sleep(&mut self, left_ns: u64) {
         self.slept_ns = if left_ns == 0 || self.is_real_time() {
-            // Long enough for whoever is less important to get the CPU.
+            // Long enough for a thread of lower priority to get the CPU.
             SLEEP_NS_STEP
         } else {
             (self.slept_ns + SLEEP_NS_STEP).min(SLEEP_NS_MAX).min(left_ns.max(SLEEP_NS_STEP))
@@ -288,8 +318,9 @@ impl Waiter<'_> {
         *self.is_real_time.get_or_insert_with(|| os::scheduling_class().yields_only_to_equals())
     }
 
+    /// By Fibonacci hashing.
     fn place(&self) -> &'static AtomicUsize {
-        &RESERVED[(self.address().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) % PLACES]
+        &RESERVED[self.address().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - PLACES.ilog2())]
     }
 
     fn address(&self) -> usize {
@@ -400,7 +431,17 @@ mod tests {
     }
 
     #[test]
-    fn who_tries_is_not_told_of_reservations() {
+    fn the_cpus_of_all_threads_count_not_those_of_one() {
+        let all = cpus();
+        let one = std::thread::spawn(|| {
+            assert_eq!(cpu::restrict(1), 1);
+            cpus()
+        });
+        assert_eq!(one.join().unwrap(), all);
+    }
+
+    #[test]
+    fn trylock_ignores_reservations() {
         let _turn = turn();
         let word = AtomicI32::new(FREE);
         let mut starving = Waiter::new(&word);
@@ -414,8 +455,12 @@ mod tests {
     fn a_child_begins_without_reservations() {
         let _turn = turn();
         let word = AtomicI32::new(FREE);
+        prepare();
         Waiter::new(&word).reserve();
-        forked();
-        assert!(!is_reserved(&word));
+        notice_fork();
+        assert!(is_reserved(&word), "it is the same process");
+        GENERATION.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(lock(&word), 0);
+        assert!(!is_reserved(&word) && RESERVATIONS.load(Ordering::Relaxed) == 0);
     }
 }

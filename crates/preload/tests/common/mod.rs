@@ -65,15 +65,18 @@ pub fn program(name: &str) -> PathBuf {
 
 /// As [`program`], with libraries to link and other flags.
 pub fn program_with(name: &str, flags: &[&str]) -> PathBuf {
-    let into = folder().join(name);
-    compile(name, &into, flags);
-    into
+    compiled_as(name, name, flags)
 }
 
 /// Compiles `tests/programs/NAME.c` as a library.
 pub fn shared_library(name: &str) -> PathBuf {
-    let into = folder().join(format!("lib{name}.so"));
-    compile(name, &into, &["-shared", "-fPIC"]);
+    compiled_as(name, &format!("lib{name}.so"), &["-shared", "-fPIC"])
+}
+
+/// Compiles `tests/programs/NAME.c`, or `NAME.cpp`, to a file of the name `into`.
+pub fn compiled_as(name: &str, into: &str, flags: &[&str]) -> PathBuf {
+    let into = folder().join(into);
+    compile(name, &into, flags);
     into
 }
 

@@ -1,4 +1,4 @@
-/* Waits in loops of a library that is opened while another thread runs, and in which the loader's work shows. */
+/* Waits in loops of a library that is opened while another thread runs; the loops depend on relocations. */
 #include "check.h"
 
 #include <dlfcn.h>

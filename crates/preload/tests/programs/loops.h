@@ -55,19 +55,7 @@ __asm__(".pushsection .text.loops,\"ax\",@progbits\n.balign 16\n"
         FUNCTION("behind_the_loops", CODE(60))
         ".popsection\n");
 
-/* Only one CPU: a thread that spins keeps the one that it waits for from running. */
-static inline void one_cpu(void) {
-    cpu_set_t all, one;
-    CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
-    CPU_ZERO(&one);
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (CPU_ISSET(cpu, &all)) {
-            CPU_SET(cpu, &one);
-            break;
-        }
-    }
-    CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
-}
+#include "one_cpu.h"
 
 typedef void loop(volatile int *);
 

@@ -1,6 +1,7 @@
 /* Polls a library that is opened by its path (RTLD_LOCAL), as Python opens Open MPI. The variable POLLED names its copies, with a colon
  * between two of them. */
 #include "lock_probe.h"
+#include "one_cpu.h"
 #include "sleeps.h"
 
 #include <dlfcn.h>
@@ -34,16 +35,6 @@ static struct polled open_copy(int number) {
 /* Each call arrives, once, and returns what the function returns. */
 static void poll_once(struct polled *polled) { IS(polled->progress(), ++polled->calls); }
 
-static void pin(void) {
-    cpu_set_t all, one;
-    CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
-    CPU_ZERO(&one);
-    for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
-        if (CPU_ISSET(cpu, &all))
-            CPU_SET(cpu, &one);
-    CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
-}
-
 /* Works beside the thread that polls, on the same CPU, for half a second of CPU time. */
 static void *works(void *unused) {
     struct timespec used;
@@ -56,15 +47,15 @@ static void *works(void *unused) {
 
 /* How often the thread sleeps while it polls for the end of the work. */
 static long wait_for_work(struct polled *polled) {
-    pin();
+    one_cpu();
     atomic_store(&arrived, 0);
     pthread_t thread = start(works, NULL);
-    long before = sleeps();
+    long before = switches();
     errno = 77;
     while (atomic_load(&arrived) == 0)
         poll_once(polled);
     CHECK(errno == 77);
-    long slept = sleeps() - before;
+    long slept = switches() - before;
     join(thread);
     return slept;
 }
@@ -113,7 +104,7 @@ static void *takes_turns(void *polled) {
 
 static void two_take_turns(void) {
     struct polled polled = open_copy(0);
-    pin();
+    one_cpu();
     pthread_t other = start(takes_turns, &polled);
     take_turns(&polled, 0);
     join(other);
@@ -131,10 +122,10 @@ static void a_real_time_thread_does_not_sleep(void) {
     struct sched_param priority = {.sched_priority = 1};
     if (pthread_setschedparam(pthread_self(), SCHED_RR, &priority) != 0)
         SKIP("no right to a real-time class");
-    long before = sleeps();
+    long before = switches();
     for (int round = 0; round < 100000; round++)
         poll_once(&polled);
-    must_not_sleep(sleeps() - before);
+    must_not_sleep(switches() - before);
 }
 
 static void copies_are_apart(void) {

@@ -63,7 +63,7 @@ struct registers before, after;
     "stmxcsr 760(%rsi)\n" \
     "pushfq\npop %rax\nmov %rax, 112(%rsi)\n" \
     "cld\n" \
-    "mov $39, %eax\nsyscall\n" \
+    "mov $24, %eax\nsyscall\n" \
     "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbp\npop %rbx\n" \
     ".cfi_remember_state\n.cfi_def_cfa_offset 8\nret\n.cfi_restore_state\n" \
     ".cfi_endproc\n.size " name ",.-" name "\n" \

@@ -1,4 +1,4 @@
-/* Loops in which the loader's work shows.
+/* Loops that depend on relocations.
  *
  * | function | what the loader writes |
  * | --- | --- |

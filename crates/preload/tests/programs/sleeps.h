@@ -4,8 +4,8 @@
 
 #include <sys/resource.h>
 
-/* How often the calling thread has gone to sleep: a yield is no such thing. */
-static inline long sleeps(void) {
+/* How often the calling thread has gone to sleep (voluntary switches): a yield is no such thing. */
+static inline long switches(void) {
     struct rusage usage;
     CHECK(getrusage(RUSAGE_THREAD, &usage) == 0);
     return usage.ru_nvcsw;

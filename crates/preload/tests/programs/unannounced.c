@@ -6,16 +6,14 @@
 // | owner | it locks mutexes of each kind; their owner is the child |
 // | waited_for | another thread waited for a mutex; it unlocks and locks that |
 #include "check.h"
+#include "loader.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,18 +38,6 @@ static void create_a_thread(void) {
     CHECK(pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_join(thread, NULL) == 0);
 }
 
-/// As a tracer does that goes away: takes the jump out of the function in which the loader tells the guard of libraries. From then on each
-/// look asks the loader.
-static void restore_the_loader(void) {
-    unsigned char *function = dlsym(RTLD_DEFAULT, "_dl_debug_state");
-    CHECK(function != NULL);
-    while (*function != 0xe9) function++;
-    uintptr_t page = (uintptr_t)function & ~(uintptr_t)4095;
-    CHECK(mprotect((void *)page, 4096, PROT_READ | PROT_WRITE | PROT_EXEC) == 0);
-    *(volatile unsigned char *)function = 0xc3;
-    CHECK(mprotect((void *)page, 4096, PROT_READ | PROT_EXEC) == 0);
-}
-
 static sem_t inside, leave;
 
 static int stays(struct dl_phdr_info *info, size_t size, void *unused) {
@@ -66,42 +52,25 @@ static void *holder(void *unused) {
     return unused;
 }
 
-static sem_t search;
+static volatile int search;
 static volatile pid_t searcher_id;
 
 static void *searcher(void *unused) {
     searcher_id = (pid_t)syscall(SYS_gettid);
-    while (sem_wait(&search) != 0) {}
+    while (!search) {}
     CHECK(dlsym(RTLD_DEFAULT, "malloc") != NULL);
     return unused;
 }
 
-/// Waits until a thread sleeps in the kernel, for a lock.
-static void until_it_sleeps(volatile pid_t *thread) {
-    char path[64], state[64];
-    for (;;) {
-        usleep(1000);
-        if (*thread == 0) continue;
-        snprintf(path, sizeof path, "/proc/self/task/%d/syscall", *thread);
-        FILE *file = fopen(path, "r");
-        CHECK(file != NULL);
-        char *line = fgets(state, sizeof state, file);
-        fclose(file);
-        if (line && atol(line) == SYS_futex) return;
-    }
-}
-
 static void searching(const char *way) {
     pthread_t held, searches;
-    CHECK(sem_init(&inside, 0, 0) == 0 && sem_init(&leave, 0, 0) == 0 && sem_init(&search, 0, 0) == 0);
+    CHECK(sem_init(&inside, 0, 0) == 0 && sem_init(&leave, 0, 0) == 0);
     CHECK(pthread_create(&searches, NULL, searcher, NULL) == 0);
-    restore_the_loader();
+    write_text(rendezvous(), 0xc3);
     CHECK(pthread_create(&held, NULL, holder, NULL) == 0);
     while (sem_wait(&inside) != 0) {}
     // The one that searches waits for the loader's lock now, and holds the guard's latch.
-    until_it_sleeps(&searcher_id);
-    CHECK(sem_post(&search) == 0);
-    usleep(20000);
+    search = 1;
     until_it_sleeps(&searcher_id);
     pid_t process = fork_by(way);
     if (process == 0) {

@@ -18,12 +18,12 @@ static void *arrive(void *unused) {
 static long wait_by(int (*yield)(void)) {
     atomic_store(&arrived, 0);
     pthread_t thread = start(arrive, NULL);
-    long before = sleeps();
+    long before = switches();
     errno = 77;
     while (atomic_load(&arrived) == 0)
         IS(yield(), 0);
     CHECK(errno == 77);
-    long slept = sleeps() - before;
+    long slept = switches() - before;
     join(thread);
     return slept;
 }
@@ -35,10 +35,10 @@ static void a_loop_of_yields_sleeps(void) {
 static void the_other_names_sleep(void) {
     atomic_store(&arrived, 0);
     pthread_t thread = start(arrive, NULL);
-    long before = sleeps();
+    long before = switches();
     while (atomic_load(&arrived) == 0)
         thrd_yield();
-    must_sleep(sleeps() - before);
+    must_sleep(switches() - before);
     join(thread);
 }
 
@@ -47,7 +47,7 @@ static void a_loop_of_yields_does_not_sleep(void) {
 }
 
 static void a_lock_in_between_is_work(void) {
-    long before = sleeps();
+    long before = switches();
     IS(pthread_spin_init(&spin_lock, PTHREAD_PROCESS_PRIVATE), 0);
     for (int round = 0; round < 5000; round++) {
         if (round % 2 == 0) {
@@ -59,28 +59,28 @@ static void a_lock_in_between_is_work(void) {
         }
         sched_yield();
     }
-    must_not_sleep(sleeps() - before);
+    must_not_sleep(switches() - before);
 }
 
 static void two_places_are_no_loop(void) {
-    long before = sleeps();
+    long before = switches();
     for (int round = 0; round < 5000; round++) {
         sched_yield();
         __asm__ volatile("" ::: "memory");
         sched_yield();
     }
-    must_not_sleep(sleeps() - before);
+    must_not_sleep(switches() - before);
 }
 
 static void work_in_between_is_work(void) {
-    long before = sleeps();
+    long before = switches();
     for (int round = 0; round < 2000; round++) {
         struct timespec end = after_ns(CLOCK_MONOTONIC, 20000);
         while (!is_over(CLOCK_MONOTONIC, &end))
             continue;
         sched_yield();
     }
-    must_not_sleep(sleeps() - before);
+    must_not_sleep(switches() - before);
 }
 
 static void a_real_time_thread_does_not_sleep(void) {
@@ -89,10 +89,10 @@ static void a_real_time_thread_does_not_sleep(void) {
         fprintf(stderr, "no right to a real-time class\n");
         exit(77);
     }
-    long before = sleeps();
+    long before = switches();
     for (int round = 0; round < 5000; round++)
         sched_yield();
-    must_not_sleep(sleeps() - before);
+    must_not_sleep(switches() - before);
 }
 
 PROBES({"a_loop_of_yields_sleeps", a_loop_of_yields_sleeps},

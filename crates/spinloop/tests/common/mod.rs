@@ -5,7 +5,7 @@
 use object::{
     Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SegmentFlags,
 };
-use spinloop::{BLOCKING, Counter, Finder, Finding, Image, Kind, Reason, Seed, Segments, seeds};
+use spinloop::{Blocks, Counter, Finder, Finding, Image, Kind, Reason, Seed, Segments, seeds};
 use std::ops::Range;
 
 /// A module in memory of its own.
@@ -102,18 +102,18 @@ pub fn compile(compiler: &str, source: &str, flags: &[&str]) -> Vec<u8> {
 }
 
 /// The words of a library that lead to functions that block.
-pub fn blocking(data: &[u8]) -> Vec<u64> {
+pub fn blocking(data: &[u8]) -> Vec<(u64, Blocks)> {
     let elf = object::File::parse(data).expect("an ELF file");
     let symbols = elf.dynamic_symbol_table().expect("dynamic symbols");
     let blocks = |target| match target {
         RelocationTarget::Symbol(index) => {
             let name = symbols.symbol_by_index(index).and_then(|symbol| symbol.name());
-            name.is_ok_and(|name| BLOCKING.contains(&name))
+            name.ok().and_then(spinloop::blocking)
         }
-        _ => false,
+        _ => None,
     };
     let relocations = elf.dynamic_relocations().expect("dynamic relocations");
-    relocations.filter(|(_, one)| blocks(one.target())).map(|(slot, _)| slot).collect()
+    relocations.filter_map(|(slot, one)| Some((slot, blocks(one.target())?))).collect()
 }
 
 /// What a module's seeds turn out to be, kind by kind, each in the order of addresses.

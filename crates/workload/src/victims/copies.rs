@@ -7,7 +7,8 @@
 //!    that runs counts with what it has taken so far.
 //! 4. A copy that ends by itself before its input is closed, or badly after it, has failed.
 //! 5. Nothing else runs meanwhile. What the copies say goes to files in memory and is taken apart when all is over; until then
-//!    this process wakes up twenty times a second for some microseconds. A reader of pipes would be a neighbour.
+//!    this process wakes up four times a second for some microseconds. A reader of pipes would be a neighbour. Only standard
+//!    error is read from a pipe: a run without an error writes nothing there.
 
 use super::heard::Heard;
 use crate::child::{self, collect, ending, has_ended, kill_group};
@@ -26,7 +27,7 @@ use std::time::{Duration, Instant};
 const WARM: Duration = Duration::from_secs(120);
 /// How long a copy whose input was closed may take to end: the operation that runs, and its threads.
 const END: Duration = Duration::from_secs(30);
-/// How often it is looked what the copies say, and whether the user interrupts.
+/// How often what the copies say is read, and whether the user interrupts.
 const POLL: Duration = Duration::from_millis(250);
 
 /// How the copies ended.
