@@ -124,9 +124,14 @@ fn measured(report: &Report, case: &str) -> Result<(), String> {
 
 fn against(report: &Report, case: &str, under: &str, value: &str) -> (f64, Option<Spread>) {
     match ratio(report, case, GUARDED, under, value) {
-        Some(ratio) => (ratio.ratio, Some(ratio.spread())),
+        Some(ratio) => (ratio.ratio, has_interval(report, case, value).then(|| ratio.spread())),
         None => (f64::NAN, None),
     }
+}
+
+/// Whether there are enough rounds for an interval: of two, any interval is the two themselves.
+fn has_interval(report: &Report, case: &str, value: &str) -> bool {
+    report.values(case, GUARDED, value).len() >= 3
 }
 
 fn largest(report: &Report, case: &str, variant: &str, value: &str) -> f64 {
@@ -187,7 +192,11 @@ fn ratios(report: &mut Report, cases: &[String], alone: bool) -> Table {
                 match ratio(report, case, GUARDED, &under, value) {
                     Some(ratio) => {
                         cells.push(number(ratio.ratio));
-                        cells.push(format!("{} to {}", number(ratio.low), number(ratio.high)));
+                        cells.push(if has_interval(report, case, value) {
+                            format!("{} to {}", number(ratio.low), number(ratio.high))
+                        } else {
+                            "-".into()
+                        });
                         report.ratios.push(ratio);
                     }
                     None => cells.extend(["-".into(), "-".into()]),
@@ -268,6 +277,16 @@ mod tests {
         assert_eq!(found.ratios.len(), 3 * 2);
         assert!((found.ratios[0].ratio - 11.0 / 24.0).abs() < 1e-9);
         assert!(found.tables[0].rows[1].contains(&"22.0 ms".to_owned()), "{}", found.tables[0]);
+    }
+
+    #[test]
+    fn two_rounds_make_no_interval() {
+        let case = "numpy-600, pair";
+        let values = [("p50_ns", 24e6)];
+        let mut found = report(&[(case, AS_IS, &values), (case, GUARDED, &values)]);
+        found.runs.retain(|run| run.round < 2);
+        conclude(&mut found, &choose(&["numpy-600"]).unwrap());
+        assert_eq!(found.tables[1].rows[0][2..4], ["1.00", "-"]);
     }
 
     #[test]
