@@ -63,10 +63,8 @@ const WINDOW_NS_GAP: u64 = 640_000_000;
 /// Evidence within this time after a window, or within the window's own length if that is longer, continues the shortage.
 const PROBE_NS: u64 = 20_000_000;
 
-/// CPUs are short until then, in ticks.
-static UNTIL: AtomicU64 = AtomicU64::new(0);
-/// The last window, in ticks.
-static WINDOW: AtomicU64 = AtomicU64::new(0);
+/// The window that goes on, or the last one.
+static WINDOW: Window = Window { until_ticks: AtomicU64::new(0), ticks: AtomicU64::new(0) };
 /// When the process last read how many threads are runnable, in ticks.
 static READ: AtomicU64 = AtomicU64::new(0);
 /// The descriptor of `/proc/loadavg`; -1: there is none.
@@ -76,7 +74,7 @@ static ONLINE: AtomicU32 = AtomicU32::new(0);
 
 /// Takes over what the user wants. Called once, before there are threads.
 pub fn set(short: Short) {
-    UNTIL.store(if short == Short::Always { u64::MAX } else { 0 }, Ordering::Relaxed);
+    WINDOW.until_ticks.store(if short == Short::Always { u64::MAX } else { 0 }, Ordering::Relaxed);
 }
 
 /// Gets ready to count runnable threads. Called when the guard wakes.
@@ -112,14 +110,7 @@ fn online() -> Option<u32> {
 /// Whether CPUs are short now.
 #[inline(always)]
 pub fn is_short(now_ticks: u64) -> bool {
-    let until = UNTIL.load(Ordering::Relaxed);
-    now_ticks < until && is_plausible(until, now_ticks)
-}
-
-/// No window is that long, unless the user says so: the clock was set back, as when a machine is suspended or a process restored.
-#[cold]
-fn is_plausible(until: u64, now_ticks: u64) -> bool {
-    until == u64::MAX || until - now_ticks <= ns_to_ticks(2 * WINDOW_NS_GAP)
+    WINDOW.is_open(now_ticks)
 }
 
 /// A thread that has spun since `began_ticks`, and read its clock at `last_ticks` before, looks whether CPUs are short.
@@ -148,7 +139,7 @@ fn look_slow(away_ticks: u64, spun_ticks: u64, now_ticks: u64) -> bool {
     } else {
         return false;
     };
-    begin(now_ticks, most_ns);
+    WINDOW.begin(now_ticks, most_ns);
     true
 }
 
@@ -171,7 +162,7 @@ fn look_back(away_ticks: u64, now_ticks: u64) {
     if away_ticks >= ns_to_ticks(GAP_NS) && since.involuntary > 0 && since.voluntary == 0 {
         let last = thread::current().gap_ticks.replace(now_ticks);
         if now_ticks.saturating_sub(last) < ns_to_ticks(PROBE_NS) {
-            begin(now_ticks, WINDOW_NS_MIN);
+            WINDOW.begin(now_ticks, WINDOW_NS_MIN);
         }
     }
 }
@@ -213,7 +204,7 @@ fn is_crowded(now_ticks: u64) -> bool {
         1
     };
     CROWDED.store(crowded, Ordering::Relaxed);
-    if crowded < if is_probe(now_ticks) { CROWDED_STILL } else { CROWDED_FIRST } {
+    if crowded < if WINDOW.is_probed(now_ticks) { CROWDED_STILL } else { CROWDED_FIRST } {
         return false;
     }
     CROWDED.store(0, Ordering::Relaxed);
@@ -249,28 +240,48 @@ fn parse(text: &[u8]) -> Option<u32> {
     None
 }
 
-/// Whether a window has ended a short time ago.
-fn is_probe(now_ticks: u64) -> bool {
-    let until = UNTIL.load(Ordering::Relaxed);
-    let last = WINDOW.load(Ordering::Relaxed);
-    until != 0 && now_ticks.saturating_sub(until) < last.max(ns_to_ticks(PROBE_NS))
+/// In its time CPUs are short.
+struct Window {
+    /// It ends then.
+    until_ticks: AtomicU64,
+    /// How long it is, or how long evidence has made one before, if it soon comes again.
+    ticks: AtomicU64,
 }
 
-/// CPUs are short from now on, for a window of `most_ns` at most.
-fn begin(now_ticks: u64, most_ns: u64) {
-    let until = UNTIL.load(Ordering::Relaxed);
-    let last = if is_probe(now_ticks) { WINDOW.load(Ordering::Relaxed) } else { 0 };
-    let (least, most) = (ns_to_ticks(WINDOW_NS_MIN), ns_to_ticks(most_ns));
-    let window = last.saturating_mul(2).max(least).min(most);
-    // One thread of those that find the same.
-    if UNTIL
-        .compare_exchange(until, now_ticks.saturating_add(window), Ordering::Relaxed, Ordering::Relaxed)
-        .is_ok()
-    {
-        // What stronger evidence has taught is not forgotten for a weak one.
-        let learnt = if most_ns == WINDOW_NS_MIN { window.max(last) } else { window };
-        WINDOW.store(learnt, Ordering::Relaxed);
+impl Window {
+    #[inline(always)]
+    fn is_open(&self, now_ticks: u64) -> bool {
+        let until = self.until_ticks.load(Ordering::Relaxed);
+        now_ticks < until && is_plausible(until, now_ticks)
     }
+
+    /// Whether it has ended a short time ago.
+    fn is_probed(&self, now_ticks: u64) -> bool {
+        let until = self.until_ticks.load(Ordering::Relaxed);
+        let last = self.ticks.load(Ordering::Relaxed);
+        until != 0 && now_ticks.saturating_sub(until) < last.max(ns_to_ticks(PROBE_NS))
+    }
+
+    /// Begins another one, of `most_ns` at most.
+    fn begin(&self, now_ticks: u64, most_ns: u64) {
+        let until = self.until_ticks.load(Ordering::Relaxed);
+        let last = if self.is_probed(now_ticks) { self.ticks.load(Ordering::Relaxed) } else { 0 };
+        let (least, most) = (ns_to_ticks(WINDOW_NS_MIN), ns_to_ticks(most_ns));
+        let ticks = last.saturating_mul(2).max(least).min(most);
+        let next = now_ticks.saturating_add(ticks);
+        // One thread of those that find the same.
+        if self.until_ticks.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            // What stronger evidence has taught is not forgotten for a weak one.
+            let learnt = if most_ns == WINDOW_NS_MIN { ticks.max(last) } else { ticks };
+            self.ticks.store(learnt, Ordering::Relaxed);
+        }
+    }
+}
+
+/// No window is that long, unless the user says so: the clock was set back, as when a machine is suspended or a process restored.
+#[cold]
+fn is_plausible(until: u64, now_ticks: u64) -> bool {
+    until == u64::MAX || until - now_ticks <= ns_to_ticks(2 * WINDOW_NS_GAP)
 }
 
 #[cfg(test)]
@@ -278,29 +289,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_weak_evidence_neither_shortens_nor_forgets_what_a_strong_one_has_taught() {
-        let long = ns_to_ticks(WINDOW_NS_GAP);
+    fn windows_grow_and_weak_evidence_does_not_forget_what_a_strong_one_has_taught() {
+        let window = Window { until_ticks: AtomicU64::new(0), ticks: AtomicU64::new(0) };
+        let until = || window.until_ticks.load(Ordering::Relaxed);
+        let (short, long) = (ns_to_ticks(WINDOW_NS_MIN), ns_to_ticks(WINDOW_NS_GAP));
         let mut now = long;
+        let mut lengths = Vec::new();
         for _ in 0..12 {
-            begin(now, WINDOW_NS_GAP);
-            assert!(is_short(now) && !is_short(UNTIL.load(Ordering::Relaxed)));
-            now = UNTIL.load(Ordering::Relaxed) + 1;
+            window.begin(now, WINDOW_NS_GAP);
+            assert!(window.is_open(now) && !window.is_open(until()));
+            lengths.push(until() - now);
+            now = until() + 1;
         }
-        assert_eq!(WINDOW.load(Ordering::Relaxed), long);
-        begin(now, WINDOW_NS_MIN);
-        assert_eq!(UNTIL.load(Ordering::Relaxed) - now, ns_to_ticks(WINDOW_NS_MIN));
-        now = UNTIL.load(Ordering::Relaxed) + 1;
-        begin(now, WINDOW_NS_GAP);
-        assert_eq!(UNTIL.load(Ordering::Relaxed) - now, long);
-        let until = UNTIL.load(Ordering::Relaxed);
-        thread::current().gap_ticks.set(now);
-        look_back(ns_to_ticks(GAP_NS), now);
-        assert_eq!(UNTIL.load(Ordering::Relaxed), until, "the window goes on");
-        assert!(!is_short(1), "the clock was set back");
-        UNTIL.store(u64::MAX, Ordering::Relaxed);
-        assert!(is_short(1), "the user says so");
-        UNTIL.store(0, Ordering::Relaxed);
-        WINDOW.store(0, Ordering::Relaxed);
+        assert_eq!((lengths[0], lengths[1], lengths[11]), (short, 2 * short, long));
+        window.begin(now, WINDOW_NS_MIN);
+        assert_eq!(until() - now, short);
+        now = until() + 1;
+        window.begin(now, WINDOW_NS_GAP);
+        assert_eq!(until() - now, long);
+        // Nothing for a long time: it begins anew.
+        now = until() + 2 * long;
+        window.begin(now, WINDOW_NS_GAP);
+        assert_eq!(until() - now, short);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_makes_no_window() {
+        let window = Window { until_ticks: AtomicU64::new(0), ticks: AtomicU64::new(0) };
+        let now = 1000 * ns_to_ticks(WINDOW_NS_GAP);
+        window.begin(now, WINDOW_NS_GAP);
+        assert!(window.is_open(now) && !window.is_open(1));
+        window.until_ticks.store(u64::MAX, Ordering::Relaxed);
+        assert!(window.is_open(1), "the user says so");
     }
 
     #[test]

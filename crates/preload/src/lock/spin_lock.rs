@@ -106,7 +106,8 @@ fn cpus() -> usize {
 /// In the child of a fork, whichever function made it, nobody waits: the other threads are not there. Asked on the slow ways.
 fn notice_fork() {
     let own = fork::generation();
-    if GENERATION.swap(own, Ordering::Relaxed) != own {
+    // Most often it is the same; then the line stays shared.
+    if GENERATION.load(Ordering::Relaxed) != own && GENERATION.swap(own, Ordering::Relaxed) != own {
         forked();
     }
 }
