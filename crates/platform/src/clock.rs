@@ -17,12 +17,14 @@ use crate::syscall::syscall2;
 /// Nanoseconds in a second.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
-/// [`ticks`] asks the kernel's monotonic clock.
-const KERNEL: u8 = 0;
+/// [`init`] has not decided yet: [`ticks`] asks the kernel's monotonic clock.
+const UNDECIDED: u8 = 0;
 /// [`ticks`] reads the CPU's counter.
 const COUNTER: u8 = 1;
+/// [`ticks`] asks the kernel's monotonic clock for good.
+const KERNEL: u8 = 2;
 
-static SOURCE: AtomicU8 = AtomicU8::new(KERNEL);
+static SOURCE: AtomicU8 = AtomicU8::new(UNDECIDED);
 static TICKS_PER_SECOND: AtomicU64 = AtomicU64::new(SECOND_NS);
 /// What to multiply by, in units of 2^-32, rounded up: a division costs ten times as much.
 static NS_PER_TICK: AtomicU64 = AtomicU64::new(ratio(SECOND_NS, SECOND_NS));
@@ -135,17 +137,26 @@ const fn scale(value: u64, units: u64) -> u64 {
 /// Decides what [`ticks`] counts. Costs about 0.2 ms the first time, nothing afterwards; threads may race
 /// here.
 pub fn init() {
-    if SOURCE.load(Ordering::Acquire) == COUNTER {
-        return;
+    if SOURCE.load(Ordering::Acquire) == UNDECIDED {
+        decide(&SOURCE, counter_rate);
     }
-    let Some(rate) = counter_rate() else { return };
+}
+
+#[cold]
+fn decide(source: &AtomicU8, counter_rate: impl FnOnce() -> Option<u64>) {
+    let Some(rate) = counter_rate() else {
+        // Unless a thread that did the same at the same time came to another result. To ask costs the opening of a file, so it is
+        // asked once.
+        let _ = source.compare_exchange(UNDECIDED, KERNEL, Ordering::Relaxed, Ordering::Relaxed);
+        return;
+    };
     // Whoever is first decides the rate; who comes second acquires it. Either way it was written before
     // the release below, which is Invariant 1.
     let _ = TICKS_PER_SECOND.compare_exchange(SECOND_NS, rate, Ordering::AcqRel, Ordering::Acquire);
     let rate = TICKS_PER_SECOND.load(Ordering::Relaxed);
     NS_PER_TICK.store(ratio(SECOND_NS, rate), Ordering::Relaxed);
     TICKS_PER_NS.store(ratio(rate, SECOND_NS), Ordering::Relaxed);
-    SOURCE.store(COUNTER, Ordering::Release);
+    source.store(COUNTER, Ordering::Release);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -251,6 +262,16 @@ mod tests {
         let ns = ticks_to_ns(ticks);
         let range = inner_ns - inner_ns / 100..=outer_ns + outer_ns / 100;
         assert!(range.contains(&ns), "{ns} ns by the counter, {range:?} by the clock");
+    }
+
+    #[test]
+    fn that_there_is_no_counter_is_decided_once() {
+        let source = AtomicU8::new(UNDECIDED);
+        decide(&source, || None);
+        assert_eq!(source.load(Ordering::Relaxed), KERNEL);
+        let source = AtomicU8::new(COUNTER);
+        decide(&source, || None);
+        assert_eq!(source.load(Ordering::Relaxed), COUNTER, "another thread has found one");
     }
 
     #[test]

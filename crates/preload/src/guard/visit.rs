@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | never | waits adaptively: spin a little, yield for a while, then sleep in growing steps (Andreoli and Cucinotta, section II-B) |
 //! | after a number of rounds, and then blocks | moves the counter on: the same as if the rounds had been run at once and had seen nothing |
-//! | the same, but the thread was back within 5 µs 16 times in a row: it does not block | as with an error, if more than 50 µs of its author's time are left |
+//! | the same, but the thread was back within 5 µs 16 times in a row: it does not block | waits as at a hint until its author's time is over, if more than 50 µs of it are left |
 //! | after a number of rounds, with an error | sleeps in small steps until the time is over that the rounds would have taken, and then moves the counter on |
 //! | after a time | sleeps in small steps: rounds do not count |
 //! | unknown, since its callers poll (`spinloop::Kind::Poll`) | yields, or sleeps for half of the time (`poll_on`); a real-time thread polls on |
