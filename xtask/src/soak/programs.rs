@@ -129,7 +129,9 @@ const ENTRIES: &[Entry] = &[
         }
         load prepare > prepared
         load run > ran
-        sql sbtest -e 'select count(*) from sbtest1; select count(*) from sbtest2; check table sbtest1, sbtest2 extended'
+        # A deleted entry of an index may stay behind when a rollback and the purge meet (MDEV-29823): rubbish that no reader sees.
+        sql sbtest -e 'select count(*) from sbtest1; select count(*) from sbtest2; check table sbtest1, sbtest2 extended' |
+            grep -v 'Warning.InnoDB: Clustered index record not found .*(info_bits=32,'
         mariadb-admin --no-defaults --socket=data/s --user=root shutdown
         wait"#,
     ),
