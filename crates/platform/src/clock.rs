@@ -145,13 +145,12 @@ pub fn init() {
 #[cold]
 fn decide(source: &AtomicU8, counter_rate: impl FnOnce() -> Option<u64>) {
     let Some(rate) = counter_rate() else {
-        // Unless a thread that did the same at the same time came to another result. To ask costs the opening of a file, so it is
-        // asked once.
+        // The exchange fails if another thread has found a counter meanwhile. The answer is kept, because the question opens a file.
         let _ = source.compare_exchange(UNDECIDED, KERNEL, Ordering::Relaxed, Ordering::Relaxed);
         return;
     };
-    // Whoever is first decides the rate; who comes second acquires it. Either way it was written before
-    // the release below, which is Invariant 1.
+    // The first thread decides the rate; a later one acquires that rate. In both cases the rate was written before the release below
+    // (Invariant 1).
     let _ = TICKS_PER_SECOND.compare_exchange(SECOND_NS, rate, Ordering::AcqRel, Ordering::Acquire);
     let rate = TICKS_PER_SECOND.load(Ordering::Relaxed);
     NS_PER_TICK.store(ratio(SECOND_NS, rate), Ordering::Relaxed);

@@ -37,10 +37,10 @@ pub const LIBRARY_NAME: &str = "libmanx_preload.so";
 /// The file name of the library that shows it requests which nobody marked. It lies beside the preload library.
 pub const REQUESTS_LIBRARY_NAME: &str = "libmanx_requests.so";
 
-/// The folder in the user's cache folder in which the library keeps what it finds, and the launcher removes what is old.
+/// A folder in the user's cache folder. The library keeps there what it finds, and the launcher removes old entries.
 pub const CACHE_FOLDER: &str = "manx";
 
-/// With these the names of the entries begin: of modules with a build id, and of those without one.
+/// The beginnings of the entries' names: the first for modules with a build id, the second for modules without one.
 pub const CACHE_PREFIXES: [&str; 2] = ["id-", "file-"];
 
 /// Whether the busy waiting of a library of this file name is left alone: that of the C library and the

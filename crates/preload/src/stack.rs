@@ -13,7 +13,7 @@ use platform::memory::{READ, WRITE, map_zeroes, page_bytes, protect, unmap};
 /// Calls `work` on the stack that ends below `top`, and returns its result.
 ///
 /// # Safety
-/// `top` is a multiple of 16, and below it is as much memory as `work` needs, of which nobody else knows.
+/// `top` must be a multiple of 16. The memory below it must be large enough for `work`, and no other code may use it.
 pub unsafe fn call_on<R>(top: *mut u8, work: impl FnOnce() -> R) -> R {
     struct Call<F, R> {
         work: Option<F>,
@@ -46,11 +46,11 @@ pub fn call_on_new<R>(bytes: usize, work: impl FnOnce() -> R) -> Option<R> {
     // The lowest page has no rights: work that needs more stack faults there, and writes over nothing.
     let all = bytes.checked_add(page_bytes())?;
     let stack = map_zeroes(all, READ | WRITE).ok()?;
-    // SAFETY: a page of the new mapping, of which nobody else knows.
+    // SAFETY: the page belongs to the new mapping, and no other code uses it yet.
     let guarded = unsafe { protect(stack.addr(), page_bytes(), 0) };
     // SAFETY: the stack is a new mapping, which ends at a page's border.
     let result = guarded.is_ok().then(|| unsafe { call_on(stack.wrapping_add(all), work) });
-    // SAFETY: nobody else knows of it. If the kernel refuses, it stays mapped.
+    // SAFETY: no code uses the mapping any more. If the kernel refuses, the mapping stays.
     let _ = unsafe { unmap(stack, all) };
     result
 }

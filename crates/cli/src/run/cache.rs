@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use std::fs::File;
 
-    /// A folder of files, each unused for so many days.
+    /// Makes a folder with these files. The number is how many days ago a file was last used.
     fn folder(files: &[(&str, u32)], now: SystemTime) -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, days) in files {

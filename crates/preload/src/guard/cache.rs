@@ -18,9 +18,9 @@
 //!
 //! **What is read here is executed.** So:
 //!
-//! 1. A folder or a file is used only if it belongs to the user as whom this process acts and no other user may write it, and if the folder
-//!    around it is this user's as well, since its owner may put a link in place of ours; and no
-//!    file at all in a process that has rights which its user does not have (`AT_SECURE`), whose environment says where the folder is.
+//! 1. A folder or a file is used only if it belongs to the user as whom this process acts, and no other user may write it. The folder
+//!    around ours must belong to this user too, because its owner can put a link in the place of ours. A process that has rights which its
+//!    user does not have (`AT_SECURE`) uses no file: its user's environment says where the folder is.
 //! 2. A file is written under a name of its own and then renamed, so a reader sees a whole one. What is not whole all the same, was
 //!    changed, or is another module's or another library's, is as good as absent: the checksum, the size and the names tell. A file is
 //!    read into memory of ours before it is looked at, so nobody changes it meanwhile.

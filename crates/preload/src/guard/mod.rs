@@ -61,8 +61,6 @@ pub fn wake() {
     if AWAKE.load(Ordering::Acquire) && rendezvous::serves() {
         return;
     }
-    // A handler that ran in the middle of a search, and forked or exited, would wait for the latch that its
-    // own thread holds.
     if search(false) {
         AWAKE.store(true, Ordering::Release);
     }
@@ -75,9 +73,11 @@ fn arrived() {
     }
 }
 
-/// Searches if the list of modules has changed, on a stack of its own: the thread's may be a small one. Whether the list is known now. The
-/// latch is waited for with a limit, because its holder may wait for what this thread holds ([`rendezvous`], Invariant 3).
+/// Searches if the list of modules has changed. Returns whether all modules are known now. The search has a stack of its own, because the
+/// thread's stack may be small. The wait for the latch has a limit, because the holder may wait for a lock of this thread
+/// ([`rendezvous`], Invariant 3).
 fn search(meets: bool) -> bool {
+    // A signal handler that ran in the middle of a search, and forked or exited, would wait for the latch that its own thread holds.
     let before = change_mask(Change::Block, FROM_OUTSIDE);
     let done = SEARCH.lock_within(WAIT_NS).is_some_and(|mut search| {
         // The child of a fork in the middle of a search goes on with what is repaired, and looks no more.
@@ -115,8 +115,8 @@ pub fn hooks(site: &'static site::Site, site_rounds: usize) -> Option<spinloop::
     }
 }
 
-/// Before `fork`: no search should be in the middle of a change. If one does not end, because it waits for what this thread holds, the child
-/// finds a torn guard. Whether the latch is held now.
+/// Before `fork`: waits until no search is in the middle of a change. A search that waits for a lock of this thread does not end; then
+/// the wait ends after a limit, and the child finds a torn guard. Returns whether the latch is held now.
 pub fn hold() -> bool {
     SEARCH.hold_within(WAIT_NS)
 }
