@@ -10,7 +10,7 @@
 //! A timeout is a race that the clock may win at any time. Here it wins at once, after others went first:
 //! a wait with a timeout never helps a lost wake-up to be found, one without does.
 
-use crate::atomic::{AtomicU32, Ordering, fence};
+use crate::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::thread::{self, Thread};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -86,8 +86,13 @@ fn queues() -> MutexGuard<'static, Queues> {
     queues.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn place(word: &AtomicU32) -> usize {
-    std::ptr::from_ref(word).addr()
+fn place(word: *const AtomicU32) -> usize {
+    word.addr()
+}
+
+/// The key of a word's upper half; here, the address of the whole.
+pub const fn upper(word: *const AtomicU64) -> *const AtomicU32 {
+    word.cast()
 }
 
 /// Takes the waiter with this ticket out of its queue, if it was woken or nobody waits for that.
@@ -103,7 +108,7 @@ fn leave(ticket: u64, only_if_woken: bool) -> bool {
 
 /// Sleeps while `word` is `expected`, until woken.
 pub fn wait(word: &AtomicU32, expected: u32) -> Outcome {
-    sleep(word, expected, ANY_SET)
+    sleep(word, || word.load(Ordering::Relaxed), expected, ANY_SET)
 }
 
 /// Sleeps as a member of `set` while `word` is `expected`, until woken, and until the deadline if there
@@ -111,11 +116,25 @@ pub fn wait(word: &AtomicU32, expected: u32) -> Outcome {
 pub fn wait_set(word: &AtomicU32, expected: u32, set: u32, deadline: Option<Deadline>) -> Outcome {
     match deadline {
         Some(deadline) => wait_for(word, expected, deadline.left_ns()),
-        None => sleep(word, expected, set),
+        None => sleep(word, || word.load(Ordering::Relaxed), expected, set),
     }
 }
 
-fn sleep(word: &AtomicU32, expected: u32, set: u32) -> Outcome {
+/// As [`wait_set`], while the upper 32 bits of `word` are `expected`.
+pub fn wait_upper(word: &AtomicU64, expected: u32, set: u32, deadline: Option<Deadline>) -> Outcome {
+    match deadline {
+        Some(deadline) => time_out(upper_half(word.load(Ordering::SeqCst)), expected, deadline.left_ns()),
+        None => sleep(upper(word), || upper_half(word.load(Ordering::Relaxed)), expected, set),
+    }
+}
+
+fn upper_half(value: u64) -> u32 {
+    (value >> 32) as u32
+}
+
+fn sleep(word: *const AtomicU32, look: impl Fn() -> u32, expected: u32, set: u32) -> Outcome {
+    // On the way into the kernel others may go first, and find nobody in the queue.
+    look();
     let thread = thread::current();
     let ticket = {
         let mut queues = queues();
@@ -134,8 +153,7 @@ fn sleep(word: &AtomicU32, expected: u32, set: u32) -> Outcome {
         ticket
     };
     fence(Ordering::SeqCst);
-    let seen = word.load(Ordering::Relaxed);
-    if !compare(ticket, seen) {
+    if !compare(ticket, look()) {
         return if leave(ticket, false) { Outcome::Woken } else { Outcome::Changed };
     }
     while !leave(ticket, true) {
@@ -154,7 +172,11 @@ fn compare(ticket: u64, seen: u32) -> bool {
 
 /// Sleeps while `word` is `expected`, until woken, for at most `timeout_ns`.
 pub fn wait_for(word: &AtomicU32, expected: u32, timeout_ns: u64) -> Outcome {
-    if word.load(Ordering::SeqCst) != expected {
+    time_out(word.load(Ordering::SeqCst), expected, timeout_ns)
+}
+
+fn time_out(seen: u32, expected: u32, timeout_ns: u64) -> Outcome {
+    if seen != expected {
         return Outcome::Changed;
     }
     crate::thread::sleep_ns(timeout_ns);
@@ -168,13 +190,13 @@ pub fn wait_until(word: &AtomicU32, expected: u32, deadline_ns: u64) -> Outcome 
 }
 
 /// Wakes at most `count` of the threads that wait at `word`; returns how many it woke.
-pub fn wake(word: &AtomicU32, count: u32) -> usize {
+pub fn wake(word: *const AtomicU32, count: u32) -> usize {
     wake_set(word, count, ANY_SET)
 }
 
 /// Wakes at most `count` of the threads that wait at `word` as members of a set in common with `set`;
 /// returns how many it woke.
-pub fn wake_set(word: &AtomicU32, count: u32, set: u32) -> usize {
+pub fn wake_set(word: *const AtomicU32, count: u32, set: u32) -> usize {
     fence(Ordering::SeqCst);
     wake_some(word, count, |waiter| waiter.set & set != 0)
 }
@@ -194,7 +216,7 @@ pub fn advance(word: &AtomicU32, count: u32) -> usize {
     woken
 }
 
-fn wake_some(word: &AtomicU32, count: u32, wanted: impl Fn(&Waiter) -> bool) -> usize {
+fn wake_some(word: *const AtomicU32, count: u32, wanted: impl Fn(&Waiter) -> bool) -> usize {
     let mut queues = queues();
     let mut woken = 0;
     for waiter in &mut queues.waiters {
@@ -208,6 +230,6 @@ fn wake_some(word: &AtomicU32, count: u32, wanted: impl Fn(&Waiter) -> bool) -> 
 }
 
 /// Wakes all threads that wait at `word`; returns how many it woke.
-pub fn wake_all(word: &AtomicU32) -> usize {
+pub fn wake_all(word: *const AtomicU32) -> usize {
     wake(word, u32::MAX)
 }

@@ -17,7 +17,7 @@
 //! 2. A waiter that was chosen returns [`Outcome::Woken`], whatever else happened to it, so the number that
 //!    [`wake`] returns is true: no wake-up ends in a timeout.
 
-use crate::atomic::AtomicU32;
+use crate::atomic::{AtomicU32, AtomicU64};
 use crate::chance;
 use crate::clock;
 use crate::thread::{step, yield_now};
@@ -102,12 +102,17 @@ fn queues() -> MutexGuard<'static, Queues> {
     queues.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn place(word: &AtomicU32) -> usize {
-    std::ptr::from_ref(word).addr()
+fn place(word: *const AtomicU32) -> usize {
+    word.addr()
+}
+
+/// The key of a word's upper half; here, the address of the whole.
+pub const fn upper(word: *const AtomicU64) -> *const AtomicU32 {
+    word.cast()
 }
 
 /// Stands in the queue of `word`; returns its ticket.
-fn enter(word: &AtomicU32, expected: u32, set: u32) -> u64 {
+fn enter(word: *const AtomicU32, expected: u32, set: u32) -> u64 {
     let thread = thread::current();
     let mut queues = queues();
     queues.tickets += 1;
@@ -152,9 +157,24 @@ pub fn wait(word: &AtomicU32, expected: u32) -> Outcome {
 /// Sleeps as a member of `set` while `word` is `expected`, until woken, and until the deadline if there
 /// is one.
 pub fn wait_set(word: &AtomicU32, expected: u32, set: u32, deadline: Option<Deadline>) -> Outcome {
+    wait_at(word, || word.load(Ordering::SeqCst), expected, set, deadline)
+}
+
+/// As [`wait_set`], while the upper 32 bits of `word` are `expected`.
+pub fn wait_upper(word: &AtomicU64, expected: u32, set: u32, deadline: Option<Deadline>) -> Outcome {
+    wait_at(upper(word), || (word.load(Ordering::SeqCst) >> 32) as u32, expected, set, deadline)
+}
+
+fn wait_at(
+    word: *const AtomicU32,
+    look: impl Fn() -> u32,
+    expected: u32,
+    set: u32,
+    deadline: Option<Deadline>,
+) -> Outcome {
     let interrupted = chance::once_in(INTERRUPTED_ONCE_IN);
     let end = if interrupted { Some(Outcome::Interrupted) } else { deadline.map(|_| Outcome::TimedOut) };
-    let outcome = sleep(word, expected, set, end);
+    let outcome = sleep(word, look, expected, set, end);
     if let (Outcome::TimedOut, Some(deadline)) = (outcome, deadline) {
         clock::reach(deadline.ns);
     }
@@ -173,9 +193,17 @@ pub fn wait_until(word: &AtomicU32, expected: u32, deadline_ns: u64) -> Outcome 
 }
 
 /// Sleeps while `word` is `expected`, until woken, or until this end comes.
-fn sleep(word: &AtomicU32, expected: u32, set: u32, end: Option<Outcome>) -> Outcome {
+fn sleep(
+    word: *const AtomicU32,
+    look: impl Fn() -> u32,
+    expected: u32,
+    set: u32,
+    end: Option<Outcome>,
+) -> Outcome {
+    // On the way into the kernel others may go first, and find nobody in the queue.
+    step();
     let ticket = enter(word, expected, set);
-    if word.load(Ordering::SeqCst) != expected {
+    if look() != expected {
         return if leave(ticket, false) { Outcome::Woken } else { Outcome::Changed };
     }
     compared(ticket);
@@ -196,13 +224,13 @@ fn sleep(word: &AtomicU32, expected: u32, set: u32, end: Option<Outcome>) -> Out
 }
 
 /// Wakes at most `count` of the threads that wait at `word`; returns how many it woke.
-pub fn wake(word: &AtomicU32, count: u32) -> usize {
+pub fn wake(word: *const AtomicU32, count: u32) -> usize {
     wake_set(word, count, ANY_SET)
 }
 
 /// Wakes at most `count` of the threads that wait at `word` as members of a set in common with `set`;
 /// returns how many it woke.
-pub fn wake_set(word: &AtomicU32, count: u32, set: u32) -> usize {
+pub fn wake_set(word: *const AtomicU32, count: u32, set: u32) -> usize {
     step();
     wake_some(word, count, |waiter| waiter.set & set != 0)
 }
@@ -216,7 +244,7 @@ pub fn advance(word: &AtomicU32, count: u32) -> usize {
     wake_some(word, count, |waiter| waiter.expected == old || waiter.compared && older(waiter))
 }
 
-fn wake_some(word: &AtomicU32, count: u32, wanted: impl Fn(&Waiter) -> bool) -> usize {
+fn wake_some(word: *const AtomicU32, count: u32, wanted: impl Fn(&Waiter) -> bool) -> usize {
     let woken: Vec<Thread> = {
         let mut queues = queues();
         let here = |waiter: &&mut Waiter| waiter.place == place(word) && wanted(waiter);
@@ -235,6 +263,6 @@ fn wake_some(word: &AtomicU32, count: u32, wanted: impl Fn(&Waiter) -> bool) -> 
 }
 
 /// Wakes all threads that wait at `word`; returns how many it woke.
-pub fn wake_all(word: &AtomicU32) -> usize {
+pub fn wake_all(word: *const AtomicU32) -> usize {
     wake(word, u32::MAX)
 }

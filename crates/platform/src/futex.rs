@@ -7,10 +7,17 @@
 //! Those who wait at one word can be told apart by *sets*: [`wait_set`] waits as a member of some, and
 //! [`wake_set`] wakes members only, in the order in which they came.
 //!
+//! A wait reads the word, so it takes a reference. A wake-up takes a raw pointer: the kernel uses the address as a key, and
+//! neither this module nor the kernel reads what is there. The next holder of a lock may have freed the word by then. At
+//! worst the wake-up ends the wait of a thread at a new word with the same address, and all waits may end for no reason.
+//!
+//! A state of 64 bits is waited for by its upper half ([`upper`], [`wait_upper`]): one step changes the whole, and the
+//! kernel compares these 32 bits.
+//!
 //! Timeouts are rounded up by the thread's timer slack (50 µs unless set), exactly as sleeps are: short
 //! waits are better spun.
 
-use crate::atomic::AtomicU32;
+use crate::atomic::{AtomicU32, AtomicU64};
 use crate::syscall::{check, syscall3, syscall4, syscall6};
 
 /// How a wait ended.
@@ -139,22 +146,52 @@ pub fn wait_until(word: &AtomicU32, expected: u32, deadline_ns: u64) -> Outcome 
 /// assert_eq!(futex::wait_set(&AtomicU32::new(0), 0, 1, Some(over)), Outcome::TimedOut);
 /// ```
 pub fn wait_set(word: &AtomicU32, expected: u32, set: u32, deadline: Option<Deadline>) -> Outcome {
+    // SAFETY: the word lives as long as its reference.
+    unsafe { wait_at(word, expected, set, deadline) }
+}
+
+/// As [`wait_set`], while the upper 32 bits of `word` are `expected`. Wake-ups go to [`upper`] of the word.
+///
+/// ```
+/// use platform::{atomic::AtomicU64, futex};
+///
+/// let word = AtomicU64::new(1 << 32);
+/// assert_eq!(futex::wait_upper(&word, 0, futex::ANY_SET, None), futex::Outcome::Changed);
+/// ```
+pub fn wait_upper(word: &AtomicU64, expected: u32, set: u32, deadline: Option<Deadline>) -> Outcome {
+    // SAFETY: the half lives as long as the reference to the whole.
+    unsafe { wait_at(upper(word), expected, set, deadline) }
+}
+
+/// Where the upper half of a word of 64 bits is: what [`wait_upper`] waits at. Computed from the address; nothing is read.
+///
+/// ```
+/// use platform::{atomic::AtomicU64, futex};
+///
+/// assert_eq!(futex::wake_set(futex::upper(&AtomicU64::new(0)), 1, futex::ANY_SET), 0);
+/// ```
+pub const fn upper(word: *const AtomicU64) -> *const AtomicU32 {
+    word.cast::<AtomicU32>().wrapping_add(if cfg!(target_endian = "little") { 1 } else { 0 })
+}
+
+/// # Safety
+/// The word lives until the call returns.
+unsafe fn wait_at(word: *const AtomicU32, expected: u32, set: u32, deadline: Option<Deadline>) -> Outcome {
     let time = deadline.map(|deadline| crate::clock::timespec(deadline.ns));
     let place = time.as_ref().map_or(0, |time| core::ptr::from_ref(time).addr());
     let realtime = deadline.is_some_and(|deadline| deadline.clock == Clock::Realtime);
     let operation = if realtime { WAIT_UNTIL | libc::FUTEX_CLOCK_REALTIME as usize } else { WAIT_UNTIL };
-    let (word, expected, set) = (word.as_ptr().addr(), expected as usize, set as usize);
-    // SAFETY: the kernel reads the word and the deadline, which live until the call returns.
+    let (word, expected, set) = (word.addr(), expected as usize, set as usize);
+    // SAFETY: the kernel reads the word, by the caller's promise, and the deadline; both live until the call returns.
     outcome(unsafe { syscall6(libc::SYS_futex, word, operation, expected, place, 0, set) })
 }
 
-/// Wakes at most `count` of the threads that wait at `word` as members of a set in common with `set`;
+/// Wakes at most `count` of the threads that wait at `word`, an address only, as members of a set in common with `set`;
 /// returns how many it woke.
-pub fn wake_set(word: &AtomicU32, count: u32, set: u32) -> usize {
+pub fn wake_set(word: *const AtomicU32, count: u32, set: u32) -> usize {
     let count = count.min(i32::MAX as u32) as usize;
-    // SAFETY: the kernel uses the address as a name only.
-    let result =
-        unsafe { syscall6(libc::SYS_futex, word.as_ptr().addr(), WAKE_SET, count, 0, 0, set as usize) };
+    // SAFETY: the kernel uses the address of a private futex as a key, and does not read the word.
+    let result = unsafe { syscall6(libc::SYS_futex, word.addr(), WAKE_SET, count, 0, 0, set as usize) };
     check(result).unwrap_or(0)
 }
 
@@ -182,15 +219,22 @@ pub fn advance(word: &AtomicU32, count: u32) -> usize {
     })
 }
 
-/// Wakes at most `count` of the threads that wait at `word`; returns how many it woke.
-pub fn wake(word: &AtomicU32, count: u32) -> usize {
+/// Wakes at most `count` of the threads that wait at `word`, an address only; returns how many it woke.
+///
+/// ```
+/// use platform::{atomic::AtomicU32, futex};
+///
+/// let gone: *const AtomicU32 = &raw const *Box::new(AtomicU32::new(0));
+/// assert_eq!(futex::wake(gone, 1), 0);
+/// ```
+pub fn wake(word: *const AtomicU32, count: u32) -> usize {
     let count = count.min(i32::MAX as u32) as usize;
-    // SAFETY: the kernel uses the address as a name only.
-    check(unsafe { syscall3(libc::SYS_futex, word.as_ptr().addr(), WAKE, count) }).unwrap_or(0)
+    // SAFETY: the kernel uses the address of a private futex as a key, and does not read the word.
+    check(unsafe { syscall3(libc::SYS_futex, word.addr(), WAKE, count) }).unwrap_or(0)
 }
 
-/// Wakes all threads that wait at `word`; returns how many it woke.
-pub fn wake_all(word: &AtomicU32) -> usize {
+/// Wakes all threads that wait at `word`, an address only; returns how many it woke.
+pub fn wake_all(word: *const AtomicU32) -> usize {
     wake(word, u32::MAX)
 }
 
@@ -255,6 +299,28 @@ mod tests {
         let waiter = std::thread::spawn(|| while wait_set(&WORD, 0, 2, None) != Outcome::Woken {});
         while wake(&WORD, 1) == 0 {}
         waiter.join().expect("woken");
+    }
+
+    #[test]
+    fn a_wake_reads_nothing() {
+        let page =
+            crate::memory::map_zeroes(4096, crate::memory::READ | crate::memory::WRITE).expect("memory");
+        let word: *const AtomicU32 = page.cast();
+        // SAFETY: mapped above, and nobody uses it.
+        unsafe { crate::memory::unmap(page.cast(), 4096) }.expect("it was mapped");
+        assert_eq!((wake(word, 1), wake_all(word), wake_set(word, 1, ANY_SET)), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_wait_for_the_upper_half_ends_by_a_change_or_a_wake_up() {
+        static WORD: AtomicU64 = AtomicU64::new(0);
+        let waiter = std::thread::spawn(|| while wait_upper(&WORD, 0, 1, None) != Outcome::Woken {});
+        // The lower half is none of its business.
+        WORD.fetch_add(1, Ordering::Relaxed);
+        while wake_set(upper(&WORD), 1, 1) == 0 {}
+        waiter.join().expect("woken");
+        WORD.fetch_add(1 << 32, Ordering::Relaxed);
+        assert_eq!(wait_upper(&WORD, 0, 1, None), Outcome::Changed);
     }
 
     #[test]

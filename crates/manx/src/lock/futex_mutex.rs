@@ -17,7 +17,7 @@
 //! 2. Whoever sleeps has seen or written a 2 since the lock was last given back, and sleeps only while it is
 //!    2. Who takes the lock after having waited leaves a 2, for others that may sleep as well. So an unlock
 //!    that takes away a 1 has nobody to wake.
-//! 3. After the exchange in `unlock` the lock may be gone. Its address is still used, as a name: at worst a
+//! 3. After the exchange in `unlock` the lock may be gone. The kernel still gets its address, as a key: at worst a
 //!    thread that sleeps elsewhere at the same address looks again.
 //!
 //! # Memory orderings
@@ -62,11 +62,11 @@ impl FutexMutex {
             futex::wait(&self.word, CONTENDED);
         }
     }
+}
 
-    #[cold]
-    fn wake_one(&self) {
-        futex::wake(&self.word, 1);
-    }
+#[cold]
+fn wake_one(place: *const AtomicU32) {
+    futex::wake(place, 1);
 }
 
 // SAFETY: by Invariant 1, and by the orderings in the module's text. Where the lock is matters to those only
@@ -93,9 +93,10 @@ unsafe impl RawLock for FutexMutex {
 
     #[inline]
     unsafe fn unlock(&self, (): ()) {
+        let place = &raw const self.word;
         if self.word.swap(FREE, Ordering::Release) == CONTENDED {
             // By Invariant 3.
-            self.wake_one();
+            wake_one(place);
         }
     }
 

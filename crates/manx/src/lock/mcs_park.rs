@@ -14,8 +14,8 @@
 //! Invariants:
 //! 1. Who holds the lock is the first in the queue, and stays in it until it unlocks.
 //! 2. A waiter sleeps only while its word is 2, and the exchange for 1 that takes away a 2 is followed by a
-//!    wake-up. After that exchange the place may be gone; its address is used as a name, and at worst a thread
-//!    that sleeps elsewhere at the same address looks again.
+//!    wake-up. After that exchange the place may be gone: no reference to it is left, and the kernel gets its address,
+//!    as a key. At worst a thread that sleeps elsewhere at the same address looks again.
 //!
 //! # Memory orderings
 //! The word is exchanged for 1 with release and read with acquire: who is told sees what the last holder wrote.
@@ -81,9 +81,10 @@ fn await_turn(state: &AtomicU32) {
 #[inline]
 unsafe fn tell(behind: NonNull<Node>) {
     // SAFETY: it waits, so its place is lent to it until it is told.
-    let state = &unsafe { behind.as_ref() }.state;
-    if state.swap(YOURS, Ordering::Release) == ASLEEP {
-        // By Invariant 2: a name, from now on.
+    let state = unsafe { &raw const (*behind.as_ptr()).state };
+    // SAFETY: as above. The exchange tells it.
+    if unsafe { (*state).swap(YOURS, Ordering::Release) } == ASLEEP {
+        // By Invariant 2: an address, from now on.
         futex::wake(state, 1);
     }
 }

@@ -293,19 +293,19 @@ impl<K: Key> List<K> {
 /// How many are woken at once.
 const BATCH: usize = 16;
 
-enum Call<K> {
-    Thread(*const Node<K>),
+enum Call {
+    Thread(*const AtomicU32),
     Task(Waker),
 }
 
 /// Who is to be told, once the mutex is released.
-pub(super) struct Wakes<K> {
-    calls: [Option<Call<K>>; BATCH],
+pub(super) struct Wakes {
+    calls: [Option<Call>; BATCH],
     count: usize,
 }
 
-impl<K> Wakes<K> {
-    pub(super) fn new() -> Wakes<K> {
+impl Wakes {
+    pub(super) fn new() -> Wakes {
         Wakes { calls: [const { None }; BATCH], count: 0 }
     }
 
@@ -317,11 +317,11 @@ impl<K> Wakes<K> {
     ///
     /// # Safety
     /// The caller holds the mutex; the list of calls is not full; the node's word is not yet changed.
-    pub(super) unsafe fn tell(&mut self, node: &Node<K>, word: u32) {
+    pub(super) unsafe fn tell<K>(&mut self, node: &Node<K>, word: u32) {
         // SAFETY: the caller's promise.
         let call = match unsafe { node.guarded() }.waker.take() {
             Some(waker) => Call::Task(waker),
-            None => Call::Thread(node),
+            None => Call::Thread(&raw const node.word),
         };
         self.calls[self.count] = Some(call);
         self.count += 1;
@@ -333,10 +333,8 @@ impl<K> Wakes<K> {
         for call in &mut self.calls[..self.count] {
             match call.take() {
                 Some(Call::Task(waker)) => waker.wake(),
-                // SAFETY: the address is a name for the kernel (Invariant 2); nothing is read.
-                Some(Call::Thread(node)) => unsafe {
-                    futex::wake(&(*node).word, 1);
-                },
+                // An address for the kernel (Invariant 2): the node may be gone.
+                Some(Call::Thread(word)) => drop(futex::wake(word, 1)),
                 None => {}
             }
         }

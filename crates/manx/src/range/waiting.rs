@@ -410,7 +410,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     }
 
     /// Hands the waiter its ranges, if they are free and it is overdue; tells it to look, if they are free and it is not.
-    fn serve(&self, room: &mut Inside<'_, K>, node: &Node<K>, now_ns: u64, wakes: &mut Wakes<K>) {
+    fn serve(&self, room: &mut Inside<'_, K>, node: &Node<K>, now_ns: u64, wakes: &mut Wakes) {
         // SAFETY: the mutex is held, here and below.
         if now_ns < unsafe { node.guarded() }.window_end_ns {
             if self.table.is_free_or_awaited(&node.request()) {

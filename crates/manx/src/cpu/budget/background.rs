@@ -71,7 +71,7 @@ impl BudgetWatch {
 impl Drop for BackgroundWatch {
     fn drop(&mut self) {
         self.state.store(STOPPED, Ordering::Relaxed);
-        futex::wake_all(&self.state);
+        futex::wake_all(&*self.state);
         match self.thread.take() {
             // Its panic has been reported when it happened.
             Some(thread) if self.process == std::process::id() => drop(thread.join()),

@@ -91,7 +91,7 @@ impl Drop for Follower {
     fn drop(&mut self) {
         // Relaxed: as above.
         self.ended.store(1, Ordering::Relaxed);
-        futex::wake_all(&self.ended);
+        futex::wake_all(&*self.ended);
         if let Some(thread) = self.thread.take() {
             // It panics only if `count` or `pass_on` did, and then it has said so.
             let _ = thread.join();

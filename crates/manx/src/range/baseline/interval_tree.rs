@@ -111,10 +111,11 @@ impl Told {
     fn tell(mut self) {
         while !self.0.is_null() {
             // SAFETY: added by `add`, and not told yet.
-            let Sleeper { word, next } = unsafe { &*self.0 };
-            self.0 = next.get();
-            if word.swap(YOURS, Ordering::Release) == ASLEEP {
-                // By Invariant 3: a name, from now on.
+            let (word, next) = unsafe { (&raw const (*self.0).word, (*self.0).next.get()) };
+            self.0 = next;
+            // SAFETY: as above. The exchange tells it.
+            if unsafe { (*word).swap(YOURS, Ordering::Release) } == ASLEEP {
+                // By Invariant 3: an address, from now on.
                 futex::wake(word, 1);
             }
         }
