@@ -17,7 +17,7 @@
 /* The initial states, as of memory that is all zero. */
 #define MANX_MUTEX_INIT {0, 0}
 #define MANX_COND_INIT {0, 0}
-#define MANX_RWLOCK_INIT {0, 0}
+#define MANX_RWLOCK_INIT {0}
 
 /**
  * A mutex. All-zero (`MANX_MUTEX_INIT`) is free; nothing has to be destroyed.
@@ -51,19 +51,17 @@ typedef struct manx_cond_t {
 } manx_cond_t;
 
 /**
- * A readers-writer lock. All-zero (`MANX_RWLOCK_INIT`) is free; nothing has to be destroyed.
+ * A readers-writer lock. All-zero (`MANX_RWLOCK_INIT`) is free; nothing has to be destroyed. The last holder may free the memory as soon
+ * as it has the lock alone and no thread waits or will come, also while other threads are still inside of an unlock function.
  *
- * Waiters are overtaken by threads that run, for a window of a millisecond, and then served; readers and writers alike.
+ * Waiters are overtaken by threads that run, for a window of a millisecond or what the waiter's epoch allows, and then served; readers and
+ * writers alike.
  */
 typedef struct manx_rwlock_t {
     /**
      * Private.
      */
-    uint32_t word;
-    /**
-     * Private.
-     */
-    uint32_t side;
+    uint64_t state;
 } manx_rwlock_t;
 
 #ifdef __cplusplus
@@ -157,6 +155,13 @@ int manx_cond_signal(struct manx_cond_t *cond);
  * It points to a condition variable.
  */
 int manx_cond_broadcast(struct manx_cond_t *cond);
+
+/**
+ * Makes a readers-writer lock free, with a window of its own: its waiters may be overtaken for `window_ns` nanoseconds (rounded up by
+ * less than a quarter), in epochs too. `UINT64_MAX` is for ever, and 0 no window of its own, as `MANX_RWLOCK_INIT`.
+ * It points to memory for a readers-writer lock that nobody uses.
+ */
+void manx_rwlock_init(struct manx_rwlock_t *lock, uint64_t window_ns);
 
 /**
  * Waits until the calling thread is a reader. Returns 0, or `EAGAIN` if there are 2^25 readers.

@@ -86,6 +86,10 @@ public:
     typedef manx_rwlock_t *native_handle_type;
 
     constexpr shared_mutex() noexcept : lock_ MANX_RWLOCK_INIT {}
+    /* With a window of its own: for so long its waiters may be overtaken. */
+    explicit shared_mutex(std::chrono::nanoseconds window) noexcept : lock_ MANX_RWLOCK_INIT {
+        manx_rwlock_init(&lock_, window.count() > 0 ? static_cast<std::uint64_t>(window.count()) : 1);
+    }
     shared_mutex(const shared_mutex &) = delete;
     shared_mutex &operator=(const shared_mutex &) = delete;
 

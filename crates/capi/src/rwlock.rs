@@ -11,16 +11,16 @@ use manx::lock::bounded::{Acquired, TimedOut, Wait};
 use platform::futex::Deadline;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A readers-writer lock. All-zero (`MANX_RWLOCK_INIT`) is free; nothing has to be destroyed.
+/// A readers-writer lock. All-zero (`MANX_RWLOCK_INIT`) is free; nothing has to be destroyed. The last holder may free the memory as soon
+/// as it has the lock alone and no thread waits or will come, also while other threads are still inside of an unlock function.
 ///
-/// Waiters are overtaken by threads that run, for a window of a millisecond, and then served; readers and writers alike.
+/// Waiters are overtaken by threads that run, for a window of a millisecond or what the waiter's epoch allows, and then served; readers and
+/// writers alike.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct manx_rwlock_t {
     /// Private.
-    word: u32,
-    /// Private.
-    side: u32,
+    state: u64,
 }
 
 const _: () = assert!(size_of::<manx_rwlock_t>() == size_of::<RawRwLock>());
@@ -29,7 +29,7 @@ const _: () = assert!(align_of::<manx_rwlock_t>() == align_of::<RawRwLock>());
 /// # Safety
 /// It points to a `manx_rwlock_t` that lives until the caller is done with it.
 unsafe fn raw<'a>(lock: *mut manx_rwlock_t) -> &'a RawRwLock {
-    // SAFETY: the same size and alignment, checked above; every value of the two words is valid, and all accesses
+    // SAFETY: the same size and alignment, checked above; every value of the word is valid, and all accesses
     // after the initialisation are atomic.
     unsafe { &*lock.cast::<RawRwLock>() }
 }
@@ -58,6 +58,18 @@ fn write(lock: &RawRwLock, deadline: Option<Deadline>) -> c_int {
         return 0;
     }
     code(lock.write_slow(&Wait { deadline, ..Wait::default() }))
+}
+
+/// Makes a readers-writer lock free, with a window of its own: its waiters may be overtaken for `window_ns` nanoseconds (rounded up by
+/// less than a quarter), in epochs too. `UINT64_MAX` is for ever, and 0 no window of its own, as `MANX_RWLOCK_INIT`.
+///
+/// # Safety
+/// It points to memory for a readers-writer lock that nobody uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn manx_rwlock_init(lock: *mut manx_rwlock_t, window_ns: u64) {
+    let fresh = if window_ns == 0 { RawRwLock::new() } else { RawRwLock::with_window_ns(window_ns) };
+    // SAFETY: the caller's promise; layout as checked above.
+    unsafe { lock.cast::<RawRwLock>().write(fresh) }
 }
 
 /// Waits until the calling thread is a reader. Returns 0, or `EAGAIN` if there are 2^25 readers.

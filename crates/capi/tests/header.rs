@@ -66,7 +66,7 @@ const FIRST: &str = "\
 /* The initial states, as of memory that is all zero. */
 #define MANX_MUTEX_INIT {0, 0}
 #define MANX_COND_INIT {0, 0}
-#define MANX_RWLOCK_INIT {0, 0}";
+#define MANX_RWLOCK_INIT {0}";
 
 const RANGE_BEFORE: &str = "\
 /*

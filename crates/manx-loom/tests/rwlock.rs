@@ -1,28 +1,32 @@
 //! The readers-writer lock under loom: every order of steps that the memory model allows.
 //!
-//! Loom reports accesses to what the lock protects that are not ordered, and a deadlock if a wake-up is lost: who has an
-//! unbounded window sleeps without a limit, and so does who is overdue. A window of 0 makes a waiter overdue
+//! Loom reports accesses to what the lock protects that are not ordered, and a deadlock if a wake-up is lost: a waiter with an
+//! unbounded window sleeps without a limit, and so does an overdue one. These are the waits of programs: the lock has no
+//! other way to sleep, and only the spins before a sleep are left out. A window of 0 makes a waiter overdue
 //! at once, so gates, turns and counts are all walked through. That loom would find what these tests look for is a
 //! test of its own, at the end.
 
 mod common;
 
-use common::check;
+use common::{check, check_no_more};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::thread;
 use manx_loom::lock::RawRwLock;
 use manx_loom::lock::bounded::{UNBOUNDED_NS, Wait};
 use platform::futex::{Clock, Deadline};
 
+/// As the lock says.
+const NOT_TOLD: Wait = Wait { window_ns: None, deadline: None, trusting: false };
 /// May be overtaken for ever: asleep, never overdue.
-const PATIENT: Wait = Wait { window_ns: Some(UNBOUNDED_NS), deadline: None, trusting: true };
+const PATIENT: Wait = Wait { window_ns: Some(UNBOUNDED_NS), deadline: None, trusting: false };
 /// Is overdue as soon as it waits.
-const OVERDUE: Wait = Wait { window_ns: Some(0), deadline: None, trusting: true };
+const OVERDUE: Wait = Wait { window_ns: Some(0), deadline: None, trusting: false };
 const SOON: Option<Deadline> = Some(Deadline { clock: Clock::Monotonic, ns: 2_000_000_000 });
 /// Gives up: asleep, and overdue.
-const HASTY: Wait = Wait { window_ns: Some(UNBOUNDED_NS), deadline: SOON, trusting: true };
-const HASTY_OVERDUE: Wait = Wait { window_ns: Some(0), deadline: SOON, trusting: true };
+const HASTY: Wait = Wait { window_ns: Some(UNBOUNDED_NS), deadline: SOON, trusting: false };
+const HASTY_OVERDUE: Wait = Wait { window_ns: Some(0), deadline: SOON, trusting: false };
 
 /// A number, and how often it was written.
 struct Shared {
@@ -37,7 +41,11 @@ unsafe impl Send for Shared {}
 
 impl Shared {
     fn new() -> Arc<Shared> {
-        Arc::new(Shared { lock: RawRwLock::new(), number: UnsafeCell::new(0) })
+        Shared::by(RawRwLock::new())
+    }
+
+    fn by(lock: RawRwLock) -> Arc<Shared> {
+        Arc::new(Shared { lock, number: UnsafeCell::new(0) })
     }
 
     fn write(&self, wait: &Wait) -> bool {
@@ -98,8 +106,16 @@ use Role::{Downgrade, Read, Write};
 
 /// Each role in a thread of its own, the first one in this.
 fn all_pass<const N: usize>(preemptions: usize, roles: [Role; N]) {
+    all_pass_by(preemptions, Shared::new, roles);
+}
+
+fn all_pass_by<const N: usize>(
+    preemptions: usize,
+    shared: impl Fn() -> Arc<Shared> + Send + Sync + 'static,
+    roles: [Role; N],
+) {
     check(preemptions, move || {
-        let shared = Shared::new();
+        let shared = shared();
         let play = |shared: &Shared, role| match role {
             Read(wait) => shared.read(&wait),
             Write(wait) => shared.write(&wait),
@@ -192,6 +208,100 @@ fn who_gives_up_opens_its_gate() {
 }
 
 #[test]
+fn the_next_holder_may_free_the_lock() {
+    for last in [Read(PATIENT), Read(OVERDUE), Write(PATIENT), Write(OVERDUE)] {
+        the_last_holder_frees(Write(PATIENT), None, last);
+    }
+    // What a reader shares it cannot free.
+    for last in [Write(PATIENT), Write(OVERDUE)] {
+        the_last_holder_frees(Read(PATIENT), None, last);
+        the_last_holder_frees(Downgrade(PATIENT), None, last);
+    }
+}
+
+#[test]
+fn the_last_of_two_waiters_may_free_the_lock() {
+    // Three threads, so fewer preemptions.
+    for (other, last) in [
+        (Write(PATIENT), Write(PATIENT)),
+        (Write(OVERDUE), Write(OVERDUE)),
+        (Read(PATIENT), Write(PATIENT)),
+        (Read(OVERDUE), Write(OVERDUE)),
+        (Write(OVERDUE), Read(OVERDUE)),
+    ] {
+        the_last_holder_frees(Write(PATIENT), Some(other), last);
+    }
+}
+
+/// This thread has the lock and leaves it. Others wait for it; when all that wait have had it, the last one frees its memory, whether
+/// or not the releases of the others have returned.
+fn the_last_holder_frees(first: Role, other: Option<Role>, last: Role) {
+    let preemptions = if other.is_none() { 4 } else { 2 };
+    check_no_more(preemptions, move || {
+        // Never really freed: loom's record of an atomic stays where it is.
+        let lock: &'static RawRwLock = Box::leak(Box::new(RawRwLock::new()));
+        let passed = Arc::new(AtomicU32::new(u32::from(other.is_none())));
+        assert!(if matches!(first, Read(_)) { lock.try_read() } else { lock.try_write() });
+        let pass = move |role, passed: &AtomicU32| {
+            match role {
+                Read(wait) => lock.read_slow(&wait).unwrap(),
+                Write(wait) | Downgrade(wait) => lock.write_slow(&wait).unwrap(),
+            };
+            // Relaxed: the lock orders it.
+            let is_last = passed.load(Ordering::Relaxed) == 1;
+            passed.store(1, Ordering::Relaxed);
+            if is_last {
+                free(lock);
+            } else {
+                leave(lock, role);
+            }
+        };
+        let others: Vec<_> = other
+            .into_iter()
+            .chain([last])
+            .map(|role| {
+                let passed = Arc::clone(&passed);
+                thread::spawn(move || pass(role, &passed))
+            })
+            .collect();
+        leave(lock, first);
+        for other in others {
+            other.join().unwrap();
+        }
+    });
+}
+
+/// By the last holder: nobody else uses the lock from here on, or loom reports it.
+fn free(lock: &'static RawRwLock) {
+    let word = std::ptr::from_ref(lock).cast_mut().cast::<AtomicU64>();
+    // SAFETY: this is the lock's only field, which is leaked; and loom checks that nobody else uses it.
+    unsafe { (*word).with_mut(|_| ()) };
+}
+
+/// By the holder.
+fn leave(lock: &RawRwLock, role: Role) {
+    // SAFETY: the caller has entered in this role.
+    unsafe {
+        match role {
+            Read(_) => lock.release_read(),
+            Write(_) => lock.release_write(),
+            Downgrade(_) => {
+                lock.downgrade();
+                lock.release_read();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lock_with_a_window_of_its_own_loses_no_wake_up() {
+    let roles = [Write(NOT_TOLD), Read(NOT_TOLD), Write(NOT_TOLD)];
+    for window_ns in [UNBOUNDED_NS, 5] {
+        all_pass_by(2, move || Shared::by(RawRwLock::with_window_ns(window_ns)), roles);
+    }
+}
+
+#[test]
 #[should_panic(expected = "deadlock")]
 fn loom_would_find_a_wake_up_that_is_lost() {
     check(2, || {
@@ -218,5 +328,22 @@ fn loom_would_find_a_write_among_readers() {
         });
         shared.add_one();
         reader.join().unwrap();
+    });
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_would_find_a_release_that_touches_a_freed_lock() {
+    check(3, || {
+        let lock: &'static RawRwLock = Box::leak(Box::new(RawRwLock::new()));
+        lock.write();
+        let last = thread::spawn(move || {
+            lock.write_slow(&PATIENT).unwrap();
+            free(lock);
+        });
+        leave(lock, Write(PATIENT));
+        // As a release would that looks at the state once more.
+        lock.is_held();
+        last.join().unwrap();
     });
 }

@@ -3,6 +3,7 @@
 use lock_api::RwLockWriteGuard;
 use manx::lock::bounded::{UNBOUNDED_NS, Wait};
 use manx::lock::{RawRwLock, RwLock};
+use manx::slo;
 use platform::futex::Deadline;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -342,4 +343,70 @@ fn five_hundred_threads_pass_one_lock() {
         }
     });
     assert_eq!(lock.into_inner(), 250);
+}
+
+/// A thread waits for as long as a writer holds the lock: was it overdue?
+fn is_overdue(lock: &RawRwLock, hold: Duration, wait: impl Fn() -> Wait + Send) -> bool {
+    lock.write();
+    thread::scope(|scope| {
+        let (begins, began) = std::sync::mpsc::channel();
+        let waiter = scope.spawn(move || {
+            let wait = wait();
+            begins.send(()).expect("somebody listens");
+            let got = lock.read_slow(&wait).expect("no deadline");
+            // SAFETY: this thread reads.
+            unsafe { lock.release_read() };
+            got.overdue
+        });
+        began.recv().expect("it begins");
+        thread::sleep(hold);
+        // SAFETY: this thread writes.
+        unsafe { lock.release_write() };
+        waiter.join().expect("it reads")
+    })
+}
+
+const HOLD: Duration = Duration::from_millis(40);
+
+#[test]
+fn a_lock_keeps_a_window_of_its_own() {
+    assert!(is_overdue(&RawRwLock::new(), HOLD, Wait::default));
+    assert!(is_overdue(&RawRwLock::with_window_ns(5), HOLD, Wait::default));
+    assert!(!is_overdue(&RawRwLock::with_window_ns(UNBOUNDED_NS), HOLD, Wait::default));
+    // A window that the caller asks for is the first.
+    let told = || Wait { window_ns: Some(0), ..Wait::default() };
+    assert!(is_overdue(&RawRwLock::with_window_ns(UNBOUNDED_NS), HOLD, told));
+}
+
+#[test]
+fn a_window_of_its_own_is_there_whatever_has_happened() {
+    let lock = RawRwLock::with_window_ns(UNBOUNDED_NS);
+    for _ in 0..3 {
+        assert!(lock.try_write() && !lock.try_read() && lock.is_written());
+        // SAFETY: this thread writes, and then reads.
+        unsafe { lock.downgrade() };
+        assert!(lock.try_read() && !lock.try_write());
+        // SAFETY: this thread reads, twice.
+        unsafe {
+            lock.release_read();
+            lock.release_read_fair();
+        }
+        assert!(!lock.is_held());
+    }
+    assert!(!is_overdue(&lock, HOLD, Wait::default));
+}
+
+#[test]
+fn an_epochs_window_stands_in_for_the_default_one_only() {
+    // A target that is met long before widens the window to its longest, 100 ms.
+    let in_epoch = || {
+        for _ in 0..10 {
+            slo::start(1);
+            slo::end(1, u64::MAX);
+        }
+        slo::start(1);
+        Wait::default()
+    };
+    assert!(!is_overdue(&RawRwLock::new(), HOLD, in_epoch));
+    assert!(is_overdue(&RawRwLock::with_window_ns(5), HOLD, in_epoch));
 }

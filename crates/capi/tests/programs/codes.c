@@ -99,13 +99,24 @@ static void readers_and_writers(void) {
 
     /* As after 2^25 readers, of which none has left. */
     manx_rwlock_t full = MANX_RWLOCK_INIT;
-    full.word = UINT32_C(1) << 31;
+    full.state = UINT64_C(1) << 25;
     CHECK(manx_rwlock_rdlock(&full) == EAGAIN);
     CHECK(manx_rwlock_tryrdlock(&full) == EAGAIN);
     CHECK(manx_rwlock_timedrdlock(&full, 0) == EAGAIN);
     CHECK(manx_rwlock_trywrlock(&full) == EBUSY);
     CHECK(manx_rwlock_rdunlock(&full) == 0);
     CHECK(manx_rwlock_rdlock(&full) == 0);
+
+    /* With a window of its own, and without. */
+    manx_rwlock_t patient;
+    for (uint64_t window_ns = 0; window_ns < 3; window_ns++) {
+        manx_rwlock_init(&patient, window_ns == 2 ? UINT64_MAX : window_ns);
+        CHECK(manx_rwlock_wrlock(&patient) == 0);
+        CHECK(manx_rwlock_timedrdlock(&patient, manx_now_ns() + 1000000) == ETIMEDOUT);
+        CHECK(manx_rwlock_unlock(&patient) == 0);
+        CHECK(manx_rwlock_rdlock(&patient) == 0);
+        CHECK(manx_rwlock_unlock(&patient) == 0);
+    }
 }
 
 /* The window that the next epoch will have. */

@@ -102,8 +102,14 @@ void shared() {
         CHECK(!lock.try_lock_until(steady_clock::now()));
     }
     CHECK(is_free(lock));
+    manx::shared_mutex patient(milliseconds(10));
+    {
+        std::unique_lock<manx::shared_mutex> writer(patient);
+        CHECK(!patient.try_lock_shared());
+    }
+    CHECK(is_free(patient));
     // As after 2^25 readers, of which none has left.
-    lock.native_handle()->word = UINT32_C(1) << 31;
+    lock.native_handle()->state = UINT64_C(1) << 25;
     bool thrown = false;
     try {
         lock.lock_shared();

@@ -3,75 +3,90 @@
 //!
 //! A lock that prefers readers starves writers, one that prefers writers starves readers, and one that
 //! serves in the order of arrival stands still whenever whose turn it is does not run. Here, as in [`super::bounded`],
-//! whoever runs and finds the lock in a fitting state takes it. A waiter whose window is over is *overdue* and closes a *gate*: an
-//! overdue writer keeps new readers and writers out, an overdue reader keeps writers out. If both gates are closed,
+//! a thread that runs and finds the lock in a fitting state takes it. A waiter whose window is over is *overdue*: an
+//! overdue writer keeps new readers and writers out, an overdue reader keeps writers out. If there are both,
 //! overdue readers and overdue writers take turns (the idea of phase fairness: Brandenburg and Anderson,
 //! "Spin-based reader-writer synchronization for multiprocessor real-time systems", 2010).
 //!
 //! # State
-//! | `word` | meaning |
-//! | --- | --- |
-//! | `WRITER` | a writer holds the lock |
-//! | `READERS_SLEEP`, `WRITERS_SLEEP` | perhaps some sleep that are not overdue |
-//! | `READER_GATE`, `WRITER_GATE` | there are overdue readers, overdue writers |
-//! | `READERS_TURN` | with both gates closed: overdue readers go first. Never without `READER_GATE` |
-//! | `READER_ONE` × n | n readers hold the lock |
+//! One word of 64 bits, so that one step decides which threads may enter, and which are woken.
 //!
-//! | who may enter, if none of these is set | |
+//! | bits | `state` |
 //! | --- | --- |
-//! | a reader | `WRITER`, `WRITER_GATE` |
-//! | a writer | `WRITER`, `READER_ONE` × n, both gates |
-//! | an overdue reader | `WRITER`, and `WRITER_GATE` unless it is the readers' turn |
-//! | an overdue writer | `WRITER`, `READER_ONE` × n, `READERS_TURN` |
+//! | 0 to 25 | readers that hold the lock |
+//! | 26 to 37 | overdue readers |
+//! | 38 to 49 | overdue writers |
+//! | 50 | a writer holds the lock |
+//! | 51, 52 | perhaps some readers sleep, some writers sleep that are not overdue |
+//! | 53, 54 | perhaps some overdue readers sleep, some overdue writers sleep |
+//! | 55 | the readers' turn: overdue readers go first. Never without overdue readers |
+//! | 56 to 63 | the lock's window, if it has one of its own ([`RawRwLock::with_window_ns`]); constant |
 //!
-//! | `side` | meaning |
+//! | rank | may enter if there is none of these |
 //! | --- | --- |
-//! | 12 bits | overdue readers |
-//! | 12 bits | overdue writers |
-//! | 8 bits | the number of wake-ups, modulo 2⁸. All waiters sleep on `side`, in four futex sets |
+//! | a reader | the writer, overdue writers |
+//! | a writer | the writer, readers, overdue waiters |
+//! | an overdue reader | the writer, and overdue writers unless it is the readers' turn |
+//! | an overdue writer | the writer, readers, the readers' turn |
+//!
+//! # Waiting
+//! A waiter spins, sets the flag of its rank, and sleeps in the kernel on the upper half of `state`, in its rank's futex set. When
+//! its window is over it is counted as overdue, and does the same in its other rank.
+//!
+//! # Release
+//! A release computes the state that it leaves behind, clears in it the flags of all ranks that may enter now, and makes that the
+//! state by one step (`Settled`). The flags that it cleared say which waiters to wake: all readers; or one writer, if no
+//! reader was there.
 //!
 //! # Invariants
-//! 1. `word` has `WRITER` or readers, never both; each is added by one step from a value that lets it enter (the table), and
-//!    taken away by its holder.
-//! 2. A waiter sleeps on a value of `side` that it read before it looked at `word`, saw that it may not enter, and saw
-//!    there that its flag (asleep) or its gate (overdue) is set. Whoever makes `word` such that somebody may enter then looks for
-//!    flags and gates (`pass_on`), changes `side`, and wakes. So either the waiter finds `side` changed, or is in
-//!    the kernel's queue and is woken.
-//! 3. Who clears `READERS_SLEEP` wakes all readers. Who clears `WRITERS_SLEEP` wakes one writer, and if that one enters or
-//!    gives up it sets `WRITERS_SLEEP` again, because others may still sleep. If nobody was there to be woken, the next
-//!    kind in question is woken.
-//! 4. A gate is set while somebody of its kind is counted in `side`, but for moments that whoever changed the count mends before
-//!    it goes on (`settle`), and then it wakes those who may enter.
-//! 5. The readers' turn begins when a writer releases the lock and the readers' gate is closed, and ends when no overdue reader is
-//!    left. During it nobody joins the overdue readers, so it ends.
+//! 1. There is a writer or there are readers, never both; each is added by one step from a state that lets its rank enter (the
+//!    table), and taken away by its holder.
+//! 2. The step that takes a holder away is the last access of its release. After it, only the address goes to the
+//!    kernel, as a key: the next holder may have freed the memory.
+//! 3. The flag of a rank is set only in states that keep the rank out. So at the moment when the kernel compares, and finds what the waiter
+//!    expects, the rank is kept out; and the step that lets it in clears the flag and wakes. There is
+//!    no number of wake-ups that could come round to an old value.
+//! 4. The flag of an overdue rank, and the readers' turn, are set only while a thread of that kind is counted as overdue.
+//! 5. If a thread sleeps in a rank whose flag is clear, then a wake-up of it is under way, or a thread that was woken has neither entered
+//!    nor given up yet. Such a thread sets the flags of the ranks for which it alone was woken (`hands_on`), in the
+//!    step by which it enters or gives up; if that rank may enter then, it wakes one of it instead.
+//! 6. The readers' turn begins when a writer releases the lock and readers are overdue, and ends when no overdue reader is
+//!    left. During it no reader becomes overdue, so it ends.
+//!
+//! Invariant 5 needs that the kernel never wakes a thread in vain: a thread that it counts as woken returns so, even if its time was up as well.
 //!
 //! # The bound
-//! An overdue writer keeps everybody out but other overdue ones. Those who hold the lock leave it, and then it is
+//! An overdue writer keeps all others out but overdue ones. Those that hold the lock leave it, and then it is
 //! the turn of overdue writers, one at a time in the order in which they fell asleep, and between two of them of all
 //! overdue readers together. So a waiter holds the lock after at most: its window, its time in the run queue, and
 //! n + 1 times the longest hold of a writer and the longest of a reader, where n writers were overdue before it; for a
 //! reader n is 1. Up to 4,095 of each kind can be overdue; more wait for another window first.
 //!
+//! The window is the one that the caller asks for, or the lock's own, or that of the epoch that the thread is in ([`crate::slo`]), or
+//! [`WINDOW_NS`](super::bounded::WINDOW_NS).
+//!
 //! # Reading twice
 //! A thread that reads and wants to read once more waits for itself if a writer became overdue in between. The
 //! deadlock mode of [`super::observe()`] names such threads.
 //!
+//! # After a fork
+//! The child has the counts and flags of waiters that stayed with the parent, and nothing heals them here, unlike those of the mutex. A
+//! lock that other threads may have waited for during the fork has to be made anew in the child.
+//!
 //! # Memory orderings
-//! Entering is `Acquire`, leaving is `Release`, both on `word`, and every step on `word` is a read-modify-write: so a
-//! writer synchronises with all readers before it. The flags are relaxed. `side` is read with acquire and changed with
-//! release by a wake-up: a waiter that sees the change saw `word` after it. Counts and gates are in different words, and Dekker's
-//! fences stand between the two on both sides.
+//! Entering is `Acquire`, leaving is `Release`, and every step is a read-modify-write of the one word: so a
+//! writer synchronises with all readers before it. All else is relaxed: the kernel orders a sleeper's comparison
+//! against the step before a wake-up.
 
 mod state;
 mod waiter;
 
-use super::bounded::{Acquired, TimedOut, Wait};
+use super::bounded::{self, Acquired, TimedOut, Wait};
 use super::mutex::{gave, took};
-use platform::atomic::{AtomicU32, Ordering, fence};
+use platform::atomic::{AtomicU64, Ordering};
 use platform::{futex, thread};
 use state::{
-    Kind, Next, READER, READER_GATE, READER_ONE, READERS, READERS_LIMIT, READERS_TURN, WAKE_ONE, WRITER,
-    WRITER_KIND,
+    Kind, OVERDUE_READERS, READ, READER, READERS, READERS_MAX, READERS_TURN, Settled, WRITE, WRITER,
 };
 use waiter::Waiter;
 
@@ -84,6 +99,9 @@ platform::os_only! {
 }
 
 /// A readers-writer lock without data. See [the module](self).
+///
+/// A thread that holds the lock last may free its memory at once, also while another thread is still on its way out of the
+/// function by which it released the lock.
 ///
 /// ```
 /// use manx::lock::RawRwLock;
@@ -101,22 +119,37 @@ platform::os_only! {
 #[repr(C)]
 #[derive(Debug)]
 pub struct RawRwLock {
-    word: AtomicU32,
-    side: AtomicU32,
+    state: AtomicU64,
 }
 
 impl RawRwLock {
     platform::const_fn! {
         /// A lock that nobody holds: all zero.
         pub const fn new() -> RawRwLock {
-            RawRwLock { word: AtomicU32::new(0), side: AtomicU32::new(0) }
+            RawRwLock { state: AtomicU64::new(0) }
+        }
+    }
+
+    platform::const_fn! {
+        /// A lock whose waiters may be overtaken for `window_ns` (5 ns to [`bounded::WINDOW_NS_MAX`], rounded up by
+        /// less than a quarter; longer is for ever) instead of [`bounded::WINDOW_NS`], in epochs too.
+        ///
+        /// ```
+        /// use manx::lock::{RawRwLock, RwLock};
+        ///
+        /// static PATIENT: RwLock<u32> = RwLock::from_raw(RawRwLock::with_window_ns(10_000_000), 0);
+        /// *PATIENT.write() += 1;
+        /// assert_eq!(*PATIENT.read(), 1);
+        /// ```
+        pub const fn with_window_ns(window_ns: u64) -> RawRwLock {
+            RawRwLock { state: AtomicU64::new(state::free(bounded::with_window_ns(window_ns))) }
         }
     }
 
     /// Enters as a reader if that needs no waiting.
     #[inline]
     pub fn try_read(&self) -> bool {
-        let entered = self.try_enter(&READER, self.word.load(Ordering::Relaxed));
+        let entered = self.try_enter(&READ, self.state.load(Ordering::Relaxed));
         if entered {
             took();
         }
@@ -127,9 +160,9 @@ impl RawRwLock {
     #[inline]
     pub fn try_write(&self) -> bool {
         // A look first would cost a trip for the cache line more. Acquire as in `try_enter`.
-        let entered = match self.word.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed) {
+        let entered = match self.state.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => true,
-            Err(seen) => self.try_enter(&WRITER_KIND, seen),
+            Err(seen) => self.try_enter(&WRITE, seen),
         };
         if entered {
             took();
@@ -153,7 +186,8 @@ impl RawRwLock {
         }
     }
 
-    /// Waits as told until it is a reader, and tells how it went.
+    /// Waits as told until it is a reader, and tells how it went. If no window is told and the lock has none of its own, it is that of
+    /// the epoch that the calling thread is in ([`crate::slo`]). Waits need not be told to trust anybody: they always do.
     ///
     /// # Errors
     /// The deadline is over.
@@ -162,16 +196,16 @@ impl RawRwLock {
     /// If there are 2²⁵ readers, as when guards are forgotten in a loop.
     #[cold]
     pub fn read_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
-        Waiter::new(self, &READER, wait).enter().inspect(|_| took())
+        Waiter::new(self, &READ, wait).enter().inspect(|_| took())
     }
 
-    /// Waits as told until it is the writer, and tells how it went.
+    /// As [`RawRwLock::read_slow`], until it is the writer.
     ///
     /// # Errors
     /// The deadline is over.
     #[cold]
     pub fn write_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
-        Waiter::new(self, &WRITER_KIND, wait).enter().inspect(|_| took())
+        Waiter::new(self, &WRITE, wait).enter().inspect(|_| took())
     }
 
     /// Ends a reader's stay.
@@ -181,11 +215,7 @@ impl RawRwLock {
     #[inline]
     pub unsafe fn release_read(&self) {
         gave();
-        // Release pairs with the acquire of the next writer.
-        let left = self.word.fetch_sub(READER_ONE, Ordering::Release) - READER_ONE;
-        if left & READERS == 0 && left != 0 {
-            self.pass_on();
-        }
+        self.leave(READER, 0);
     }
 
     /// Ends the writer's stay.
@@ -195,9 +225,9 @@ impl RawRwLock {
     #[inline]
     pub unsafe fn release_write(&self) {
         gave();
-        // Release pairs with the acquire of whoever comes next.
-        if self.word.compare_exchange(WRITER, 0, Ordering::Release, Ordering::Relaxed).is_err() {
-            self.release_write_slow(0);
+        // Release pairs with the acquire of the next holder.
+        if self.state.compare_exchange(WRITER, 0, Ordering::Release, Ordering::Relaxed).is_err() {
+            self.leave_as_writer(0);
         }
     }
 
@@ -207,9 +237,7 @@ impl RawRwLock {
     /// The calling context is the writer.
     #[inline]
     pub unsafe fn downgrade(&self) {
-        if self.word.compare_exchange(WRITER, READER_ONE, Ordering::Release, Ordering::Relaxed).is_err() {
-            self.release_write_slow(READER_ONE);
-        }
+        self.leave_as_writer(READER);
     }
 
     /// Ends a reader's stay, and lets those run who wait.
@@ -218,9 +246,7 @@ impl RawRwLock {
     /// The calling context is a reader.
     pub unsafe fn release_read_fair(&self) {
         gave();
-        // Release pairs with the acquire of the next writer.
-        let left = self.word.fetch_sub(READER_ONE, Ordering::Release) - READER_ONE;
-        if left & READERS == 0 && left != 0 && self.pass_on() {
+        if self.leave(READER, 0) {
             thread::yield_now();
         }
     }
@@ -231,10 +257,7 @@ impl RawRwLock {
     /// The calling context is the writer.
     pub unsafe fn release_write_fair(&self) {
         gave();
-        // Release pairs with the acquire of whoever comes next.
-        if self.word.compare_exchange(WRITER, 0, Ordering::Release, Ordering::Relaxed).is_err()
-            && self.release_write_slow(0)
-        {
+        if self.leave_as_writer(0) {
             thread::yield_now();
         }
     }
@@ -242,26 +265,26 @@ impl RawRwLock {
     /// Whether somebody reads or writes just now.
     pub fn is_held(&self) -> bool {
         // Relaxed: out of date when it is returned, whatever the ordering.
-        self.word.load(Ordering::Relaxed) & (WRITER | READERS) != 0
+        self.state.load(Ordering::Relaxed) & (WRITER | READERS) != 0
     }
 
     /// Whether there are as many readers as can be counted, so that [`RawRwLock::read_slow`] would panic.
     pub fn is_full(&self) -> bool {
         // Relaxed: out of date when it is returned, whatever the ordering.
-        self.word.load(Ordering::Relaxed) >= READERS_LIMIT
+        self.state.load(Ordering::Relaxed) & READERS >= READERS_MAX
     }
 
     /// Whether somebody writes just now.
     pub fn is_written(&self) -> bool {
-        self.word.load(Ordering::Relaxed) & WRITER != 0
+        self.state.load(Ordering::Relaxed) & WRITER != 0
     }
 
     #[inline(always)]
-    fn try_enter(&self, kind: &Kind, mut seen: u32) -> bool {
-        while seen & kind.barred_by == 0 && seen < READERS_LIMIT {
+    fn try_enter(&self, kind: &Kind, mut seen: u64) -> bool {
+        while kind.waits.may_enter(seen) && seen & READERS < READERS_MAX {
             // Acquire pairs with the release of those who held it (Invariant 1).
             let entered = seen + kind.enters;
-            match self.word.compare_exchange_weak(seen, entered, Ordering::Acquire, Ordering::Relaxed) {
+            match self.state.compare_exchange_weak(seen, entered, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
             }
@@ -269,61 +292,36 @@ impl RawRwLock {
         false
     }
 
-    /// Makes the writer nobody, or `instead`; returns whether somebody was woken.
     #[cold]
-    fn release_write_slow(&self, instead: u32) -> bool {
-        let mut seen = self.word.load(Ordering::Relaxed);
+    fn leave_as_writer(&self, instead: u64) -> bool {
+        self.leave(WRITER, instead)
+    }
+
+    /// Makes a holder nobody, or `instead`; returns whether somebody was woken. Nothing is read or written after the step (Invariant
+    /// 2).
+    #[inline(always)]
+    fn leave(&self, holder: u64, instead: u64) -> bool {
+        let place = futex::upper(&raw const self.state);
+        let mut seen = self.state.load(Ordering::Relaxed);
         loop {
-            // Invariant 5: it is the readers' turn if some are overdue.
-            let turn = if seen & READER_GATE != 0 { READERS_TURN } else { 0 };
-            let left = ((seen & !WRITER) + instead) | turn;
-            // Release pairs with the acquire of whoever comes next.
-            match self.word.compare_exchange_weak(seen, left, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return self.pass_on(),
+            let left = seen - holder + instead;
+            let is_last_reader = holder == READER && left & READERS == 0;
+            let settled = if holder == WRITER && left & OVERDUE_READERS != 0 {
+                // Invariant 6.
+                Settled::of(left | READERS_TURN)
+            } else if holder == WRITER || is_last_reader {
+                Settled::of(left)
+            } else {
+                // Who leaves others behind lets nobody in.
+                Settled::as_it_is(left)
+            };
+            // Release pairs with the acquire of the next holder.
+            match self.state.compare_exchange_weak(seen, settled.state, Ordering::Release, Ordering::Relaxed)
+            {
+                Ok(_) => return !settled.wakes.none() && settled.wakes.wake(place),
                 Err(now) => seen = now,
             }
         }
-    }
-
-    /// Wakes those who may enter, if any sleep (Invariants 2 and 3). Returns whether somebody was woken.
-    #[cold]
-    fn pass_on(&self) -> bool {
-        loop {
-            // Relaxed: whoever changes it after this look, such that somebody may enter, looks for itself.
-            let seen = self.word.load(Ordering::Relaxed);
-            let Some(next) = Next::of(seen) else { return false };
-            let cleared = seen & !next.clears;
-            if cleared != seen
-                && self.word.compare_exchange(seen, cleared, Ordering::Relaxed, Ordering::Relaxed).is_err()
-            {
-                continue;
-            }
-            // Release pairs with the acquire of those about to sleep.
-            self.side.fetch_add(WAKE_ONE, Ordering::Release);
-            let woken = futex::wake_set(&self.side, next.count, next.sets);
-            if woken > 0 || next.counted {
-                return woken > 0;
-            }
-        }
-    }
-
-    /// Makes the gate of `kind` agree with the count of those overdue, which the caller has changed (Invariant 4).
-    fn settle(&self, kind: &Kind) {
-        loop {
-            // The count, then a fence, then the gate; a joining waiter has the same. Relaxed but for that.
-            fence(Ordering::SeqCst);
-            let any = self.side.load(Ordering::Relaxed) & kind.overdue_all != 0;
-            if any {
-                self.word.fetch_or(kind.gate, Ordering::Relaxed);
-            } else {
-                self.word.fetch_and(!kind.opens, Ordering::Relaxed);
-            }
-            fence(Ordering::SeqCst);
-            if any == (self.side.load(Ordering::Relaxed) & kind.overdue_all != 0) {
-                break;
-            }
-        }
-        self.pass_on();
     }
 }
 
@@ -334,5 +332,5 @@ impl Default for RawRwLock {
 }
 
 platform::os_only! {
-    const _: () = assert!(size_of::<RawRwLock>() == 8 && align_of::<RawRwLock>() == 4);
+    const _: () = assert!(size_of::<RawRwLock>() == 8 && align_of::<RawRwLock>() == 8);
 }

@@ -1,130 +1,265 @@
-//! The states of the readers-writer lock as two functions: who may enter in a state, and who is to be woken in it. The
-//! tables stand at the head of [`super`].
+//! The state of the readers-writer lock: its bits, and two functions of them that say which threads may enter and which are
+//! to be woken. The tables stand at the head of [`super`].
 
-/// `word`: a writer holds the lock.
-pub(super) const WRITER: u32 = 1;
-/// `word`: readers may be asleep.
-pub(super) const READERS_SLEEP: u32 = 1 << 1;
-/// `word`: writers may be asleep.
-pub(super) const WRITERS_SLEEP: u32 = 1 << 2;
-/// `word`: there are overdue readers.
-pub(super) const READER_GATE: u32 = 1 << 3;
-/// `word`: there are overdue writers.
-pub(super) const WRITER_GATE: u32 = 1 << 4;
-/// `word`: overdue readers go before overdue writers.
-pub(super) const READERS_TURN: u32 = 1 << 5;
-/// `word`: one reader.
-pub(super) const READER_ONE: u32 = 1 << 6;
-/// `word`: all readers.
-pub(super) const READERS: u32 = !(READER_ONE - 1);
-/// `word`: from here on there are too many readers.
-pub(super) const READERS_LIMIT: u32 = 1 << 31;
+use platform::futex;
 
-/// `side`: one more wake-up.
-pub(super) const WAKE_ONE: u32 = 1 << 24;
+/// One reader.
+pub(super) const READER: u64 = 1;
+/// All readers: 26 bits.
+pub(super) const READERS: u64 = (1 << 26) - 1;
+/// No more readers than this.
+pub(super) const READERS_MAX: u64 = 1 << 25;
+/// One overdue reader, and all of them: 12 bits.
+pub(super) const OVERDUE_READER: u64 = 1 << 26;
+pub(super) const OVERDUE_READERS: u64 = 0xfff << 26;
+/// One overdue writer, and all of them: 12 bits.
+pub(super) const OVERDUE_WRITER: u64 = 1 << 38;
+pub(super) const OVERDUE_WRITERS: u64 = 0xfff << 38;
+/// A writer holds the lock.
+pub(super) const WRITER: u64 = 1 << 50;
+/// With overdue waiters of both kinds: the readers go first.
+pub(super) const READERS_TURN: u64 = 1 << 55;
+/// The lock's own window: the upper eight bits, as in a mutex's second word ([`crate::lock::bounded`]).
+const WINDOW: u64 = 0xff << 56;
 
-/// The futex sets.
-pub(super) mod set {
-    pub const READERS: u32 = 1;
-    pub const WRITERS: u32 = 1 << 1;
-    pub const OVERDUE_READERS: u32 = 1 << 2;
-    pub const OVERDUE_WRITERS: u32 = 1 << 3;
+/// How far to shift the state for what the kernel compares, and for the mutex's second word.
+const UPPER: u32 = 32;
+/// Every bit that a waiter sets to announce its sleep is in the half that the kernel compares (Invariant 3).
+const _: () = assert!(ASLEEP >> UPPER << UPPER == ASLEEP);
+
+/// The half of the state that the kernel compares. It has the lock's window where the mutex's second word has it.
+pub(super) const fn upper(state: u64) -> u32 {
+    (state >> UPPER) as u32
 }
 
-/// What distinguishes readers and writers that wait.
+/// The state of a free lock with this window, encoded as for a mutex's second word.
+pub(super) const fn free(window: u32) -> u64 {
+    (window as u64) << UPPER & WINDOW
+}
+
+/// Waiters that sleep for the same thing.
 #[derive(Debug)]
-pub(super) struct Kind {
-    /// `word`: what must not be set for one to enter.
-    pub(super) barred_by: u32,
-    /// `word`: its flag, its gate, and what goes with the gate.
-    pub(super) sleeps: u32,
-    pub(super) gate: u32,
-    pub(super) opens: u32,
-    /// The sets of those asleep and those overdue.
-    pub(super) asleep: u32,
-    pub(super) overdue: u32,
-    /// `side`: one overdue, and the bits in which they are counted.
-    pub(super) overdue_one: u32,
-    pub(super) overdue_all: u32,
-    /// What entering adds to `word`, and for one that has slept sets in it.
-    pub(super) enters: u32,
-    pub(super) leaves_behind: u32,
+pub(super) struct Rank {
+    /// Some of them sleep, perhaps.
+    pub(super) asleep: u64,
+    /// The futex set in which they sleep.
+    pub(super) set: u32,
+    /// What keeps them out, and what does so while it is the readers' turn.
+    barred_by: u64,
+    barred_by_in_turn: u64,
 }
 
-pub(super) const READER: Kind = Kind {
-    barred_by: WRITER | WRITER_GATE,
-    sleeps: READERS_SLEEP,
-    gate: READER_GATE,
-    opens: READER_GATE | READERS_TURN,
-    asleep: set::READERS,
-    overdue: set::OVERDUE_READERS,
-    overdue_one: 1,
-    overdue_all: 0xfff,
-    enters: READER_ONE,
-    leaves_behind: 0,
+const READERS_WAIT: Rank = Rank {
+    asleep: 1 << 51,
+    set: 1,
+    barred_by: WRITER | OVERDUE_WRITERS,
+    barred_by_in_turn: WRITER | OVERDUE_WRITERS,
 };
-
-pub(super) const WRITER_KIND: Kind = Kind {
-    barred_by: WRITER | READERS | READER_GATE | WRITER_GATE,
-    sleeps: WRITERS_SLEEP,
-    gate: WRITER_GATE,
-    opens: WRITER_GATE,
-    asleep: set::WRITERS,
-    overdue: set::OVERDUE_WRITERS,
-    overdue_one: 1 << 12,
-    overdue_all: 0xfff << 12,
-    enters: WRITER,
-    leaves_behind: WRITERS_SLEEP,
+const WRITERS_WAIT: Rank = Rank {
+    asleep: 1 << 52,
+    set: 1 << 1,
+    barred_by: WRITER | READERS | OVERDUE_READERS | OVERDUE_WRITERS,
+    barred_by_in_turn: u64::MAX,
 };
+const OVERDUE_READERS_WAIT: Rank =
+    Rank { asleep: 1 << 53, set: 1 << 2, barred_by: WRITER | OVERDUE_WRITERS, barred_by_in_turn: WRITER };
+const OVERDUE_WRITERS_WAIT: Rank =
+    Rank { asleep: 1 << 54, set: 1 << 3, barred_by: WRITER | READERS, barred_by_in_turn: u64::MAX };
 
-impl Kind {
-    /// The second table of the module's text.
-    pub(super) const fn may_enter(&self, word: u32, overdue: bool) -> bool {
-        let barred_by = match (overdue, self.enters == WRITER) {
-            (false, _) => self.barred_by,
-            (true, true) => WRITER | READERS | READERS_TURN,
-            (true, false) if word & READERS_TURN != 0 => WRITER,
-            (true, false) => WRITER | WRITER_GATE,
-        };
-        word & barred_by == 0
+const RANKS: [Rank; 4] = [READERS_WAIT, WRITERS_WAIT, OVERDUE_READERS_WAIT, OVERDUE_WRITERS_WAIT];
+
+/// The flags of all ranks.
+const ASLEEP: u64 =
+    READERS_WAIT.asleep | WRITERS_WAIT.asleep | OVERDUE_READERS_WAIT.asleep | OVERDUE_WRITERS_WAIT.asleep;
+
+impl Rank {
+    /// The first table of the module's text.
+    #[inline(always)]
+    pub(super) const fn may_enter(&self, state: u64) -> bool {
+        state & (if state & READERS_TURN == 0 { self.barred_by } else { self.barred_by_in_turn }) == 0
     }
 }
 
-/// Whom to wake in a state of the lock.
-pub(super) struct Next {
-    pub(super) sets: u32,
-    pub(super) count: u32,
-    /// Flags that stand for those who are woken.
-    pub(super) clears: u32,
-    /// They are counted as overdue: if none of them sleeps, they are awake and see for themselves.
-    pub(super) counted: bool,
+/// What distinguishes readers and writers.
+#[derive(Debug)]
+pub(super) struct Kind {
+    /// What entering adds to the state.
+    pub(super) enters: u64,
+    /// One that is overdue, and all of them.
+    pub(super) overdue_one: u64,
+    pub(super) overdue_all: u64,
+    /// Their ranks before and after their windows are over.
+    pub(super) waits: Rank,
+    pub(super) overdue: Rank,
+    /// It may become overdue while none of these is set (Invariant 6).
+    pub(super) joins_unless: u64,
+    /// What a thread sets that was woken and that enters or gives up: others may sleep for whom nobody else was woken (Invariant
+    /// 5).
+    pub(super) hands_on: u64,
+    pub(super) hands_on_overdue: u64,
 }
 
-impl Next {
-    pub(super) const fn of(word: u32) -> Option<Next> {
-        if word & WRITER != 0 {
-            return None;
+pub(super) const READ: Kind = Kind {
+    enters: READER,
+    overdue_one: OVERDUE_READER,
+    overdue_all: OVERDUE_READERS,
+    waits: READERS_WAIT,
+    overdue: OVERDUE_READERS_WAIT,
+    joins_unless: READERS_TURN,
+    hands_on: WRITERS_WAIT.asleep,
+    hands_on_overdue: WRITERS_WAIT.asleep,
+};
+
+pub(super) const WRITE: Kind = Kind {
+    enters: WRITER,
+    overdue_one: OVERDUE_WRITER,
+    overdue_all: OVERDUE_WRITERS,
+    waits: WRITERS_WAIT,
+    overdue: OVERDUE_WRITERS_WAIT,
+    joins_unless: 0,
+    hands_on: WRITERS_WAIT.asleep,
+    hands_on_overdue: WRITERS_WAIT.asleep | OVERDUE_WRITERS_WAIT.asleep,
+};
+
+/// A state as a step may leave it (Invariants 3 and 4), and what the step is to do then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Settled {
+    pub(super) state: u64,
+    pub(super) wakes: Wakes,
+}
+
+/// The flags that a step has cleared: of ranks that may enter now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wakes(u64);
+
+impl Settled {
+    /// A state that lets no rank in that was kept out before.
+    #[inline]
+    pub(super) const fn as_it_is(state: u64) -> Settled {
+        Settled { state, wakes: Wakes(0) }
+    }
+
+    /// Clears the flags of those that may enter in this state, and what stands for overdue waiters that are not there.
+    #[inline]
+    pub(super) const fn of(mut state: u64) -> Settled {
+        if state & (ASLEEP | READERS_TURN) == 0 {
+            return Settled::as_it_is(state);
         }
-        let readers_may = word & WRITER_GATE == 0;
-        let (ordinary, clears) =
-            if readers_may && word & READERS_SLEEP != 0 { (set::READERS, READERS_SLEEP) } else { (0, 0) };
-        let overdue_may = word & READER_GATE != 0 && (readers_may || word & READERS_TURN != 0);
-        if overdue_may {
-            let sets = ordinary | set::OVERDUE_READERS;
-            return Some(Next { sets, count: u32::MAX, clears, counted: true });
+        if state & OVERDUE_READERS == 0 {
+            state &= !(READERS_TURN | OVERDUE_READERS_WAIT.asleep);
         }
-        if ordinary != 0 {
-            return Some(Next { sets: ordinary, count: u32::MAX, clears, counted: false });
+        if state & OVERDUE_WRITERS == 0 {
+            state &= !OVERDUE_WRITERS_WAIT.asleep;
         }
-        if word & READERS != 0 {
-            return None;
+        let mut wakes = 0;
+        let mut rank = 0;
+        while rank < RANKS.len() {
+            if RANKS[rank].may_enter(state) {
+                wakes |= state & RANKS[rank].asleep;
+            }
+            rank += 1;
         }
-        if word & WRITER_GATE != 0 {
-            return Some(Next { sets: set::OVERDUE_WRITERS, count: 1, clears: 0, counted: true });
+        Settled { state: state & !wakes, wakes: Wakes(wakes) }
+    }
+}
+
+impl Wakes {
+    /// Whether there is nobody to be woken.
+    #[inline]
+    pub(super) const fn none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Wakes those who sleep at this address, of which nothing is read: all readers, or if there were none, one writer. Returns
+    /// whether there was anybody.
+    #[cold]
+    pub(super) fn wake(self, place: *const platform::atomic::AtomicU32) -> bool {
+        let wake = |count, ranks: &[Rank]| {
+            let wanted = ranks.iter().filter(|rank| self.0 & rank.asleep != 0);
+            let sets = wanted.fold(0, |sets, rank| sets | rank.set);
+            sets != 0 && futex::wake_set(place, count, sets) > 0
+        };
+        wake(u32::MAX, &[READERS_WAIT, OVERDUE_READERS_WAIT])
+            || wake(1, &[OVERDUE_WRITERS_WAIT])
+            || wake(1, &[WRITERS_WAIT])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every state of a few readers and overdue waiters, reachable or not.
+    fn states() -> impl Iterator<Item = u64> {
+        let parts = [READER, OVERDUE_READER, OVERDUE_WRITER].map(|one| [0, one, 2 * one]);
+        let flags = (0..1 << 6).map(|bits| bits * WRITER);
+        flags.flat_map(move |flags| {
+            (0..27_usize).map(move |at| flags | parts[0][at % 3] | parts[1][at / 3 % 3] | parts[2][at / 9])
+        })
+    }
+
+    #[test]
+    fn a_settled_state_has_no_flag_of_a_rank_that_may_enter() {
+        for state in states() {
+            let settled = Settled::of(state);
+            for rank in &RANKS {
+                let left = settled.state & rank.asleep != 0;
+                assert!(!left || !rank.may_enter(settled.state), "{state:x}");
+                let woken = settled.wakes.0 & rank.asleep != 0;
+                assert!(!woken || rank.may_enter(settled.state), "{state:x}");
+            }
+            assert_eq!(Settled::of(settled.state), Settled::as_it_is(settled.state), "{state:x}");
         }
-        if word & WRITERS_SLEEP != 0 {
-            return Some(Next { sets: set::WRITERS, count: 1, clears: WRITERS_SLEEP, counted: false });
+    }
+
+    #[test]
+    fn no_flag_is_dropped_whose_rank_may_sleep() {
+        for state in states() {
+            let settled = Settled::of(state);
+            let gone = state & ASLEEP & !settled.state & !settled.wakes.0;
+            assert!(gone & (READERS_WAIT.asleep | WRITERS_WAIT.asleep) == 0, "{state:x}");
+            assert!(gone & OVERDUE_READERS_WAIT.asleep == 0 || state & OVERDUE_READERS == 0);
+            assert!(gone & OVERDUE_WRITERS_WAIT.asleep == 0 || state & OVERDUE_WRITERS == 0);
         }
-        None
+    }
+
+    #[test]
+    fn a_woken_thread_hands_on_every_flag_that_was_cleared_with_its_own_and_woke_nobody() {
+        let kinds = [(&READ.waits, &READ), (&READ.overdue, &READ), (&WRITE.waits, &WRITE)];
+        for state in states() {
+            let wakes = Settled::of(state).wakes.0;
+            let readers = READERS_WAIT.asleep | OVERDUE_READERS_WAIT.asleep;
+            for (rank, kind) in kinds {
+                if wakes & rank.asleep != 0 {
+                    // All readers are woken together.
+                    assert_eq!(wakes & !(rank.asleep | readers | kind.hands_on), 0, "{state:x}");
+                }
+            }
+            if wakes & WRITE.overdue.asleep != 0 {
+                assert_eq!(wakes, WRITE.overdue.asleep, "{state:x}");
+            }
+        }
+    }
+
+    #[test]
+    fn some_thread_may_enter_a_lock_that_nobody_holds() {
+        for state in states().filter(|state| state & (WRITER | READERS) == 0) {
+            let state = Settled::of(state).state;
+            let overdue = [(&READ, OVERDUE_READERS), (&WRITE, OVERDUE_WRITERS)];
+            let waiting = overdue.iter().filter(|(_, all)| state & all != 0);
+            let mut ranks = waiting.map(|(kind, _)| &kind.overdue).peekable();
+            if ranks.peek().is_some() {
+                assert!(ranks.any(|rank| rank.may_enter(state)), "{state:x}");
+            } else {
+                assert!(READ.waits.may_enter(state) && WRITE.waits.may_enter(state), "{state:x}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_is_where_the_mutex_has_it() {
+        let window = crate::lock::bounded::with_window_ns(3_000_000);
+        assert_eq!(upper(free(window)), window);
+        assert_eq!(Settled::of(free(window)), Settled::as_it_is(free(window)));
     }
 }

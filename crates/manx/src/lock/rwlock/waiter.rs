@@ -1,12 +1,14 @@
 //! One wait for the readers-writer lock: spin, sleep until the window is over, then be overdue.
 //!
-//! What it has to keep to are Invariants 2 to 5 at the head of [`super`].
+//! The Invariants are those at the head of [`super`].
 
 use super::RawRwLock;
-use super::state::{Kind, READER_GATE, READERS_LIMIT, READERS_TURN};
+use super::state::{Kind, READERS, READERS_MAX, Rank, Settled, upper};
 use crate::cpu::{refresh_if_old, short_of_cpus};
-use crate::lock::bounded::{Acquired, TimedOut, WINDOW_NS, Wait};
-use platform::atomic::{Ordering, fence};
+use crate::lock::bounded::{Acquired, TimedOut, Wait, in_epoch};
+use crate::lock::window::window_ns;
+use crate::slo;
+use platform::atomic::Ordering;
 use platform::futex::{self, Clock, Deadline};
 use platform::{clock, cpu};
 
@@ -29,7 +31,10 @@ pub(super) struct Waiter<'a> {
 
 impl<'a> Waiter<'a> {
     pub(super) fn new(lock: &'a RawRwLock, kind: &'static Kind, wait: &Wait) -> Waiter<'a> {
-        let window_ns = wait.window_ns.unwrap_or(WINDOW_NS);
+        // Relaxed: the window's bits never change.
+        let own = upper(lock.state.load(Ordering::Relaxed));
+        let told_ns = wait.window_ns.or_else(|| in_epoch(own, slo::window_ns()));
+        let window_ns = told_ns.unwrap_or_else(|| window_ns(own));
         let window_end_ns = clock::now_ns().saturating_add(window_ns);
         Waiter { lock, kind, deadline: wait.deadline, window_ns, window_end_ns, got: Acquired::default() }
     }
@@ -38,10 +43,9 @@ impl<'a> Waiter<'a> {
         refresh_if_old();
         self.spin();
         loop {
-            // Acquire, and before the look at `word`: Invariant 2.
-            let side = self.lock.side.load(Ordering::Acquire);
-            let seen = self.lock.word.load(Ordering::Relaxed);
-            if self.kind.may_enter(seen, self.got.overdue) {
+            // Relaxed: the steps below check what they find.
+            let seen = self.lock.state.load(Ordering::Relaxed);
+            if self.rank().may_enter(seen) {
                 if self.enter_from(seen) {
                     return Ok(self.got);
                 }
@@ -51,41 +55,35 @@ impl<'a> Waiter<'a> {
                 self.give_up();
                 return Err(TimedOut);
             }
-            if self.got.overdue {
-                // Somebody may have opened the gate before this waiter was counted (Invariant 4).
-                if seen & self.kind.gate == 0 {
-                    self.lock.word.fetch_or(self.kind.gate, Ordering::Relaxed);
-                } else {
-                    self.sleep(side, self.kind.overdue, None);
-                }
-                continue;
-            }
-            if self.window_is_over() {
-                if self.join(seen) {
+            if !self.got.overdue && self.window_is_over() {
+                if self.join() {
                     self.spin();
                 } else {
                     self.window_end_ns = clock::now_ns() + self.window_ns.max(PATIENCE_NS_MIN);
                 }
                 continue;
             }
-            let flag = self.kind.sleeps;
-            let flagged = seen & flag != 0
-                || self
-                    .lock
-                    .word
-                    .compare_exchange(seen, seen | flag, Ordering::Relaxed, Ordering::Relaxed)
-                    .is_ok();
-            if flagged {
-                self.sleep(side, self.kind.asleep, self.window_end());
+            // Invariant 3: `seen` keeps this rank out.
+            let flagged = seen | self.rank().asleep;
+            if seen == flagged || self.step(seen, flagged, Ordering::Relaxed) {
+                self.sleep(upper(flagged));
             }
         }
+    }
+
+    fn rank(&self) -> &'static Rank {
+        if self.got.overdue { &self.kind.overdue } else { &self.kind.waits }
+    }
+
+    fn step(&self, seen: u64, next: u64, ordering: Ordering) -> bool {
+        self.lock.state.compare_exchange(seen, next, ordering, Ordering::Relaxed).is_ok()
     }
 
     /// Looks a few times more before it costs a system call; not while the process is short of CPUs.
     fn spin(&self) {
         for look in 0..platform::spin_bound(LOOKS) {
-            let seen = self.lock.word.load(Ordering::Relaxed);
-            if self.kind.may_enter(seen, self.got.overdue) || short_of_cpus() {
+            let seen = self.lock.state.load(Ordering::Relaxed);
+            if self.rank().may_enter(seen) || short_of_cpus() {
                 return;
             }
             for _ in 0..1 << look.min(PAUSES_LOG_MAX) {
@@ -95,81 +93,75 @@ impl<'a> Waiter<'a> {
     }
 
     /// Enters from a state that lets it.
-    fn enter_from(&self, seen: u32) -> bool {
+    fn enter_from(&self, seen: u64) -> bool {
         assert!(
-            seen < READERS_LIMIT,
+            seen & READERS < READERS_MAX,
             "a readers-writer lock has 2^25 readers: are guards forgotten in a loop?"
         );
-        // Invariant 3: a writer that has slept was perhaps woken for others too.
-        let behind = if self.got.sleeps > 0 { self.kind.leaves_behind } else { 0 };
-        let entered = (seen + self.kind.enters) | behind;
+        let settled = Settled::of(self.uncounted(seen) + self.kind.enters | self.handed_on());
+        // A holder more lets nobody in.
+        debug_assert!(settled.wakes.none());
         // Acquire pairs with the release of those who held it (Invariant 1).
-        let step = self.lock.word.compare_exchange(seen, entered, Ordering::Acquire, Ordering::Relaxed);
-        if step.is_ok() && self.got.overdue {
-            self.uncount();
-        }
-        step.is_ok()
+        self.step(seen, settled.state, Ordering::Acquire)
     }
 
-    /// Is counted as overdue from now on, and closes its gate; false if it may not be yet.
-    fn join(&mut self, seen: u32) -> bool {
-        if seen & READERS_TURN != 0 && self.kind.gate == READER_GATE {
-            // Invariant 5.
-            return false;
+    /// The state without this waiter, if it is counted as overdue.
+    fn uncounted(&self, seen: u64) -> u64 {
+        if self.got.overdue { seen - self.kind.overdue_one } else { seen }
+    }
+
+    /// The flags of those that this thread was perhaps woken for (Invariant 5).
+    fn handed_on(&self) -> u64 {
+        match (self.got.sleeps, self.got.overdue) {
+            (0, _) => 0,
+            (_, false) => self.kind.hands_on,
+            (_, true) => self.kind.hands_on_overdue,
         }
-        let side = &self.lock.side;
-        let one_more = |seen: u32| {
+    }
+
+    /// Is counted as overdue from now on; false if it may not be yet.
+    fn join(&mut self) -> bool {
+        // Relaxed: it keeps others out, and acquires nothing.
+        let joined = self.lock.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
             let full = seen & self.kind.overdue_all == self.kind.overdue_all;
-            (!full).then(|| seen + self.kind.overdue_one)
-        };
-        // Relaxed, here and below: the fence is what orders it against `settle`.
-        if side.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
-            return false;
-        }
-        fence(Ordering::SeqCst);
-        self.lock.word.fetch_or(self.kind.gate, Ordering::Relaxed);
-        self.got.overdue = true;
-        true
+            // Invariant 6.
+            (!full && seen & self.kind.joins_unless == 0).then(|| seen + self.kind.overdue_one)
+        });
+        self.got.overdue = joined.is_ok();
+        self.got.overdue
     }
 
-    /// Is overdue no more: it has entered, or gives up.
-    fn uncount(&self) {
-        // Relaxed: see `settle`.
-        let before = self.lock.side.fetch_sub(self.kind.overdue_one, Ordering::Relaxed);
-        if before & self.kind.overdue_all == self.kind.overdue_one {
-            self.lock.settle(self.kind);
-        }
-    }
-
-    /// Leaves without the lock; what it may have been woken for is somebody else's.
+    /// Leaves without the lock; what it may have been woken for is another thread's (Invariant 5).
     fn give_up(&self) {
-        if self.got.sleeps > 0 && self.kind.leaves_behind != 0 {
-            // Invariant 3.
-            self.lock.word.fetch_or(self.kind.leaves_behind, Ordering::Relaxed);
+        loop {
+            // Relaxed, here and below: nothing was done under the lock.
+            let seen = self.lock.state.load(Ordering::Relaxed);
+            let settled = Settled::of(self.uncounted(seen) | self.handed_on());
+            if self.step(seen, settled.state, Ordering::Relaxed) {
+                settled.wakes.wake(futex::upper(&raw const self.lock.state));
+                return;
+            }
         }
-        if self.got.overdue {
-            self.uncount();
-        }
-        self.lock.pass_on();
     }
 
     fn window_is_over(&self) -> bool {
         self.window_end_ns != u64::MAX && clock::now_ns() >= self.window_end_ns
     }
 
-    /// When to wake up to be overdue; `None` if that is never.
+    /// When to wake up to be overdue; `None` if that is never, or has been.
     fn window_end(&self) -> Option<Deadline> {
-        let bounded = self.window_end_ns != u64::MAX;
+        let bounded = self.window_end_ns != u64::MAX && !self.got.overdue;
         bounded.then_some(Deadline { clock: Clock::Monotonic, ns: self.window_end_ns })
     }
 
-    /// Sleeps on this value of `side`, until the earlier one of its deadline and `end`.
-    fn sleep(&mut self, side: u32, sets: u32, end: Option<Deadline>) {
-        let first = match (self.deadline, end) {
+    /// Sleeps on this upper half of the state, until the earlier one of its deadline and its window's end.
+    fn sleep(&mut self, upper: u32) {
+        let first = match (self.deadline, self.window_end()) {
             (Some(mine), Some(end)) => Some(if mine.left_ns() < end.left_ns() { mine } else { end }),
             (mine, end) => mine.or(end),
         };
-        if futex::wait_set(&self.lock.side, side, sets, first) == futex::Outcome::Woken {
+        let outcome = futex::wait_upper(&self.lock.state, upper, self.rank().set, first);
+        if outcome == futex::Outcome::Woken {
             self.got.sleeps += 1;
         }
     }
