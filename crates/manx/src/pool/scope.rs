@@ -3,6 +3,7 @@
 //! Invariants:
 //! 1. `pending` is the number of tasks that were spawned and have not ended, and one for the closure that spawns them. [`Scope::run`] returns, or goes on to panic, after
 //!    it has reached 0; so no task outlives `'env`.
+//!    Were it to unwind before, the stack would go that tasks borrow from: then the process aborts ([`NoUnwinding`]).
 //! 2. A task of a scope is never dropped without being done: the pool keeps it when it discards others, and where it takes none, the
 //!    spawning thread does it.
 
@@ -39,15 +40,24 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         pool: &'env FriendlyPool,
         spawn: impl for<'s> FnOnce(&'s Scope<'s, 'env>) -> R,
     ) -> R {
+        Scope::run_until(pool, spawn, Tasks::wait)
+    }
+
+    fn run_until<R>(
+        pool: &'env FriendlyPool,
+        spawn: impl for<'s> FnOnce(&'s Scope<'s, 'env>) -> R,
+        wait: impl FnOnce(&Tasks),
+    ) -> R {
         let tasks =
             Arc::new(Tasks { pending: AtomicUsize::new(1), ended: Event::new(), panic: Mutex::new(None) });
         let scope = Scope { pool, tasks, scope: PhantomData, env: PhantomData };
+        // Invariant 1: from the first task on, until none is left.
+        let no_unwinding = NoUnwinding;
         let result = catch_unwind(AssertUnwindSafe(|| spawn(&scope)));
         let tasks = &scope.tasks;
         tasks.pending.fetch_sub(1, Ordering::Relaxed);
-        // Acquire: pairs with the release in `end`, so that what the tasks did is done.
-        let is_done = || tasks.pending.load(Ordering::Acquire) == 0;
-        worker::wait_until(worker::Help::First, is_done, |limit_ns| tasks.ended.until_for(limit_ns, is_done));
+        wait(tasks);
+        std::mem::forget(no_unwinding);
         match (result, tasks.panic.lock().take()) {
             (Err(own), _) => resume_unwind(own),
             (Ok(_), Some(panic)) => resume_unwind(panic),
@@ -91,6 +101,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 }
 
 impl Tasks {
+    /// Returns when none is left.
+    fn wait(&self) {
+        // Acquire: pairs with the release in `end`, so that what the tasks did is done.
+        let is_done = || self.pending.load(Ordering::Acquire) == 0;
+        worker::wait_until(worker::Help::First, is_done, |limit_ns| self.ended.until_for(limit_ns, is_done));
+    }
+
     fn end(&self, panic: Option<Box<dyn Any + Send>>) {
         let mut panic = panic;
         {
@@ -108,9 +125,45 @@ impl Tasks {
     }
 }
 
+/// Aborts when it is dropped. What must not be unwound forgets it at its end.
+struct NoUnwinding;
+
+impl Drop for NoUnwinding {
+    fn drop(&mut self) {
+        eprintln!("manx: a scope of the pool unwinds while its tasks run, which may borrow from it");
+        std::process::abort();
+    }
+}
+
 impl fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pending = self.tasks.pending.load(Ordering::Relaxed);
         f.debug_struct("Scope").field("pending", &pending).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    const SIGABRT: i32 = 6;
+    /// Set in the process that is to abort.
+    const CHILD: &str = "MANX_TEST_SCOPE_UNWINDS";
+
+    #[test]
+    fn a_scope_that_unwinds_while_its_tasks_run_aborts() {
+        if std::env::var_os(CHILD).is_some() {
+            let pool = FriendlyPool::builder().workers_max(1).build().expect("a pool");
+            let slow = || platform::thread::sleep_ns(100_000_000);
+            Scope::run_until(&pool, |scope| scope.spawn(slow), |_| panic!("the wait unwinds"));
+        }
+        let child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "pool::scope::tests::a_scope_that_unwinds_while_its_tasks_run_aborts"])
+            .env(CHILD, "1")
+            .output()
+            .expect("this program runs again");
+        assert_eq!(child.status.signal(), Some(SIGABRT), "{child:?}");
     }
 }

@@ -50,8 +50,24 @@ std::thread_local! {
 /// Calls `look` with the worker that the calling thread is, if it is one.
 pub(super) fn with_here<R>(look: impl FnOnce(Option<&Here>) -> R) -> R {
     let here = HERE.try_with(Cell::get).unwrap_or(std::ptr::null());
-    // SAFETY: not null only while `run` has the value on this thread's stack, which waits for `look`.
+    // SAFETY: not null only while `run` has the value on this thread's stack ([`Present`]), which waits for `look`.
     look(unsafe { here.as_ref() })
+}
+
+/// The calling thread is the worker that this was made of, until it is dropped: when the worker ends, and when it unwinds.
+struct Present;
+
+impl Present {
+    fn new(here: *const Here) -> Present {
+        HERE.set(here);
+        Present
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        HERE.set(std::ptr::null());
+    }
 }
 
 /// Whether a job is being dropped by the calling thread because its deadline has passed.
@@ -149,7 +165,7 @@ pub(super) fn run(shared: Arc<Shared>, seat: usize) {
         depth: Cell::new(0),
         fresh_ticks: Cell::new(0),
     };
-    HERE.set(&raw const here);
+    let present = Present::new(&raw const here);
     let shared = &here.shared;
     shared.record(seat);
     shared.show_pressure(seat);
@@ -181,7 +197,7 @@ pub(super) fn run(shared: Arc<Shared>, seat: usize) {
             Some(Told::End) => break,
         }
     }
-    HERE.set(std::ptr::null());
+    drop(present);
 }
 
 /// Looks for a job for a while.
@@ -344,4 +360,20 @@ pub(super) fn wait_until(help: Help, mut is_done: impl FnMut() -> bool, mut bloc
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_unwinds_leaves_no_trace_of_itself() {
+        let here = std::ptr::dangling::<Here>();
+        let panic = catch_unwind(AssertUnwindSafe(|| {
+            let _present = Present::new(here);
+            assert_eq!(HERE.get(), here);
+            panic!("in the worker");
+        }));
+        assert!(panic.is_err() && HERE.get().is_null());
+    }
 }
