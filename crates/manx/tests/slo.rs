@@ -1,8 +1,8 @@
 //! Epochs: the table of a thread against a simple model, misuse, many ids, futures that hop threads.
 
-use manx::slo::{self, EPOCHS_MAX, Epoch, Percentile, Slo, Thread, Unit, WINDOW_NS_MAX};
+use manx::slo::{self, EPOCHS_MAX, Epoch, NESTED_MAX, Percentile, Slo, Thread, Unit, WINDOW_NS_MAX};
 use proptest::prelude::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -30,6 +30,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..300)
 }
 
+/// Ends the innermost one with this id; whether there was one.
+fn close(open: &mut Vec<u64>, id: u64) -> bool {
+    open.iter().rposition(|&other| other == id).map(|at| open.remove(at)).is_some()
+}
+
 proptest! {
     #[test]
     fn a_thread_keeps_its_epochs_as_a_list_would(steps in steps()) {
@@ -39,22 +44,23 @@ proptest! {
         for step in steps {
             match step {
                 Step::Start(id) => {
-                    open.retain(|&other| other != id);
+                    let nested = open.len() - open.iter().collect::<HashSet<_>>().len();
+                    if nested == NESTED_MAX {
+                        close(&mut open, id);
+                    }
                     open.push(id);
                     met.entry(id).or_default();
                     prop_assert!(thread.start(id));
                 }
                 Step::End(id) => {
-                    let was_open = open.contains(&id);
-                    open.retain(|&other| other != id);
+                    let was_open = close(&mut open, id);
                     prop_assert_eq!(end(&thread, id, u64::MAX).is_some(), was_open);
                     if was_open {
                         *met.get_mut(&id).unwrap() += 1;
                     }
                 }
                 Step::Abandon(id) => {
-                    let was_open = open.contains(&id);
-                    open.retain(|&other| other != id);
+                    let was_open = close(&mut open, id);
                     prop_assert_eq!(thread.abandon(id), was_open);
                 }
             }
@@ -111,6 +117,42 @@ fn deep_nesting_ends_from_either_end() {
         }
         assert_eq!(thread.current(), None);
     }
+    thread.free();
+}
+
+#[test]
+fn an_epoch_inside_of_itself_leaves_the_outer_one_as_it_was() {
+    const OUTER: Duration = Duration::from_millis(5);
+    let thread = Thread::new();
+    // Both around another one, and within one.
+    for between in [None, Some(2)] {
+        assert!(thread.start(1));
+        std::thread::sleep(OUTER);
+        between.iter().for_each(|&id| assert!(thread.start(id)));
+        assert!(thread.start(1));
+        let inner_ns = end(&thread, 1, u64::MAX).expect("the inner one is open");
+        assert_eq!(thread.current(), between.or(Some(1)));
+        between.iter().for_each(|&id| assert!(end(&thread, id, u64::MAX).is_some()));
+        assert_eq!(thread.current(), Some(1));
+        let outer_ns = end(&thread, 1, u64::MAX).expect("the outer one is open");
+        assert!(outer_ns >= OUTER.as_nanos() as u64 && outer_ns > inner_ns, "{outer_ns} {inner_ns}");
+        assert_eq!((thread.current(), end(&thread, 1, u64::MAX)), (None, None));
+    }
+    assert_eq!(thread.known(), 2);
+    thread.free();
+}
+
+#[test]
+fn epochs_that_are_begun_and_never_ended_fill_no_memory() {
+    let thread = Thread::new();
+    for _ in 0..100_000 {
+        assert!(thread.start(1));
+    }
+    assert_eq!((thread.current(), thread.known()), (Some(1), 1));
+    for _ in 0..=NESTED_MAX {
+        assert!(thread.abandon(1));
+    }
+    assert_eq!((thread.current(), thread.abandon(1)), (None, false));
     thread.free();
 }
 

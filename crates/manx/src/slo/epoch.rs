@@ -183,7 +183,7 @@ impl Entered<'_> {
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         let slo = self.epoch.slo();
-        // `None`: it was abandoned, or entered again further in and ended there.
+        // `None`: it was abandoned, or forgotten because too many are open inside of others of the same id.
         if let Some(latency_ns) = local::end_at(self.epoch.0.id, slo.bound_ns, slo.percentile) {
             self.epoch.ended(latency_ns, slo);
         }

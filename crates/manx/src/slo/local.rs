@@ -8,7 +8,6 @@ use super::longest::window_ns_max;
 use super::percentile::Percentile;
 use super::thread::Thread;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 struct Local(Thread);
 
@@ -22,21 +21,8 @@ thread_local! {
     static EPOCHS: Local = const { Local(Thread::new()) };
 }
 
-static PAPERS_UNIT: AtomicBool = AtomicBool::new(false);
-
 /// Who tells windows, if somebody else keeps the epochs.
 static SOURCE: OnceLock<fn() -> Option<u64>> = OnceLock::new();
-
-/// Sets how the unit by which windows grow follows from the halved window.
-pub fn set_unit(unit: Unit) {
-    // Relaxed: a fact that stands for itself, and so below.
-    PAPERS_UNIT.store(unit == Unit::Paper, Ordering::Relaxed);
-}
-
-#[inline]
-fn unit() -> Unit {
-    if PAPERS_UNIT.load(Ordering::Relaxed) { Unit::Paper } else { Unit::Exact }
-}
 
 /// Runs with the calling thread's epochs, unless the thread is about to end.
 #[inline]
@@ -71,7 +57,7 @@ pub fn end(id: u64, slo_ns: u64) -> Option<u64> {
 /// As [`end`], for another percentile.
 #[inline]
 pub fn end_at(id: u64, slo_ns: u64, percentile: Percentile) -> Option<u64> {
-    with(|thread| thread.end(id, slo_ns, percentile, unit(), window_ns_max())).flatten()
+    with(|thread| thread.end(id, slo_ns, percentile, Unit::Exact, window_ns_max())).flatten()
 }
 
 /// The epoch ends and counts for nothing. Returns whether it was open on this thread.
@@ -82,7 +68,7 @@ pub fn abandon(id: u64) -> bool {
 /// An epoch that began elsewhere ends here.
 pub(super) fn report(id: u64, latency_ns: u64, slo_ns: u64, percentile: Percentile) {
     with(|thread| {
-        thread.report(id, latency_ns, slo_ns, percentile, unit(), window_ns_max());
+        thread.report(id, latency_ns, slo_ns, percentile, Unit::Exact, window_ns_max());
     });
 }
 

@@ -16,8 +16,8 @@ platform::os_only! {
     pub mod thread;
 
     pub use epoch::{Carried, Entered, Epoch, Slo};
-    pub use local::{abandon, current, end, end_at, set_unit, set_window_source, start, window_ns};
-    pub use thread::{EPOCHS_MAX, RECORD_BYTES, Thread};
+    pub use local::{abandon, current, end, end_at, set_window_source, start, window_ns};
+    pub use thread::{EPOCHS_MAX, NESTED_MAX, RECORD_BYTES, Thread};
 }
 platform::twins_only! {
     use std::cell::Cell;

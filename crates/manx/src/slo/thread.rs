@@ -7,10 +7,14 @@
 //! ones: those go unseen, and locks treat them as if they were in no epoch.
 //!
 //! Open epochs are a stack, linked through the records, so nesting may be as deep as anybody likes. The innermost one
-//! rules. Mistakes are harmless:
+//! rules. An epoch may be inside of one with the same id: then the outer one's start and its place in the stack are
+//! kept in a spare record, and it goes on when the inner one has ended. Both have one window. Up to [`NESTED_MAX`] are kept so; beyond
+//! that the outer one is forgotten, so that a program that begins epochs again and again and never ends them
+//! does not fill the memory.
+//!
+//! Mistakes are harmless:
 //! - an epoch that ends while inner ones are open is taken out from under them;
 //! - one that ends without having begun is ignored;
-//! - one that begins again before it has ended (an error path forgot it) begins anew, innermost;
 //! - one that never ends stays open below the others;
 //! - one that a handler of a signal begins or ends while it interrupts a call of these goes unseen.
 //!
@@ -21,7 +25,9 @@
 //!    `count` are initialized (all-zero is), and every index in a map or in a chain is less than `count`.
 //! 3. The chain that starts at `open` has no loops: a record is linked in only when its own link says
 //!    that it is not in the chain.
-//! 4. `record` is null, or points to record `found` - 1, whose id is `id`; forgotten when the table is freed.
+//! 4. A spare record is in the chain exactly while the table's list of nested epochs (the first `nested` entries) has it. Then its
+//!    id's own record is in the chain too, further in: so the innermost epoch has its own record.
+//! 5. `record` is null, or points to record `found` - 1, whose id is `id`; forgotten when the table is freed.
 
 use super::feedback::{Feedback, Unit};
 use super::percentile::Percentile;
@@ -34,13 +40,16 @@ use platform::memory::{READ, WRITE, map_zeroes, unmap};
 /// How many different epochs a thread can have.
 pub const EPOCHS_MAX: u32 = 1 << 20;
 
+/// How many epochs of a thread can go on around others of the same id.
+pub const NESTED_MAX: usize = 16;
+
 /// What a thread keeps of an epoch.
 #[repr(C)]
 struct Record {
     /// When it began.
     start_ticks: u64,
     feedback: Feedback,
-    /// [`NOT_OPEN`], or the epoch around it plus 2 ([`OUTERMOST`] if there is none).
+    /// [`NOT_OPEN`], or the index of the epoch around it plus 2 ([`OUTERMOST`] if there is none).
     outer: u32,
 }
 
@@ -50,7 +59,6 @@ const _: () = assert!(RECORD_BYTES == 24);
 
 const NOT_OPEN: u32 = 0;
 const OUTERMOST: u32 = 1;
-const OUTER: u32 = 2;
 
 /// Records in the first chunk, as a power of two.
 const FIRST_CHUNK: u32 = 6;
@@ -64,7 +72,19 @@ struct Place {
     index: u32,
 }
 
+/// An open epoch around another one of the same id.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Nested {
+    /// Where the id's own record is: its index plus 1.
+    own: u32,
+    /// Where the spare record is that has the outer epoch: its index plus 1; 0 before the first use.
+    spare: u32,
+}
+
 struct Table {
+    /// Those that go on, in the order in which they were nested; behind these are spare records for later.
+    nested: [Nested; NESTED_MAX],
     /// Records that are in use.
     count: u32,
     /// Places in the map: a power of two.
@@ -86,9 +106,13 @@ pub struct Thread {
     found: Cell<u32>,
     /// The index of the innermost epoch's record plus 1; 0: none is open.
     open: Cell<u32>,
+    /// Epochs that go on around others of the same id.
+    nested: Cell<u8>,
     /// A call is using the rest.
     busy: Cell<bool>,
 }
+
+const _: () = assert!(NESTED_MAX <= u8::MAX as usize);
 
 /// A call in progress.
 struct Call<'a> {
@@ -118,6 +142,7 @@ impl Thread {
             id: Cell::new(0),
             found: Cell::new(0),
             open: Cell::new(0),
+            nested: Cell::new(0),
             busy: Cell::new(false),
         }
     }
@@ -129,7 +154,7 @@ impl Thread {
         if !self.knows(id) && !self.look_up(id, true) {
             return false;
         }
-        if self.found_record().outer != NOT_OPEN {
+        if self.found_record().outer != NOT_OPEN && !self.nest() {
             self.take_out();
         }
         let record = self.found_record();
@@ -163,9 +188,9 @@ impl Thread {
         window_ns_max: u64,
     ) -> Option<u64> {
         let _call = self.enter()?;
-        let record = self.close(id)?;
+        let (start_ticks, record) = self.close(id)?;
         // A clock that went back says nothing.
-        let latency_ticks = now_ticks.wrapping_sub(record.start_ticks);
+        let latency_ticks = now_ticks.wrapping_sub(start_ticks);
         if latency_ticks > i64::MAX as u64 {
             return None;
         }
@@ -225,7 +250,7 @@ impl Thread {
     /// How many different epochs the thread has had.
     pub fn known(&self) -> u32 {
         let Some(_call) = self.enter() else { return 0 };
-        self.existing_table().map_or(0, |table| table.count)
+        self.existing_table().map_or(0, |table| table.count - table.spares())
     }
 
     /// Forgets all epochs and gives their memory back.
@@ -233,6 +258,7 @@ impl Thread {
         let Some(_call) = self.enter() else { return };
         let table = self.table.replace(null_mut());
         self.open.set(0);
+        self.nested.set(0);
         self.found.set(0);
         self.record.set(null_mut());
         if table.is_null() {
@@ -260,9 +286,9 @@ impl Thread {
         Some(Call { busy: &self.busy })
     }
 
-    /// Ends the epoch as far as the stack is concerned, and returns its record.
+    /// Ends the epoch as far as the stack is concerned, and returns when it began, and its record.
     #[inline]
-    fn close(&self, id: u64) -> Option<&mut Record> {
+    fn close(&self, id: u64) -> Option<(u64, &mut Record)> {
         if !self.knows(id) && !self.look_up(id, false) {
             return None;
         }
@@ -270,13 +296,17 @@ impl Thread {
         if record.outer == NOT_OPEN {
             return None;
         }
+        let start_ticks = record.start_ticks;
         if self.open.get() == self.found.get() {
             self.open.set(record.outer - OUTERMOST);
             record.outer = NOT_OPEN;
         } else {
             self.take_out();
         }
-        Some(self.found_record())
+        if self.nested.get() > 0 {
+            self.go_on();
+        }
+        Some((start_ticks, self.found_record()))
     }
 
     /// Whether this id was the one that was looked for last.
@@ -290,7 +320,7 @@ impl Thread {
     #[expect(clippy::mut_from_ref, reason = "the memory is this thread's own, and no reference outlives a call")]
     fn found_record(&self) -> &mut Record {
         debug_assert!(!self.record.get().is_null());
-        // SAFETY: set by `look_up`, and records never move while there is a table (Invariants 2 and 4). As in
+        // SAFETY: set by `look_up`, and records never move while there is a table (Invariants 2 and 5). As in
         // `existing_table` for the reference.
         unsafe { &mut *self.record.get() }
     }
@@ -314,16 +344,52 @@ impl Thread {
         let Some(table) = self.existing_table() else { return };
         let index = self.found.get() - 1;
         let outer = core::mem::replace(&mut table.record(index).outer, NOT_OPEN);
-        if self.open.get() == index + 1 {
-            self.open.set(outer - OUTERMOST);
+        self.relink(table, index + 1, outer - OUTERMOST);
+    }
+
+    /// Keeps the open epoch that was looked for last while another one of its id is open inside of it. False if too many are kept, or there is no
+    /// memory.
+    #[cold]
+    fn nest(&self) -> bool {
+        let Some(table) = self.existing_table() else { return false };
+        let index = self.found.get() - 1;
+        let Some(spare) = table.keep(self.nested.get(), index) else { return false };
+        let own = table.record(index);
+        let start_ticks = own.start_ticks;
+        let outer = core::mem::replace(&mut own.outer, NOT_OPEN);
+        *table.record(spare) = Record { start_ticks, feedback: Feedback::default(), outer };
+        self.relink(table, index + 1, spare + 1);
+        self.nested.set(self.nested.get() + 1);
+        true
+    }
+
+    /// The epoch that was looked for last has ended. If it was inside of another one of its id, that one goes on.
+    #[cold]
+    fn go_on(&self) {
+        let Some(table) = self.existing_table() else { return };
+        let index = self.found.get() - 1;
+        let Some(spare) = table.give_back(self.nested.get(), index) else { return };
+        let kept = table.record(spare);
+        let start_ticks = kept.start_ticks;
+        let outer = core::mem::replace(&mut kept.outer, NOT_OPEN);
+        self.relink(table, spare + 1, index + 1);
+        let own = table.record(index);
+        (own.start_ticks, own.outer) = (start_ticks, outer);
+        self.nested.set(self.nested.get() - 1);
+    }
+
+    /// Makes what leads to one place of the stack lead to another one. Places are indexes plus 1.
+    fn relink(&self, table: &mut Table, from: u32, to: u32) {
+        let mut inner = self.open.get();
+        if inner == from {
+            self.open.set(to);
             return;
         }
-        let mut inner = self.open.get() - 1;
         // Invariant 3: it is in the chain, which ends.
-        while table.record(inner).outer != index + OUTER {
-            inner = table.record(inner).outer - OUTER;
+        while table.record(inner - 1).outer != from + OUTERMOST {
+            inner = table.record(inner - 1).outer - OUTERMOST;
         }
-        table.record(inner).outer = outer;
+        table.record(inner - 1).outer = to + OUTERMOST;
     }
 
     #[expect(clippy::mut_from_ref, reason = "the memory is this thread's own, and no reference outlives a call")]
@@ -424,8 +490,8 @@ impl Table {
         self.places().iter().find(|place| place.index == index + 1).map(|place| place.id)
     }
 
-    #[cold]
-    fn add(&mut self, id: u64) -> Option<u32> {
+    /// The index of a record for which there is memory, and that is not in use yet.
+    fn next(&mut self) -> Option<u32> {
         let index = self.count;
         if index == EPOCHS_MAX {
             return None;
@@ -434,6 +500,38 @@ impl Table {
         if self.chunks[chunk].is_null() {
             self.chunks[chunk] = map_zeroes(bytes_of_chunk(chunk), READ | WRITE).ok()?.cast();
         }
+        Some(index)
+    }
+
+    /// Puts an id's record on the list of nested epochs, which has so many; returns the index of a spare record.
+    fn keep(&mut self, nested: u8, index: u32) -> Option<u32> {
+        let at = usize::from(nested);
+        let mut spare = self.nested.get(at)?.spare;
+        if spare == 0 {
+            spare = self.next()? + 1;
+            self.count += 1;
+        }
+        self.nested[at] = Nested { own: index + 1, spare };
+        Some(spare - 1)
+    }
+
+    /// Takes the last epoch with this record off the list of nested epochs, which has so many; returns the index of the spare record.
+    fn give_back(&mut self, nested: u8, index: u32) -> Option<u32> {
+        let nested = &mut self.nested[..usize::from(nested)];
+        let at = nested.iter().rposition(|it| it.own == index + 1)?;
+        let spare = nested[at].spare;
+        // Its spare record is the first one that is used again.
+        nested[at..].rotate_left(1);
+        Some(spare - 1)
+    }
+
+    fn spares(&self) -> u32 {
+        self.nested.iter().filter(|it| it.spare != 0).count() as u32
+    }
+
+    #[cold]
+    fn add(&mut self, id: u64) -> Option<u32> {
+        let index = self.next()?;
         if 2 * (index as usize + 1) > self.places {
             self.grow()?;
         }
