@@ -38,7 +38,7 @@ fn race(wait: impl Fn(&AtomicU32) -> Outcome) -> (Outcome, usize) {
         let word = Arc::clone(&word);
         move || {
             word.store(1, Ordering::SeqCst);
-            futex::wake_all(&word)
+            futex::wake_all(&*word)
         }
     });
     let outcome = wait(&word);
@@ -80,7 +80,7 @@ fn any_of_those_who_wait_is_woken_and_no_more_than_were_asked_for() {
                 thread::spawn(move || futex::wait_for(&word, 0, 1_000) == Outcome::Woken)
             })
             .collect();
-        let woken = futex::wake(&word, 1);
+        let woken = futex::wake(&*word, 1);
         assert!(woken <= 1);
         let which: Vec<bool> = waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect();
         assert_eq!(which.iter().filter(|woken| **woken).count(), woken);

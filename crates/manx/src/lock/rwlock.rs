@@ -65,6 +65,11 @@
 //! The window is the one that the caller asks for, or the lock's own, or that of the epoch that the thread is in ([`crate::slo`]), or
 //! [`WINDOW_NS`](super::bounded::WINDOW_NS).
 //!
+//! # Cost
+//! A reader leaves by a compare-and-exchange, because the last one clears flags in the same step. A subtraction that looks at the flags
+//! afterwards is faster where readers contend (two threads that do nothing but enter and leave, two far CPUs, 2026-11-23: 44 to 64 ns a
+//! pair, here 65 to 79), but such a look is a use after free. Without contention both take 11 ns.
+//!
 //! # Reading twice
 //! A thread that reads and wants to read once more waits for itself if a writer became overdue in between. The
 //! deadlock mode of [`super::observe()`] names such threads.
@@ -187,7 +192,8 @@ impl RawRwLock {
     }
 
     /// Waits as told until it is a reader, and tells how it went. If no window is told and the lock has none of its own, it is that of
-    /// the epoch that the calling thread is in ([`crate::slo`]). Waits need not be told to trust anybody: they always do.
+    /// the epoch that the calling thread is in ([`crate::slo`]). [`Wait::trusting`] changes nothing here: no wake-up is lost, so no
+    /// waiter looks for one.
     ///
     /// # Errors
     /// The deadline is over.

@@ -25,7 +25,7 @@ const WINDOW: u64 = 0xff << 56;
 /// How far to shift the state for what the kernel compares, and for the mutex's second word.
 const UPPER: u32 = 32;
 /// Every bit that a waiter sets to announce its sleep is in the half that the kernel compares (Invariant 3).
-const _: () = assert!(ASLEEP >> UPPER << UPPER == ASLEEP);
+const _: () = assert!((ASLEEP >> UPPER) << UPPER == ASLEEP);
 
 /// The half of the state that the kernel compares. It has the lock's window where the mutex's second word has it.
 pub(super) const fn upper(state: u64) -> u32 {
@@ -34,7 +34,7 @@ pub(super) const fn upper(state: u64) -> u32 {
 
 /// The state of a free lock with this window, encoded as for a mutex's second word.
 pub(super) const fn free(window: u32) -> u64 {
-    (window as u64) << UPPER & WINDOW
+    ((window as u64) << UPPER) & WINDOW
 }
 
 /// Waiters that sleep for the same thing.

@@ -94,11 +94,12 @@ impl<'a> Waiter<'a> {
 
     /// Enters from a state that lets it.
     fn enter_from(&self, seen: u64) -> bool {
-        assert!(
-            seen & READERS < READERS_MAX,
-            "a readers-writer lock has 2^25 readers: are guards forgotten in a loop?"
-        );
-        let settled = Settled::of(self.uncounted(seen) + self.kind.enters | self.handed_on());
+        if seen & READERS >= READERS_MAX {
+            // It unwinds, and must not stay counted.
+            self.give_up();
+            panic!("a readers-writer lock has 2^25 readers: are guards forgotten in a loop?");
+        }
+        let settled = Settled::of((self.uncounted(seen) + self.kind.enters) | self.handed_on());
         // A holder more lets nobody in.
         debug_assert!(settled.wakes.none());
         // Acquire pairs with the release of those who held it (Invariant 1).
