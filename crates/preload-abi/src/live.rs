@@ -31,6 +31,8 @@ pub const CAPACITY: usize = 4096;
 /// The most locks that one file records, a power of two; waits for others are counted in
 /// `Header::lock_waits_dropped`.
 pub const LOCKS: usize = 1024;
+/// How many mutexes that are passed on one file counts, a power of two.
+pub const PASSED_ON: usize = 256;
 /// The file's size in bytes. It is sparse: pages that hold nothing take no room.
 pub const FILE_BYTES: usize = size_of::<Header>() + CAPACITY * size_of::<Site>() + LOCKS * size_of::<Lock>();
 
@@ -72,6 +74,9 @@ pub struct Header {
     pub cached: AtomicU64,
     /// The program's path.
     pub program: [u8; 512],
+    /// Addresses of mutexes that threads have locked and that are the C library's in every mode, because of what they are: shared between
+    /// processes, robust, or with a priority protocol. 0: there is none here.
+    pub passed_on: [AtomicU64; PASSED_ON],
 }
 
 /// How a site is waited at. `Site::how`.
@@ -199,7 +204,7 @@ pub struct Lock {
 }
 
 const _: () = assert!(size_of::<Header>() == 4096 && size_of::<Site>() == 256 && size_of::<Lock>() == 192);
-const _: () = assert!(LOCKS.is_power_of_two());
+const _: () = assert!(LOCKS.is_power_of_two() && PASSED_ON.is_power_of_two());
 
 /// Reads a name that ends at its first zero byte.
 pub fn name(bytes: &[u8]) -> &[u8] {
@@ -253,6 +258,12 @@ impl<'a> Live<'a> {
     pub fn sites(&self) -> &'a [Site] {
         let count = self.header.sites.load(Ordering::Acquire) as usize;
         &self.sites[..count.min(CAPACITY)]
+    }
+
+    /// How many mutexes are passed on; [`PASSED_ON`] stands for that number or more.
+    pub fn passed_on(&self) -> usize {
+        // Relaxed: an address is all there is to see.
+        self.header.passed_on.iter().filter(|address| address.load(Ordering::Relaxed) != 0).count()
     }
 
     /// The table of locks, with its empty places (Invariant 3).

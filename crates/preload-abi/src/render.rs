@@ -103,7 +103,7 @@ pub fn table(live: &Live, out: &mut impl Write) -> fmt::Result {
 }
 
 /// Writes one JSON object and a line break. Times are in nanoseconds, `null` where the clock's rate is not
-/// known; a site has a `symbol` or `null`, and a `reason` if it was left alone, else `null`. The `module`, `symbol`
+/// known; `mutexes_passed_on` is [`PASSED_ON`](crate::live::PASSED_ON) if there may be more; a site has a `symbol` or `null`, and a `reason` if it was left alone, else `null`. The `module`, `symbol`
 /// and `offset` of a lock are where it was first waited for.
 ///
 /// # Errors
@@ -124,6 +124,7 @@ pub fn json(live: &Live, out: &mut impl Write) -> fmt::Result {
         ("sites_dropped", load(&header.dropped)),
         ("modules_cached", load(&header.cached)),
         ("lock_waits_dropped", load(&header.lock_waits_dropped)),
+        ("mutexes_passed_on", live.passed_on() as u64),
     ] {
         writeln!(out, "  \"{key}\": {value},")?;
     }

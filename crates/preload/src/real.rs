@@ -10,6 +10,9 @@
 //! The C library before 2.34 has its functions for threads in a library of its own, which may be opened later. Only there, and only for
 //! what was not found at the start, the modules are searched again.
 //!
+//! C11's functions for locks are the exception: a program may bring a library that has functions of these names, with types and results of
+//! its own. So it is noted whose they are ([`is_c11_the_c_librarys`]).
+//!
 //! Rooms give the functions they use their types, with `typed`.
 //!
 //! Invariant 1: an entry is `UNKNOWN` until [`look_up`] has written it; then it is a function's address, or
@@ -76,6 +79,42 @@ pub fn look_up() {
         real.address.store((real.find)(real.name).unwrap_or(ABSENT), Ordering::Relaxed);
     }
     SPLIT.store(pthread_create.address.load(Ordering::Relaxed) == ABSENT, Ordering::Relaxed);
+    let libraries = link_map::c_libraries();
+    let is_anothers = |real: &Real| {
+        let address = real.address.load(Ordering::Relaxed);
+        address > NOWHERE
+            && !libraries.iter().flatten().any(|table| table.function(real.name) == Some(address))
+    };
+    let c11 = if C11.iter().any(|real| is_anothers(real)) { ANOTHERS } else { THE_C_LIBRARYS };
+    C11_IS.store(c11, Ordering::Relaxed);
+}
+
+/// C11's functions for locks that this library wraps.
+const C11: [&Real; 9] = [
+    &mtx_lock,
+    &mtx_trylock,
+    &mtx_timedlock,
+    &mtx_unlock,
+    &cnd_wait,
+    &cnd_timedwait,
+    &cnd_signal,
+    &cnd_broadcast,
+    &cnd_destroy,
+];
+
+/// Whose these are: `UNKNOWN` until they have been looked up.
+static C11_IS: AtomicUsize = AtomicUsize::new(UNKNOWN);
+const THE_C_LIBRARYS: usize = UNKNOWN + 1;
+const ANOTHERS: usize = UNKNOWN + 2;
+
+/// Whether C11's functions for locks are the C library's, all of them, as far as they are anywhere.
+#[inline]
+pub fn is_c11_the_c_librarys() -> bool {
+    // Relaxed: the answer is all there is to see, and each look-up finds the same.
+    if C11_IS.load(Ordering::Relaxed) == UNKNOWN {
+        look_up();
+    }
+    C11_IS.load(Ordering::Relaxed) == THE_C_LIBRARYS
 }
 
 fn wrapped(name: &CStr) -> Option<usize> {
@@ -107,6 +146,8 @@ table! {
         pthread_mutex_lock pthread_mutex_trylock pthread_mutex_timedlock pthread_mutex_clocklock pthread_mutex_unlock
         pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait
         pthread_cond_signal pthread_cond_broadcast pthread_cond_init pthread_cond_destroy
+        mtx_lock mtx_trylock mtx_timedlock mtx_unlock
+        cnd_wait cnd_timedwait cnd_signal cnd_broadcast cnd_destroy
         sysconf get_nprocs get_nprocs_conf sched_getaffinity pthread_getaffinity_np
     }
     link_map::of_c_library: {
@@ -144,6 +185,11 @@ mod tests {
             let expected = unsafe { libc::dlsym(libc::RTLD_DEFAULT, real.name.as_ptr()) } as usize;
             assert_eq!(known, if expected == 0 { ABSENT } else { expected }, "{:?}", real.name);
         }
+    }
+
+    #[test]
+    fn a_test_has_the_c_librarys_functions_for_locks() {
+        assert!(is_c11_the_c_librarys());
     }
 
     #[test]

@@ -160,7 +160,12 @@ probes! { c11: program("lock_c11"), [];
     plain,
     timed,
     recursive,
+    results,
     conditions,
+    recursive_in_a_wait,
+    destroyed_right_after_broadcast,
+    mixed_with_posix,
+    cancelled,
     called_once,
 }
 
@@ -252,6 +257,18 @@ fn switched_off_or_misspelt_everything_still_works() {
             command.env(variable, value);
             judge(probe, &format!("with {variable}={value}"), finish(command));
         }
+    }
+}
+
+#[test]
+fn a_library_with_functions_of_c11s_names_keeps_them() {
+    let other = shared_library("lock_tiny");
+    let rpath = format!("-Wl,-rpath,{}", folder().display());
+    let program = program_with("lock_other_c11", &[other.to_str().expect("utf-8"), &rpath]);
+    for mode in MODES {
+        let mut command = Command::new(&program);
+        command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", format!("lock={mode}")).env_remove("MANX");
+        judge("lock_other_c11", &format!("under lock={mode}"), finish(command));
     }
 }
 

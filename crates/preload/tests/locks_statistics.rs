@@ -10,6 +10,8 @@ use std::process::{Command, Stdio};
 
 /// The modes in which mutexes are ours, so that their waits can be counted.
 const OURS: [&str; 3] = ["manx", "adaptive", "fifo"];
+/// These, and the one in which they are not.
+const MODES: [&str; 4] = ["manx", "adaptive", "fifo", "glibc"];
 
 /// The addresses of the hot, the warm and the cold mutex.
 fn addresses(stdout: &str) -> [u64; 3] {
@@ -86,9 +88,9 @@ fn locks_are_counted_without_the_guard() {
     assert_eq!((&report["scans"], &report["sites"]), (&0.into(), &serde_json::json!([])));
 }
 
-#[test]
-fn the_table_shows_them() {
-    let mut command = Command::new(program("lock_hot"));
+/// Runs a program whose statistics go to standard error.
+fn with_a_table(name: &str) -> Outcome {
+    let mut command = Command::new(program(name));
     let folder = tempfile::tempdir().expect("a folder");
     command
         .env("LD_PRELOAD", library())
@@ -96,7 +98,14 @@ fn the_table_shows_them() {
         .env("TMPDIR", folder.path())
         .env_remove("MANX");
     let outcome = finish(command);
-    let [hot, ..] = addresses(&outcome.succeeded().stdout);
+    outcome.succeeded();
+    outcome
+}
+
+#[test]
+fn the_table_shows_them() {
+    let outcome = with_a_table("lock_hot");
+    let [hot, ..] = addresses(&outcome.stdout);
     let line = outcome.stderr.lines().find(|line| line.starts_with(&format!("{hot:#x} ")));
     let line = line.unwrap_or_else(|| panic!("no line for {hot:#x}:\n{}", outcome.stderr));
     assert!(line.contains(" recursive ") && line.contains(" enter_hot_place+0x"), "{}", outcome.stderr);
@@ -130,6 +139,41 @@ fn a_program_that_is_killed_has_lost_no_lock() {
     preload_abi::render::json(&live, &mut text).expect("writing to a String");
     let json: Value = serde_json::from_str(&text).expect("JSON");
     is_named(by_address(json["locks"].as_array().expect("locks"), hot), "recursive", "enter_hot_place");
+}
+
+#[test]
+fn mutexes_of_c11_are_counted_as_what_they_are() {
+    for mode in OURS {
+        let outcome = under_manx("lock_hot_c11", &[], &format!("lock={mode}"));
+        let [plain, recursive, condition] = addresses(&outcome.succeeded().stdout);
+        let locks = locks(&outcome);
+        for (address, kind, function) in [
+            (plain, "normal", "enter_plain"),
+            (recursive, "recursive", "enter_recursive"),
+            (condition, "normal", "wait_for_a_signal"),
+        ] {
+            let lock = by_address(locks, address);
+            assert_eq!((&lock["kind"], &lock["module"]), (&kind.into(), &"lock_hot_c11".into()), "{lock}");
+            let symbol = lock["symbol"].as_str().unwrap_or_default();
+            assert!(symbol.starts_with(&format!("{function}+0x")), "lock={mode}: {lock}");
+        }
+    }
+}
+
+#[test]
+fn mutexes_that_keep_the_c_librarys_waiting_are_told() {
+    for (mode, ours) in MODES.map(|mode| (mode, mode != "glibc")) {
+        let outcome = under_manx("lock_kept", &[], &format!("lock={mode}"));
+        let kept: u64 = outcome.succeeded().stdout.trim().parse().expect("a number");
+        assert!(kept > 4);
+        let report = outcome.report.as_ref().expect("statistics");
+        assert_eq!(report["mutexes_passed_on"], if ours { kept } else { 0 }, "lock={mode}: {report:#?}");
+    }
+    let outcome = with_a_table("lock_kept");
+    let line = format!("{} mutexes are shared between processes, robust, or have", outcome.stdout.trim());
+    assert!(outcome.stderr.contains(&line), "{}", outcome.stderr);
+    let outcome = with_a_table("lock_hot");
+    assert!(!outcome.stderr.contains("shared between processes"), "{}", outcome.stderr);
 }
 
 #[test]

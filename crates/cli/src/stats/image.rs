@@ -3,7 +3,7 @@
 //! Both ways lead to the same bytes, so one definition renders both.
 
 use preload_abi::live::{
-    self, CAPACITY, FILE_BYTES, FORMAT, Header, How, Kind, LOCKS, Live, Lock, MAGIC, Site,
+    self, CAPACITY, FILE_BYTES, FORMAT, Header, How, Kind, LOCKS, Live, Lock, MAGIC, PASSED_ON, Site,
 };
 use preload_abi::render::{JSON_SCHEMA, JSON_VERSION};
 use serde::Deserialize;
@@ -117,6 +117,9 @@ struct Recorded {
     lock_waits_dropped: u64,
     #[serde(default)]
     locks: Vec<RecordedLock>,
+    // Versions of Manx that did not count them.
+    #[serde(default)]
+    mutexes_passed_on: usize,
 }
 
 #[derive(Deserialize)]
@@ -178,6 +181,11 @@ impl Recorded {
             image.put(offset, &value.to_ne_bytes());
         }
         image.put_name(offset_of!(Header, program), 512, &self.program);
+        for index in 0..self.mutexes_passed_on.min(PASSED_ON) {
+            // Any address: they are only counted.
+            let address = index as u64 + 1;
+            image.put(offset_of!(Header, passed_on) + index * size_of::<u64>(), &address.to_ne_bytes());
+        }
         for (index, site) in self.sites.iter().enumerate() {
             site.put(&mut image, size_of::<Header>() + index * size_of::<Site>());
         }
@@ -260,6 +268,7 @@ mod tests {
             ],
             "modules_cached": 4,
             "lock_waits_dropped": 3,
+            "mutexes_passed_on": 7,
             "locks": [
                 {"address": 0x7f00_1234, "kind": "recursive", "module": "liba.so", "symbol": "take+0x8",
                  "offset": 77, "waits": 9, "hand_overs": 4, "overdue": 2, "waited_ns": 900, "longest_ns": 80},
@@ -298,9 +307,12 @@ mod tests {
     fn json_from_before_there_were_locks_is_read() {
         let mut value = recorded();
         let map = value.as_object_mut().expect("an object");
-        assert!(map.remove("locks").is_some() && map.remove("lock_waits_dropped").is_some());
+        for key in ["locks", "lock_waits_dropped", "mutexes_passed_on"] {
+            assert!(map.remove(key).is_some());
+        }
         let back = back(&value);
         assert_eq!((&back["locks"], &back["lock_waits_dropped"]), (&json!([]), &json!(0)));
+        assert_eq!(back["mutexes_passed_on"], 0);
         assert_eq!(back["sites"], value["sites"]);
     }
 

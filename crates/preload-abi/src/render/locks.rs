@@ -2,7 +2,7 @@
 
 use super::columns::{Falling, line, width};
 use super::text::{Count, Duration, Place, QuotedOrNull, Shown};
-use crate::live::{Kind, LOCKS, Live, Lock, name};
+use crate::live::{Kind, LOCKS, Live, Lock, PASSED_ON, name};
 use core::fmt::{self, Display, LowerHex, Write};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +14,7 @@ const HEADS: [&str; 9] =
 /// The columns of text, which stand to the left; numbers stand to the right.
 const TEXT_COLUMNS: usize = 4;
 
-/// Writes the locks waited for longest; nothing if there is none.
+/// Writes the locks waited for longest, and how many are the C library's; nothing if there is none.
 pub(super) fn table(live: &Live, out: &mut impl Write) -> fmt::Result {
     let load = |field: &AtomicU64| field.load(Ordering::Relaxed);
     let (header, count) = (live.header(), falling(live).count());
@@ -48,7 +48,21 @@ pub(super) fn table(live: &Live, out: &mut impl Write) -> fmt::Result {
     if dropped > 0 {
         writeln!(out, "and {} for other locks: the file was full", Count(dropped, "wait", "waits"))?;
     }
-    Ok(())
+    match live.passed_on() {
+        0 => Ok(()),
+        1 => writeln!(
+            out,
+            "\n1 mutex is shared between processes, robust, or has a priority protocol: it keeps the C library's waiting"
+        ),
+        count => {
+            let or_more = if count == PASSED_ON { " or more" } else { "" };
+            writeln!(
+                out,
+                "\n{count}{or_more} mutexes are shared between processes, robust, or have a priority protocol: they keep the C \
+                 library's waiting"
+            )
+        }
+    }
 }
 
 /// Writes the member `locks` of the JSON object.

@@ -1,7 +1,7 @@
 //! Tests of the table and the JSON, on live files built in memory.
 
 use super::*;
-use crate::live::{FILE_BYTES, FORMAT, Header, Kind, LOCKS, Lock, MAGIC, RUNNING};
+use crate::live::{FILE_BYTES, FORMAT, Header, Kind, LOCKS, Lock, MAGIC, PASSED_ON, RUNNING};
 
 /// A live file's bytes, which start at a page boundary as a mapping does.
 struct Image {
@@ -182,6 +182,34 @@ LOCK        KIND        MODULE   FIRST WAITED AT  WAITS  HANDED OVER  OVERDUE   
 0x10        errorcheck  ?        ?                    1            1        1     0 ns     0 ns
 "
     );
+}
+
+#[test]
+fn mutexes_that_keep_the_c_librarys_waiting_are_counted() {
+    let image = with_locks();
+    let without = image.table();
+    assert_eq!(image.json()["mutexes_passed_on"], 0);
+    for (count, line) in [
+        (
+            1,
+            "\n1 mutex is shared between processes, robust, or has a priority protocol: it keeps the C library's waiting\n",
+        ),
+        (
+            3,
+            "\n3 mutexes are shared between processes, robust, or have a priority protocol: they keep the C library's waiting\n",
+        ),
+        (
+            PASSED_ON,
+            "\n256 or more mutexes are shared between processes, robust, or have a priority protocol: they keep the C library's \
+             waiting\n",
+        ),
+    ] {
+        for place in image.live().header().passed_on.iter().rev().take(count) {
+            place.store(0x7f00_0000, Ordering::Relaxed);
+        }
+        assert_eq!(image.table(), format!("{without}{line}"));
+        assert_eq!(image.json()["mutexes_passed_on"], count);
+    }
 }
 
 #[test]

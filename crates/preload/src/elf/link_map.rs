@@ -58,6 +58,8 @@ pub fn is_consistent() -> bool {
 
 /// The C library's name.
 const C_LIBRARY: &CStr = c"libc.so.6";
+/// The name of its library for threads, which it has in versions before 2.34.
+const THREADS_LIBRARY: &CStr = c"libpthread.so.0";
 
 impl Module {
     /// Its path; empty for the program itself.
@@ -105,8 +107,16 @@ pub fn next(name: &CStr, dynamic: usize) -> Option<usize> {
 
 /// The C library's function `name`, whoever else has one.
 pub fn of_c_library(name: &CStr) -> Option<usize> {
-    let is_c_library = |table: &Table| table.soname() == Some(C_LIBRARY);
-    all().filter_map(Module::table).find(is_c_library)?.function(name)
+    by_soname(C_LIBRARY)?.function(name)
+}
+
+/// The symbols of the C library, and of its library for threads.
+pub fn c_libraries() -> [Option<Table>; 2] {
+    [C_LIBRARY, THREADS_LIBRARY].map(by_soname)
+}
+
+fn by_soname(soname: &CStr) -> Option<Table> {
+    all().filter_map(Module::table).find(|table| table.soname() == Some(soname))
 }
 
 /// As [`next`], while other threads may open and close libraries: under the loader's lock.

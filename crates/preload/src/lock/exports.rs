@@ -5,7 +5,7 @@
 
 use super::foreign::Ours;
 use super::object::{Cond, Mutex};
-use super::{cond, mutex, real, spin_lock};
+use super::{c11, cond, mutex, real, spin_lock};
 use core::ffi::c_int;
 use core::sync::atomic::AtomicI32;
 use libc::{clockid_t, timespec};
@@ -59,6 +59,18 @@ told_the_caller! { "C";
             // SAFETY: as all of these.
             unsafe { mutex::lock_until(&*object, clock, time, taker) }
         };
+    /// Locks.
+    mtx_lock(object: *const Mutex; "rsi") =
+        |(object,): (*const Mutex,), taker| {
+            // SAFETY: as all of these.
+            c11::lock(unsafe { &*object }, taker)
+        };
+    /// Locks, until a time since 1970.
+    mtx_timedlock(object: *const Mutex, time: *const timespec; "rdx") =
+        |(object, time): (*const Mutex, _), taker| {
+            // SAFETY: as all of these.
+            unsafe { c11::lock_until(&*object, time, taker) }
+        };
 }
 
 told_the_caller! { "C-unwind";
@@ -81,6 +93,18 @@ told_the_caller! { "C-unwind";
         // SAFETY: as all of these.
         unsafe { cond::wait_until_by(&*variable, &*object, clock, time, taker) }
     };
+    /// Waits to be signalled.
+    cnd_wait(variable: *const Cond, object: *const Mutex; "rdx") =
+        |(variable, object): (*const Cond, *const Mutex), taker| {
+            // SAFETY: as all of these.
+            unsafe { c11::wait(&*variable, &*object, taker) }
+        };
+    /// Waits to be signalled, until a time since 1970.
+    cnd_timedwait(variable: *const Cond, object: *const Mutex, time: *const timespec; "rcx") =
+        |(variable, object, time): (*const Cond, *const Mutex, _), taker| {
+            // SAFETY: as all of these.
+            unsafe { c11::wait_until(&*variable, &*object, time, taker) }
+        };
 }
 
 /// Exported functions that need no more than their arguments.
@@ -119,6 +143,24 @@ plain! {
     pthread_cond_broadcast(variable: Cond) = cond::broadcast;
     /// Ends the life of a variable.
     pthread_cond_destroy(variable: Cond) = cond::destroy;
+    /// Locks, if that needs no waiting.
+    mtx_trylock(object: Mutex) = c11::trylock;
+    /// Unlocks.
+    mtx_unlock(object: Mutex) = c11::unlock;
+    /// Wakes one of those who wait.
+    cnd_signal(variable: Cond) = c11::signal;
+    /// Wakes all who wait.
+    cnd_broadcast(variable: Cond) = c11::broadcast;
+}
+
+/// Ends the life of a variable.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cnd_destroy(variable: *const Cond) {
+    // SAFETY: the caller passes a variable that lives as long as the call.
+    c11::destroy(unsafe { &*variable });
 }
 
 /// Begins the life of a variable, by the C library's newest version of this function: the oldest one clears eight bytes
@@ -155,4 +197,9 @@ conditions! {
     pthread_cond_broadcast = c"pthread_cond_broadcast";
     pthread_cond_init = c"pthread_cond_init";
     pthread_cond_destroy = c"pthread_cond_destroy";
+    cnd_wait = c"cnd_wait";
+    cnd_timedwait = c"cnd_timedwait";
+    cnd_signal = c"cnd_signal";
+    cnd_broadcast = c"cnd_broadcast";
+    cnd_destroy = c"cnd_destroy";
 }

@@ -146,6 +146,11 @@ fn is_the_c_librarys(address: usize) -> bool {
         real::broadcast().map(|real| real as usize),
         real::init().map(|real| real as usize),
         real::destroy().map(|real| real as usize),
+        real::cnd_wait().map(|real| real as usize),
+        real::cnd_timedwait().map(|real| real as usize),
+        real::cnd_signal().map(|real| real as usize),
+        real::cnd_broadcast().map(|real| real as usize),
+        real::cnd_destroy().map(|real| real as usize),
     ];
     address != 0 && all.contains(&Some(address))
 }

@@ -94,7 +94,7 @@ pub(super) fn lock(mutex: &Mutex, taker: usize) -> c_int {
 fn lock_slow(mutex: &Mutex, taker: usize) -> c_int {
     let _call = dilate::enter();
     match (mode::get(), mutex.kind()) {
-        (Lock::Glibc, _) | (_, None) => counted(real::lock().map_or(ENOSYS, |real| real(mutex))),
+        (Lock::Glibc, _) | (_, None) => passed_on(mutex, real::lock().map_or(ENOSYS, |real| real(mutex))),
         // SAFETY: there is no time to read.
         (_, Some(kind)) => unsafe { lock_within(mutex, kind, Limit::NEVER, taker, 1) },
     }
@@ -113,10 +113,10 @@ pub(super) unsafe fn lock_until(
     let _call = dilate::enter();
     match (mode::get(), mutex.kind()) {
         (Lock::Glibc, _) | (_, None) if clock == libc::CLOCK_REALTIME => {
-            counted(real::timedlock().map_or(ENOSYS, |real| real(mutex, time)))
+            passed_on(mutex, real::timedlock().map_or(ENOSYS, |real| real(mutex, time)))
         }
         (Lock::Glibc, _) | (_, None) => {
-            counted(real::clocklock().map_or(ENOSYS, |real| real(mutex, clock, time)))
+            passed_on(mutex, real::clocklock().map_or(ENOSYS, |real| real(mutex, clock, time)))
         }
         (_, Some(kind)) => match clock_of(clock) {
             // SAFETY: the caller's promise.
@@ -129,7 +129,7 @@ pub(super) unsafe fn lock_until(
 /// Locks again after a wait for a condition, for which the mutex has kept its user.
 pub(super) fn relock(mutex: &Mutex, taker: usize) -> c_int {
     match (mode::get(), mutex.kind()) {
-        (Lock::Glibc, _) | (_, None) => counted(real::lock().map_or(ENOSYS, |real| real(mutex))),
+        (Lock::Glibc, _) | (_, None) => passed_on(mutex, real::lock().map_or(ENOSYS, |real| real(mutex))),
         // SAFETY: there is no time to read.
         (_, Some(kind)) => unsafe { lock_within(mutex, kind, Limit::NEVER, taker, 0) },
     }
@@ -178,8 +178,11 @@ fn have(mutex: &Mutex, kind: Kind, me: u32, users: u32) {
     thread::current().took();
 }
 
-/// Counts a mutex that the C library has locked for the calling thread, if this result says that it has.
-fn counted(result: c_int) -> c_int {
+/// The C library was asked to lock it for the calling thread: counts what this result says.
+fn passed_on(mutex: &Mutex, result: c_int) -> c_int {
+    if wanted() && mode::get() != Lock::Glibc && mutex.is_passed_on() {
+        statistics::passed_on(core::ptr::from_ref(mutex).addr());
+    }
     if matches!(result, 0 | EOWNERDEAD) {
         thread::current().took();
     }
@@ -238,7 +241,9 @@ fn wait_for(
 pub(super) fn trylock(mutex: &Mutex) -> c_int {
     let _call = dilate::enter();
     let kind = match (mode::get(), mutex.kind()) {
-        (Lock::Glibc, _) | (_, None) => return counted(real::trylock().map_or(ENOSYS, |real| real(mutex))),
+        (Lock::Glibc, _) | (_, None) => {
+            return passed_on(mutex, real::trylock().map_or(ENOSYS, |real| real(mutex)));
+        }
         (_, Some(kind)) => kind,
     };
     let me = thread::number();

@@ -75,6 +75,18 @@ impl Mutex {
         }
     }
 
+    /// Whether it is the C library's because of what it is: shared between processes, robust, or with a priority protocol. A destroyed one is
+    /// nothing of that.
+    pub fn is_passed_on(&self) -> bool {
+        const ROBUST: u32 = 16;
+        const INHERITS_PRIORITY: u32 = 32;
+        const PROTECTS_PRIORITY: u32 = 64;
+        const SHARED: u32 = 128;
+        const DESTROYED: u32 = 1 << 31;
+        let kind = self.kind.load(Ordering::Relaxed);
+        kind & (ROBUST | INHERITS_PRIORITY | PROTECTS_PRIORITY | SHARED) != 0 && kind & DESTROYED == 0
+    }
+
     /// Whether it has neither an owner to be asked for nor anything else that is out of the ordinary.
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
@@ -274,7 +286,33 @@ mod tests {
             // SAFETY: initialised, and held by nobody.
             assert_eq!(unsafe { libc::pthread_mutex_destroy(&mut mutex) }, 0);
             assert_eq!(view(&mut mutex).kind(), None, "destroyed");
+            assert!(!view(&mut mutex).is_passed_on(), "destroyed");
         }
+    }
+
+    #[test]
+    fn what_is_not_ours_is_known_by_its_kind() {
+        type Set = unsafe extern "C" fn(*mut libc::pthread_mutexattr_t, c_int) -> c_int;
+        let attributes: [(Set, c_int); 4] = [
+            (libc::pthread_mutexattr_setpshared, libc::PTHREAD_PROCESS_SHARED),
+            (libc::pthread_mutexattr_setrobust, libc::PTHREAD_MUTEX_ROBUST),
+            (libc::pthread_mutexattr_setprotocol, libc::PTHREAD_PRIO_INHERIT),
+            (libc::pthread_mutexattr_setprotocol, libc::PTHREAD_PRIO_PROTECT),
+        ];
+        for (set, value) in attributes {
+            // SAFETY: objects of this function, initialised before they are used.
+            let mut mutex = unsafe {
+                let mut attributes: libc::pthread_mutexattr_t = core::mem::zeroed();
+                libc::pthread_mutexattr_init(&mut attributes);
+                assert_eq!(set(&mut attributes, value), 0);
+                let mut mutex: libc::pthread_mutex_t = core::mem::zeroed();
+                assert_eq!(libc::pthread_mutex_init(&mut mutex, &attributes), 0);
+                mutex
+            };
+            assert_eq!(view(&mut mutex).kind(), None);
+            assert!(view(&mut mutex).is_passed_on());
+        }
+        assert!(!view(&mut initialised(None)).is_passed_on());
     }
 
     #[test]

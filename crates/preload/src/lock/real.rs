@@ -19,6 +19,15 @@ typed! {
     broadcast = pthread_cond_broadcast: extern "C" fn(&Cond) -> c_int;
     init = pthread_cond_init: extern "C" fn(*mut Cond, *const libc::pthread_condattr_t) -> c_int;
     destroy = pthread_cond_destroy: extern "C" fn(&Cond) -> c_int;
+    mtx_lock = mtx_lock: extern "C" fn(&Mutex) -> c_int;
+    mtx_trylock = mtx_trylock: extern "C" fn(&Mutex) -> c_int;
+    mtx_timedlock = mtx_timedlock: extern "C" fn(&Mutex, *const timespec) -> c_int;
+    mtx_unlock = mtx_unlock: extern "C" fn(&Mutex) -> c_int;
+    cnd_wait = cnd_wait: extern "C-unwind" fn(&Cond, &Mutex) -> c_int;
+    cnd_timedwait = cnd_timedwait: extern "C-unwind" fn(&Cond, &Mutex, *const timespec) -> c_int;
+    cnd_signal = cnd_signal: extern "C" fn(&Cond) -> c_int;
+    cnd_broadcast = cnd_broadcast: extern "C" fn(&Cond) -> c_int;
+    cnd_destroy = cnd_destroy: extern "C" fn(&Cond);
     setpshared = pthread_condattr_setpshared: extern "C" fn(*mut pthread_condattr_t, c_int) -> c_int;
     setclock = pthread_condattr_setclock: extern "C" fn(*mut pthread_condattr_t, clockid_t) -> c_int;
     setcanceltype = pthread_setcanceltype: extern "C-unwind" fn(c_int, *mut c_int) -> c_int;

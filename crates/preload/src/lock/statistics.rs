@@ -10,6 +10,9 @@
 //! the caller has just been given. `/proc/self/maps` tells the same and takes nothing. The module cannot go away
 //! meanwhile: the caller will return into it.
 //!
+//! Mutexes that are the C library's whatever the mode are told from the others by their addresses alone: a set of fixed size in the
+//! file's header.
+//!
 //! Invariants:
 //! 1. A record belongs to the address in it, which changes once, from 0, by one atomic step. Whoever made that
 //!    step writes the names, and sets `named` when they are complete (release).
@@ -20,11 +23,11 @@ use crate::guard::search::file_name;
 use crate::statistics;
 use core::ffi::CStr;
 use core::ops::Range;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 use libc::Elf64_Ehdr as FileHeader;
 use libc::Elf64_Phdr as ProgramHeader;
 use platform::file::File;
-use preload_abi::live::{self, Header, Kind, LOCKS, Lock};
+use preload_abi::live::{self, Header, Kind, LOCKS, Lock, PASSED_ON};
 
 /// How many places an address may lie from the one that its hash gives.
 const PROBES: usize = 32;
@@ -71,11 +74,42 @@ fn count(header: &Header, table: &[Lock], address: usize, taker: usize, kind: Ki
     lock.overdue.fetch_add(u64::from(wait.overdue), Ordering::Relaxed);
 }
 
+/// Counts the mutex at `address` among those that are the C library's because of what they are, if statistics are kept: once, however
+/// often it is locked.
+#[cold]
+pub fn passed_on(address: usize) {
+    if let Some(header) = statistics::header() {
+        note(&header.passed_on, address as u64);
+    }
+}
+
+/// Puts `address` into the set, unless it is there or the set is full.
+fn note(set: &[AtomicU64; PASSED_ON], address: u64) {
+    let start = spread(address);
+    for probe in 0..PASSED_ON {
+        let place = &set[start.wrapping_add(probe) % PASSED_ON];
+        // Relaxed: an address is all there is to see.
+        match place.load(Ordering::Relaxed) {
+            0 => match place.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) if now == address => return,
+                Err(_) => {}
+            },
+            known if known == address => return,
+            _ => {}
+        }
+    }
+}
+
+/// Where to look for an address first. Locks are words apart and often in arrays of equal structures: the low bits say little, so the
+/// high bits of a product by an odd number do (Knuth's multiplicative hashing).
+fn spread(address: u64) -> usize {
+    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+}
+
 /// The record of `address`, and whether it is new and to be described by the caller.
 fn find(table: &[Lock], address: u64) -> Option<(&Lock, bool)> {
-    // Locks are words apart and often in arrays of equal structures: the low bits say little, so the high
-    // bits of a product by an odd number do (Knuth's multiplicative hashing).
-    let start = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
+    let start = spread(address);
     for probe in 0..PROBES {
         let lock = &table[start.wrapping_add(probe) & (LOCKS - 1)];
         // Relaxed: the address says by itself whose record it is, and counters need no order.
@@ -219,7 +253,6 @@ unsafe fn of_mapping(start: usize, path: &CStr, visit: &mut dyn FnMut(&Module<'_
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::sync::atomic::AtomicU64;
     use preload_abi::live::{FILE_BYTES, Live, name};
 
     /// A live file in memory, all zero.
@@ -293,6 +326,20 @@ mod tests {
                     || find(table, address).is_some_and(|(found, new)| !new && core::ptr::eq(found, lock))
             );
         }
+    }
+
+    #[test]
+    fn mutexes_that_are_passed_on_are_counted_once_each_until_the_set_is_full() {
+        let set = [const { AtomicU64::new(0) }; PASSED_ON];
+        let count = || set.iter().filter(|place| place.load(Ordering::Relaxed) != 0).count();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (1..=PASSED_ON as u64 / 2).for_each(|n| note(&set, n * 40)));
+            }
+        });
+        assert_eq!(count(), PASSED_ON / 2);
+        (1..=2 * PASSED_ON as u64).for_each(|n| note(&set, n * 40));
+        assert_eq!(count(), PASSED_ON);
     }
 
     #[test]

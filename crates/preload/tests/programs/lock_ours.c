@@ -8,7 +8,9 @@ int main(void) {
         "pthread_mutex_unlock",   "__pthread_mutex_lock",  "__pthread_mutex_trylock", "__pthread_mutex_unlock",
         "pthread_cond_wait",      "pthread_cond_timedwait", "pthread_cond_clockwait", "pthread_cond_signal",
         "pthread_cond_broadcast", "pthread_cond_destroy",   "pthread_spin_lock",      "pthread_spin_trylock",
-        "pthread_spin_unlock",    "sched_yield",            "thrd_yield",
+        "pthread_spin_unlock",    "sched_yield",            "thrd_yield",              "mtx_lock",
+        "mtx_trylock",            "mtx_timedlock",          "mtx_unlock",              "cnd_wait",
+        "cnd_timedwait",          "cnd_signal",             "cnd_broadcast",           "cnd_destroy",
     };
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         Dl_info info = {0};
