@@ -65,13 +65,13 @@ struct Common {
     /// as --width needs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: Option<u32>,
-    /// Go on with a case until the ratios that its targets are about are known to ± so many percent
+    /// Go on with a case until the ratios of its targets are known to ±PERCENT
     #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = percent)]
     width: f64,
-    /// Go on with a case for no longer than this, but for five rounds at least
+    /// Go on with a case for no longer than this; the first five rounds are always made
     #[arg(long, value_name = "MINUTES", default_value = "10", value_parser = minutes)]
     minutes: f64,
-    /// Draw the orders of the rounds from this number, which a report names [default: from the clock]
+    /// Draw the orders of the rounds from this number, which the report of a run names [default: from the clock]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Write every run, table and target to this file as JSON

@@ -7,7 +7,8 @@
 //! 3. A round is begun only if the budget allows for all of it; the first one is always tried unless the
 //!    budget is spent.
 //! 4. The report has the runs of a round in the order of the variants, whatever was drawn: tables are read from it.
-//! 5. What was measured stays in the report, whatever happens later.
+//! 5. What was measured stays in the report, whatever happens later. What programs print, histograms above all, is kept of the
+//!    first [`OUTPUTS`] rounds of a case: a thousand rounds of it would take more memory than what is measured.
 
 use crate::error::Error;
 use crate::interrupt;
@@ -16,6 +17,9 @@ use report::{Compared, Machine, Order, Report, Resolution, Run};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Rounds whose outputs are kept.
+pub const OUTPUTS: usize = 100;
 
 /// Shows how far an experiment is.
 pub trait Progress {
@@ -193,7 +197,7 @@ impl<'a> Bench<'a> {
                     variant: case.variants[variant].into(),
                     round,
                     values: sample.values,
-                    output: sample.output,
+                    output: sample.output.filter(|_| round < OUTPUTS), // Invariant 5
                 };
                 // Invariant 4
                 let later = placed.iter().filter(|&&other| other > variant).count();
@@ -348,6 +352,17 @@ mod tests {
         bench.rounds(case("d", &["A"]), 20, |_, _| Ok(Sample::default())).unwrap();
         bench.rounds(case("e", &["A"]), 1, |_, _| Ok(Sample::default())).unwrap();
         assert_eq!(bench.report.runs.len(), 2 * 3 + 3 + 1);
+    }
+
+    #[test]
+    fn outputs_are_kept_of_the_first_rounds_and_figures_of_all() {
+        let mut progress = Silent;
+        let mut bench = bench(&mut progress, None);
+        let output = || RawValue::from_string("{}".into()).ok();
+        let run = |_, _| Ok(Sample { output: output(), ..Sample::of([("x", 1.0)]) });
+        bench.rounds(case("c", &["A"]), OUTPUTS + 7, run).unwrap();
+        assert_eq!(bench.report.values("c", "A", "x").len(), OUTPUTS + 7);
+        assert_eq!(bench.report.runs.iter().filter(|run| run.output.is_some()).count(), OUTPUTS);
     }
 
     #[test]

@@ -40,10 +40,10 @@ pub struct Options {
     /// The most rounds of a case and thread count [default: as many as `--width` needs]
     #[arg(long)]
     repeats: Option<usize>,
-    /// Go on until the ratios that targets are about are known to ± so many percent
+    /// Go on until the ratios of the targets are known to ± this many percent
     #[arg(long, default_value_t = 2.0)]
     width: f64,
-    /// Go on with a case and thread count for no longer than so many minutes, but for five rounds at least
+    /// Go on with a case and thread count for no longer than this; the first five rounds are always made
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
     /// Draw the orders of the rounds from this number [default: from the clock]
