@@ -1,6 +1,6 @@
 //! The file that a bench leaves behind: versioned JSON with every run, table, ratio and verdict.
 
-use crate::figure::interval;
+use crate::figure::{interval, three_digits};
 use crate::ratio::{Compared, Ratio, Samples};
 use crate::table::Table;
 use crate::target::{self, Verdict};
@@ -206,7 +206,7 @@ fn ratio_table(ratios: &[Ratio]) -> Table {
             ratio.over.clone(),
             ratio.under.clone(),
             ratio.pairs.len().to_string(),
-            format!("{:.3}", ratio.ratio),
+            three_digits(ratio.ratio),
             interval(ratio.interval()),
             ratio.interval().map_or("-".into(), |_| format!("±{:.1}", ratio.half_width() * 100.0)),
         ]);
@@ -258,6 +258,9 @@ mod tests {
         let ratio = report.ratio(&compared).unwrap();
         assert_eq!((ratio.pairs.as_slice(), ratio.ratio), (&[2.0; 5][..], 2.0));
         assert_eq!(report.last_pair(&compared), Some(5));
+        report.ratios.push(ratio);
+        let text = report.to_string();
+        assert!(text.contains("c     x       b   a         5   2.00   2.00 to 2.00          ±0.0"), "{text}");
         report.runs.retain(|run| !(run.variant == "a" && run.round == 5));
         assert_eq!(report.last_pair(&compared), Some(4));
         assert_eq!(report.ratio(&Compared { factor: 0.5, ..compared }).unwrap().ratio, 1.0);
