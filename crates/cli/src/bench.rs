@@ -61,12 +61,36 @@ struct Common {
     /// A smoke check of at most 45 seconds, not a measurement
     #[arg(long)]
     quick: bool,
-    /// Rounds, each of which runs every version once
+    /// The most rounds of a case; a round runs every version once, in an order drawn at random [default: as many
+    /// as --width needs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: Option<u32>,
+    /// Go on with a case until the ratios of its targets are known to ±PERCENT
+    #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = percent)]
+    width: f64,
+    /// Go on with a case for no longer than this; the first five rounds are always made
+    #[arg(long, value_name = "MINUTES", default_value = "10", value_parser = minutes)]
+    minutes: f64,
+    /// Draw the orders of the rounds from this number, which the report of a run names [default: from the clock]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Write every run, table and target to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(percent) if (0.01..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("not a number of percent from 0.01 to 100".into()),
+    }
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(minutes) if (0.0..=1440.0).contains(&minutes) => Ok(minutes),
+        _ => Err("not a number of minutes from 0 to 1440".into()),
+    }
 }
 
 /// Which engine is measured.
@@ -160,10 +184,10 @@ The experiments:
 
 fn inversion(args: &InversionArgs) -> Result<u8, Failure> {
     let common = &args.common;
-    let (extent, repeats) = match (common.quick, args.demo) {
-        (true, _) => (inversion::Extent::Quick, 1),
-        (_, true) => (inversion::Extent::Demo, 3),
-        _ => (inversion::Extent::Full, 5),
+    let extent = match (common.quick, args.demo) {
+        (true, _) => inversion::Extent::Quick,
+        (_, true) => inversion::Extent::Demo,
+        _ => inversion::Extent::Full,
     };
     conduct(
         "inversion",
@@ -171,13 +195,8 @@ fn inversion(args: &InversionArgs) -> Result<u8, Failure> {
         |bench| {
             let compiler = Compiler::from_environment()?;
             let engines = Engines::prepare(&choice(&args.engine, args.fixed.as_ref()), &compiler)?;
-            let setup = inversion::Setup {
-                engines,
-                manx: conduct::own_path()?,
-                repeats: common.repeats.map_or(repeats, |repeats| repeats as usize),
-                extent,
-                cpus: machine::cpu_list(2),
-            };
+            let setup =
+                inversion::Setup { engines, manx: conduct::own_path()?, extent, cpus: machine::cpu_list(2) };
             inversion::measure(&setup, bench)
         },
         inversion::conclude,
@@ -186,7 +205,6 @@ fn inversion(args: &InversionArgs) -> Result<u8, Failure> {
 
 fn guard(args: &GuardArgs) -> Result<u8, Failure> {
     let common = &args.common;
-    let repeats = if common.quick { 2 } else { 20 };
     conduct(
         "guard",
         common,
@@ -197,7 +215,6 @@ fn guard(args: &GuardArgs) -> Result<u8, Failure> {
                 engines,
                 compiler,
                 manx: conduct::own_path()?,
-                repeats: common.repeats.map_or(repeats, |repeats| repeats as usize),
                 quick: common.quick,
                 cpus: machine::cpu_list(2),
             };
@@ -209,9 +226,7 @@ fn guard(args: &GuardArgs) -> Result<u8, Failure> {
 
 fn wait(args: &WaitArgs) -> Result<u8, Failure> {
     let common = &args.common;
-    let repeats = if common.quick { 1 } else { 5 };
-    let repeats = common.repeats.map_or(repeats, |repeats| repeats as usize);
-    let setup = waiting::Setup { repeats, quick: common.quick };
+    let setup = waiting::Setup { quick: common.quick };
     conduct("wait", common, |bench| waiting::measure(setup, bench), waiting::conclude)
 }
 

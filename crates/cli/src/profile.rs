@@ -218,8 +218,8 @@ struct Lines {
 }
 
 impl Progress for Lines {
-    fn begin(&mut self, _what: &str, steps: usize) {
-        *self = Lines { steps, step: 0, started: Some(Instant::now()) };
+    fn begin(&mut self, _what: &str, steps: Option<usize>) {
+        *self = Lines { steps: steps.unwrap_or(0), step: 0, started: Some(Instant::now()) };
     }
 
     fn step(&mut self, what: &str) {

@@ -69,3 +69,14 @@ pub fn change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     format!("{}{} %", if percent >= 0.0 { "+" } else { "" }, three_digits(percent))
 }
+
+/// An interval, or a dash where there is none.
+///
+/// ```
+/// use report::figure::interval;
+/// assert_eq!(interval(Some((0.98, 1.034))), "0.980 to 1.03");
+/// assert_eq!(interval(None), "-");
+/// ```
+pub fn interval(ends: Option<(f64, f64)>) -> String {
+    ends.map_or("-".into(), |(low, high)| format!("{} to {}", three_digits(low), three_digits(high)))
+}

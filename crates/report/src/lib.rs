@@ -3,8 +3,10 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`histogram`] | latencies kept whole; a percentile never comes without the maximum |
-//! | [`statistics`] | the median of repeats, and the spread of a version against itself |
-//! | [`ratio`] | the ratio of two versions, and the interval that it lies in |
+//! | [`statistics`] | the median of repeats |
+//! | [`ratio`] | the ratio of two versions by pairs, and the interval that it lies in |
+//! | [`resolution`] | how many pairs that takes |
+//! | [`order`] | in which order the versions of a round run |
 //! | [`target`] | figures to reach, kept in one file, and the verdict on a measured one |
 //! | [`table`] | columns that align |
 //! | [`chart`] | panels over one axis, as SVG and as PNG |
@@ -17,16 +19,20 @@ pub mod chart;
 pub mod figure;
 pub mod histogram;
 pub mod knee;
+pub mod order;
 pub mod plot;
 pub mod ratio;
+pub mod resolution;
 pub mod result;
 pub mod statistics;
 pub mod table;
 pub mod target;
 
 pub use histogram::{Counts, Histogram, Summary, Tail};
-pub use ratio::Ratio;
+pub use order::Order;
+pub use ratio::{Compared, Ratio, Samples};
+pub use resolution::Resolution;
 pub use result::{Machine, Report, Run};
-pub use statistics::{Spread, median};
+pub use statistics::median;
 pub use table::{Column, Table};
 pub use target::{Target, Verdict};

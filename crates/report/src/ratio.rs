@@ -1,18 +1,82 @@
-//! How one version stands to another: the ratio of their medians, and the interval that it lies in.
+//! How one version stands to another: the ratio of each pair, their median, and the interval of that median.
 //!
-//! The interval is a percentile bootstrap (Efron 1979): the rounds are drawn anew, with replacement, and the ratio of the
-//! medians is computed of each draw; 95 % of the results lie between its ends. Samples of one round belong together and
-//! are drawn together, so what disturbs a whole round falls on both versions alike. The draws are the same in each run.
+//! A *pair* is two samples of one round. Whatever disturbs a shared machine for longer than a round falls on both samples and
+//! leaves their ratio as it was; that is why the ratio is taken first and the median afterwards. A single disturbed pair does
+//! not move the median.
+//!
+//! The interval is a percentile bootstrap (Efron, "Bootstrap methods: another look at the jackknife", 1979): as many pairs as
+//! there are are drawn with replacement, 2000 times; the median of each draw is taken; 95 % of these medians lie between the two
+//! ends. The seed is fixed, so the same pairs always have the same interval. Of few pairs the interval is a little too narrow:
+//! simulated with normal noise it holds the true ratio in 92 to 94 %.
+//!
+//! 1. Fewer than [`PAIRS_MIN`] pairs have no interval, and no verdict follows from them. From five pairs on, the two ends
+//!    cannot both lie on one side of the true median but by a chance of 6 %; with four the chance is 13 %.
+//! 2. Samples belong together by their round, never by their place in a list: a version may have failed in some round.
 
-use crate::statistics::{Spread, median};
+use crate::statistics::median;
 use serde::{Deserialize, Serialize};
 
+/// The fewest pairs that have an interval (Invariant 1).
+pub const PAIRS_MIN: usize = 5;
 /// Draws of a bootstrap.
 const DRAWS: usize = 2000;
-/// Of these, the share that lies outside of the interval.
+/// The share of the drawn medians that lies outside of the interval.
 const OUTSIDE: f64 = 0.05;
+/// Where the draws begin.
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The ratio of the medians of two versions, and its 95 % interval.
+/// One figure of one version, in all rounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Samples {
+    /// The experiment
+    pub case: String,
+    /// The version
+    pub version: String,
+    /// The figure's name in a run
+    pub figure: String,
+}
+
+/// Which ratio: the samples above the line, those below it, and a factor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    /// Above the line
+    pub over: Samples,
+    /// Below it
+    pub under: Samples,
+    /// Each pair's ratio is multiplied by this; 1 unless something else is asked for
+    pub factor: f64,
+}
+
+impl Compared {
+    /// The same figure of two versions of one case.
+    ///
+    /// ```
+    /// use report::Compared;
+    /// let compared = Compared::new("lmdb", "manx run", "as it is", "throughput_per_s");
+    /// assert_eq!((compared.over.version.as_str(), compared.factor), ("manx run", 1.0));
+    /// ```
+    pub fn new(case: &str, over: &str, under: &str, figure: &str) -> Compared {
+        let of =
+            |version: &str| Samples { case: case.into(), version: version.into(), figure: figure.into() };
+        Compared { over: of(over), under: of(under), factor: 1.0 }
+    }
+
+    /// The names of the two sides and of their figure, as tables show them.
+    pub(crate) fn names(&self) -> [String; 3] {
+        let (over, under) = (&self.over, &self.under);
+        let below = match over.case == under.case {
+            true => under.version.clone(),
+            false => format!("{}, {}", under.case, under.version),
+        };
+        let figure = match over.figure == under.figure {
+            true => over.figure.clone(),
+            false => format!("{} / {}", over.figure, under.figure),
+        };
+        [over.version.clone(), below, figure]
+    }
+}
+
+/// The ratios of the pairs of two versions, their median, and its 95 % interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// What was compared
@@ -23,74 +87,83 @@ pub struct Ratio {
     pub under: String,
     /// Which of their figures
     pub measure: String,
-    /// Rounds in which both were measured
-    pub rounds: usize,
-    /// The ratio
+    /// The ratio of each pair, by round
+    #[serde(default)]
+    pub pairs: Vec<f64>,
+    /// Their median
     pub ratio: f64,
-    /// The lower end of the interval
-    pub low: f64,
+    /// The lower end of the interval; `None` with fewer than [`PAIRS_MIN`] pairs
+    pub low: Option<f64>,
     /// Its upper end
-    pub high: f64,
+    pub high: Option<f64>,
 }
 
 impl Ratio {
-    /// Compares samples by round; those of the same place belong together. `None` without a pair of positive samples.
+    /// Compares samples by round; those of the same place are of one round. `None` without a pair of positive samples.
     ///
     /// ```
     /// use report::Ratio;
-    /// let ratio = Ratio::new("case", ("b", &[2.0, 2.2, 2.1]), ("a", &[1.0, 1.1, 1.0]), "p50_ns").unwrap();
-    /// assert_eq!(ratio.ratio, 2.1);
-    /// assert!(ratio.low <= 2.1 && 2.1 <= ratio.high);
+    /// let (b, a) = ([2.0, 2.2, 2.1, 2.1, 1.9], [1.0, 1.1, 1.0, 1.0, 1.0]);
+    /// let ratio = Ratio::new("case", ("b", &b), ("a", &a), "p50_ns").unwrap();
+    /// assert_eq!((ratio.ratio, ratio.interval()), (2.0, Some((1.9, 2.1))));
+    /// assert!((ratio.half_width() - 0.05).abs() < 1e-9);
     /// ```
     pub fn new(case: &str, over: (&str, &[f64]), under: (&str, &[f64]), measure: &str) -> Option<Ratio> {
+        let names = [over.0, under.0, measure].map(str::to_owned);
+        Ratio::of(case, names, over.1.iter().copied().zip(under.1.iter().copied()), 1.0)
+    }
+
+    /// The same from pairs of samples; `names` are the two versions' and the figure's.
+    pub(crate) fn of(
+        case: &str,
+        [over, under, measure]: [String; 3],
+        samples: impl Iterator<Item = (f64, f64)>,
+        factor: f64,
+    ) -> Option<Ratio> {
         let usable = |&(a, b): &(f64, f64)| a > 0.0 && b > 0.0 && a.is_finite() && b.is_finite();
-        let pairs: Vec<(f64, f64)> =
-            over.1.iter().copied().zip(under.1.iter().copied()).filter(usable).collect();
+        let pairs: Vec<f64> = samples.filter(usable).map(|(a, b)| a / b * factor).collect();
         if pairs.is_empty() {
             return None;
         }
-        let mut ratios: Vec<f64> = Vec::with_capacity(DRAWS);
-        let mut random = fastrand::Rng::with_seed(0x9e37_79b9_7f4a_7c15);
-        for _ in 0..DRAWS {
-            let drawn: Vec<_> = (0..pairs.len()).map(|_| pairs[random.usize(..pairs.len())]).collect();
-            ratios.push(of_medians(&drawn));
-        }
-        ratios.sort_by(f64::total_cmp);
-        let end = |share: f64| ratios[((DRAWS - 1) as f64 * share).round() as usize];
-        Some(Ratio {
-            case: case.into(),
-            over: over.0.into(),
-            under: under.0.into(),
-            measure: measure.into(),
-            rounds: pairs.len(),
-            ratio: of_medians(&pairs),
-            low: end(OUTSIDE / 2.0),
-            high: end(1.0 - OUTSIDE / 2.0),
-        })
+        let (low, high) = interval(&pairs).unzip();
+        Some(Ratio { case: case.into(), over, under, measure, ratio: median(&pairs), pairs, low, high })
     }
 
-    /// Half of the interval's width, as a share of the ratio: 0.05 is ±5 %.
+    /// The 95 % interval of the median, if there are pairs enough.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        self.low.zip(self.high)
+    }
+
+    /// Half of the interval's width, as a share of the ratio: 0.05 is ±5 %. Infinite if there is no interval.
     pub fn half_width(&self) -> f64 {
-        (self.high - self.low) / 2.0 / self.ratio
-    }
-
-    /// As a target takes it: a ratio nearer to 1 than the interval is wide cannot be told from 1.
-    pub fn spread(&self) -> Spread {
-        Spread {
-            case: self.case.clone(),
-            measure: self.measure.clone(),
-            pairs: self.rounds,
-            ratio: self.ratio,
-            low: self.low,
-            high: self.high,
-            factor: 1.0 + self.half_width(),
-        }
+        self.interval().map_or(f64::INFINITY, |(low, high)| (high - low) / 2.0 / self.ratio)
     }
 }
 
-fn of_medians(pairs: &[(f64, f64)]) -> f64 {
-    let (over, under): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-    median(&over) / median(&under)
+/// The percentile bootstrap of the median.
+fn interval(pairs: &[f64]) -> Option<(f64, f64)> {
+    if pairs.len() < PAIRS_MIN {
+        return None;
+    }
+    let mut random = fastrand::Rng::with_seed(SEED);
+    let (mut drawn, mut medians) = (vec![0.0; pairs.len()], Vec::with_capacity(DRAWS));
+    for _ in 0..DRAWS {
+        drawn.fill_with(|| pairs[random.usize(..pairs.len())]);
+        medians.push(middle(&mut drawn));
+    }
+    medians.sort_by(f64::total_cmp);
+    let end = |share: f64| medians[((DRAWS - 1) as f64 * share).round() as usize];
+    Some((end(OUTSIDE / 2.0), end(1.0 - OUTSIDE / 2.0)))
+}
+
+/// The median, in time linear in the number of values; it changes their order.
+fn middle(values: &mut [f64]) -> f64 {
+    let count = values.len();
+    let (below, &mut upper, _) = values.select_nth_unstable_by(count / 2, f64::total_cmp);
+    match count % 2 {
+        1 => upper,
+        _ => (below.iter().copied().fold(f64::NEG_INFINITY, f64::max) + upper) / 2.0,
+    }
 }
 
 #[cfg(test)]
@@ -101,10 +174,33 @@ mod tests {
         Ratio::new("c", ("b", over), ("a", under), "p50_ns")
     }
 
+    /// Normal noise around 1, by the sum of twelve.
+    fn noise(random: &mut fastrand::Rng, scatter: f64) -> f64 {
+        1.0 + scatter * ((0..12).map(|_| random.f64()).sum::<f64>() - 6.0)
+    }
+
     #[test]
     fn equal_samples_have_an_interval_of_no_width() {
         let found = ratio(&[3.0; 6], &[2.0; 6]).unwrap();
-        assert_eq!((found.ratio, found.low, found.high, found.half_width()), (1.5, 1.5, 1.5, 0.0));
+        assert_eq!((found.ratio, found.interval(), found.half_width()), (1.5, Some((1.5, 1.5)), 0.0));
+    }
+
+    #[test]
+    fn the_ratio_is_the_median_of_the_pairs_and_not_the_ratio_of_the_medians() {
+        // The machine is half as fast in two rounds of five, for both versions.
+        let found = ratio(&[12.0, 6.0, 12.0, 5.5, 11.0], &[10.0, 5.0, 10.0, 5.0, 10.0]).unwrap();
+        assert_eq!(found.pairs, [1.2, 1.2, 1.2, 1.1, 1.1]);
+        assert_eq!(found.ratio, 1.2);
+    }
+
+    #[test]
+    fn fewer_than_five_pairs_have_no_interval() {
+        for pairs in 1..PAIRS_MIN {
+            let found = ratio(&vec![2.0; pairs], &vec![1.0; pairs]).unwrap();
+            assert_eq!((found.ratio, found.interval(), found.pairs.len()), (2.0, None, pairs));
+            assert_eq!(found.half_width(), f64::INFINITY);
+        }
+        assert!(ratio(&[2.0; PAIRS_MIN], &[1.0; PAIRS_MIN]).unwrap().interval().is_some());
     }
 
     #[test]
@@ -121,22 +217,51 @@ mod tests {
     #[test]
     fn the_interval_has_the_true_ratio_in_about_nineteen_of_twenty_experiments() {
         let mut random = fastrand::Rng::with_seed(7);
-        let mut draw = || 1.0 + random.f64();
-        let hits = (0..100)
-            .filter(|_| {
-                let over: Vec<f64> = (0..15).map(|_| 2.0 * draw()).collect();
-                let under: Vec<f64> = (0..15).map(|_| draw()).collect();
-                let found = ratio(&over, &under).unwrap();
-                found.low <= 2.0 && 2.0 <= found.high
-            })
-            .count();
-        assert!((88..=100).contains(&hits), "{hits} of 100");
+        for pairs in [5, 8, 15, 40] {
+            let hits = (0..400)
+                .filter(|_| {
+                    let over: Vec<f64> = (0..pairs).map(|_| 2.0 * noise(&mut random, 0.1)).collect();
+                    let under: Vec<f64> = (0..pairs).map(|_| noise(&mut random, 0.1)).collect();
+                    let (low, high) = ratio(&over, &under).unwrap().interval().unwrap();
+                    low <= 2.0 && 2.0 <= high
+                })
+                .count();
+            // Few pairs have 92 to 94 %; three standard errors of 400 experiments are 4 %.
+            assert!((354..=396).contains(&hits), "{hits} of 400 with {pairs} pairs");
+        }
+    }
+
+    #[test]
+    fn one_disturbed_pair_does_not_move_it() {
+        let calm = [100.5, 100.4, 100.6, 100.5, 100.3, 100.7, 100.5, 100.4, 100.6];
+        let mut disturbed = calm;
+        disturbed[4] = 5000.0;
+        let [calm, disturbed] = [calm, disturbed].map(|over| ratio(&over, &[100.0; 9]).unwrap());
+        assert!((calm.ratio - disturbed.ratio).abs() < 0.001, "{} {}", calm.ratio, disturbed.ratio);
+        assert!(disturbed.half_width() < 0.003, "{}", disturbed.half_width());
     }
 
     #[test]
     fn without_a_pair_there_is_none_and_odd_samples_are_left_out() {
         assert_eq!(ratio(&[], &[1.0]), None);
         assert_eq!(ratio(&[f64::NAN], &[1.0]), None);
-        assert_eq!(ratio(&[0.0, 4.0], &[1.0, 2.0]).unwrap().rounds, 1);
+        assert_eq!(ratio(&[0.0, 4.0], &[1.0, 2.0]).unwrap().pairs, [2.0]);
+    }
+
+    #[test]
+    fn the_middle_is_the_median() {
+        for count in 1..12 {
+            let mut values: Vec<f64> = (0..count).map(|i| f64::from(i * 7 % 11)).collect();
+            let expected = median(&values);
+            assert_eq!(middle(&mut values), expected, "{count}");
+        }
+    }
+
+    #[test]
+    fn both_sides_are_named_where_they_differ() {
+        let mut compared = Compared::new("c", "b", "a", "f");
+        assert_eq!(compared.names(), ["b", "a", "f"]);
+        compared.under = Samples { case: "d".into(), version: "a".into(), figure: "g".into() };
+        assert_eq!(compared.names(), ["b", "d, a", "f / g"]);
     }
 }

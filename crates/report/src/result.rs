@@ -1,7 +1,7 @@
-//! The file that a bench leaves behind: versioned JSON with every run, table, spread and verdict.
+//! The file that a bench leaves behind: versioned JSON with every run, table, ratio and verdict.
 
-use crate::ratio::Ratio;
-use crate::statistics::Spread;
+use crate::figure::{interval, three_digits};
+use crate::ratio::{Compared, Ratio, Samples};
 use crate::table::Table;
 use crate::target::{self, Verdict};
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,9 @@ use std::fmt;
 
 /// What the JSON calls itself, in its field `schema`.
 pub const SCHEMA: &str = "manx-bench";
-/// The version of its fields. Fields may be added to a version; a reader ignores those it does not know.
-pub const VERSION: u32 = 1;
+/// The version of its fields. Fields may be added to a version; a reader ignores those it does not know. Version 2 has
+/// intervals in the place of version 1's comparison of a version with itself; files of version 1 can be read.
+pub const VERSION: u32 = 2;
 
 /// Where something was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,20 +61,21 @@ pub struct Report {
     pub quick: bool,
     /// It was ended before its time; what there is stands here
     pub interrupted: bool,
+    /// What the orders of rounds were drawn from
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
     /// The machine
     pub machine: Machine,
     /// What the reader must know
     pub notes: Vec<String>,
-    /// Every run, in the order of running
+    /// Every run, round by round, and within a round in the order of the versions; `seed` says in which order they ran
     pub runs: Vec<Run>,
     /// The tables
     pub tables: Vec<Table>,
     /// Pictures, as lines of text
     pub plots: Vec<String>,
-    /// A against A
-    pub spreads: Vec<Spread>,
-    /// Versions against each other, with intervals
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// The ratios that targets are about, with their intervals
+    #[serde(default)]
     pub ratios: Vec<Ratio>,
     /// The targets
     pub targets: Vec<Verdict>,
@@ -91,12 +93,12 @@ impl Report {
             wall_s: 0.0,
             quick: false,
             interrupted: false,
+            seed: None,
             machine,
             notes: Vec::new(),
             runs: Vec::new(),
             tables: Vec::new(),
             plots: Vec::new(),
-            spreads: Vec::new(),
             ratios: Vec::new(),
             targets: Vec::new(),
         }
@@ -132,6 +134,25 @@ impl Report {
         let of = |run: &&Run| run.case == case && run.variant == variant;
         self.runs.iter().filter(of).filter_map(|run| run.values.get(value).copied()).collect()
     }
+
+    /// The ratio of two versions, of all rounds in which both were measured; `None` if there is no such round.
+    pub fn ratio(&self, compared: &Compared) -> Option<Ratio> {
+        let (over, under) = (self.by_round(&compared.over), self.by_round(&compared.under));
+        let pairs = over.into_iter().filter_map(|(round, above)| Some((above, *under.get(&round)?)));
+        Ratio::of(&compared.over.case, compared.names(), pairs, compared.factor)
+    }
+
+    /// The last round in which both of two versions were measured.
+    pub fn last_pair(&self, compared: &Compared) -> Option<usize> {
+        let under = self.by_round(&compared.under);
+        self.by_round(&compared.over).into_keys().rfind(|round| under.contains_key(round))
+    }
+
+    fn by_round(&self, samples: &Samples) -> BTreeMap<usize, f64> {
+        let of = |run: &&Run| run.case == samples.case && run.variant == samples.version;
+        let value = |run: &Run| Some((run.round, *run.values.get(&samples.figure)?));
+        self.runs.iter().filter(of).filter_map(value).collect()
+    }
 }
 
 /// Each name once, where it comes first.
@@ -163,8 +184,8 @@ impl fmt::Display for Report {
         for plot in &self.plots {
             write!(f, "\n{plot}")?;
         }
-        if !self.spreads.is_empty() {
-            write!(f, "\n{}", spread_table(&self.spreads))?;
+        if !self.ratios.is_empty() {
+            write!(f, "\n{}", ratio_table(&self.ratios))?;
         }
         if self.targets.is_empty() {
             return writeln!(f, "\nTargets: none are set for this bench");
@@ -173,21 +194,21 @@ impl fmt::Display for Report {
     }
 }
 
-fn spread_table(spreads: &[Spread]) -> Table {
+fn ratio_table(ratios: &[Ratio]) -> Table {
     let mut table = Table::new(
-        "A against A: the same version twice, in turn",
-        &["case", "figure", "pairs []", "ratio []", "smallest []", "largest []", "spread [x]"],
+        "Ratios of pairs: one round, one pair; their median, and its interval by bootstrap",
+        &["case", "figure", "of", "over", "pairs []", "ratio []", "95 % interval []", "half of it [%]"],
     );
-    for spread in spreads {
-        let number = |value: f64| format!("{value:.3}");
+    for ratio in ratios {
         table.row([
-            spread.case.clone(),
-            spread.measure.clone(),
-            spread.pairs.to_string(),
-            number(spread.ratio),
-            number(spread.low),
-            number(spread.high),
-            number(spread.factor),
+            ratio.case.clone(),
+            ratio.measure.clone(),
+            ratio.over.clone(),
+            ratio.under.clone(),
+            ratio.pairs.len().to_string(),
+            three_digits(ratio.ratio),
+            interval(ratio.interval()),
+            ratio.interval().map_or("-".into(), |_| format!("±{:.1}", ratio.half_width() * 100.0)),
         ]);
     }
     table
@@ -212,8 +233,50 @@ mod tests {
         assert_eq!(back.values("c", "v", "throughput_per_s"), [4.5]);
         assert_eq!(back.values("c", "w", "throughput_per_s"), [] as [f64; 0]);
         assert_eq!(back.runs[0].output.as_ref().unwrap().get(), r#"{"x":[1,2]}"#);
-        let error = Report::from_json(&text.replace("\"version\":1", "\"version\":2")).unwrap_err();
-        assert!(error.contains("reads up to version 1"), "{error}");
+        let error = Report::from_json(&text.replace("\"version\":2", "\"version\":3")).unwrap_err();
+        assert!(error.contains("reads up to version 2"), "{error}");
         assert!(Report::from_json(&text.replace(SCHEMA, "other")).unwrap_err().contains("other"));
+    }
+
+    fn run(variant: &str, round: usize, value: f64) -> Run {
+        let values = BTreeMap::from([("x".into(), value)]);
+        Run { case: "c".into(), variant: variant.into(), round, values, output: None }
+    }
+
+    #[test]
+    fn pairs_are_of_one_round_whatever_the_order_and_whatever_failed() {
+        let mut report = Report::new("b", Machine::default(), 7);
+        for round in 0..6 {
+            let mut both = [run("a", round, 10.0 + round as f64), run("b", round, 20.0 + 2.0 * round as f64)];
+            if round % 2 == 0 {
+                both.reverse();
+            }
+            report.runs.extend(both);
+        }
+        report.runs.retain(|run| !(run.variant == "a" && run.round == 2));
+        let compared = Compared::new("c", "b", "a", "x");
+        let ratio = report.ratio(&compared).unwrap();
+        assert_eq!((ratio.pairs.as_slice(), ratio.ratio), (&[2.0; 5][..], 2.0));
+        assert_eq!(report.last_pair(&compared), Some(5));
+        report.ratios.push(ratio);
+        let text = report.to_string();
+        assert!(text.contains("c     x       b   a         5   2.00   2.00 to 2.00          ±0.0"), "{text}");
+        report.runs.retain(|run| !(run.variant == "a" && run.round == 5));
+        assert_eq!(report.last_pair(&compared), Some(4));
+        assert_eq!(report.ratio(&Compared { factor: 0.5, ..compared }).unwrap().ratio, 1.0);
+        assert_eq!(report.ratio(&Compared::new("c", "b", "none", "x")), None);
+    }
+
+    #[test]
+    fn a_file_of_the_first_version_is_read() {
+        let text = r#"{"schema":"manx-bench","version":1,"bench":"b","manx":"0","started_unix_s":1,"wall_s":1.0,
+            "quick":false,"interrupted":false,"machine":{"processor":"p","cpus":2,"kernel":"k"},"notes":[],"runs":[],
+            "tables":[],"plots":[],
+            "spreads":[{"case":"c","measure":"m","pairs":5,"ratio":1.0,"low":0.9,"high":1.1,"factor":1.1}],
+            "ratios":[{"case":"c","over":"b","under":"a","measure":"m","rounds":6,"ratio":1.0,"low":0.9,"high":1.1}],
+            "targets":[{"id":"x","name":"x","unit":"ratio","measured":1.0,"to_reach":"≥ 0.98","spread":1.1,"verdict":"not-resolvable"}]}"#;
+        let report = Report::from_json(text).unwrap();
+        assert_eq!(report.ratios[0].interval(), Some((0.9, 1.1)));
+        assert_eq!(report.targets[0].verdict, target::Outcome::Open);
     }
 }

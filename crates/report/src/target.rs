@@ -4,18 +4,21 @@
 //! beside the code that misses it will be. A target is a ratio (`relative`: measured against what it is
 //! compared with, so 1 means "the same") or an absolute figure.
 //!
+//! An absolute figure is judged as it is. A ratio is judged by its interval ([`crate::Ratio::interval`]), because a median alone
+//! does not tell a miss from noise. The *worse end* of the interval is the upper one if the figure must not be above the target,
+//! and else the lower one.
+//!
 //! | the target | the measured figure | verdict |
 //! | --- | --- | --- |
-//! | - | there is none | not measured |
-//! | relative, and nearer to 1 than A is to A | is nearer to 1 than A is to A, too | not resolvable here |
-//! | any other, or with any other figure | reaches it | met |
-//! | any other, or with any other figure | misses it | falls short |
-//!
-//! A figure beyond the spread is told from 1, and with it from every target within the spread: it is better
-//! than all of them or worse than all of them.
+//! | any | there is none | not measured |
+//! | absolute | reaches it, misses it | met, falls short |
+//! | relative | has fewer than five pairs | not measured: the figure is shown, and no verdict |
+//! | relative | the interval's worse end reaches it | met |
+//! | relative | the interval's better end misses it | falls short |
+//! | relative | the target lies within the interval | undecided: needs more pairs |
 
-use crate::figure::three_digits;
-use crate::statistics::Spread;
+use crate::figure::{interval, three_digits};
+use crate::ratio::Ratio;
 use crate::table::Table;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -50,14 +53,24 @@ pub struct Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It is reached
+    /// It is reached; of a ratio, by the whole interval
     Met,
-    /// It is missed
+    /// It is missed; of a ratio, by the whole interval
     FallsShort,
-    /// The target is nearer to 1 than this machine compares a version with itself
-    NotResolvable,
-    /// Nothing was measured
+    /// The target lies within the interval: there are too few pairs to tell
+    #[serde(alias = "not-resolvable")]
+    Open,
+    /// Nothing was measured, or fewer than five pairs
     NotMeasured,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Measured {
+    /// A figure in the target's unit
+    Plain(f64),
+    /// A ratio by pairs
+    Ratio(Ratio),
 }
 
 /// A target, what was measured, and what that means.
@@ -73,11 +86,15 @@ pub struct Verdict {
     pub measured: Option<f64>,
     /// `≤ 1.5` or `≥ 0.98`
     pub to_reach: String,
-    /// A against A, for a ratio
-    pub spread: Option<f64>,
+    /// The interval of a ratio, if there are pairs enough
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<(f64, f64)>,
+    /// The pairs of a ratio
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pairs: Option<usize>,
     /// Met or not
     pub verdict: Outcome,
-    /// Why nothing was measured, if so
+    /// Why nothing was measured, or why there is no verdict, if so
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -129,25 +146,33 @@ impl Target {
             || self.at_least.is_some_and(|limit| measured >= limit)
     }
 
-    /// What a measured figure means. `spread` is A against A, for a relative target.
-    pub fn judge(&self, measured: f64, spread: Option<&Spread>) -> Verdict {
-        if !measured.is_finite() {
+    /// What a measured figure means.
+    pub fn judge(&self, measured: &Measured) -> Verdict {
+        let (figure, ratio) = match measured {
+            Measured::Plain(figure) => (*figure, None),
+            Measured::Ratio(ratio) => (ratio.ratio, Some(ratio)),
+        };
+        if !figure.is_finite() {
             return self.unmeasured("there are too few samples");
         }
-        let near = spread.filter(|spread| self.relative && spread.covers(self.limit()));
-        let reached = self.reached_by(measured);
-        let outcome = match near {
-            Some(spread) if spread.covers(measured) => Outcome::NotResolvable,
-            _ if reached => Outcome::Met,
-            _ => Outcome::FallsShort,
+        let ratio = ratio.filter(|_| self.relative);
+        let verdict = Verdict {
+            measured: Some(figure),
+            interval: ratio.and_then(Ratio::interval),
+            pairs: ratio.map(|ratio| ratio.pairs.len()),
+            ..self.unmeasured(FEW)
         };
-        Verdict {
-            measured: Some(measured),
-            spread: spread.filter(|_| self.relative).map(|spread| spread.factor),
-            verdict: outcome,
-            ..self.unmeasured("")
-        }
-        .without_reason()
+        let outcome = match (self.relative, verdict.interval) {
+            (true, None) => return verdict,
+            (true, Some((low, high))) => match (self.reached_by(low), self.reached_by(high)) {
+                (true, true) => Outcome::Met,
+                (false, false) => Outcome::FallsShort,
+                _ => Outcome::Open,
+            },
+            (false, _) if self.reached_by(figure) => Outcome::Met,
+            (false, _) => Outcome::FallsShort,
+        };
+        Verdict { verdict: outcome, reason: None, ..verdict }
     }
 
     /// The verdict on a target that could not be measured.
@@ -159,16 +184,26 @@ impl Target {
             unit: self.unit.clone(),
             measured: None,
             to_reach: format!("{sign} {}", three_digits(self.limit())),
-            spread: None,
+            interval: None,
+            pairs: None,
             verdict: Outcome::NotMeasured,
             reason: Some(reason.into()),
         }
     }
 }
 
+/// Why a ratio has no verdict.
+const FEW: &str = "fewer than five pairs";
+
 impl Verdict {
-    fn without_reason(self) -> Verdict {
-        Verdict { reason: None, ..self }
+    /// The last cell of its row.
+    fn words(&self) -> String {
+        // The figure stands beside it: something was measured.
+        let outcome = match (self.verdict, self.measured) {
+            (Outcome::NotMeasured, Some(_)) => "no verdict".to_owned(),
+            (outcome, _) => outcome.to_string(),
+        };
+        self.reason.as_ref().map_or(outcome.clone(), |reason| format!("{outcome}: {reason}"))
     }
 }
 
@@ -177,7 +212,7 @@ impl fmt::Display for Outcome {
         f.write_str(match self {
             Outcome::Met => "met",
             Outcome::FallsShort => "falls short",
-            Outcome::NotResolvable => "not resolvable here",
+            Outcome::Open => "undecided: needs more pairs",
             Outcome::NotMeasured => "not measured",
         })
     }
@@ -185,19 +220,17 @@ impl fmt::Display for Outcome {
 
 /// The table that a bench ends with.
 pub fn table(verdicts: &[Verdict]) -> Table {
-    let mut table =
-        Table::new("Targets", &["target", "unit", "measured []", "to reach []", "A against A []", "verdict"]);
+    let headers = ["target", "unit", "measured []", "95 % interval []", "pairs []", "to reach []", "verdict"];
+    let mut table = Table::new("Targets", &headers);
     for verdict in verdicts {
-        let reason = verdict.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
         table.row([
             verdict.name.clone(),
             verdict.unit.clone(),
             verdict.measured.map_or("-".into(), three_digits),
+            interval(verdict.interval),
+            verdict.pairs.map_or("-".into(), |pairs| pairs.to_string()),
             verdict.to_reach.clone(),
-            verdict.spread.map_or("-".into(), |factor| {
-                format!("±{}", crate::figure::change(factor).trim_start_matches('+'))
-            }),
-            format!("{}{reason}", verdict.verdict),
+            verdict.words(),
         ]);
     }
     table

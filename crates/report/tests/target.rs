@@ -1,7 +1,7 @@
-//! Verdicts: met, falls short, not resolvable here, not measured; and the file of targets itself.
+//! Verdicts: met, falls short, undecided, not measured; and the file of targets itself.
 
-use report::target::{Outcome, Target, of_bench, parse, table};
-use report::{Spread, Verdict};
+use report::target::{Measured, Outcome, Target, of_bench, parse, table};
+use report::{Ratio, Verdict};
 
 fn ratio(limit: &str) -> Target {
     let text = format!(
@@ -10,62 +10,73 @@ fn ratio(limit: &str) -> Target {
     parse(&text).unwrap().remove(0)
 }
 
-/// A against A within five pairs that scatter by this factor.
-fn spread(factor: f64) -> Spread {
-    Spread::new("a", "m", &[1.0; 5], &[factor; 5]).unwrap()
+/// As many pairs as there are ratios.
+fn pairs(ratios: &[f64]) -> Measured {
+    Measured::Ratio(Ratio::new("c", ("b", ratios), ("a", &vec![1.0; ratios.len()]), "m").unwrap())
 }
 
-fn judged(limit: &str, measured: f64, noise: f64) -> Outcome {
-    ratio(limit).judge(measured, Some(&spread(noise))).verdict
+/// The verdict on five pairs around `middle`, whose interval reaches from the smallest to the largest.
+fn judged(limit: &str, middle: f64, noise: f64) -> Outcome {
+    let scattered = [middle / noise, middle / noise, middle, middle * noise, middle * noise];
+    ratio(limit).judge(&pairs(&scattered)).verdict
 }
 
 #[test]
-fn a_target_far_from_one_is_met_or_missed() {
+fn a_target_beyond_the_interval_is_met_or_missed() {
     assert_eq!(judged("at_most = 0.0333", 0.01, 1.3), Outcome::Met);
-    assert_eq!(judged("at_most = 0.0333", 0.04, 1.3), Outcome::FallsShort);
-    assert_eq!(judged("at_least = 4.0", 4.0, 1.3), Outcome::Met);
-    assert_eq!(judged("at_least = 4.0", 3.9, 1.3), Outcome::FallsShort);
-}
-
-#[test]
-fn a_target_within_the_spread_is_neither_met_nor_missed() {
-    for measured in [0.97, 0.98, 0.99, 1.0, 1.04] {
-        assert_eq!(judged("at_least = 0.98", measured, 1.05), Outcome::NotResolvable, "{measured}");
-    }
-    assert_eq!(judged("at_most = 1.5", 1.4, 2.0), Outcome::NotResolvable);
-    assert_eq!(judged("at_most = 1.5", 0.6, 2.0), Outcome::NotResolvable);
-    assert_eq!(judged("at_most = 1.0", 0.9, 1.2), Outcome::NotResolvable);
-    assert_eq!(judged("at_least = 1.1", 1.15, 1.2), Outcome::NotResolvable);
-}
-
-#[test]
-fn what_lies_beyond_the_spread_is_told_from_one() {
+    assert_eq!(judged("at_most = 0.0333", 0.05, 1.3), Outcome::FallsShort);
+    assert_eq!(judged("at_least = 4.0", 5.3, 1.3), Outcome::Met);
+    assert_eq!(judged("at_least = 4.0", 3.0, 1.3), Outcome::FallsShort);
     assert_eq!(judged("at_least = 0.98", 1.5, 1.05), Outcome::Met);
-    assert_eq!(judged("at_most = 1.5", 0.1, 2.0), Outcome::Met);
-    assert_eq!(judged("at_most = 1.0", 0.2, 1.8), Outcome::Met);
-    assert_eq!(judged("at_least = 1.1", 1.6, 1.2), Outcome::Met);
-    assert_eq!(judged("at_most = 1.0", 4.0, 1.8), Outcome::FallsShort);
-}
-
-#[test]
-fn noise_does_not_hide_a_miss_beyond_it() {
     assert_eq!(judged("at_least = 0.98", 0.5, 1.05), Outcome::FallsShort);
-    assert_eq!(judged("at_most = 1.5", 40.0, 2.0), Outcome::FallsShort);
 }
 
 #[test]
-fn without_noise_every_target_is_resolvable() {
+fn a_target_within_the_interval_is_open_on_whichever_side_the_median_lies() {
+    for measured in [0.94, 0.97, 0.98, 0.99, 1.0, 1.02] {
+        assert_eq!(judged("at_least = 0.98", measured, 1.05), Outcome::Open, "{measured}");
+    }
+    assert_eq!(judged("at_most = 1.5", 1.4, 2.0), Outcome::Open);
+    assert_eq!(judged("at_most = 1.0", 1.1, 1.2), Outcome::Open);
+    assert_eq!(judged("at_least = 4.0", 4.1, 1.3), Outcome::Open);
+}
+
+#[test]
+fn an_end_of_the_interval_that_is_the_target_reaches_it() {
+    assert_eq!(judged("at_least = 0.98", 0.98, 1.0), Outcome::Met);
+    assert_eq!(judged("at_most = 1.0", 0.5, 2.0), Outcome::Met);
     assert_eq!(judged("at_least = 0.98", 0.979, 1.0), Outcome::FallsShort);
-    assert_eq!(judged("at_least = 0.98", 0.981, 1.0), Outcome::Met);
 }
 
 #[test]
-fn noise_does_not_touch_an_absolute_target() {
+fn fewer_than_five_pairs_have_a_figure_and_no_verdict() {
+    let target = ratio("at_least = 0.98");
+    for measured in [pairs(&[2.0; 4]), pairs(&[0.1]), Measured::Plain(2.0)] {
+        let verdict = target.judge(&measured);
+        assert_eq!((verdict.verdict, verdict.interval), (Outcome::NotMeasured, None), "{measured:?}");
+        assert_eq!(verdict.reason.as_deref(), Some("fewer than five pairs"));
+        assert!(table(&[verdict]).to_string().contains("no verdict: fewer than five pairs"));
+    }
+    assert_eq!(target.judge(&pairs(&[2.0; 5])).verdict, Outcome::Met);
+}
+
+#[test]
+fn an_absolute_target_is_judged_by_the_figure_itself() {
     let text = "[[target]]\nid = 'x'\nbenches = ['b']\nname = 'x'\nunit = 'ms'\nat_most = 1.1\n";
     let target = parse(text).unwrap().remove(0);
-    let verdict = target.judge(1.2, Some(&spread(3.0)));
-    assert_eq!((verdict.verdict, verdict.spread), (Outcome::FallsShort, None));
-    assert_eq!(target.judge(1.0, None).verdict, Outcome::Met);
+    let verdict = target.judge(&Measured::Plain(1.2));
+    assert_eq!((verdict.verdict, verdict.interval, verdict.pairs), (Outcome::FallsShort, None, None));
+    assert_eq!(target.judge(&Measured::Plain(1.0)).verdict, Outcome::Met);
+    assert_eq!(target.judge(&pairs(&[1.0, 1.2])).verdict, Outcome::Met);
+}
+
+#[test]
+fn the_table_shows_the_interval_and_the_pairs_beside_the_figure() {
+    let open = ratio("at_least = 0.98").judge(&pairs(&[0.9, 0.95, 1.0, 1.05, 1.1]));
+    let missed = ratio("at_least = 0.98").judge(&pairs(&[0.5; 6]));
+    let table = table(&[open, missed]);
+    assert_eq!(table.rows[0][2..], ["1.00", "0.900 to 1.10", "5", "≥ 0.980", "undecided: needs more pairs"]);
+    assert_eq!(table.rows[1][2..], ["0.500", "0.500 to 0.500", "6", "≥ 0.980", "falls short"]);
 }
 
 #[test]
@@ -73,12 +84,12 @@ fn what_was_not_measured_says_why() {
     let verdict = ratio("at_most = 1.5").unmeasured("there is no boost without root");
     assert_eq!((verdict.verdict, verdict.measured), (Outcome::NotMeasured, None));
     assert!(table(&[verdict]).to_string().contains("not measured: there is no boost without root"));
-    assert_eq!(ratio("at_most = 1.5").judge(f64::NAN, None).verdict, Outcome::NotMeasured);
+    assert_eq!(ratio("at_most = 1.5").judge(&Measured::Plain(f64::NAN)).verdict, Outcome::NotMeasured);
 }
 
 #[test]
 fn a_verdict_survives_json() {
-    let verdict = ratio("at_most = 1.5").judge(1.25, Some(&spread(1.1)));
+    let verdict = ratio("at_most = 1.5").judge(&pairs(&[1.25; 5]));
     let text = serde_json::to_string(&verdict).unwrap();
     assert!(text.contains(r#""verdict":"met""#) && text.contains(r#""to_reach":"≤ 1.50""#), "{text}");
     assert_eq!(serde_json::from_str::<Verdict>(&text).unwrap(), verdict);

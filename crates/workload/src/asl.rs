@@ -34,13 +34,13 @@ pub use draw::draw;
 pub use part::Part;
 
 use crate::error::Error;
-use crate::harness::{Bench, Sample};
+use crate::harness::{Bench, Case, Sample};
 use cores::{Burn, Cores};
 use length::Length;
 use lock::Lock;
 use manx::cpu::Classes;
 use manx::slo::{self, Percentile};
-use report::median;
+use report::{Report, median};
 use run::{Measurement, Run, WINDOW_NS_MAX, Window, Work};
 use std::time::{Duration, Instant};
 
@@ -69,8 +69,6 @@ const EPOCHS: u32 = 100_000;
 pub struct Setup {
     /// Which parts to measure
     pub parts: Vec<Part>,
-    /// Rounds
-    pub repeats: usize,
     /// A smoke check
     pub quick: bool,
     /// The measured time of a run
@@ -189,7 +187,8 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
 impl Plan {
     /// What beginning and ending an epoch costs.
     fn epochs(&self, bench: &mut Bench) -> Result<(), Error> {
-        bench.compare(conclude::EPOCHS, &["start and end"], self.setup.repeats, self.setup.time, |_, _| {
+        let case = Case { name: conclude::EPOCHS, variants: &["start and end"], expected: self.setup.time };
+        let run = |_, _| {
             let begun = Instant::now();
             for _ in 0..EPOCHS {
                 slo::start(1);
@@ -197,7 +196,8 @@ impl Plan {
             }
             let pair_ns = begun.elapsed().as_nanos() as f64 / f64::from(EPOCHS);
             Ok(Sample::of([("pair_ns", pair_ns), ("record_bytes", slo::RECORD_BYTES as f64)]))
-        })
+        };
+        bench.compare(case, |_| Vec::new(), run)
     }
 
     /// The little threads' 99th percentile without windows, from which targets follow: the median of a few runs, for a
@@ -211,7 +211,9 @@ impl Plan {
 
     fn compare(&self, bench: &mut Bench, case: &str, run: &Run, variants: &[Variant]) -> Result<(), Error> {
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        bench.compare(case, &names, self.setup.repeats, run.time * 6 / 5, |at, _| {
+        let watch = |report: &Report| judge::watched(report, case);
+        let case = Case { name: case, variants: &names, expected: run.time * 6 / 5 };
+        bench.compare(case, watch, |at, _| {
             let variant = &variants[at];
             // Little threads starve with the longest window, and there is nothing to wait for.
             let limit = match variant.window {

@@ -10,11 +10,12 @@ pub mod version;
 
 pub use catalogue::{SUBJECTS, Subject, choose};
 pub use conclude::conclude;
-pub use version::{AGAIN, AS_IS, MANX, Version};
+pub use version::{AS_IS, MANX, Version};
 
 use crate::engine::{self, Compiler, Load};
 use crate::error::Error;
 use crate::harness::Bench;
+use report::Report;
 use report::figure::duration;
 use std::path::PathBuf;
 use turns::{Entrant, Turns};
@@ -30,8 +31,6 @@ pub struct Setup {
     pub compiler: Compiler,
     /// `manx` itself
     pub manx: PathBuf,
-    /// Rounds of each comparison
-    pub repeats: usize,
     /// Measured time of a run
     pub seconds: f64,
     /// Threads of each program
@@ -76,8 +75,9 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     let load = setup.load();
     let entrants: Vec<Entrant> = setup.versions.iter().map(Entrant::from).collect();
     turns::each(&setup.subjects, &setup.compiler, bench, |subject, program, bench, failures| {
-        let turns = Turns { case: subject.name, entrants: &entrants, rounds: setup.repeats, load: &load };
-        turns.take(bench, failures, |at, load| {
+        let turns = Turns { case: subject.name, entrants: &entrants, rounds: None, load: &load };
+        let watch = |report: &Report| conclude::watched(report, subject.name);
+        turns.take(bench, failures, watch, |at, load| {
             engine::run_within(program, setup.versions[at].start(&setup.manx), load, turns::limit(load))
         })
     })

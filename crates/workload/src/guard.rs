@@ -15,18 +15,17 @@ pub mod throughput;
 use crate::engine::{Compiler, Engines};
 use crate::error::Error;
 use crate::harness::Bench;
-use crate::verdict;
-use report::{Report, Spread};
+use crate::verdict::{self, Figure};
+use report::Report;
+use report::target::Target;
 use std::path::PathBuf;
 
 /// The program as it is.
 pub const AS_IS: &str = "as it is";
-/// The same once more.
-pub const AGAIN: &str = "as it is, again";
 /// Under the guard.
 pub const GUARDED: &str = "manx run";
 /// The versions that are compared, in this order.
-pub const VARIANTS: [&str; 3] = [AS_IS, AGAIN, GUARDED];
+pub const VARIANTS: [&str; 2] = [AS_IS, GUARDED];
 
 /// What the experiment needs to know.
 #[derive(Clone, Debug)]
@@ -37,8 +36,6 @@ pub struct Setup {
     pub compiler: Compiler,
     /// `manx` itself
     pub manx: PathBuf,
-    /// Rounds of each comparison
-    pub repeats: usize,
     /// A smoke check
     pub quick: bool,
     /// The CPUs to run on, as a list
@@ -63,22 +60,23 @@ pub fn conclude(report: &mut Report) {
     launch::table(report);
     memory::table(report);
     scan::table(report);
-    let mut spreads: Vec<(&str, Option<Spread>)> = Vec::new();
-    for (target, case) in throughput::CASES {
-        spreads.push((target, verdict::against_itself(report, case, AS_IS, AGAIN, "throughput_per_s")));
-    }
-    verdict::against_itself(report, launch::CASE, AS_IS, AGAIN, "wall_ns");
-    verdict::judge(report, |target, report| match target.id.as_str() {
-        "launch" => Ok((launch::added_ms(report), None)),
-        "memory-thread" => Ok((memory::added_each(report), None)),
-        "memory-total" => Ok((memory::added_mib(report), None)),
-        "scan" => Ok((scan::ms_per_10_mb(report), None)),
-        "scan-again" => Ok((scan::second_ms_per_10_mb(report), None)),
-        id => match throughput::CASES.iter().zip(&spreads).find(|((name, _), _)| *name == id) {
-            Some(((_, case), (_, spread))) => {
-                Ok((verdict::ratio(report, case, GUARDED, AS_IS, "throughput_per_s"), spread.clone()))
-            }
-            None => Err(format!("this version does not know how to measure '{id}'")),
-        },
+    verdict::judge(report, |target, report| {
+        figure(report, target)
+            .ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))
     });
+}
+
+/// What a target looks at.
+fn figure(report: &Report, target: &Target) -> Option<Figure> {
+    Some(match target.id.as_str() {
+        "launch" => Figure::Plain(launch::added_ms(report)),
+        "memory-thread" => Figure::Plain(memory::added_each(report)),
+        "memory-total" => Figure::Plain(memory::added_mib(report)),
+        "scan" => Figure::Plain(scan::ms_per_10_mb(report)),
+        "scan-again" => Figure::Plain(scan::second_ms_per_10_mb(report)),
+        id => {
+            let (_, case) = throughput::CASES.iter().find(|(name, _)| *name == id)?;
+            Figure::ratio(case, GUARDED, AS_IS, "throughput_per_s")
+        }
+    })
 }

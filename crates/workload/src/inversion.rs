@@ -20,9 +20,10 @@ use crate::boosted;
 use crate::child;
 use crate::engine::{self, Engines, Load, Program, Start};
 use crate::error::Error;
-use crate::harness::Bench;
-use crate::verdict;
-use report::{Report, Spread};
+use crate::harness::{self, Bench};
+use crate::verdict::{self, Figure};
+use report::Report;
+use report::target::Target;
 use std::path::PathBuf;
 
 /// Forty threads of which four are boosted.
@@ -38,12 +39,8 @@ pub const SWEEP: [usize; 4] = [8, 20, 40, 80];
 
 /// The program as it is.
 pub const AS_IS: &str = "as it is";
-/// The same once more.
-pub const AGAIN: &str = "as it is, again";
 /// Under the guard.
 pub const GUARDED: &str = "manx run";
-/// The same once more.
-pub const GUARDED_AGAIN: &str = "manx run, again";
 /// With its source repaired.
 pub const FIXED: &str = "fixed";
 /// The three with four boosted threads.
@@ -55,6 +52,8 @@ pub const LOWERED: &str = "niceness below 0 needs root or CAP_SYS_NICE: instead 
 /// How many threads are boosted, as in the paper.
 const BOOST_THREADS: usize = 4;
 const THINK_US: f64 = 300.0;
+/// Rounds of the sweep, which is for a picture.
+const SWEEP_ROUNDS: usize = 1;
 
 /// How much of the experiment is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,8 +73,6 @@ pub struct Setup {
     pub engines: Engines,
     /// `manx` itself
     pub manx: PathBuf,
-    /// Rounds of the headline cases
-    pub repeats: usize,
     /// How much of it is run
     pub extent: Extent,
     /// The CPUs to run on, as a list
@@ -133,20 +130,19 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     bench.note(format!("CPUs {}, a closed loop with service latencies", setup.cpus));
     describe_boost(bench);
     let boost = BOOST_THREADS;
-    let rounds = setup.repeats;
-
-    let names: Vec<(&'static str, usize)> =
-        [AS_IS, AGAIN, GUARDED, FIXED].into_iter().map(|name| (name, boost)).collect();
-    case(setup, bench, HEADLINE, setup.load(40, THINK_US), &names, rounds)?;
+    let names = [(AS_IS, boost), (GUARDED, boost), (FIXED, boost)];
+    // What is only to be seen needs no more rounds than an interval does.
+    let few = (setup.extent == Extent::Demo).then_some(bench.resolution.pairs_min);
+    case(setup, bench, HEADLINE, setup.load(40, THINK_US), &names, few)?;
     if setup.extent == Extent::Demo {
         return timeline::measure(setup, bench, boost);
     }
-    let mut names = vec![(GUARDED, 0), (GUARDED_AGAIN, 0), (BOOSTED[1], boost)];
+    let mut names = vec![(GUARDED, 0), (BOOSTED[1], boost)];
     if setup.extent == Extent::Full {
         names.extend([(AS_IS, 0), (BOOSTED[0], boost)]);
     }
-    case(setup, bench, BOOST, setup.load(20, THINK_US), &names, rounds)?;
-    case(setup, bench, PAIR, setup.load(2, 0.0), &[(AS_IS, 0), (AGAIN, 0), (GUARDED, 0)], rounds)?;
+    case(setup, bench, BOOST, setup.load(20, THINK_US), &names, None)?;
+    case(setup, bench, PAIR, setup.load(2, 0.0), &[(AS_IS, 0), (GUARDED, 0)], None)?;
     timeline::measure(setup, bench, boost)?;
     if setup.extent == Extent::Full {
         for threads in SWEEP {
@@ -158,14 +154,8 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
                 (BOOSTED[1], boost),
                 (BOOSTED[2], boost),
             ];
-            case(
-                setup,
-                bench,
-                &sweep_case(threads),
-                setup.load(threads, THINK_US),
-                &names,
-                rounds.div_ceil(5),
-            )?;
+            let load = setup.load(threads, THINK_US);
+            case(setup, bench, &sweep_case(threads), load, &names, Some(SWEEP_ROUNDS))?;
         }
     }
     Ok(())
@@ -187,44 +177,49 @@ fn describe_boost(bench: &mut Bench) {
     }
 }
 
+/// Runs the variants so many rounds, or until the ratios of their targets are known.
 fn case(
     setup: &Setup,
     bench: &mut Bench,
     name: &str,
     load: Load,
     variants: &[(&'static str, usize)],
-    rounds: usize,
+    rounds: Option<usize>,
 ) -> Result<(), Error> {
     let variants: Vec<Variant> =
         variants.iter().filter_map(|&(name, boost)| setup.variant(name, boost)).collect();
     let names: Vec<&str> = variants.iter().map(|variant| variant.name).collect();
-    bench.compare(name, &names, rounds, load.expected(), |at, round| {
+    let case = harness::Case { name, variants: &names, expected: load.expected() };
+    let run = |at: usize, round: usize| {
         let variant = &variants[at];
         // The same seed for all variants of a round, another one for each round.
         let load = Load { boost: variant.boost, seed: round as u64 + 1, ..load.clone() };
         engine::run(variant.program, variant.start, &load)
-    })
+    };
+    match rounds {
+        Some(rounds) => bench.rounds(case, rounds, run),
+        None => bench.compare(case, |report| verdict::watched(report, name, |_, target| figure(target)), run),
+    }
 }
 
 /// Draws tables and pictures from the runs, and judges the targets.
 pub fn conclude(report: &mut Report) {
     figures::tables(report);
     boosted::tables(report, TIMELINE);
-    let tail = verdict::against_itself(report, HEADLINE, AS_IS, AGAIN, "p999_ns");
-    let worst = verdict::against_itself(report, HEADLINE, AS_IS, AGAIN, "max_ns");
-    let rate = verdict::against_itself(report, HEADLINE, AS_IS, AGAIN, "throughput_per_s");
-    let calm = verdict::against_itself(report, BOOST, GUARDED, GUARDED_AGAIN, "p999_ns");
-    let pair = verdict::against_itself(report, PAIR, AS_IS, AGAIN, "throughput_per_s");
-    type Measured = (&'static str, &'static str, &'static str, &'static str, Option<Spread>);
-    verdict::judge(report, |target, report| {
-        let (case, over, under, value, spread): Measured = match target.id.as_str() {
-            "inversion-p999" => (HEADLINE, GUARDED, AS_IS, "p999_ns", tail.clone()),
-            "inversion-max" => (HEADLINE, GUARDED, AS_IS, "max_ns", worst.clone()),
-            "inversion-throughput" => (HEADLINE, GUARDED, AS_IS, "throughput_per_s", rate.clone()),
-            "boost-p999" => (BOOST, BOOSTED[1], GUARDED, "p999_ns", calm.clone()),
-            "pair-throughput" => (PAIR, GUARDED, AS_IS, "throughput_per_s", pair.clone()),
-            other => return Err(format!("this version does not know how to measure '{other}'")),
-        };
-        Ok((verdict::ratio(report, case, over, under, value), spread))
+    verdict::judge(report, |target, _| {
+        figure(target).ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))
     });
+}
+
+/// What a target looks at.
+fn figure(target: &Target) -> Option<Figure> {
+    let (case, over, under, value) = match target.id.as_str() {
+        "inversion-p999" => (HEADLINE, GUARDED, AS_IS, "p999_ns"),
+        "inversion-max" => (HEADLINE, GUARDED, AS_IS, "max_ns"),
+        "inversion-throughput" => (HEADLINE, GUARDED, AS_IS, "throughput_per_s"),
+        "boost-p999" => (BOOST, BOOSTED[1], GUARDED, "p999_ns"),
+        "pair-throughput" => (PAIR, GUARDED, AS_IS, "throughput_per_s"),
+        _ => return None,
+    };
+    Some(Figure::ratio(case, over, under, value))
 }

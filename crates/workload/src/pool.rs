@@ -43,8 +43,9 @@ pub use kind::Kind;
 pub use part::Part;
 
 use crate::error::Error;
-use crate::harness::Bench;
+use crate::harness::{Bench, Case};
 use group::Hierarchy;
+use report::Report;
 use report::figure::{duration, three_digits};
 use spec::{Load, Task};
 use std::path::PathBuf;
@@ -70,8 +71,6 @@ pub struct Setup {
     pub parts: Vec<Part>,
     /// Which kinds of pools
     pub kinds: Vec<Kind>,
-    /// Rounds
-    pub repeats: usize,
     /// A smoke check
     pub quick: bool,
     /// The time of a run
@@ -174,8 +173,9 @@ impl Plan {
 
     fn compare(&self, bench: &mut Bench, case: &str, variants: &[Variant]) -> Result<(), Error> {
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        let expected = self.setup.time;
-        bench.compare(case, &names, self.setup.repeats, expected, |at, _| variants[at].run(&self.stage))
+        let watch = |report: &Report| judge::watched(report, case);
+        let case = Case { name: case, variants: &names, expected: self.setup.time };
+        bench.compare(case, watch, |at, _| variants[at].run(&self.stage))
     }
 
     /// Of a sweep all of it, or what a smoke check takes of it.

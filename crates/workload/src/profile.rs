@@ -190,7 +190,7 @@ impl Profile {
             shuffle(&mut these, seed.wrapping_add(round as u64));
             missing.extend(these.into_iter().map(|variant| (variant, round)));
         }
-        progress.begin("sweep", missing.len());
+        progress.begin("sweep", Some(missing.len()));
         for (variant, round) in missing {
             if interrupt::requested() {
                 return Err(Error::Interrupted);

@@ -46,11 +46,12 @@ pub use part::Part;
 
 use crate::engine::compiler::Compiler;
 use crate::error::Error;
-use crate::harness::{Bench, Sample};
+use crate::harness::{Bench, Case, Sample};
 use competitor::{Competitor, Measured};
 use manx::range::RangeLock;
 use manx::range::baseline::SkipList;
 use report::figure::three_digits;
+use report::{Compared, Report};
 use run::{Measurement, Mode, Once, Run};
 use std::time::Duration;
 
@@ -65,17 +66,14 @@ const TIMED_PART: u32 = 4;
 /// A run in which threads wait for each other is so many times as long, for its tail and for shares that are more than the
 /// scheduler's turns.
 const LONG: u32 = 3;
-/// With whom the machine is compared with itself.
+/// With what the tables compare the others.
 const REFERENCE: Competitor = Competitor::Map;
-const AGAIN: &str = "map, again";
 
 /// What the experiment needs to know.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Which parts to measure
     pub parts: Vec<Part>,
-    /// Rounds
-    pub repeats: usize,
     /// A smoke check
     pub quick: bool,
     /// Look for violations instead of measuring
@@ -129,11 +127,6 @@ impl Variant {
     /// … and no lock at all.
     fn all() -> Vec<Variant> {
         Competitor::available().map(Variant::of).collect()
-    }
-
-    /// The reference once more.
-    fn again() -> Variant {
-        Variant { name: AGAIN.into(), ..Variant::of(REFERENCE) }
     }
 
     /// A skip list of so many levels.
@@ -229,14 +222,20 @@ impl Plan {
         variants: &[Variant],
     ) -> Result<(), Error> {
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        let expected = run.time * 3 / 2;
-        bench.compare(case, &names, self.setup.repeats, expected, |at, _| {
+        let watch = |report: &Report| self.watched(report, case);
+        let case = Case { name: case, variants: &names, expected: run.time * 3 / 2 };
+        bench.compare(case, watch, |at, _| {
             let variant = &variants[at];
             self.once(variant, run, timing).map_err(|what| Error::Failed {
                 what: format!("{}: {what}", variant.name),
                 stderr: String::new(),
             })
         })
+    }
+
+    /// The ratios that a case goes on for; where locks are checked nothing is timed.
+    fn watched(&self, report: &Report, case: &str) -> Vec<Compared> {
+        if self.setup.check { Vec::new() } else { judge::watched(report, case) }
     }
 
     fn once(&self, variant: &Variant, run: &Run, timing: Timing) -> Result<Sample, String> {

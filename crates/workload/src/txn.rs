@@ -52,10 +52,11 @@ pub use ycsb::THREADS as YCSB_THREADS;
 use crate::child;
 use crate::engine::{Compiler, Load};
 use crate::error::Error;
-use crate::harness::Bench;
+use crate::harness::{Bench, Case};
 use crate::inversion::LOWERED;
 use keys::Kind;
 use peers::{Peers, Variant};
+use report::Report;
 use std::path::PathBuf;
 use told::{Told, What};
 
@@ -88,8 +89,6 @@ pub struct Setup {
     pub libraries: Libraries,
     /// This command
     pub manx: PathBuf,
-    /// Rounds
-    pub repeats: usize,
     /// A smoke check
     pub quick: bool,
     /// Measured time of a run, in seconds
@@ -199,7 +198,9 @@ impl Plan {
 
     fn compare(&self, bench: &mut Bench, case: &str, load: &Load, variants: &[Variant]) -> Result<(), Error> {
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        bench.compare(case, &names, self.setup.repeats, load.expected(), |at, round| {
+        let watch = |report: &Report| judge::watched(report, case);
+        let case = Case { name: case, variants: &names, expected: load.expected() };
+        bench.compare(case, watch, |at, round| {
             // The same seed for all variants of a round, another one for each round.
             variants[at].run(&self.setup.manx, &Load { seed: round as u64 + 1, ..load.clone() })
         })

@@ -1,44 +1,144 @@
-//! From runs to verdicts: ratios of medians, A against A, and the targets of a bench.
+//! From runs to verdicts: which ratio or figure each target of a bench is about, and what it means.
+//!
+//! One function of a bench says what a target looks at. It serves twice: at the end for the verdict ([`judge`]), and while a
+//! case runs, so that the case goes on until the ratios of its targets are known ([`watched`]).
 
-use report::target::{self, Target};
-use report::{Report, Spread, Verdict, median};
+use report::figure::interval;
+use report::target::{self, Measured, Target};
+use report::{Compared, Report, median};
+
+/// What a target looks at.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Figure {
+    /// A figure in the target's unit; `NaN` if it was not measured
+    Plain(f64),
+    /// A ratio by pairs
+    Ratio(Compared),
+}
+
+impl Figure {
+    /// The ratio of one figure of two versions of a case.
+    pub fn ratio(case: &str, over: &str, under: &str, figure: &str) -> Figure {
+        Figure::Ratio(Compared::new(case, over, under, figure))
+    }
+
+    /// There are no runs of which it could be made.
+    pub fn missing() -> Figure {
+        Figure::Plain(f64::NAN)
+    }
+
+    /// The figure, or the ratio's median; `NaN` without a run.
+    #[cfg(test)]
+    pub(crate) fn value(&self, report: &Report) -> f64 {
+        match self {
+            Figure::Plain(figure) => *figure,
+            Figure::Ratio(compared) => report.ratio(compared).map_or(f64::NAN, |ratio| ratio.ratio),
+        }
+    }
+}
 
 /// The median of a figure over the rounds; `NaN` without a run.
 pub fn middle(report: &Report, case: &str, variant: &str, value: &str) -> f64 {
     median(&report.values(case, variant, value))
 }
 
-/// The ratio of two variants' medians.
+/// The median of the ratios of two versions' pairs; `NaN` without a pair.
 pub fn ratio(report: &Report, case: &str, over: &str, under: &str, value: &str) -> f64 {
-    middle(report, case, over, value) / middle(report, case, under, value)
+    report.ratio(&Compared::new(case, over, under, value)).map_or(f64::NAN, |ratio| ratio.ratio)
 }
 
-/// Compares a variant with its own repetition, keeps the spread in the report, and returns it.
-pub fn against_itself(
-    report: &mut Report,
+/// Two cells of a table: the ratio of two versions, and its interval.
+pub fn over(report: &Report, case: &str, over: &str, under: &str, value: &str) -> [String; 2] {
+    match report.ratio(&Compared::new(case, over, under, value)) {
+        Some(ratio) => [crate::cell::number(ratio.ratio), interval(ratio.interval())],
+        None => ["-".into(), "-".into()],
+    }
+}
+
+/// The ratios of a case that targets of the report's bench are about.
+pub fn watched(
+    report: &Report,
     case: &str,
-    variant: &str,
-    again: &str,
-    value: &str,
-) -> Option<Spread> {
-    let (first, second) = (report.values(case, variant, value), report.values(case, again, value));
-    let spread = Spread::new(case, &format!("{value}, {variant}"), &first, &second)?;
-    report.spreads.push(spread.clone());
-    Some(spread)
+    mut figure: impl FnMut(&Report, &Target) -> Option<Figure>,
+) -> Vec<Compared> {
+    let targets = target::of_bench(&report.bench).into_iter().filter(|target| target.relative);
+    let ratio = |target: Target| match figure(report, &target)? {
+        Figure::Ratio(compared) => (compared.over.case == case).then_some(compared),
+        Figure::Plain(_) => None,
+    };
+    targets.filter_map(ratio).collect()
 }
 
-/// Adds the verdict on each of the bench's targets. `measured` returns the figure and its spread, or why
-/// there is none.
-pub fn judge(
-    report: &mut Report,
-    mut measured: impl FnMut(&Target, &mut Report) -> Result<(f64, Option<Spread>), String>,
-) {
+/// Adds the verdict on each of the bench's targets, and the ratios that they are about. `figure` says what a target looks at,
+/// or why there is nothing.
+pub fn judge(report: &mut Report, mut figure: impl FnMut(&Target, &mut Report) -> Result<Figure, String>) {
     for target in target::of_bench(&report.bench) {
-        let verdict: Verdict = match measured(&target, report) {
-            Ok((figure, spread)) if figure.is_finite() => target.judge(figure, spread.as_ref()),
-            Ok(_) => target.unmeasured("there are too few runs"),
-            Err(reason) => target.unmeasured(&reason),
+        let measured = figure(&target, report).and_then(|figure| {
+            let measured = match figure {
+                Figure::Plain(figure) => figure.is_finite().then_some(Measured::Plain(figure)),
+                Figure::Ratio(compared) => report.ratio(&compared).map(Measured::Ratio),
+            };
+            measured.ok_or_else(|| "there are too few runs".to_owned())
+        });
+        let verdict = match &measured {
+            Ok(measured) => target.judge(measured),
+            Err(reason) => target.unmeasured(reason),
         };
         report.targets.push(verdict);
+        if let Ok(Measured::Ratio(ratio)) = measured
+            && !report.ratios.contains(&ratio)
+        {
+            report.ratios.push(ratio);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::target::Outcome;
+    use report::{Machine, Run};
+
+    /// So many rounds of both sides of one target of the bench `guard`.
+    fn report(rounds: usize) -> Report {
+        let mut report = Report::new("guard", Machine::default(), 0);
+        for round in 0..rounds {
+            for (variant, value) in [("as it is", 100.0), ("manx run", 99.5)] {
+                let values = [("x".to_owned(), value)].into();
+                report.runs.push(Run {
+                    case: "c".into(),
+                    variant: variant.into(),
+                    round,
+                    values,
+                    output: None,
+                });
+            }
+        }
+        report
+    }
+
+    fn figure(target: &Target) -> Option<Figure> {
+        match target.id.as_str() {
+            "pair-throughput" => Some(Figure::ratio("c", "manx run", "as it is", "x")),
+            "plain-throughput" => Some(Figure::ratio("another case", "manx run", "as it is", "x")),
+            "launch" => Some(Figure::Plain(1.0)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn what_is_judged_is_what_is_watched() {
+        for (rounds, expected) in [(5, Outcome::Met), (4, Outcome::NotMeasured)] {
+            let mut report = report(rounds);
+            judge(&mut report, |target, _| figure(target).ok_or_else(|| "not known".into()));
+            let verdict = |id: &str| report.targets.iter().find(|verdict| verdict.id == id).unwrap();
+            assert_eq!(verdict("pair-throughput").verdict, expected);
+            assert_eq!(verdict("launch").verdict, Outcome::Met);
+            assert_eq!(verdict("plain-throughput").reason.as_deref(), Some("there are too few runs"));
+            assert_eq!(verdict("scan").reason.as_deref(), Some("not known"));
+            assert_eq!(report.ratios.len(), 1);
+            let watched = watched(&report, "c", |_, target| figure(target));
+            assert_eq!(watched, [Compared::new("c", "manx run", "as it is", "x")]);
+        }
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! 1. A case is a victim under a load: two copies side by side on two CPUs, more threads than CPUs, or one copy of two threads
 //!    alone, where there is nothing to cure.
-//! 2. Versions take turns, round after round, until the ratio of interest is known well enough (`Case::enough`) or the rounds
-//!    are used up.
+//! 2. Versions take turns, round after round, until the ratio of interest (`Case::watched`) and those of the targets are known
+//!    well enough, or the time of the case is over.
 //! 3. A run that is cut off is no failure: programs that wait badly can take minutes. It is marked, and what it measured until
 //!    then is kept.
 //! 4. Results are compared. Where the program as it is comes to the same bits each time, it must come to the same bits under
@@ -23,11 +23,12 @@ pub use conclude::conclude;
 pub use place::Place;
 
 use crate::error::Error;
-use crate::harness::{Bench, Sample};
+use crate::harness::{self, Bench, Sample};
+use crate::verdict;
 use catalogue::{Load, Setting};
 use copies::Outcome;
 use place::Ready;
-use report::{Histogram, Ratio, Report};
+use report::{Compared, Histogram, Report};
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -39,11 +40,6 @@ pub const AS_IS: &str = "as it is";
 /// Under the guard.
 pub const GUARDED: &str = "manx run";
 
-/// Fewer rounds say nothing of an interval.
-const ROUNDS_MIN: usize = 6;
-/// How narrow the interval of a ratio is to be: half its width, where there is something to cure, and where there is not.
-const NARROW: f64 = 0.05;
-const NARROW_ALONE: f64 = 0.03;
 /// What starting a copy of a Python program takes, and ending it.
 const STARTED: Duration = Duration::from_secs(2);
 
@@ -66,8 +62,6 @@ pub struct Setup {
     pub place: Place,
     /// `manx` itself
     pub manx: PathBuf,
-    /// Rounds of a case, at most
-    pub rounds: usize,
     /// A smoke check
     pub quick: bool,
     /// Only the first load of each victim
@@ -147,11 +141,9 @@ impl Case<'_> {
         let mut sums: Vec<BTreeSet<String>> = vec![BTreeSet::new(); versions.len()];
         let seconds = if self.setup.quick { 0.5 } else { self.victim.seconds };
         let expected = Duration::from_secs_f64(seconds) + STARTED * self.load.copies as u32;
-        let ended = bench.compare_until(
-            &name,
-            &names,
-            self.setup.rounds,
-            expected,
+        let ended = bench.compare(
+            harness::Case { name: &name, variants: &names, expected },
+            |report| self.watched(report),
             |at, _| {
                 if broken[at].is_some() {
                     return Ok(Sample::default());
@@ -174,7 +166,6 @@ impl Case<'_> {
                     Err(error) => Err(error),
                 }
             },
-            |report, rounds| rounds >= ROUNDS_MIN && rounds.is_multiple_of(2) && self.enough(report),
         );
         if let [as_is, guarded, ..] = &sums[..]
             && as_is.len() == 1
@@ -237,21 +228,17 @@ impl Case<'_> {
         command
     }
 
-    /// Whether the ratio is known well enough: to the best setting where there is something to cure, and one that helps; to the
-    /// program as it is alone, and where there is no setting.
-    fn enough(&self, report: &Report) -> bool {
+    /// What the case goes on for: the ratio to the best setting where there is something to cure, and one that helps; to the
+    /// program as it is alone, and where there is no setting. And what targets look at.
+    fn watched(&self, report: &Report) -> Vec<Compared> {
         let case = self.victim.case(self.load);
         let best = if self.load.name == catalogue::ALONE { None } else { conclude::best(report, &case) };
         let under = best.unwrap_or_else(|| AS_IS.into());
-        let narrow = if self.load.name == catalogue::ALONE { NARROW_ALONE } else { NARROW };
-        ratio(report, &case, GUARDED, &under, "p50_ns").is_some_and(|ratio| ratio.half_width() <= narrow)
+        let mut watched =
+            verdict::watched(report, &case, |report, target| conclude::figure(report, &target.id).ok());
+        watched.push(Compared::new(&case, GUARDED, &under, "p50_ns"));
+        watched
     }
-}
-
-/// The ratio of a figure of two versions of a case.
-fn ratio(report: &Report, case: &str, over: &str, under: &str, value: &str) -> Option<Ratio> {
-    let (above, below) = (report.values(case, over, value), report.values(case, under, value));
-    Ratio::new(case, (over, &above), (under, &below), value)
 }
 
 /// The figures of a round, of all copies together.

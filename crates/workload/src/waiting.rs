@@ -5,8 +5,8 @@
 //! alternate, keeps all delays, and draws the tables.
 
 use crate::error::Error;
-use crate::harness::{Bench, Sample};
-use crate::verdict;
+use crate::harness::{Bench, Case, Sample};
+use crate::verdict::{self, over};
 use crate::waits::{self, Measurement, WAITERS, WAITS_NS, WaitPolicy};
 use report::figure::{duration, three_digits};
 use report::{Histogram, Report, Table, median};
@@ -19,16 +19,12 @@ const EACH: Duration = Duration::from_millis(200);
 const EACH_QUICK: Duration = Duration::from_millis(40);
 /// Delays are kept one by one while they are measured; so many rounds fit without much memory.
 const ROUNDS_MAX: u64 = 200_000;
-/// The policy that is compared with itself.
-const TWICE: WaitPolicy = WaitPolicy::Adaptive;
-/// What the name of its repetition ends with.
-const AGAIN: &str = ", again";
+/// The policy that the others are compared with: what `manx::wait` does unless it is told otherwise.
+const REFERENCE: WaitPolicy = WaitPolicy::Adaptive;
 
 /// What the experiment needs to know.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// Rounds
-    pub repeats: usize,
     /// A smoke check
     pub quick: bool,
 }
@@ -53,16 +49,18 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
 }
 
 fn cases(setup: Setup, bench: &mut Bench, measure: &mut Measure) -> Result<(), Error> {
-    let policies: Vec<WaitPolicy> = WaitPolicy::ALL.into_iter().chain([TWICE]).collect();
-    let again = format!("{}{AGAIN}", TWICE.name());
-    let mut names: Vec<&str> = WaitPolicy::ALL.iter().map(|policy| policy.name()).collect();
-    names.push(&again);
+    let names: Vec<&str> = WaitPolicy::ALL.iter().map(|policy| policy.name()).collect();
     let each = if setup.quick { EACH_QUICK } else { EACH };
     for waiters in WAITERS {
         for wait_ns in WAITS_NS {
-            bench.compare(&case(wait_ns, waiters), &names, setup.repeats, each, |variant, _| {
-                Ok(sample(&measure(policies[variant], wait_ns, waiters, each)))
-            })?;
+            let name = case(wait_ns, waiters);
+            let case = Case { name: &name, variants: &names, expected: each };
+            // No target is about a way of waiting, so there is no ratio to go on for.
+            bench.compare(
+                case,
+                |_| Vec::new(),
+                |variant, _| Ok(sample(&measure(WaitPolicy::ALL[variant], wait_ns, waiters, each))),
+            )?;
         }
     }
     Ok(())
@@ -89,19 +87,24 @@ pub fn conclude(report: &mut Report) {
     for threads in WAITERS {
         let words = if threads == 1 { "thread" } else { "threads" };
         let title = format!("Wake-up delay and CPU, {threads} waiting {words} on 2 CPUs");
-        let headers =
-            ["wait", "policy", "runs []", "mean [µs]", "p50 [µs]", "p99 [µs]", "max [µs]", "CPU [%]"];
+        let headers = [
+            "wait",
+            "policy",
+            "runs []",
+            "mean [µs]",
+            "p50 [µs]",
+            "of adaptive []",
+            "95 % []",
+            "p99 [µs]",
+            "max [µs]",
+            "CPU [%]",
+        ];
         let mut table = Table::new(&title, &headers);
         for wait_ns in WAITS_NS {
             rows(report, wait_ns, threads, &mut table);
         }
         if !table.rows.is_empty() {
             report.tables.push(table);
-        }
-    }
-    for threads in WAITERS {
-        for wait_ns in WAITS_NS {
-            spread(report, &case(wait_ns, threads));
         }
     }
     verdict::judge(report, |target, _| {
@@ -111,26 +114,24 @@ pub fn conclude(report: &mut Report) {
 
 fn rows(report: &Report, wait_ns: u64, threads: usize, table: &mut Table) {
     let case = case(wait_ns, threads);
-    for (row, policy) in report.variants(&case).iter().filter(|name| !name.ends_with(AGAIN)).enumerate() {
+    for (row, policy) in report.variants(&case).iter().enumerate() {
         let middle = |name: &str, unit: f64| three_digits(median(&report.values(&case, policy, name)) / unit);
+        let [of_reference, interval] = match policy == REFERENCE.name() {
+            true => ["1".into(), "-".into()],
+            false => over(report, &case, policy, REFERENCE.name(), "p50_ns"),
+        };
         table.row([
             if row == 0 { duration(wait_ns) } else { String::new() },
             policy.clone(),
             report.values(&case, policy, "max_ns").len().to_string(),
             middle("mean_ns", 1e3),
             middle("p50_ns", 1e3),
+            of_reference,
+            interval,
             middle("p99_ns", 1e3),
             middle("max_ns", 1e3),
             middle("cpu_share", 0.01),
         ]);
-    }
-}
-
-fn spread(report: &mut Report, case: &str) {
-    let variants = report.variants(case);
-    let again = variants.iter().find_map(|name| Some((name.strip_suffix(AGAIN)?, name)));
-    if let Some((policy, again)) = again {
-        verdict::against_itself(report, case, policy, again, "p50_ns");
     }
 }
 
@@ -140,24 +141,26 @@ mod tests {
     use crate::harness::Silent;
 
     #[test]
-    fn every_case_measures_every_policy_and_one_of_them_twice() {
+    fn every_case_measures_every_policy_and_compares_it_with_the_adaptive_one() {
         let mut progress = Silent;
         let mut bench = Bench::new("wait", report::Machine::default(), None, &mut progress);
         let mut asked = Vec::new();
-        let result =
-            cases(Setup { repeats: 3, quick: true }, &mut bench, &mut |policy, wait_ns, waiters, _| {
-                asked.push((policy, wait_ns, waiters));
-                let delay_ns = if policy == WaitPolicy::Sleep { 60_000 } else { 500 };
-                Measurement { delays_ns: vec![delay_ns; 4], cpu_ns: 50, wall_ns: 100, rounds: 4 }
-            });
+        let result = cases(Setup { quick: true }, &mut bench, &mut |policy, wait_ns, waiters, _| {
+            asked.push((policy, wait_ns, waiters));
+            let delay_ns = if policy == WaitPolicy::Sleep { 60_000 } else { 500 };
+            Measurement { delays_ns: vec![delay_ns; 4], cpu_ns: 50, wall_ns: 100, rounds: 4 }
+        });
         let mut report = bench.finish(&result);
         let cases = WAITERS.len() * WAITS_NS.len();
-        assert_eq!(asked.len(), 3 * cases * (WaitPolicy::ALL.len() + 1));
-        assert_eq!(asked.iter().filter(|(policy, ..)| *policy == TWICE).count(), 2 * 3 * cases);
+        assert_eq!(asked.len(), 5 * cases * WaitPolicy::ALL.len());
+        assert_eq!(asked.iter().filter(|(policy, ..)| *policy == REFERENCE).count(), 5 * cases);
         conclude(&mut report);
-        assert_eq!((report.tables.len(), report.spreads.len()), (WAITERS.len(), cases));
-        let row: Vec<&str> = report.tables[2].rows[2].iter().map(String::as_str).collect();
-        assert_eq!(row, ["", "sleep", "3", "60.0", "60.0", "60.0", "60.0", "50.0"]);
-        assert!(report.spreads.iter().all(|spread| spread.ratio == 1.0 && spread.pairs == 3));
+        assert_eq!(report.tables.len(), WAITERS.len());
+        let of = |policy: &str| {
+            let row = report.tables[2].rows.iter().find(|row| row[1] == policy).unwrap();
+            row[2..].iter().map(String::as_str).collect::<Vec<_>>()
+        };
+        assert_eq!(of("sleep"), ["5", "60.0", "60.0", "120", "120 to 120", "60.0", "60.0", "50.0"]);
+        assert_eq!(of(REFERENCE.name())[2..5], ["0.500", "1", "-"]);
     }
 }

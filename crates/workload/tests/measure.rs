@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use workload::engine::{Compiler, Cores};
-use workload::engines::{self, AGAIN, AS_IS, MANX, Setup, Version, unequal};
+use workload::engines::{self, AS_IS, MANX, Setup, Version, unequal};
 use workload::harness::{Bench, Silent};
 use workload::{Error, machine};
 
@@ -28,7 +28,6 @@ fn setup(manx: &str) -> Option<(Setup, tempfile::TempDir)> {
         versions: Version::always(),
         compiler: Compiler::new("cc", PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("engines")),
         manx: script(folder.path(), "manx", manx),
-        repeats: 2,
         seconds: 0.1,
         threads: 2,
         cpus: machine::cpu_list(2),
@@ -47,6 +46,7 @@ fn setup(manx: &str) -> Option<(Setup, tempfile::TempDir)> {
 fn measured(setup: &Setup) -> (Result<(), Error>, Report) {
     let mut progress = Silent;
     let mut bench = Bench::new("engines", Machine::default(), None, &mut progress);
+    bench.resolution.pairs_max = Some(2);
     let result = engines::measure(setup, &mut bench);
     let mut report = bench.finish(&result);
     engines::conclude(&mut report, &setup.subjects);
@@ -66,14 +66,16 @@ fn every_version_runs_in_every_round_and_the_chosen_programs_targets_are_judged(
     setup.versions.push(Version::lock("fifo"));
     let (result, report) = measured(&setup);
     result.unwrap();
-    for version in [AS_IS, AGAIN, MANX, "manx run --lock=fifo"] {
+    for version in [AS_IS, MANX, "manx run --lock=fifo"] {
         assert_eq!(runs(&report, version), 2, "{version}");
     }
     assert!(report.runs.iter().all(|run| run.output.is_some() && run.values["verified_updates"] > 0.0));
     let ids: Vec<&str> = report.targets.iter().map(|target| target.id.as_str()).collect();
     assert_eq!(ids, ["lmdb-throughput", "lmdb-max"]);
     assert!(report.targets.iter().all(|target| target.measured.is_some()));
-    assert_eq!(report.tables[0].rows.len(), 4);
+    assert_eq!(report.tables[0].rows.len(), 3);
+    let no_verdict = |target: &report::Verdict| target.reason.as_deref() == Some("fewer than five pairs");
+    assert!(report.targets.iter().all(no_verdict), "two rounds are not five: {:?}", report.targets);
     assert!(report.notes.iter().any(|note| note.starts_with("measured: LMDB ")), "{:?}", report.notes);
 }
 
@@ -89,7 +91,7 @@ fn a_program_that_fails_under_manx_has_no_figure_and_is_the_experiments_failure(
         stderr.contains("lmdb: manx run failed: manx: ended with status 1 (self-check: lost)"),
         "{stderr}"
     );
-    assert_eq!((runs(&report, AS_IS), runs(&report, AGAIN), runs(&report, MANX)), (2, 2, 0));
+    assert_eq!((runs(&report, AS_IS), runs(&report, MANX)), (2, 0));
     assert!(!report.interrupted, "what could be measured was measured");
     for target in &report.targets {
         assert_eq!(target.verdict, Outcome::NotMeasured);
@@ -127,7 +129,6 @@ fn what_is_not_installed_is_named_and_the_rest_is_measured() {
     );
     setup.compiler = Compiler::new(&cc, folder.path().join("cache"));
     setup.subjects = engines::choose(&["sqlite-wal".into(), "lmdb".into()]).unwrap();
-    setup.repeats = 1;
     let (result, report) = measured(&setup);
     result.unwrap();
     let left_out = |text: &str| text.contains("apt-get install libsqlite3-dev");
@@ -144,7 +145,7 @@ fn what_is_not_installed_is_named_and_the_rest_is_measured() {
 #[test]
 fn targets_compare_manx_with_the_program_as_it_is() {
     let mut report = Report::new("engines", Machine::default(), 0);
-    let versions = [(AS_IS, 100.0), (AGAIN, 101.0), (MANX, 250.0)];
+    let versions = [(AS_IS, 100.0), (MANX, 250.0)];
     for (version, throughput) in versions {
         for round in 0..5 {
             let tail = if version == MANX { 1e5 } else { 2e6 };
@@ -167,7 +168,8 @@ fn targets_compare_manx_with_the_program_as_it_is() {
     ];
     assert_eq!(found, expected);
     assert_eq!(report.targets[3].reason.as_deref(), Some("there are too few runs"));
-    assert_eq!(report.spreads.len(), 3);
+    assert_eq!(report.ratios.len(), 3);
+    assert_eq!(report.targets[0].interval, Some((2.5, 2.5)));
 }
 
 #[test]
@@ -185,7 +187,7 @@ fn every_program_has_targets_and_every_target_a_program() {
             assert!(report.targets.iter().any(|target| target.id == id), "no target {id}");
         }
     }
-    assert!(report.tables.is_empty() && report.spreads.is_empty());
+    assert!(report.tables.is_empty() && report.ratios.is_empty());
 }
 
 /// The same experiment on cores of two speeds; `None` without LMDB or with one CPU.
@@ -200,7 +202,6 @@ fn unequal_setup(manx: &str) -> Option<(unequal::Setup, tempfile::TempDir)> {
         locks: Vec::new(),
         compiler: setup.compiler,
         manx: setup.manx,
-        repeats: 2,
         seconds: 0.1,
         threads: 2,
         cores: Cores { big, little, dilation: 3750 },
@@ -213,6 +214,7 @@ fn unequal_setup(manx: &str) -> Option<(unequal::Setup, tempfile::TempDir)> {
 fn unequal_measured(setup: &unequal::Setup) -> (Result<(), Error>, Report, Vec<String>) {
     let mut progress = Silent;
     let mut bench = Bench::new("engines", Machine::default(), None, &mut progress);
+    bench.resolution.pairs_max = Some(2);
     let result = unequal::measure(setup, &mut bench);
     let mut report = bench.finish(&result);
     unequal::conclude(&mut report, &setup.subjects);
@@ -232,7 +234,6 @@ fn on_unequal_cores_every_version_is_dilated_and_targets_follow_from_the_referen
     result.unwrap();
     for version in [
         "glibc",
-        "glibc, again",
         "glibc, big alone",
         "manx",
         "adaptive",

@@ -3,10 +3,12 @@
 use std::env;
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use report::resolution::End;
 use report::target::Verdict;
+use report::{Order, Resolution};
 use serde::Serialize;
 
 use super::case::{CASES, Case};
@@ -14,7 +16,7 @@ use super::competitor::{COMPETITORS, measure};
 use super::round::{self, Entry, Plan};
 use super::run::Run;
 use super::table::{Row, rows, text};
-use super::verdict::verdicts;
+use super::verdict::{verdicts, watched};
 use crate::machine::{allowed_cpus, stay_on, stay_on_all};
 
 /// What `rivals locks` is given.
@@ -35,9 +37,18 @@ pub struct Options {
     /// Seconds of each run
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Rounds
-    #[arg(long, default_value_t = 5)]
-    repeats: usize,
+    /// The most rounds of a case and thread count [default: as many as `--width` needs]
+    #[arg(long)]
+    repeats: Option<usize>,
+    /// Go on until the ratios of the targets are known to ± this many percent
+    #[arg(long, default_value_t = 2.0)]
+    width: f64,
+    /// Go on with a case and thread count for no longer than this; the first five rounds are always made
+    #[arg(long, default_value_t = 10.0)]
+    minutes: f64,
+    /// Draw the orders of the rounds from this number [default: from the clock]
+    #[arg(long)]
+    seed: Option<u64>,
     /// CPUs to use
     #[arg(long, default_value_t = 2)]
     cpus: usize,
@@ -145,7 +156,6 @@ fn entries(options: &Options) -> Result<Vec<Entry>, String> {
     };
     let mut all: Vec<Entry> =
         COMPETITORS.iter().map(|peer| plain(peer.name, peer.name, peer.barging)).collect();
-    all.push(plain("std-again", "std", false));
     let program = env::current_exe().map_err(|error| error.to_string())?;
     let manx = program.with_file_name("manx");
     for mode in ["manx", "adaptive", "fifo"] {
@@ -169,6 +179,26 @@ fn entries(options: &Options) -> Result<Vec<Entry>, String> {
     Ok(all)
 }
 
+/// How long to go on.
+fn resolution(options: &Options) -> Result<Resolution, String> {
+    let Options { repeats, width, minutes, .. } = options;
+    if *repeats == Some(0) {
+        return Err("--repeats 0: at least one is wanted".into());
+    }
+    if !(0.01..=100.0).contains(width) {
+        return Err(format!("--width {width}: between 0.01 and 100 is wanted"));
+    }
+    if !(0.0..=1440.0).contains(minutes) {
+        return Err(format!("--minutes {minutes}: between 0 and 1440 is wanted"));
+    }
+    let limit = Duration::from_secs_f64(minutes * 60.0);
+    Ok(Resolution { width: width / 100.0, limit, pairs_max: *repeats, ..Resolution::default() })
+}
+
+fn clock() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
+}
+
 /// Runs everything and prints the tables.
 ///
 /// # Errors
@@ -178,9 +208,10 @@ pub fn run(options: &Options) -> Result<(), String> {
     stay_on_all(&cpus(options.cpus)?)?;
     time(options.seconds)?;
     options.threads.iter().try_for_each(|&threads| count(threads).map(drop))?;
-    if options.repeats == 0 {
-        return Err("--repeats 0: at least one is wanted".into());
-    }
+    let resolution = resolution(options)?;
+    let seed = options.seed.unwrap_or_else(clock);
+    let mut order = Order::new(seed);
+    println!("each round runs the locks in an order drawn at random, from seed {seed}\n");
     let cases: Vec<&Case> = match options.case.iter().any(|name| name == "all") {
         true => CASES.iter().collect(),
         false => options.case.iter().map(|name| case(name)).collect::<Result<_, _>>()?,
@@ -192,9 +223,9 @@ pub fn run(options: &Options) -> Result<(), String> {
         let first = all.len();
         let threads = if options.threads.is_empty() { case.threads } else { &options.threads };
         for &threads in threads {
-            all.extend(compare(options, &entries, case, threads)?);
+            all.extend(compare(options, resolution, &mut order, &entries, case, threads)?);
         }
-        println!("{}: {} (medians of {} rounds)\n", case.name, case.about, options.repeats);
+        println!("{}: {} (medians of the rounds)\n", case.name, case.about);
         println!("{}", text(&all[first..]));
         // Whoever interrupts the rest keeps what has run.
         write(options, &all, &[])?;
@@ -219,7 +250,14 @@ fn write(options: &Options, rows: &[Row], targets: &[Verdict]) -> Result<(), Str
     std::fs::write(path, json).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn compare(options: &Options, entries: &[Entry], case: &Case, threads: usize) -> Result<Vec<Row>, String> {
+fn compare(
+    options: &Options,
+    resolution: Resolution,
+    order: &mut Order,
+    entries: &[Entry],
+    case: &Case,
+    threads: usize,
+) -> Result<Vec<Row>, String> {
     let program = env::current_exe().map_err(|error| error.to_string())?;
     let plan = Plan {
         case: case.name,
@@ -230,20 +268,34 @@ fn compare(options: &Options, entries: &[Entry], case: &Case, threads: usize) ->
         hogs: case.hogs,
     };
     let mut results = vec![Vec::new(); entries.len()];
-    for round in 1..=options.repeats {
-        for (entry, results) in entries.iter().zip(&mut results) {
+    let table = |results: &[Vec<Result<_, String>>]| -> Vec<Row> {
+        let of = |(entry, results): (&Entry, &Vec<_>)| rows(case.name, threads, entry, results.clone());
+        entries.iter().zip(results).flat_map(of).collect()
+    };
+    let (begun, mut comparison, mut width) = (Instant::now(), resolution.begin(), String::new());
+    for round in 1.. {
+        for at in order.draw(entries.len()) {
             if stderr().is_terminal() {
-                eprint!("\r\x1b[K{} {threads} threads, round {round}: {}", case.name, entry.name);
+                eprint!("\r\x1b[K{} {threads} threads: pair {round}{width}, {}", case.name, entries[at].name);
             }
-            results.push(round::run(&program, entry, &plan));
+            results[at].push(round::run(&program, &entries[at], &plan));
+        }
+        let end = comparison.end(round, begun.elapsed(), || {
+            // A placement that came up rarely has no interval, and is not waited for.
+            let widths = watched(&table(&results)).into_iter().map(|ratio| ratio.half_width());
+            let widest = widths.filter(|width| width.is_finite()).fold(0.0, f64::max);
+            width = format!(", ±{:.1} %", widest * 100.0);
+            widest
+        });
+        if end == Some(End::TimeOver) && stderr().is_terminal() {
+            eprintln!("\r\x1b[K{} {threads} threads: the time is over after {round} pairs{width}", case.name);
+        }
+        if end.is_some() {
+            break;
         }
     }
     if stderr().is_terminal() {
         eprint!("\r\x1b[K");
     }
-    Ok(entries
-        .iter()
-        .zip(results)
-        .flat_map(|(entry, results)| rows(case.name, threads, entry, results))
-        .collect())
+    Ok(table(&results))
 }

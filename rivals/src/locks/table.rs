@@ -23,6 +23,8 @@ pub struct Row {
     pub placement: Option<Placement>,
     /// The runs.
     pub runs: Vec<Outcome>,
+    /// The round of each of them.
+    pub rounds: Vec<usize>,
     /// Why runs failed.
     pub failures: Vec<String>,
 }
@@ -34,33 +36,38 @@ impl Row {
     }
 }
 
-/// Runs of one placement are never put together with those of another.
+/// Runs of one placement are never put together with those of another; `results` are by round.
 pub fn rows(
     case: &'static str,
     threads: usize,
     entry: &Entry,
     results: Vec<Result<Outcome, String>>,
 ) -> Vec<Row> {
-    let row = |placement, runs, failures| Row {
+    let row = |placement, (rounds, runs), failures| Row {
         case,
         threads,
         lock: entry.name.clone(),
         barging: entry.barging,
         placement,
         runs,
+        rounds,
         failures,
     };
-    let (mut groups, mut failures) = (BTreeMap::<Placement, Vec<Outcome>>::new(), Vec::new());
-    for result in results {
+    let (mut groups, mut failures) = (BTreeMap::<Placement, (Vec<usize>, Vec<Outcome>)>::new(), Vec::new());
+    for (round, result) in results.into_iter().enumerate() {
         match result {
-            Ok(outcome) => groups.entry(outcome.placement()).or_default().push(outcome),
+            Ok(outcome) => {
+                let (rounds, runs) = groups.entry(outcome.placement()).or_default();
+                rounds.push(round);
+                runs.push(outcome);
+            }
             Err(why) => failures.push(why),
         }
     }
     let mut rows: Vec<Row> =
         groups.into_iter().map(|(placement, runs)| row(Some(placement), runs, Vec::new())).collect();
     if !failures.is_empty() {
-        rows.push(row(None, Vec::new(), failures));
+        rows.push(row(None, Default::default(), failures));
     }
     rows
 }

@@ -1,12 +1,13 @@
 //! What the runs mean for the figures to reach: `report`'s targets of the bench `locks`.
 //!
 //! A target's id is `locks-CASE-THREADS-FIGURE`, so the file of targets alone says where each figure is wanted. A
-//! placement has its own verdict, and a target whose case or thread count did not run has none.
+//! placement has its own verdict, and a target whose case or thread count did not run has none. A ratio is that of pairs:
+//! of two runs in one round and at one placement.
 
 use std::collections::BTreeSet;
 
-use report::Spread;
-use report::target::{Target, Verdict, of_bench};
+use report::Ratio;
+use report::target::{Measured, Target, Verdict, of_bench};
 
 use super::outcome::{Outcome, Placement};
 use super::table::Row;
@@ -41,49 +42,50 @@ impl<'a> Wanted<'a> {
 }
 
 impl Group<'_> {
-    /// The median over the runs of a lock.
-    fn of(&self, lock: &str, value: Value) -> Option<f64> {
-        self.0.iter().find(|row| row.lock == lock).map(|row| row.of(value))
+    fn row(&self, lock: &str) -> Option<&Row> {
+        self.0.iter().find(|row| row.lock == lock).copied()
     }
 
-    /// The highest throughput among the peers that the case is compared with.
-    fn best_rate(&self, wanted: &Wanted) -> Option<f64> {
+    /// The peer with the highest throughput among those that the case is compared with.
+    fn best(&self, wanted: &Wanted) -> Option<&str> {
         let counts = |row: &Row| match wanted.case {
             "scaling" => row.barging || (wanted.threads == 2 && row.lock.eq_ignore_ascii_case(PAIR_PEER)),
             _ => STOCK.contains(&row.lock.as_str()),
         };
-        let rates = self.0.iter().filter(|row| counts(row)).map(|row| row.of(rate));
-        rates.reduce(f64::max)
+        let rates = self.0.iter().filter(|row| counts(row)).map(|row| (row.of(rate), row.lock.as_str()));
+        rates.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, lock)| lock)
     }
 
-    /// The figure, and what of a run it is made of.
-    fn figure(&self, wanted: &Wanted) -> Option<(f64, Value)> {
-        let over = |mine: &str, peer: &str, value: Value| {
-            Some((self.of(mine, value)? / self.of(peer, value)?, value))
-        };
+    /// A lock's figures over a peer's, by round; a peer's figure counts as `floor` at least.
+    fn ratio(&self, wanted: &Wanted, mine: &str, peer: &str, value: Value, floor: f64) -> Option<Measured> {
+        let (mine, peer) = (self.row(mine)?, self.row(peer)?);
+        let of = |row: &Row, round| row.rounds.iter().position(|&other| other == round);
+        let pairs = mine.rounds.iter().enumerate().filter_map(|(at, &round)| {
+            Some((value(&mine.runs[at]), value(&peer.runs[of(peer, round)?]).max(floor)))
+        });
+        let (over, under): (Vec<f64>, Vec<f64>) = pairs.unzip();
+        let case = format!("{}, {} threads", wanted.case, wanted.threads);
+        let ratio = Ratio::new(&case, (&mine.lock, &over), (&peer.lock, &under), wanted.figure)?;
+        Some(Measured::Ratio(ratio))
+    }
+
+    /// What a target asks for.
+    fn figure(&self, wanted: &Wanted) -> Option<Measured> {
+        let over = |mine: &str, peer: &str, value: Value| self.ratio(wanted, mine, peer, value, 0.0);
         match wanted.figure {
             "pair" => over("manx", "parking_lot", pair),
             "interposed" => over("preload-manx", "glibc", pair),
-            "throughput" => Some((self.of("manx", rate)? / self.best_rate(wanted)?, rate)),
+            "throughput" => over("manx", self.best(wanted)?, rate),
             "gain" => over("manx", "std", rate),
             "max" => {
                 let floor = if wanted.case == "scaling" { MAX_NS } else { 0.0 };
-                Some((self.of("manx", max)? / self.of("parking_lot", max)?.max(floor), max))
+                self.ratio(wanted, "manx", "parking_lot", max, floor)
             }
-            "share" => Some((self.of("manx", share)?, share)),
+            "share" => Some(Measured::Plain(self.row("manx")?.of(share))),
             "p99" => over("manx", "std", p99),
             "bigp99" => over("manx", "std", big_p99),
             _ => None,
         }
-    }
-
-    /// `std` against itself.
-    fn spread(&self, case: &str, value: Value) -> Option<Spread> {
-        let samples = |lock: &str| -> Option<Vec<f64>> {
-            let row = self.0.iter().find(|row| row.lock == lock)?;
-            Some(row.runs.iter().map(value).collect())
-        };
-        Spread::new(case, "std against std", &samples("std")?, &samples("std-again")?)
     }
 }
 
@@ -111,25 +113,49 @@ pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     of_bench("locks").iter().flat_map(|target| judge(target, rows)).collect()
 }
 
+/// The ratios of a case and thread count that targets are about: it goes on until they are known.
+pub fn watched(rows: &[Row]) -> Vec<Ratio> {
+    let mut watched = Vec::new();
+    for target in of_bench("locks").iter().filter(|target| target.relative) {
+        let Some(wanted) = Wanted::parse(&target.id) else { continue };
+        for (_, measured) in figures(&wanted, rows) {
+            if let Measured::Ratio(ratio) = measured {
+                watched.push(ratio);
+            }
+        }
+    }
+    watched
+}
+
+/// The rows that a target is about.
+fn ran<'a>(wanted: &Wanted, rows: &'a [Row]) -> Vec<&'a Row> {
+    rows.iter().filter(|row| (row.case, row.threads) == (wanted.case, wanted.threads)).collect()
+}
+
+/// What a target asks for, at each placement.
+fn figures(wanted: &Wanted, rows: &[Row]) -> Vec<(Placement, Measured)> {
+    let ran = ran(wanted, rows);
+    let places: BTreeSet<Placement> = ran.iter().filter_map(|row| row.placement).collect();
+    let of = |place| {
+        let group = Group(ran.iter().copied().filter(|row| row.placement == Some(place)).collect());
+        Some((place, group.figure(wanted)?))
+    };
+    places.into_iter().filter(|&place| place != Placement::Mixed).filter_map(of).collect()
+}
+
 fn judge(target: &Target, rows: &[Row]) -> Vec<Verdict> {
     let Some(wanted) = Wanted::parse(&target.id) else {
         return vec![target.unmeasured("no figure of this bench")];
     };
-    let ran: Vec<&Row> =
-        rows.iter().filter(|row| (row.case, row.threads) == (wanted.case, wanted.threads)).collect();
-    let places: BTreeSet<Placement> = ran.iter().filter_map(|row| row.placement).collect();
     let mut verdicts = Vec::new();
-    for place in places.into_iter().filter(|&place| place != Placement::Mixed) {
-        let group = Group(ran.iter().copied().filter(|row| row.placement == Some(place)).collect());
-        if let Some((measured, value)) = group.figure(&wanted) {
-            let mut verdict = target.judge(measured, group.spread(wanted.case, value).as_ref());
-            if place != Placement::Alone {
-                verdict.name += &format!(", {}", format!("{place:?}").to_lowercase());
-            }
-            verdicts.push(verdict);
+    for (place, measured) in figures(&wanted, rows) {
+        let mut verdict = target.judge(&measured);
+        if place != Placement::Alone {
+            verdict.name += &format!(", {}", format!("{place:?}").to_lowercase());
         }
+        verdicts.push(verdict);
     }
-    if verdicts.is_empty() && !ran.is_empty() {
+    if verdicts.is_empty() && !ran(&wanted, rows).is_empty() {
         verdicts.push(target.unmeasured("the locks that it compares did not run at one placement"));
     }
     verdicts
@@ -160,7 +186,8 @@ mod tests {
             lock: lock.into(),
             barging: STOCK.contains(&lock),
             placement: Some(run.placement()),
-            runs: vec![run],
+            runs: vec![run; 5],
+            rounds: (0..5).collect(),
             failures: Vec::new(),
         }
     }
@@ -200,5 +227,22 @@ mod tests {
     fn what_lacks_a_peer_is_not_measured() {
         let all = verdicts(&[row("manx", 99.0, 3e6, 100.0)]);
         assert_eq!(find(&all, "locks-scaling-8-throughput"), [(None, Reached::NotMeasured)]);
+    }
+
+    #[test]
+    fn pairs_are_of_one_round_and_few_of_them_are_no_verdict() {
+        let (mut mine, mut peer) = (row("manx", 100.0, 3e6, 100.0), row("std", 100.0, 9e6, 100.0));
+        // In odd rounds the machine is half as fast, and `std` lacks the round before the last.
+        for (at, run) in mine.runs.iter_mut().enumerate().chain(peer.runs.iter_mut().enumerate()) {
+            run.epochs_per_s /= (1 + at % 2) as f64;
+        }
+        peer.runs.remove(3);
+        peer.rounds.remove(3);
+        let rows = [mine, peer];
+        let rates = find(&verdicts(&rows), "locks-scaling-8-throughput");
+        assert_eq!(rates, [(Some(1.0), Reached::NotMeasured)], "four pairs");
+        let watched = watched(&rows);
+        assert_eq!(watched.len(), 1, "the maximum's peer did not run: {watched:?}");
+        assert_eq!(watched[0].pairs, [1.0; 4]);
     }
 }

@@ -8,8 +8,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use workload::asl::{self, Part, Setup};
 
-/// Rounds, unless something else is asked for.
-const REPEATS: u32 = 5;
 /// The measured time of a run, and that of a smoke check.
 const TIME: Duration = Duration::from_secs(1);
 const QUICK_TIME: Duration = Duration::from_millis(20);
@@ -38,13 +36,11 @@ fn parts() -> PossibleValuesParser {
 
 pub(super) fn asl(args: &AslArgs) -> Result<u8, Failure> {
     let common = &args.common;
-    let repeats = common.repeats.unwrap_or(if common.quick { 1 } else { REPEATS });
     let time = if common.quick { QUICK_TIME } else { TIME };
     let named = |part: &Part| args.part.is_empty() || args.part.iter().any(|name| name == part.name());
     let parts = Part::ALL.into_iter().filter(named).collect();
     let setup = Setup {
         parts,
-        repeats: repeats as usize,
         quick: common.quick,
         time,
         dilation: args.dilate.map(|thousandths| f64::from(thousandths) / 1000.0),

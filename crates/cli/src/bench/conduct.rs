@@ -4,10 +4,11 @@ use super::progress::Shown;
 use super::{Common, QUICK, QUICK_MARGIN};
 use crate::failure::{BROKEN, Failure, USAGE, reason};
 use crate::sigpipe;
-use report::Report;
+use report::{Report, Resolution};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use workload::harness::Bench;
 use workload::{Error, interrupt, machine};
 
@@ -27,6 +28,10 @@ pub(super) fn conduct(
     let mut progress = Shown::new(name);
     let budget = common.quick.then(|| QUICK - QUICK_MARGIN);
     let mut bench = Bench::new(name, machine::here(), budget, &mut progress);
+    bench.resolution = resolution(common);
+    if let Some(seed) = common.seed {
+        bench.draw_from(seed);
+    }
     let result = measure(&mut bench);
     let mut report = bench.finish(&result);
     if !report.runs.is_empty() || result.is_ok() {
@@ -40,6 +45,16 @@ pub(super) fn conduct(
         Ok(()) => Ok(0),
         Err(Error::Interrupted) => Ok(INTERRUPTED),
         Err(error) => Err(failure(name, &error)),
+    }
+}
+
+/// How long to go on: a smoke check runs everything once.
+fn resolution(common: &Common) -> Resolution {
+    Resolution {
+        width: common.width / 100.0,
+        limit: Duration::from_secs_f64(common.minutes * 60.0),
+        pairs_max: common.repeats.map(|most| most as usize).or(common.quick.then_some(1)),
+        ..Resolution::default()
     }
 }
 

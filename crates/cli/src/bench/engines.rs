@@ -11,10 +11,11 @@ use workload::engine::{Compiler, Cores};
 use workload::engines::{self, SUBJECTS, Setup, Version, unequal};
 use workload::{Error, machine};
 
-/// Rounds, unless something else is asked for.
-const REPEATS: u32 = 5;
-/// Measured seconds of a run, and those of a smoke check.
-const SECONDS: f64 = 3.0;
+/// Measured seconds of a run: short, because what disturbs a machine for seconds then falls on both runs of a pair.
+const SECONDS: f64 = 0.3;
+/// With --unequal, where windows first have to find their lengths, and 99 % of little threads' operations are asked for.
+const UNEQUAL_SECONDS: f64 = 3.0;
+/// Those of a smoke check.
 const QUICK_SECONDS: f64 = 0.2;
 /// Threads that outnumber two CPUs, and such as do not.
 const MANY: u32 = 8;
@@ -27,7 +28,7 @@ pub(super) struct EnginesArgs {
     /// The programs to measure [default: all; with --unequal, five]
     #[arg(value_name = "PROGRAM", value_parser = programs())]
     programs: Vec<String>,
-    /// Measured time of each run [default: 3]
+    /// Measured time of each run [default: 0.3; with --unequal, 3]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     seconds: Option<f64>,
     /// Threads of each program, on 2 CPUs [default: 8; with --unequal, 2]
@@ -115,8 +116,7 @@ fn unequal(args: &EnginesArgs, dilation: u32) -> Result<u8, Failure> {
                 locks: args.lock.clone(),
                 compiler: Compiler::from_environment()?,
                 manx: conduct::own_path()?,
-                repeats: common.repeats.unwrap_or(if common.quick { 1 } else { REPEATS }) as usize,
-                seconds: args.seconds.unwrap_or(if common.quick { QUICK_SECONDS } else { SECONDS }),
+                seconds: args.seconds.unwrap_or(if common.quick { QUICK_SECONDS } else { UNEQUAL_SECONDS }),
                 threads: args.threads.unwrap_or(PAIR) as usize,
                 cores: Cores { big, little, dilation },
                 slos_ns: args.slo.clone(),
@@ -140,7 +140,6 @@ fn equal(args: &EnginesArgs) -> Result<u8, Failure> {
     }
     let subjects = engines::choose(&args.programs).map_err(refused)?;
     let versions = versions(args).map_err(refused)?;
-    let repeats = common.repeats.unwrap_or(if common.quick { 1 } else { REPEATS });
     let seconds = args.seconds.unwrap_or(if common.quick { QUICK_SECONDS } else { SECONDS });
     conduct::conduct(
         "engines",
@@ -151,7 +150,6 @@ fn equal(args: &EnginesArgs) -> Result<u8, Failure> {
                 versions,
                 compiler: Compiler::from_environment()?,
                 manx: conduct::own_path()?,
-                repeats: repeats as usize,
                 seconds,
                 threads: args.threads.unwrap_or(MANY) as usize,
                 cpus: machine::cpu_list(2),

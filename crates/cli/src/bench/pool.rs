@@ -9,8 +9,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use workload::pool::{self, Kind, Part, Setup, leader, process};
 
-/// Rounds, unless something else is asked for.
-const REPEATS: u32 = 5;
 /// The time of a run in seconds, as in the paper, and that of a smoke check.
 const SECONDS: f64 = 5.0;
 const QUICK_SECONDS: f64 = 0.2;
@@ -94,7 +92,6 @@ pub(super) fn pool(args: &PoolArgs) -> Result<u8, Failure> {
             let setup = Setup {
                 parts: Part::ALL.into_iter().filter(|part| named(&args.part, part.name())).collect(),
                 kinds: Kind::ALL.iter().copied().filter(|kind| named(&args.kind, kind.name())).collect(),
-                repeats: common.repeats.unwrap_or(if common.quick { 1 } else { REPEATS }) as usize,
                 quick: common.quick,
                 time: Duration::from_secs_f64(args.time.unwrap_or(usual)),
                 poisson: args.poisson,

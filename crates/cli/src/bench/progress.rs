@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use workload::harness::Progress;
 
 /// The bar's parts: what is measured, how far it is, which variant runs, and how long it will take.
-const TEMPLATE: &str = "{prefix}  {bar:20} {pos}/{len}  {msg:20}  {eta_precise} left";
+const TEMPLATE: &str = "{prefix}  {bar:20} {pos}/{len}  {msg:30}  {eta_precise} left";
+/// The same where nobody knows how many steps there will be.
+const OPEN: &str = "{prefix}  {spinner} {msg:30}  {elapsed_precise}";
 
 /// Without a terminal, lines come no faster than this.
 const LINES: Duration = Duration::from_secs(1);
@@ -15,7 +17,6 @@ const LINES: Duration = Duration::from_secs(1);
 pub(super) struct Shown {
     bench: String,
     case: String,
-    steps: usize,
     step: usize,
     bar: Option<ProgressBar>,
     terminal: bool,
@@ -25,17 +26,20 @@ pub(super) struct Shown {
 impl Shown {
     pub(super) fn new(bench: &str) -> Shown {
         let terminal = std::io::stderr().is_terminal();
-        Shown { bench: bench.into(), case: String::new(), steps: 0, step: 0, bar: None, terminal, said: None }
+        Shown { bench: bench.into(), case: String::new(), step: 0, bar: None, terminal, said: None }
     }
 }
 
 impl Progress for Shown {
-    fn begin(&mut self, what: &str, steps: usize) {
-        (self.case, self.steps, self.step) = (what.into(), steps, 0);
+    fn begin(&mut self, what: &str, steps: Option<usize>) {
+        (self.case, self.step) = (what.into(), 0);
         if self.terminal {
-            let style = ProgressStyle::with_template(TEMPLATE).expect("the template is checked by a test");
-            let bar = ProgressBar::new(steps as u64).with_style(style.progress_chars("=> "));
-            self.bar = Some(bar.with_prefix(what.to_owned()));
+            let (bar, template) = match steps {
+                Some(steps) => (ProgressBar::new(steps as u64), TEMPLATE),
+                None => (ProgressBar::new_spinner(), OPEN),
+            };
+            let style = ProgressStyle::with_template(template).expect("the templates are checked by a test");
+            self.bar = Some(bar.with_style(style.progress_chars("=> ")).with_prefix(what.to_owned()));
         }
     }
 
@@ -46,8 +50,7 @@ impl Progress for Shown {
             bar.tick();
         } else if self.step == 0 || self.said.is_none_or(|said| said.elapsed() >= LINES) {
             self.said = Some(Instant::now());
-            let (number, steps) = (self.step + 1, self.steps);
-            let text = format!("manx bench {}: {}: {number}/{steps} {what}\n", self.bench, self.case);
+            let text = format!("manx bench {}: {}: {what}\n", self.bench, self.case);
             // Progress that nobody can see is no reason to stop.
             let _ = std::io::stderr().write_all(text.as_bytes());
         }
@@ -66,7 +69,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bars_template_is_one() {
-        assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
+    fn the_bars_templates_are_some() {
+        for template in [TEMPLATE, OPEN] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
     }
 }

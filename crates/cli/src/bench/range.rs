@@ -7,8 +7,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use workload::range::{self, Part, Setup, THREADS, THREADS_MAX, counters};
 
-/// Rounds, unless something else is asked for.
-const REPEATS: u32 = 5;
 /// The measured time of a run, and that of a smoke check.
 const TIME: Duration = Duration::from_millis(400);
 const QUICK_TIME: Duration = Duration::from_millis(10);
@@ -44,7 +42,6 @@ pub(super) fn range(args: &RangeArgs) -> Result<u8, Failure> {
         return counters::run_child(operations).map(|()| 0).map_err(failed);
     }
     let common = &args.common;
-    let repeats = common.repeats.unwrap_or(if common.quick { 1 } else { REPEATS });
     let named = |part: &Part| args.part.is_empty() || args.part.iter().any(|name| name == part.name());
     let mut threads: Vec<usize> = args.threads.iter().map(|&threads| threads as usize).collect();
     if threads.is_empty() {
@@ -54,7 +51,6 @@ pub(super) fn range(args: &RangeArgs) -> Result<u8, Failure> {
     threads.dedup();
     let setup = Setup {
         parts: Part::ALL.into_iter().filter(named).collect(),
-        repeats: repeats as usize,
         quick: common.quick,
         check: args.check,
         time: if common.quick { QUICK_TIME } else { TIME },

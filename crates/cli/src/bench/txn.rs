@@ -10,8 +10,6 @@ use workload::txn::keys::Kind;
 use workload::txn::record::VALUE_MIN;
 use workload::txn::{self, CONNECTIONS, Libraries, Part, Setup, THREADS, YCSB_THREADS, peers};
 
-/// Rounds, unless something else is asked for.
-const REPEATS: u32 = 5;
 /// The measured time of a run in seconds, and that of a smoke check.
 const SECONDS: f64 = 3.0;
 const QUICK_SECONDS: f64 = 0.2;
@@ -113,7 +111,6 @@ pub(super) fn txn(args: &TxnArgs) -> Result<u8, Failure> {
                     include: args.include.clone(),
                 },
                 manx: conduct::own_path()?,
-                repeats: common.repeats.unwrap_or(if common.quick { 1 } else { REPEATS }) as usize,
                 quick: common.quick,
                 seconds: args.time.unwrap_or(if common.quick { QUICK_SECONDS } else { SECONDS }),
                 threads,

@@ -8,13 +8,10 @@ use workload::engine::Compiler;
 use workload::victims::{self, Place, QUICK, Setup, VICTIMS};
 use workload::{Error, machine};
 
-/// Rounds of a case at most, unless something else is asked for, and those of a smoke check.
-const ROUNDS: u32 = 12;
-const QUICK_ROUNDS: u32 = 1;
 /// Seconds after which a run is cut off, and those of a smoke check.
 const LIMIT: u32 = 60;
 const QUICK_LIMIT: u32 = 3;
-/// Both for what is only to be seen.
+/// For what is only to be seen: rounds of a case, and seconds.
 const DEMO_ROUNDS: u32 = 1;
 const DEMO_LIMIT: u32 = 8;
 
@@ -25,8 +22,7 @@ pub(super) struct VictimsArgs {
     /// Only these victims, with commas between [default: all; with --quick, those that need a C compiler only]
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = names())]
     only: Vec<String>,
-    /// The most rounds of a case. A round runs every version once. A case ends earlier when its ratio is known to
-    /// ±5 %, alone to ±3 % [default: 12]
+    /// The same as --repeats
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "repeats")]
     rounds: Option<u32>,
     /// Cut a run off after this time [default: 60]
@@ -52,21 +48,23 @@ pub(super) fn victims(args: &VictimsArgs) -> Result<u8, Failure> {
     let chosen = victims::choose(&names).map_err(refused)?;
     let cpus: Vec<usize> = machine::cpus().into_iter().take(2).collect();
     let (rounds, limit) = match (common.quick, args.demo) {
-        (true, _) => (QUICK_ROUNDS, QUICK_LIMIT),
-        (_, true) => (DEMO_ROUNDS, DEMO_LIMIT),
-        _ => (ROUNDS, LIMIT),
+        (true, _) => (None, QUICK_LIMIT),
+        (_, true) => (common.repeats.is_none().then_some(DEMO_ROUNDS), DEMO_LIMIT),
+        _ => (None, LIMIT),
     };
-    let (rounds, limit) = (args.rounds.or(common.repeats).unwrap_or(rounds), args.limit.unwrap_or(limit));
+    let (rounds, limit) = (args.rounds.or(rounds), args.limit.unwrap_or(limit));
     conduct::conduct(
         "victims",
         common,
         |bench| {
+            if let Some(rounds) = rounds {
+                bench.resolution.pairs_max = Some(rounds as usize);
+            }
             let manx = conduct::own_path()?;
             let setup = Setup {
                 victims: chosen.clone(),
                 place: Place::find(&manx, Compiler::from_environment()?)?,
                 manx,
-                rounds: rounds as usize,
                 quick: common.quick,
                 demo: args.demo,
                 cpus,

@@ -3,7 +3,7 @@
 use super::judge::{self, ceiling, enough};
 use super::lengths::COURSE;
 use crate::cell::{number, time};
-use crate::verdict::{against_itself, middle};
+use crate::verdict::middle;
 use report::figure::{duration, rate, three_digits};
 use report::plot::{Series, plot};
 use report::{Report, Table};
@@ -52,8 +52,6 @@ pub fn conclude(report: &mut Report) {
         few(report, case);
     }
     picture(report);
-    let fifo = against_itself(report, BENCH_1, "mcs", "mcs, again", "epochs_per_s");
-    let many = against_itself(report, BENCH_6, "std", "std, again", "epochs_per_s");
     let alone =
         middle(report, BENCH_1, ALONE, "epochs_per_s") / middle(report, BENCH_1, "mcs", "epochs_per_s");
     if alone.is_finite() {
@@ -66,7 +64,7 @@ pub fn conclude(report: &mut Report) {
             format!("{BENCH_1}: at shfl-10's tail throughput can be {ceiling:.2} times its own at most");
         report.notes.push(text);
     }
-    judge::judge(report, fifo, many);
+    judge::judge(report);
 }
 
 /// Says which versions had too few little epochs.

@@ -25,7 +25,6 @@ impl Plan {
         let mut variants: Vec<Variant> = Lock::PEERS.map(Variant::plain).into();
         variants.push(Variant::plain(Lock::Manx));
         let asl = Lock::AslMcs;
-        variants.push(Variant::named("mcs, again", Lock::Mcs, Window::Fixed(0)));
         variants.push(Variant::alone());
         variants.push(Variant::named("asl 0", asl, Window::Slo { ns: 0, percentile: Percentile::P99 }));
         variants.push(Variant::named("asl max", asl, Window::Fixed(WINDOW_NS_MAX)));
@@ -58,7 +57,6 @@ impl Plan {
         let run = Run { threads: MANY, little_epochs, ..self.run.clone() };
         let peers = [Lock::Std, Lock::Glibc, Lock::ParkingLot, Lock::McsPark, Lock::Futex, Lock::Manx];
         let mut variants: Vec<Variant> = peers.map(Variant::plain).into();
-        variants.push(Variant::named("std, again", Lock::Std, Window::Fixed(0)));
         for lock in [Lock::AslFutex, Lock::AslMcsPark] {
             variants.push(Variant::slo(lock.name(), lock, MANY_SLO_NS, Percentile::P999));
         }

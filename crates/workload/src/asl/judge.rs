@@ -4,19 +4,29 @@
 
 use super::conclude::{AGAINST_OPT, ALONE, BENCH_1, BENCH_6, EPOCHS, OPT, bench_3, sweep};
 use super::lengths::LONG_PERCENT;
-use crate::verdict::{self, middle};
-use report::{Report, Spread};
+use crate::verdict::{self, Figure, middle};
+use report::{Compared, Report};
 
 /// What Bench-6 compares with.
 const PEERS_6: [&str; 6] = ["std", "glibc", "parking_lot", "mcs-park", "futex-mutex", "manx"];
 
-/// Adds the verdicts; `fifo` and `many` are the spreads of Bench-1 and of Bench-6.
-pub(super) fn judge(report: &mut Report, fifo: Option<Spread>, many: Option<Spread>) {
+/// What throughput is called in a run.
+const RATE: &str = "epochs_per_s";
+
+/// Adds the verdicts.
+pub(super) fn judge(report: &mut Report) {
     verdict::judge(report, |target, report| {
-        let (figure, spread) = figure(report, &target.id, &fifo, &many)
-            .ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))?;
-        Ok((figure, spread.cloned()))
+        let found = figure(report, &target.id);
+        found.ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))
     });
+}
+
+/// The ratios that a case goes on for. Of Bench-3 that is its own, whichever of its cases comes out least in the end.
+pub(super) fn watched(report: &Report, case: &str) -> Vec<Compared> {
+    let mut watched = verdict::watched(report, case, |report, target| figure(report, &target.id));
+    let of_3 = LONG_PERCENT.iter().any(|percent| bench_3(*percent) == case);
+    watched.extend(of_3.then(|| Compared::new(case, AGAINST_OPT, OPT, RATE)));
+    watched
 }
 
 /// True if each run had the little epochs that it was to have.
@@ -24,14 +34,6 @@ pub(super) fn enough(report: &Report, case: &str, name: &str) -> bool {
     let runs = report.runs.iter().filter(|run| run.case == case && run.variant == name);
     let figure = |run: &report::Run, figure: &str| run.values.get(figure).copied().unwrap_or(0.0);
     runs.into_iter().all(|run| figure(run, "little_epochs") >= figure(run, "little_epochs_wanted"))
-}
-
-/// The least of them; `NaN` if one is missing.
-fn least<const N: usize>(figures: [f64; N]) -> f64 {
-    if figures.iter().any(|figure| figure.is_nan()) {
-        return f64::NAN;
-    }
-    figures.into_iter().fold(f64::INFINITY, f64::min)
 }
 
 /// How many times its throughput can be reached at SHFL-PB10's tail: one little epoch in that time, and big ones in
@@ -48,18 +50,17 @@ pub(super) fn ceiling(report: &Report) -> Option<f64> {
     ceiling.is_finite().then_some(ceiling)
 }
 
-/// The figure of a target by its id, and the spread that belongs to it; `None` if there is no such figure.
-fn figure<'a>(
-    report: &Report,
-    id: &str,
-    fifo: &'a Option<Spread>,
-    many: &'a Option<Spread>,
-) -> Option<(f64, Option<&'a Spread>)> {
+/// What a target looks at by its id; `None` if there is no such figure.
+fn figure(report: &Report, id: &str) -> Option<Figure> {
     let value = |case: &str, name: &str, figure: &str| {
         if enough(report, case, name) { middle(report, case, name, figure) } else { f64::NAN }
     };
-    let rate = |case: &str, name: &str| value(case, name, "epochs_per_s");
-    let over = |mine: &str, peer: &str| rate(BENCH_1, mine) / rate(BENCH_1, peer);
+    let rate = |case: &str, name: &str| value(case, name, RATE);
+    let over =
+        |case: &str, mine: &str, peer: &str| match enough(report, case, mine) && enough(report, case, peer) {
+            true => Figure::ratio(case, mine, peer, RATE),
+            false => Figure::missing(),
+        };
     // Only the sweep's own points: those at others' tails are for comparing throughput.
     let points = || {
         let own = |name: &str| !name.starts_with("slo of") && enough(report, BENCH_1, name);
@@ -67,35 +68,53 @@ fn figure<'a>(
     };
     let missed = || points().map(|(_, name)| middle(report, BENCH_1, &name, "missed_over_allowed"));
     let p99 = || points().map(|(slo_ns, name)| middle(report, BENCH_1, &name, "little_p99_ns") / slo_ns);
+    // The fastest of some peers; nothing if one of them must be there and is not.
+    let fastest = |case: &str, peers: &[&'static str], all: bool| {
+        let rates = peers.iter().map(|&peer| (rate(case, peer), peer));
+        let measured: Vec<_> = rates.filter(|(rate, _)| rate.is_finite()).collect();
+        let complete = !all || measured.len() == peers.len();
+        measured.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|_| complete).map(|(_, peer)| peer)
+    };
     // A fold over no point gives an infinity, which is no figure.
-    let opt = |case: &str| rate(case, AGAINST_OPT) / rate(case, OPT);
-    let figure = match id {
-        "asl-missed-least" => (missed().fold(f64::INFINITY, f64::min), None),
-        "asl-missed-most" => (missed().fold(f64::NEG_INFINITY, f64::max), None),
-        "asl-p99-least" => (p99().fold(f64::INFINITY, f64::min), None),
-        "asl-p99-most" => (p99().fold(f64::NEG_INFINITY, f64::max), None),
-        "asl-max-mcs" => (over("asl max", "mcs"), fifo.as_ref()),
-        "asl-max-std" => (least([over("asl max", "std"), over("asl max", "parking_lot")]), fifo.as_ref()),
-        "asl-shfl" => {
-            (over("slo of shfl-10", "shfl-10") / ceiling(report).unwrap_or(f64::NAN), fifo.as_ref())
+    Some(match id {
+        "asl-missed-least" => Figure::Plain(missed().fold(f64::INFINITY, f64::min)),
+        "asl-missed-most" => Figure::Plain(missed().fold(f64::NEG_INFINITY, f64::max)),
+        "asl-p99-least" => Figure::Plain(p99().fold(f64::INFINITY, f64::min)),
+        "asl-p99-most" => Figure::Plain(p99().fold(f64::NEG_INFINITY, f64::max)),
+        "asl-max-mcs" => over(BENCH_1, "asl max", "mcs"),
+        "asl-max-std" => fastest(BENCH_1, &["std", "parking_lot"], true)
+            .map_or(Figure::missing(), |peer| over(BENCH_1, "asl max", peer)),
+        "asl-shfl" => match (over(BENCH_1, "slo of shfl-10", "shfl-10"), ceiling(report)) {
+            (Figure::Ratio(compared), Some(ceiling)) => {
+                Figure::Ratio(Compared { factor: 1.0 / ceiling, ..compared })
+            }
+            _ => Figure::missing(),
+        },
+        "asl-tas" => over(BENCH_1, "slo of tas", "tas"),
+        "asl-zero" => over(BENCH_1, "asl 0", "mcs"),
+        "asl-opt-1" => over(BENCH_1, AGAINST_OPT, OPT),
+        "asl-opt-3" => {
+            let ratio = |case: &String| rate(case, AGAINST_OPT) / rate(case, OPT);
+            let cases = LONG_PERCENT.map(bench_3);
+            // One case that was not measured could be the least.
+            match cases.iter().all(|case| ratio(case).is_finite()) {
+                true => cases
+                    .iter()
+                    .min_by(|a, b| ratio(a).total_cmp(&ratio(b)))
+                    .map_or(Figure::missing(), |case| over(case, AGAINST_OPT, OPT)),
+                false => Figure::missing(),
+            }
         }
-        "asl-tas" => (over("slo of tas", "tas"), fifo.as_ref()),
-        "asl-zero" => (over("asl 0", "mcs"), fifo.as_ref()),
-        "asl-opt-1" => (opt(BENCH_1), fifo.as_ref()),
-        "asl-opt-3" => (least(LONG_PERCENT.map(|percent| opt(&bench_3(percent)))), fifo.as_ref()),
-        "asl-epoch" => (middle(report, EPOCHS, "start and end", "pair_ns"), None),
-        "asl-epoch-bytes" => (middle(report, EPOCHS, "start and end", "record_bytes"), None),
-        "asl-many-throughput" => {
-            let peers = PEERS_6.map(|name| rate(BENCH_6, name));
-            (rate(BENCH_6, "asl(futex-mutex)") / peers.into_iter().fold(f64::NAN, f64::max), many.as_ref())
-        }
+        "asl-epoch" => Figure::Plain(middle(report, EPOCHS, "start and end", "pair_ns")),
+        "asl-epoch-bytes" => Figure::Plain(middle(report, EPOCHS, "start and end", "record_bytes")),
+        "asl-many-throughput" => fastest(BENCH_6, &PEERS_6, false)
+            .map_or(Figure::missing(), |peer| over(BENCH_6, "asl(futex-mutex)", peer)),
         "asl-many-p999" => {
             let of = |figure: &str| value(BENCH_6, "asl(futex-mutex)", figure);
-            (of("little_p999_ns") / of("slo_ns"), None)
+            Figure::Plain(of("little_p999_ns") / of("slo_ns"))
         }
         _ => return None,
-    };
-    Some(figure)
+    })
 }
 
 #[cfg(test)]
@@ -122,7 +141,7 @@ mod tests {
     }
 
     fn measured(report: &Report, id: &str) -> f64 {
-        figure(report, id, &None, &None).expect("a known target").0
+        figure(report, id).expect("a known target").value(report)
     }
 
     #[test]
@@ -157,8 +176,8 @@ mod tests {
     fn every_target_has_a_figure_and_others_have_none() {
         let report = Report::new("asl", Machine::default(), 0);
         for target in report::target::of_bench("asl") {
-            assert!(figure(&report, &target.id, &None, &None).is_some(), "{}", target.id);
+            assert!(figure(&report, &target.id).is_some(), "{}", target.id);
         }
-        assert!(figure(&report, "asl-nothing", &None, &None).is_none());
+        assert!(figure(&report, "asl-nothing").is_none());
     }
 }

@@ -1,9 +1,10 @@
 //! From runs to tables and verdicts: each version beside the program as it is.
 
-use super::{AGAIN, AS_IS, MANX, Subject};
-use crate::verdict::{self, middle, ratio};
+use super::{AS_IS, MANX, Subject};
+use crate::verdict::{self, Figure, middle, over};
 use report::figure::three_digits;
-use report::{Report, Spread, Table};
+use report::target::Target;
+use report::{Compared, Report, Table};
 
 /// The figures that targets may ask for: the end of the target's id, and the name in a run.
 const FIGURES: [(&str, &str); 3] =
@@ -13,27 +14,30 @@ const FIGURES: [(&str, &str); 3] =
 pub fn conclude(report: &mut Report, subjects: &[&'static Subject]) {
     let table = table(report, subjects);
     report.tables.extend((!table.rows.is_empty()).then_some(table));
-    let mut spreads: Vec<(String, Option<Spread>)> = Vec::new();
-    for subject in subjects {
-        for (figure, value) in FIGURES {
-            let spread = verdict::against_itself(report, subject.name, AS_IS, AGAIN, value);
-            spreads.push((format!("{}-{figure}", subject.name), spread));
-        }
-    }
     verdict::judge(report, |target, report| {
-        let known = target.id.rsplit_once('-').and_then(|(name, figure)| {
-            let subject = subjects.iter().find(|subject| subject.name == name)?;
-            Some((subject.name, FIGURES.iter().find(|(known, _)| *known == figure)?.1))
-        });
-        let (case, value) = known.ok_or_else(|| NOT_ASKED.to_owned())?;
-        let measured = ratio(report, case, MANX, AS_IS, value);
-        if !measured.is_finite() {
-            return Err(absence(report, case));
+        let figure = figure(target, subjects).ok_or_else(|| NOT_ASKED.to_owned())?;
+        match &figure {
+            Figure::Ratio(compared) if report.ratio(compared).is_none() => {
+                Err(absence(report, &compared.over.case))
+            }
+            _ => Ok(figure),
         }
-        let spread = spreads.iter().find(|(id, _)| *id == target.id).and_then(|(_, spread)| spread.clone());
-        Ok((measured, spread))
     });
     report.targets.retain(|target| target.reason.as_deref() != Some(NOT_ASKED));
+}
+
+/// The ratios that a program goes on for.
+pub(super) fn watched(report: &Report, case: &'static str) -> Vec<Compared> {
+    let subjects = super::SUBJECTS.each_ref();
+    verdict::watched(report, case, |_, target| figure(target, &subjects))
+}
+
+/// What a target looks at: `NAME-FIGURE` is that of a program under `manx run` over the program as it is.
+fn figure(target: &Target, subjects: &[&'static Subject]) -> Option<Figure> {
+    let (name, figure) = target.id.rsplit_once('-')?;
+    let subject = subjects.iter().find(|subject| subject.name == name)?;
+    let (_, value) = FIGURES.iter().find(|(known, _)| *known == figure)?;
+    Some(Figure::ratio(subject.name, MANX, AS_IS, value))
 }
 
 /// Why a target of another program than those that were asked for is not shown.
@@ -59,6 +63,7 @@ fn table(report: &Report, subjects: &[&'static Subject]) -> Table {
             "runs []",
             "throughput [op/s]",
             "of as it is []",
+            "95 % []",
             "p50 [µs]",
             "p99 [µs]",
             "p99.9 [µs]",
@@ -69,22 +74,20 @@ fn table(report: &Report, subjects: &[&'static Subject]) -> Table {
     );
     for subject in subjects {
         let case = subject.name;
-        let mut versions: Vec<&str> = Vec::new();
-        for run in report.runs.iter().filter(|run| run.case == case) {
-            if !versions.contains(&run.variant.as_str()) {
-                versions.push(&run.variant);
-            }
-        }
-        for (row, version) in versions.into_iter().enumerate() {
+        for (row, version) in report.variants(case).iter().enumerate() {
             let shown = |value: &str, unit: f64| three_digits(middle(report, case, version, value) / unit);
-            let of_as_is = ratio(report, case, version, AS_IS, "throughput_per_s");
+            let [of_as_is, interval] = match version.as_str() {
+                AS_IS => ["1".into(), "-".into()],
+                _ => over(report, case, version, AS_IS, "throughput_per_s"),
+            };
             let maxima = report.values(case, version, "max_ns");
             table.row([
                 if row == 0 { case.into() } else { String::new() },
-                version.into(),
+                version.clone(),
                 maxima.len().to_string(),
                 format!("{:.0}", middle(report, case, version, "throughput_per_s")),
-                if of_as_is.is_finite() { format!("{of_as_is:.2}") } else { "-".into() },
+                of_as_is,
+                interval,
                 shown("p50_ns", 1e3),
                 shown("p99_ns", 1e3),
                 shown("p999_ns", 1e3),

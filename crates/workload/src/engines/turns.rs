@@ -10,8 +10,8 @@
 use super::Subject;
 use crate::engine::{Compiler, Load, Output, Program};
 use crate::error::Error;
-use crate::harness::{Bench, Sample};
-use report::Report;
+use crate::harness::{Bench, Case, Sample};
+use report::{Compared, Report};
 use std::time::Duration;
 
 /// Loading, stalls and the self-check: so much more than it was asked for may a run take. One that takes longer hangs.
@@ -86,8 +86,8 @@ pub(super) struct Turns<'a> {
     pub case: &'a str,
     /// The versions
     pub entrants: &'a [Entrant<'a>],
-    /// So many rounds
-    pub rounds: usize,
+    /// So many rounds; `None`: until the ratios that are watched are known
+    pub rounds: Option<usize>,
     /// What each is told, but for the seed, which is the round's
     pub load: &'a Load,
 }
@@ -99,11 +99,13 @@ impl Turns<'_> {
         &self,
         bench: &mut Bench,
         failures: &mut Vec<String>,
+        watch: impl Fn(&Report) -> Vec<Compared>,
         mut run: impl FnMut(usize, &Load) -> Result<Sample, Error>,
     ) -> Result<(), Error> {
         let names: Vec<&str> = self.entrants.iter().map(|entrant| entrant.name).collect();
         let mut broken: Vec<Option<String>> = vec![None; names.len()];
-        let ended = bench.compare(self.case, &names, self.rounds, self.load.expected(), |at, round| {
+        let case = Case { name: self.case, variants: &names, expected: self.load.expected() };
+        let once = |at: usize, round: usize| {
             if broken[at].is_some() {
                 return Ok(Sample::default()); // Invariant 2
             }
@@ -118,7 +120,11 @@ impl Turns<'_> {
                 }
                 other => other,
             }
-        });
+        };
+        let ended = match self.rounds {
+            Some(rounds) => bench.rounds(case, rounds, once),
+            None => bench.compare(case, watch, once),
+        };
         for (entrant, reason) in self.entrants.iter().zip(&broken) {
             let Some(reason) = reason else { continue };
             let text = format!("{}: {} failed: {reason}", self.case, entrant.name);

@@ -3,11 +3,11 @@
 //! After N. Liu and others, "Asymmetry-aware Scalable Locking", section 4.2. Threads are pinned in turn to a CPU that is
 //! big and to one that is little, and whatever a thread of the little one does between two calls of the C library's locks
 //! is stretched there, whoever's locks they are: each version is the same file under `manx run --dilate`. The C
-//! library's own are the reference, measured twice.
+//! library's own are the reference.
 //!
 //! | version | locks | operations |
 //! | --- | --- | --- |
-//! | `glibc` and again | the C library's | unmarked |
+//! | `glibc` | the C library's | unmarked |
 //! | `glibc, big alone` | the same, without the little threads: what these cost, or bring | unmarked |
 //! | `manx`, `adaptive`, others on request | those of `--lock` | unmarked |
 //! | `asl` | little threads let big ones pass, for as long as the lock allows | unmarked |
@@ -29,13 +29,12 @@ use crate::engine::{self, Compiler, Cores, Load, Program, Start};
 use crate::error::Error;
 use crate::harness::Bench;
 use crate::verdict::middle;
+use report::Report;
 use report::figure::{duration, three_digits};
 use std::path::PathBuf;
 
 /// The reference.
 pub const GLIBC: &str = "glibc";
-/// The same once more.
-const AGAIN: &str = "glibc, again";
 /// The same before all others: what targets are derived from.
 const FIRST: &str = "glibc, first";
 /// The same without the little threads.
@@ -65,8 +64,6 @@ pub struct Setup {
     pub compiler: Compiler,
     /// `manx` itself
     pub manx: PathBuf,
-    /// Rounds of each comparison
-    pub repeats: usize,
     /// Measured time of a run
     pub seconds: f64,
     /// Threads of each program, half of them big
@@ -123,7 +120,7 @@ impl Setup {
 
     /// All versions, the references first; `reference_ns` is what targets are multiples of.
     fn versions(&self, reference_ns: f64) -> Vec<Version> {
-        let mut versions = [GLIBC, AGAIN, ALONE].map(|name| Version::unmarked(name, GLIBC)).to_vec();
+        let mut versions = [GLIBC, ALONE].map(|name| Version::unmarked(name, GLIBC)).to_vec();
         let others = OTHERS.into_iter().chain(self.locks.iter().map(String::as_str));
         for lock in others.chain([ASL]) {
             if lock != GLIBC && !versions.iter().any(|version| version.lock == lock) {
@@ -160,15 +157,14 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
         let mut reference_ns = f64::NAN;
         if setup.slos_ns.is_empty() {
             let first = [Version::unmarked(FIRST, GLIBC)];
-            let runs = setup.repeats.min(FIRST_RUNS);
-            compare(setup, subject, program, &first, runs, bench, failures)?;
+            compare(setup, subject, program, &first, Some(FIRST_RUNS), bench, failures)?;
             reference_ns = middle(&bench.report, subject.name, FIRST, "little_p99_ns");
             if !reference_ns.is_finite() {
                 return Ok(()); // It failed, or there was no time; either is noted.
             }
         }
         let versions = setup.versions(reference_ns);
-        compare(setup, subject, program, &versions, setup.repeats, bench, failures)
+        compare(setup, subject, program, &versions, None, bench, failures)
     })
 }
 
@@ -178,7 +174,7 @@ fn compare(
     subject: &'static Subject,
     program: &Program,
     versions: &[Version],
-    rounds: usize,
+    rounds: Option<usize>,
     bench: &mut Bench,
     failures: &mut Vec<String>,
 ) -> Result<(), Error> {
@@ -187,7 +183,8 @@ fn compare(
         .map(|version| Entrant { name: &version.name, is_plain: version.lock == GLIBC, is_ours: true })
         .collect();
     let turns = Turns { case: subject.name, entrants: &entrants, rounds, load: &setup.load() };
-    turns.take(bench, failures, |at, &Load { seed, .. }| {
+    let watch = |report: &Report| conclude::watched(report, subject.name);
+    turns.take(bench, failures, watch, |at, &Load { seed, .. }| {
         let version = &versions[at];
         let mut load = if version.name == ALONE { setup.load_of_big() } else { setup.load() };
         load.seed = seed;
@@ -212,7 +209,6 @@ mod tests {
             locks: locks.iter().map(|lock| (*lock).to_owned()).collect(),
             compiler: Compiler::new("cc", "/x"),
             manx: "/y/manx".into(),
-            repeats: 1,
             seconds: 1.0,
             threads: 2,
             cores: Cores { big: 0, little: 1, dilation: 3750 },
@@ -232,10 +228,10 @@ mod tests {
         assert_eq!(told, expected);
         let unmarked: Vec<&str> =
             derived.iter().filter(|(_, slo)| slo.is_none()).map(|(name, _)| name.as_str()).collect();
-        assert_eq!(unmarked, [GLIBC, AGAIN, ALONE, "manx", "adaptive", ASL]);
+        assert_eq!(unmarked, [GLIBC, ALONE, "manx", "adaptive", ASL]);
         let given = names(&setup(&["fifo", "asl", "glibc", "fifo"], &[15_500]));
         let given: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(given, [GLIBC, AGAIN, ALONE, "manx", "adaptive", "fifo", ASL, "asl, 15.5 µs"]);
+        assert_eq!(given, [GLIBC, ALONE, "manx", "adaptive", "fifo", ASL, "asl, 15.5 µs"]);
     }
 
     #[test]

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 
 /// The program as it is.
 pub const AS_IS: &str = "as it is";
-/// The same once more.
-pub const AGAIN: &str = "as it is, again";
 /// Under `manx run`, as it comes.
 pub const MANX: &str = "manx run";
 
@@ -28,10 +26,10 @@ enum How {
 }
 
 impl Version {
-    /// The three that are always compared.
+    /// The two that are always compared.
     pub fn always() -> Vec<Version> {
         let version = |name: &str, how| Version { name: name.into(), how };
-        vec![version(AS_IS, How::AsIs), version(AGAIN, How::AsIs), version(MANX, How::Manx)]
+        vec![version(AS_IS, How::AsIs), version(MANX, How::Manx)]
     }
 
     /// Under `manx run --lock=MODE`.
@@ -120,6 +118,6 @@ mod tests {
         let manx = Path::new("/y/manx");
         assert_eq!(Version::lock("fifo").start(manx), Start::Locked(manx, "fifo"));
         let starts: Vec<bool> = Version::always().iter().map(Version::is_plain).collect();
-        assert_eq!(starts, [true, true, false]);
+        assert_eq!(starts, [true, false]);
     }
 }

@@ -1,8 +1,8 @@
 //! What `manx run` adds to the start of a program that does nothing: `true`.
 
-use super::{AGAIN, AS_IS, GUARDED, Setup, VARIANTS};
+use super::{AS_IS, GUARDED, Setup, VARIANTS};
 use crate::error::{Error, reason};
-use crate::harness::{Bench, Sample};
+use crate::harness::{Bench, Case, Sample};
 use crate::verdict::middle;
 use report::figure::three_digits;
 use report::{Report, Table};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// The case's name.
 pub const CASE: &str = "`true`, from its start to its end";
-/// So many pairs at least.
+/// So many pairs.
 const PAIRS: usize = 20;
 
 /// Starts `true` and waits for its end, in turn with `manx run true`.
@@ -30,7 +30,8 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     for guarded in [false, true] {
         time(command(guarded))?; // so that no version pays for the first read of its files
     }
-    bench.compare(CASE, &VARIANTS, setup.repeats.max(PAIRS), Duration::from_millis(10), |variant, _| {
+    let case = Case { name: CASE, variants: &VARIANTS, expected: Duration::from_millis(10) };
+    bench.rounds(case, PAIRS, |variant, _| {
         let wall_ns = time(command(VARIANTS[variant] == GUARDED))?;
         Ok(Sample::of([("wall_ns", wall_ns)]))
     })
@@ -60,7 +61,7 @@ pub fn added_ms(report: &Report) -> f64 {
 /// Median and maximum.
 pub fn table(report: &mut Report) {
     let mut table = Table::new(CASE, &["variant", "runs []", "median [ms]", "max [ms]"]);
-    for variant in [AS_IS, AGAIN, GUARDED] {
+    for variant in VARIANTS {
         let walls = report.values(CASE, variant, "wall_ns");
         if !walls.is_empty() {
             let max = walls.iter().copied().fold(0.0, f64::max);

@@ -8,7 +8,7 @@ use super::{AS_IS, GUARDED, Setup};
 use crate::child;
 use crate::engine::{Start, command};
 use crate::error::Error;
-use crate::harness::{Bench, Sample};
+use crate::harness::{Bench, Case, Sample};
 use crate::verdict::middle;
 use report::{Report, Table};
 use serde::Deserialize;
@@ -62,9 +62,8 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     }
     let rounds = if setup.quick { 1 } else { ROUNDS };
     for (case, threads) in CASES {
-        bench.compare(case, &VARIANTS, rounds, Duration::from_secs(1), |variant, _| {
-            once(VARIANTS[variant], threads)
-        })?;
+        let case = Case { name: case, variants: &VARIANTS, expected: Duration::from_secs(1) };
+        bench.rounds(case, rounds, |variant, _| once(VARIANTS[variant], threads))?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@
 use super::{GUARDED, Setup};
 use crate::child;
 use crate::error::{Error, reason};
-use crate::harness::{Bench, Sample};
+use crate::harness::{Bench, Case, Sample};
 use crate::verdict::middle;
 use report::figure::three_digits;
 use report::{Report, Table};
@@ -48,7 +48,8 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
         )
     })?;
     let rounds = if setup.quick { 1 } else { ROUNDS };
-    bench.compare(CASE, &[GUARDED], rounds, Duration::from_secs(1), |_, round| {
+    let case = Case { name: CASE, variants: &[GUARDED], expected: Duration::from_secs(1) };
+    bench.rounds(case, rounds, |_, round| {
         let cache = folder.path().join(format!("cache-{round}"));
         let start = |file: PathBuf| {
             let mut command = Command::new(&setup.manx);

@@ -3,11 +3,12 @@
 //! Many short runs in turn resolve more than a few long ones: what disturbs a shared machine lasts for
 //! seconds and then falls on all versions alike.
 
-use super::{GUARDED, Setup, VARIANTS};
+use super::{GUARDED, Setup, VARIANTS, figure};
 use crate::engine::{self, Load, Program, Start};
 use crate::error::Error;
-use crate::harness::Bench;
+use crate::harness::{Bench, Case};
 use crate::inversion::figures::summary;
+use crate::verdict;
 use report::Report;
 
 /// The target that each case serves, and its name.
@@ -18,7 +19,7 @@ pub const CASES: [(&str, &str); 4] = [
     ("spinlock-throughput", "a spinlock held for 0 to 600 ns, 2 threads"),
 ];
 
-/// Runs each program as it is, again, and under the guard.
+/// Runs each program as it is and under the guard, until their ratio is known.
 ///
 /// # Errors
 /// The first error of a run.
@@ -41,7 +42,9 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
             seed: 1,
             more,
         };
-        bench.compare(case, &VARIANTS, setup.repeats, load.expected(), |variant, round| {
+        let watch = |report: &Report| verdict::watched(report, case, figure);
+        let case = Case { name: case, variants: &VARIANTS, expected: load.expected() };
+        bench.compare(case, watch, |variant, round| {
             let guarded = VARIANTS[variant] == GUARDED;
             let start = if guarded { Start::Guarded(&setup.manx) } else { Start::AsIs };
             engine::run(program, start, &Load { seed: round as u64 + 1, ..load.clone() })

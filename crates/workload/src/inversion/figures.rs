@@ -1,6 +1,7 @@
 //! The tables: medians over the rounds, percentiles beside the maximum and the slowest thread's share.
 
-use super::{BOOST, HEADLINE, PAIR, SWEEP, sweep_case};
+use super::{AS_IS, BOOST, HEADLINE, PAIR, SWEEP, sweep_case};
+use crate::verdict::over;
 use report::figure::three_digits;
 use report::{Report, Table, median};
 
@@ -29,6 +30,8 @@ pub fn summary(report: &Report, title: &str, cases: &[&str]) -> Option<Table> {
             "variant",
             "runs []",
             "throughput [op/s]",
+            "of as it is []",
+            "95 % []",
             "mean [µs]",
             "p50 [µs]",
             "p99.9 [ms]",
@@ -38,21 +41,21 @@ pub fn summary(report: &Report, title: &str, cases: &[&str]) -> Option<Table> {
         ],
     );
     for case in cases {
-        let mut variants: Vec<&str> = Vec::new();
-        for run in report.runs.iter().filter(|run| run.case == *case) {
-            if !variants.contains(&run.variant.as_str()) {
-                variants.push(&run.variant);
-            }
-        }
-        for (row, variant) in variants.into_iter().enumerate() {
+        for (row, variant) in report.variants(case).iter().enumerate() {
             let values = |name: &str| report.values(case, variant, name);
             let middle = |name: &str, unit: f64| three_digits(median(&values(name)) / unit);
             let worst = values("max_ns").into_iter().fold(0.0, f64::max);
+            let [of_as_is, interval] = match variant.as_str() {
+                AS_IS => ["1".into(), "-".into()],
+                _ => over(report, case, variant, AS_IS, "throughput_per_s"),
+            };
             table.row([
                 if row == 0 && cases.len() > 1 { (*case).into() } else { String::new() },
-                variant.into(),
+                variant.clone(),
                 values("max_ns").len().to_string(),
                 format!("{:.0}", median(&values("throughput_per_s"))),
+                of_as_is,
+                interval,
                 middle("mean_ns", 1e3),
                 middle("p50_ns", 1e3),
                 middle("p999_ns", 1e6),

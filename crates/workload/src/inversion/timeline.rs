@@ -4,7 +4,7 @@ use super::{AS_IS, Extent, FIXED, GUARDED, Setup, THINK_US, TIMELINE, Variant};
 use crate::boosted;
 use crate::engine::{self, Load};
 use crate::error::Error;
-use crate::harness::Bench;
+use crate::harness::{Bench, Case};
 
 /// Runs each version once, through all three thirds.
 ///
@@ -16,7 +16,8 @@ pub fn measure(setup: &Setup, bench: &mut Bench, boost: usize) -> Result<(), Err
     let variants: Vec<Variant> =
         [AS_IS, GUARDED, FIXED].into_iter().filter_map(|name| setup.variant(name, boost)).collect();
     let names: Vec<&str> = variants.iter().map(|variant| variant.name).collect();
-    bench.compare(TIMELINE, &names, 1, load.expected(), |at, _| {
+    let case = Case { name: TIMELINE, variants: &names, expected: load.expected() };
+    bench.rounds(case, 1, |at, _| {
         engine::run(variants[at].program, variants[at].start, &Load { seed: 1, ..load.clone() })
     })
 }

@@ -25,7 +25,7 @@ impl Plan {
         ));
         for threads in self.sweep(&THREADS, &QUICK) {
             let locks = [Lock::None, Lock::Std, Lock::ParkingLot, Lock::Manx];
-            let mut variants: Vec<Variant> = locks
+            let variants: Vec<Variant> = locks
                 .into_iter()
                 .map(|lock| {
                     let task = Task::Serve(self.load(rate_per_s, 0, Duration::ZERO));
@@ -34,7 +34,6 @@ impl Plan {
                     Variant::of(name, vec![process])
                 })
                 .collect();
-            variants.push(variants[0].again());
             self.compare(bench, &cases::threads(threads), &variants)?;
         }
         Ok(())

@@ -16,27 +16,23 @@ const BATCHES: u32 = 5;
 const QUICK_JOBS: u32 = 2_000;
 
 impl Plan {
-    /// A version for each kind that has threads of its own here, and one of them once more.
-    fn each(&self, kinds: &[Kind], again: Kind, task: &Task) -> Vec<Variant> {
+    /// A version for each kind that has threads of its own here.
+    fn each(&self, task: &Task) -> Vec<Variant> {
         let of = |kind: Kind| Variant::of(kind.name(), vec![process(kind, self.stage.cpus, task.clone())]);
-        let mut variants: Vec<Variant> =
-            kinds.iter().copied().filter(|kind| self.wants(*kind)).map(of).collect();
-        let repeated = variants.iter().find(|variant| variant.name == again.name()).map(Variant::again);
-        variants.extend(repeated);
-        variants
+        KINDS.iter().copied().filter(|kind| self.wants(*kind)).map(of).collect()
     }
 
     /// From nothing to do to all workers.
     pub(super) fn burst(&self, bench: &mut Bench) -> Result<(), Error> {
         let times = (self.setup.time.as_secs_f64() / REST.as_secs_f64()).ceil().max(1.0) as u32;
         let task = Task::Burst { times, rest: REST };
-        self.compare(bench, cases::BURST, &self.each(KINDS, Kind::Ignorant, &task))
+        self.compare(bench, cases::BURST, &self.each(&task))
     }
 
     /// Nothing to do.
     pub(super) fn idle(&self, bench: &mut Bench) -> Result<(), Error> {
         let task = Task::Idle { time: self.setup.time };
-        self.compare(bench, cases::IDLE, &self.each(KINDS, Kind::Ignorant, &task))
+        self.compare(bench, cases::IDLE, &self.each(&task))
     }
 
     /// Jobs that do nothing.
@@ -44,7 +40,7 @@ impl Plan {
         let jobs = if self.setup.quick { QUICK_JOBS } else { JOBS };
         for (case, inside) in [(cases::SUBMIT_OUTSIDE, false), (cases::SUBMIT_INSIDE, true)] {
             let task = Task::Submit { jobs, batches: BATCHES, inside };
-            self.compare(bench, case, &self.each(KINDS, Kind::Rayon, &task))?;
+            self.compare(bench, case, &self.each(&task))?;
         }
         Ok(())
     }

@@ -2,11 +2,6 @@
 
 use super::kind::Kind;
 
-/// A version that is measured once more.
-pub(super) fn again(name: &str) -> String {
-    format!("{name}, again")
-}
-
 /// So many threads, alone.
 pub(super) fn threads(threads: usize) -> String {
     format!("threads, {threads}")
@@ -92,7 +87,7 @@ mod tests {
             assert_eq!(factor_of(&factor(value)), Some(value));
         }
         assert_eq!(factor_of("friendlypool"), None);
-        assert_eq!(factor_of(&again(&factor(1.0))), None);
+        assert_eq!(factor_of("friendlypool x 1, boosted"), None);
     }
 
     #[test]

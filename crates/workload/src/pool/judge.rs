@@ -1,12 +1,12 @@
 //! Which figure each target is about.
 //!
-//! A figure of Manx' pool stands alone (`ms`, `jobs/s`, `percent`) or over the named peer's in the same run (`ratio`). The
-//! machine's own spread is that of the peer against itself in the same case.
+//! A figure of Manx' pool stands alone (`ms`, `jobs/s`, `percent`) or over the named peer's in the same round (`ratio`). Of two
+//! processes of one run the first stands over the second: each run is a pair.
 
 use super::cases::{Amount, BURST, IDLE, MIXED, SUBMIT_INSIDE, SUBMIT_OUTSIDE, neighbours, pair, quota};
 use super::kind::Kind;
-use crate::verdict::{self, middle, ratio};
-use report::{Report, Spread};
+use crate::verdict::{self, Figure, middle};
+use report::{Compared, Report, Samples};
 
 const OWN: &str = Kind::Manx.name();
 const IGNORANT: &str = Kind::Ignorant.name();
@@ -20,32 +20,27 @@ const NS_IN_MS: f64 = 1e6;
 /// Adds the verdicts.
 pub(super) fn judge(report: &mut Report) {
     verdict::judge(report, |target, report| {
-        let (figure, spread) = figure(report, &target.id)
-            .ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))?;
-        Ok((figure, spread))
+        let found = figure(report, &target.id);
+        found.ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))
     });
 }
 
-type Figure = (f64, Option<Spread>);
+/// The ratios that a case goes on for.
+pub(super) fn watched(report: &Report, case: &str) -> Vec<Compared> {
+    verdict::watched(report, case, |report, target| figure(report, &target.id))
+}
 
-/// The figure of a target by its id; `None` if there is no such figure.
+/// What a target looks at by its id; `None` if there is no such figure.
 fn figure(report: &Report, id: &str) -> Option<Figure> {
-    let spread = |case: &str, version: &str, figure: &str| {
-        let measure = format!("{figure}, {version}");
-        report.spreads.iter().find(|spread| spread.case == case && spread.measure == measure).cloned()
-    };
-    let ms = |case: &str, figure: &str| (middle(report, case, OWN, figure) / NS_IN_MS, None);
-    let plain = |case: &str, figure: &str| (middle(report, case, OWN, figure), None);
-    // A machine's spread is that of the peer, or, where that one has no second run, of the ignorant pool.
-    let over = |case: &str, peer: &str, figure: &str| {
-        let own = spread(case, peer, figure).or_else(|| spread(case, IGNORANT, figure));
-        (ratio(report, case, OWN, peer, figure), own)
-    };
+    let ms = |case: &str, figure: &str| Figure::Plain(middle(report, case, OWN, figure) / NS_IN_MS);
+    let plain = |case: &str, figure: &str| Figure::Plain(middle(report, case, OWN, figure));
+    let over = |case: &str, peer: &str, figure: &str| Figure::ratio(case, OWN, peer, figure);
     let (room, overload) = (|n| neighbours(Amount::Room, n), |n| neighbours(Amount::Overload, n));
     let beside = || {
-        let (case, alike) = (MIXED, pair(Kind::Ignorant, Kind::Ignorant));
-        let figure = "first_over_second";
-        (middle(report, case, &pair(Kind::Manx, Kind::Ignorant), figure), spread(case, &alike, figure))
+        let version = pair(Kind::Manx, Kind::Ignorant);
+        let of =
+            |figure: &str| Samples { case: MIXED.into(), version: version.clone(), figure: figure.into() };
+        Figure::Ratio(Compared { over: of("first_per_s"), under: of("second_per_s"), factor: 1.0 })
     };
     // pool-PART-WHICH-FIGURE[-PEER]
     let words: Vec<&str> = id.split('-').collect();
@@ -73,7 +68,6 @@ fn figure(report: &Report, id: &str) -> Option<Figure> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cases;
     use super::*;
     use report::{Machine, Run};
 
@@ -90,14 +84,12 @@ mod tests {
     #[test]
     fn figures_stand_alone_or_over_the_peers_of_the_same_case() {
         let case = neighbours(Amount::Room, 2);
-        let mut report = report(&[
-            (&case, IGNORANT, TOTAL, 8e6),
-            (&case, &cases::again(IGNORANT), TOTAL, 9e6),
-            (&case, FRIENDLY, TOTAL, 5e6),
-            (&case, OWN, TOTAL, 4e6),
-            (MIXED, "manx + ignorant", "first_over_second", 0.75),
-        ]);
-        let value = |report: &Report, id: &str| figure(report, id).unwrap().0;
+        let mut report =
+            report(&[(&case, IGNORANT, TOTAL, 8e6), (&case, FRIENDLY, TOTAL, 5e6), (&case, OWN, TOTAL, 4e6)]);
+        let values = [("first_per_s".to_owned(), 75.0), ("second_per_s".to_owned(), 100.0)].into();
+        let (case, variant) = (MIXED.to_owned(), "manx + ignorant".to_owned());
+        report.runs.push(Run { case, variant, round: 0, values, output: None });
+        let value = |report: &Report, id: &str| figure(report, id).unwrap().value(report);
         assert_eq!(value(&report, "pool-room-2-total"), 4.0);
         assert_eq!(value(&report, "pool-room-2-total-ignorant"), 0.5);
         assert_eq!(value(&report, "pool-room-2-total-friendlypool"), 0.8);
@@ -106,7 +98,7 @@ mod tests {
         super::super::conclude(&mut report);
         let verdict =
             report.targets.iter().find(|verdict| verdict.id == "pool-room-2-total-ignorant").unwrap();
-        assert!((verdict.spread.unwrap() - 1.125).abs() < 1e-9, "the peer's, against itself");
+        assert_eq!((verdict.measured, verdict.pairs, verdict.interval), (Some(0.5), Some(1), None));
     }
 
     #[test]

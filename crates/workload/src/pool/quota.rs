@@ -48,9 +48,6 @@ impl Plan {
                     variants.push(of(name, process(kind, threads, self.overload(0))));
                 }
             }
-            let again =
-                variants.iter().find(|variant| variant.name == Kind::Ignorant.name()).map(Variant::again);
-            variants.extend(again);
             for (name, program) in &go {
                 let mut process = process(Kind::Go, whole, self.overload(0));
                 process.program.clone_from(program);

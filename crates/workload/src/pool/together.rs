@@ -26,7 +26,7 @@ impl Plan {
         for amount in Amount::ALL {
             for processes in self.sweep(&PROCESSES, &QUICK_PROCESSES) {
                 let kinds = Kind::ALL.iter().filter(|kind| self.wants(**kind) && **kind != Kind::Go);
-                let mut variants: Vec<Variant> = kinds
+                let variants: Vec<Variant> = kinds
                     .map(|&kind| {
                         let threads = match kind {
                             Kind::Optimal => (self.stage.cpus / processes).max(1),
@@ -42,7 +42,6 @@ impl Plan {
                         Variant::of(kind.name(), all.collect())
                     })
                     .collect();
-                add_again(&mut variants, Kind::Ignorant.name());
                 self.compare(bench, &cases::neighbours(amount, processes), &variants)?;
             }
         }
@@ -66,7 +65,6 @@ impl Plan {
                 });
                 variants.push(Variant::of(cases::factor(factor), all.collect()));
             }
-            add_again(&mut variants, &cases::factor(1.0));
             self.compare(bench, &cases::overcommit(processes), &variants)?;
         }
         Ok(())
@@ -96,7 +94,6 @@ impl Plan {
                 if self.stage.hierarchy.is_ok() { both.within(Limits::default()) } else { both }
             })
             .collect();
-        add_again(&mut variants, &cases::pair(Kind::Ignorant, Kind::Ignorant));
         let strangers = cases::pair(Kind::Manx, Kind::Ignorant);
         let apart = variants.iter().find(|variant| variant.name == strangers).map(|variant| Variant {
             name: format!("{strangers}, a group each"),
@@ -134,16 +131,9 @@ impl Plan {
             }
             variants.push(of("neither", self.stage.cpus));
         }
-        add_again(&mut variants, "ignorant, neither");
         if self.stage.hierarchy.is_err() {
             bench.note("sharing: quotas and shares are left out without control groups");
         }
         self.compare(bench, cases::SHARING, &variants)
     }
-}
-
-/// One of them once more, at the end.
-fn add_again(variants: &mut Vec<Variant>, name: &str) {
-    let again = variants.iter().find(|variant| variant.name == name).map(Variant::again);
-    variants.extend(again);
 }

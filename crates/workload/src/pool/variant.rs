@@ -75,11 +75,6 @@ impl Variant {
         Variant { apart: true, ..self }
     }
 
-    /// The same under another name.
-    pub fn again(&self) -> Variant {
-        Variant { name: format!("{}, again", self.name), ..self.clone() }
-    }
-
     /// Runs it once.
     ///
     /// # Errors

@@ -1,12 +1,12 @@
 //! What the runs mean: a table for each case, notes, and the targets.
 
+use super::REFERENCE;
 use super::blob::{self, cases::BLOB};
 use super::counters::{self, cases::COUNTERS};
 use super::file::{self, cases::FILE};
 use super::judge;
-use super::{AGAIN, REFERENCE};
 use crate::cell::{number, size, throughput, time};
-use crate::verdict::{against_itself, middle};
+use crate::verdict::{middle, over};
 use report::{Report, Table};
 
 pub(super) const SINGLE: &str = "single, lock and unlock";
@@ -59,15 +59,6 @@ pub fn conclude(report: &mut Report) {
             _ => table(report, &case),
         };
         report.tables.push(table);
-        against_itself(report, &case, REFERENCE.name(), AGAIN, "pairs_per_s");
-        for (figure, name, again) in [blob::cases::SPREAD, file::cases::SPREAD] {
-            against_itself(report, &case, name, again, figure);
-        }
-        for figure in ["acquire_p999_ns", "acquire_max_ns"] {
-            if case == CONTENDED {
-                against_itself(report, &case, REFERENCE.name(), AGAIN, figure);
-            }
-        }
     }
     judge::judge(report);
 }
@@ -79,17 +70,23 @@ pub(super) fn worst(report: &Report, case: &str, name: &str, figure: &str) -> f6
 
 fn table(report: &Report, case: &str) -> Table {
     let timed = report.runs.iter().any(|run| run.case == case && run.values.contains_key("acquire_max_ns"));
-    let mut headers = vec!["lock", "runs []", "pairs", "slowest [x]"];
+    let mut headers = vec!["lock", "runs []", "pairs", "of map []", "95 % []", "slowest [x]"];
     if timed {
         headers.extend(["acquired p50", "p99", "p99.9", "max", "worst max"]);
     }
     let mut table = Table::new(case, &headers);
     for name in report.variants(case) {
         let value = |figure: &str| middle(report, case, &name, figure);
+        let [of_reference, interval] = match name == REFERENCE.name() {
+            true => ["1".into(), "-".into()],
+            false => over(report, case, &name, REFERENCE.name(), "pairs_per_s"),
+        };
         let mut row = vec![
             name.clone(),
             report.values(case, &name, "pairs_per_s").len().to_string(),
             throughput(value("pairs_per_s")),
+            of_reference,
+            interval,
             number(value("slowest_share")),
         ];
         if timed {

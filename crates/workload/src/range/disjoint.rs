@@ -25,15 +25,13 @@ impl Plan {
     /// One thread, and nothing between lock and unlock.
     pub(super) fn single(&self, bench: &mut Bench) -> Result<(), Error> {
         let run = Run { touches: 0, ..self.own(1, 1) };
-        let mut variants = Variant::all();
-        variants.push(Variant::again());
+        let variants = Variant::all();
         self.compare(bench, conclude::SINGLE, &run, Timing::None, &variants)
     }
 
     /// W1 and W2.
     pub(super) fn workload(&self, bench: &mut Bench, case: &str, batch: usize) -> Result<(), Error> {
-        let mut variants = Variant::all();
-        variants.push(Variant::again());
+        let variants = Variant::all();
         for &threads in &self.setup.threads {
             let case = conclude::scaled(case, threads);
             self.compare(bench, &case, &self.own(threads, batch), Timing::Apart, &variants)?;
@@ -55,8 +53,7 @@ impl Plan {
 
     /// Everybody in one place, though nobody wants what others have.
     pub(super) fn shard(&self, bench: &mut Bench) -> Result<(), Error> {
-        let mut variants = Variant::all();
-        variants.push(Variant::again());
+        let variants = Variant::all();
         for &threads in self.setup.threads.iter().filter(|&&threads| threads > 1) {
             let run = Run { pattern: Pattern::Own { space: SHARD }, ..self.own(threads, 1) };
             self.compare(bench, &conclude::scaled(conclude::SHARD, threads), &run, Timing::Apart, &variants)?;

@@ -1,6 +1,5 @@
 //! The thesis' figures 5.1 to 5.3 and what goes beyond them, with what was measured here.
 
-use super::AGAIN;
 use super::blob::cases::thesis as blob;
 use super::conclude::{CONTENDED, SHARD, SHARED, W1, W2, WIDTHS, heights, overlap, scaled, shared};
 use super::file::{Regions, cases::case as file};
@@ -52,7 +51,7 @@ fn over(
             let of = places.iter().map(|(x, case)| (*x, middle(report, case, name, figure)));
             of.filter(|(_, value)| value.is_finite()).collect::<Vec<_>>()
         };
-        let drawn = names.iter().enumerate().filter(|(_, name)| *name != AGAIN);
+        let drawn = names.iter().enumerate();
         drawn
             .map(|(at, name)| dots(name, COLOURS[at % COLOURS.len()], finite(name)))
             .filter(|series| !series.points.is_empty())
@@ -139,7 +138,7 @@ fn readers(report: &Report) -> Option<Chart> {
 /// Share of acquisitions over latency, of each lock.
 fn cumulative(report: &Report, case: &str, of: impl Fn(Output) -> Histogram) -> Option<Chart> {
     let mut series = Vec::new();
-    for (at, name) in report.variants(case).iter().enumerate().filter(|(_, name)| *name != AGAIN) {
+    for (at, name) in report.variants(case).iter().enumerate() {
         let mut all = Histogram::new();
         for run in report.runs.iter().filter(|run| run.case == case && run.variant == **name) {
             let output = run.output.as_ref().and_then(|output| serde_json::from_str(output.get()).ok());

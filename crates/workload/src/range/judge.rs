@@ -2,13 +2,13 @@
 //!
 //! A peer is every lock that is not the default one and that locks. The best peer is the best in this very run.
 
+use super::REFERENCE;
 use super::blob::cases::thesis as blob;
 use super::competitor::Competitor;
 use super::conclude::{CONTENDED, MEMORY, SHARD, SINGLE, SMALLEST, W1, W2, WIDTHS, scaled};
-use super::{AGAIN, REFERENCE};
-use crate::verdict::{self, middle};
-use report::Report;
+use crate::verdict::{self, Figure, middle};
 use report::figure::three_digits;
+use report::{Compared, Report};
 
 /// The default lock, and the thesis' own: as it stands here, and as it was published.
 pub(super) const OWN: &str = Competitor::Manx.name();
@@ -17,20 +17,21 @@ const PUBLISHED: &str = Competitor::SkipListPublished.name();
 const RANGE_MUTEX: &str = Competitor::RangeMutexCrate.name();
 const BITMAP: &str = Competitor::Bitmap.name();
 
-/// Adds the verdicts, and who the best peers were.
+/// Adds the verdicts, and which the best peers were.
 pub(super) fn judge(report: &mut Report) {
     let mut best = Vec::new();
     verdict::judge(report, |target, report| {
-        let (figure, measure, against) = figure(report, &target.id)
+        let (figure, against) = figure(report, &target.id)
             .ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))?;
         best.extend(against.filter(|text| !best.contains(text)));
-        let spread = measure.and_then(|(case, figure)| {
-            let name = format!("{figure}, {}", REFERENCE.name());
-            report.spreads.iter().find(|spread| spread.case == case && spread.measure == name).cloned()
-        });
-        Ok((figure, spread))
+        Ok(figure)
     });
     report.notes.extend(best);
+}
+
+/// The ratios that a case goes on for.
+pub(super) fn watched(report: &Report, case: &str) -> Vec<Compared> {
+    verdict::watched(report, case, |report, target| Some(figure(report, &target.id)?.0))
 }
 
 /// Where locks were checked nothing was measured.
@@ -40,7 +41,7 @@ pub(super) fn checked(report: &mut Report) {
 
 /// True of a version that is a peer's.
 fn peer(name: &str) -> bool {
-    name != OWN && name != AGAIN && name != Competitor::None.name() && !name.starts_with("manx")
+    name != OWN && name != Competitor::None.name() && !name.starts_with("manx")
 }
 
 /// True of one that locks blocks.
@@ -58,23 +59,21 @@ fn best(report: &Report, case: &str, figure: &str, largest: bool, blocks: bool) 
     if largest { peers.max_by(better) } else { peers.min_by(better) }
 }
 
-/// A figure, of which case and measure its spread is, and who the best peer was, in words.
-type Figure = (f64, Option<(String, &'static str)>, Option<String>);
+/// What a target looks at, and which the best peer was, in words.
+type Looks = (Figure, Option<String>);
 
 const PAIRS: &str = "pairs_per_s";
 
-/// The figure of a target by its id; `None` if there is no such figure.
-fn figure(report: &Report, id: &str) -> Option<Figure> {
-    let over = |case: &str, one: &str, other: &str, figure: &'static str| -> Figure {
-        let ratio = middle(report, case, one, figure) / middle(report, case, other, figure);
-        (ratio, Some((case.to_owned(), figure)), None)
+/// What a target looks at by its id; `None` if there is no such figure.
+fn figure(report: &Report, id: &str) -> Option<Looks> {
+    let over = |case: &str, one: &str, other: &str, figure: &str| -> Looks {
+        (Figure::ratio(case, one, other, figure), None)
     };
-    let over_best = |case: &str, figure: &'static str, largest: bool| -> Figure {
+    let over_best = |case: &str, figure: &str, largest: bool| -> Looks {
         let own = middle(report, case, OWN, figure);
-        let spread = Some((case.to_owned(), figure));
         // Locks of blocks that are told the workload's own grid lock numbers, not ranges: they are named, and judge nothing.
         match best(report, case, figure, largest, false) {
-            Some((peer, name)) if own.is_finite() => {
+            Some((_, name)) if own.is_finite() => {
                 let mut text = format!("{case}: the best peer is {name}");
                 if let Some((other, any)) =
                     best(report, case, figure, largest, true).filter(|(_, any)| has_blocks(any))
@@ -84,13 +83,14 @@ fn figure(report: &Report, id: &str) -> Option<Figure> {
                         "; {any} locks blocks of the very width that is asked for, and against it the figure is {ratio}"
                     ));
                 }
-                (own / peer, spread, Some(text))
+                (Figure::ratio(case, OWN, &name, figure), Some(text))
             }
-            _ => (f64::NAN, spread, None),
+            _ => (Figure::missing(), None),
         }
     };
-    let plain =
-        |case: &str, name: &str, figure: &str| -> Figure { (middle(report, case, name, figure), None, None) };
+    let plain = |case: &str, name: &str, figure: &str| -> Looks {
+        (Figure::Plain(middle(report, case, name, figure)), None)
+    };
     // range-WORKLOAD-THREADS-AGAINST
     let words: Vec<&str> = id.split('-').collect();
     if let ["range", workload @ ("w1" | "w2" | "shard"), threads, against] = words[..] {
@@ -138,14 +138,14 @@ mod tests {
     }
 
     fn measured(report: &Report, id: &str) -> f64 {
-        figure(report, id).expect("a known target").0
+        figure(report, id).expect("a known target").0.value(report)
     }
 
     #[test]
-    fn the_best_peer_is_neither_the_own_lock_nor_none_nor_the_reference_once_more() {
+    fn the_best_peer_is_neither_the_own_lock_nor_none() {
         let mut report = Report::new("range", Machine::default(), 0);
         let case = scaled(W1, 8);
-        for (name, pairs) in [("map", 10.0), ("x", 20.0), (AGAIN, 30.0), ("none", 400.0)] {
+        for (name, pairs) in [("map", 10.0), ("x", 20.0), ("none", 400.0)] {
             add(&mut report, &case, name, &[(PAIRS, pairs)]);
         }
         assert!(measured(&report, "range-w1-8-peer").is_nan());
@@ -155,7 +155,7 @@ mod tests {
         let noted = "w1, 8 threads: the best peer is x";
         assert!(report.notes.iter().any(|note| note == noted), "{:?}", report.notes);
         let verdict = report.targets.iter().find(|verdict| verdict.id == "range-w1-8-peer").unwrap();
-        assert!(verdict.spread.is_some());
+        assert_eq!((verdict.measured, verdict.pairs), (Some(5.0), Some(1)));
     }
 
     #[test]
@@ -165,8 +165,8 @@ mod tests {
         for (name, pairs) in [("map", 10.0), ("segments", 50.0), (OWN, 40.0)] {
             add(&mut report, &case, name, &[(PAIRS, pairs)]);
         }
-        let (ratio, _, text) = figure(&report, "range-w1-2-peer").unwrap();
-        assert_eq!(ratio, 4.0);
+        let (ratio, text) = figure(&report, "range-w1-2-peer").unwrap();
+        assert_eq!(ratio.value(&report), 4.0);
         let text = text.unwrap();
         assert!(text.contains("the best peer is map; segments locks blocks"), "{text}");
         assert!(text.ends_with("against it the figure is 0.800"), "{text}");

@@ -8,8 +8,9 @@ use super::competitor::Measured;
 use super::request::{Pattern, Request};
 use super::{Plan, SPACE, Variant, conclude};
 use crate::error::Error;
-use crate::harness::{Bench, Sample};
+use crate::harness::{Bench, Case, Sample};
 use manx::range::{RawRangeLock, Span};
+use report::Report;
 use std::collections::BTreeMap;
 use std::fs;
 use std::thread;
@@ -41,7 +42,9 @@ impl Plan {
         let mut variants = Variant::locks();
         variants.push(Variant::smallest());
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        bench.compare(conclude::MEMORY, &names, self.setup.repeats, expected, |at, _| {
+        let case = Case { name: conclude::MEMORY, variants: &names, expected };
+        let watch = |report: &Report| self.watched(report, conclude::MEMORY);
+        bench.compare(case, watch, |at, _| {
             let variant = &variants[at];
             let once = || Ok(variant.measure(SPACE as u64, None, Use { pairs }));
             let used = run_apart(variant.competitor.leaks(), once);

@@ -45,8 +45,7 @@ impl Plan {
 
     /// A third overlaps.
     pub(super) fn contended(&self, bench: &mut Bench) -> Result<(), Error> {
-        let mut variants = Variant::locks();
-        variants.push(Variant::again());
+        let variants = Variant::locks();
         let run = self.window(0);
         let run = Run { time: run.time * LONG, ..run };
         self.compare(bench, conclude::CONTENDED, &run, Timing::Within, &variants)

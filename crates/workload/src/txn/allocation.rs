@@ -21,12 +21,6 @@ impl Plan {
                 variants.push(variant.boosted(BOOST.min(threads)));
                 variants.push(variant);
             }
-            let help = Variant::manx(&self.setup.manx, cases::of(Way::Help), What::Store, Way::Help);
-            if !self.setup.quick {
-                variants
-                    .push(help.boosted(BOOST.min(threads)).called(cases::again(&cases::boosted(&help.name))));
-            }
-            variants.push(help.called(cases::again(&help.name)));
             self.compare(bench, &cases::allocation(threads), &load, &variants)?;
         }
         Ok(())

@@ -75,11 +75,6 @@ pub fn boosted(name: &str) -> String {
     format!("{name}, boosted")
 }
 
-/// The same once more.
-pub fn again(name: &str) -> String {
-    format!("{name}, again")
-}
-
 /// Manx's store by a protocol.
 pub fn of(way: Way) -> &'static str {
     way.name()

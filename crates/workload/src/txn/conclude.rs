@@ -1,23 +1,12 @@
-//! What the runs mean: a table for each case, A against A, and the targets.
+//! What the runs mean: a table for each case, and the targets.
 
-use super::cases::{self, MANX, SERVED, SERVED_BUSY, TIMELINE};
+use super::cases::{MANX, SERVED, SERVED_BUSY, TIMELINE};
 use super::judge;
 use crate::boosted;
 use crate::cell::{number, throughput, time};
-use crate::verdict::{against_itself, middle, ratio};
+use crate::verdict::{middle, over};
 use report::{Report, Table};
 
-/// The figures in which a version is compared with itself.
-const COMPARED: [&str; 8] = [
-    "throughput_per_s",
-    "p999_ns",
-    "max_ns",
-    "empty_ns",
-    "set_per_s",
-    "get_per_s",
-    "set_p999_ns",
-    "get_p999_ns",
-];
 const READ_ONLY: &str = "read-only, ";
 
 /// Draws tables and judges the targets.
@@ -38,17 +27,6 @@ pub fn conclude(report: &mut Report) {
         let table = read_only(report, &reads);
         report.tables.push(table);
     }
-    for case in report.cases() {
-        let names = report.variants(&case);
-        for name in &names {
-            let again = cases::again(name);
-            if names.contains(&again) {
-                for figure in COMPARED {
-                    against_itself(report, &case, name, &again, figure);
-                }
-            }
-        }
-    }
     judge::judge(report);
 }
 
@@ -59,6 +37,7 @@ fn served(report: &Report, case: &str) -> Table {
         "runs []",
         "operations",
         "of manx [x]",
+        "of manx, 95 % []",
         "mean",
         "p50",
         "p99",
@@ -66,6 +45,7 @@ fn served(report: &Report, case: &str) -> Table {
         "max",
         "worst max",
         "p99.9, boosted / none [x]",
+        "boosted / none, 95 % []",
         "slowest thread [of mean]",
         "conflicts []",
     ];
@@ -73,20 +53,19 @@ fn served(report: &Report, case: &str) -> Table {
     for name in report.variants(case) {
         let value = |figure: &str| middle(report, case, &name, figure);
         let maxima = report.values(case, &name, "max_ns");
-        let mut row = vec![
-            name.clone(),
-            maxima.len().to_string(),
-            throughput(value("throughput_per_s")),
-            number(ratio(report, case, &name, MANX, "throughput_per_s")),
-        ];
+        let mut row = vec![name.clone(), maxima.len().to_string(), throughput(value("throughput_per_s"))];
+        row.extend(match name == MANX {
+            true => ["1".into(), "-".into()],
+            false => over(report, case, &name, MANX, "throughput_per_s"),
+        });
         row.extend(["mean_ns", "p50_ns", "p99_ns", "p999_ns", "max_ns"].map(|figure| time(value(figure))));
         row.push(time(maxima.into_iter().fold(f64::NAN, f64::max)));
         let plain = name.strip_suffix(", boosted").unwrap_or_default();
-        row.push(number(ratio(report, case, &name, plain, "p999_ns")));
+        row.extend(over(report, case, &name, plain, "p999_ns"));
         row.extend(["slowest_of_mean", "conflicts"].map(|figure| number(value(figure))));
         table.row(row);
     }
-    for optional in ["of manx", "p99.9, boosted / none"] {
+    for optional in ["of manx", "of manx, 95 %", "p99.9, boosted / none", "boosted / none, 95 %"] {
         drop_empty(&mut table, optional);
     }
     table
@@ -147,11 +126,12 @@ fn server(report: &Report, case: &str) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cases;
     use super::*;
     use report::{Machine, Run};
 
     #[test]
-    fn every_case_has_its_table_and_a_version_is_compared_with_itself() {
+    fn every_case_has_its_table_and_columns_without_a_figure_are_left_out() {
         let mut report = Report::new("txn", Machine::default(), 0);
         let mut add = |case: &str, variant: &str, figure: &str, value: f64| {
             let values = [(figure.to_owned(), value), ("max_ns".to_owned(), 1e6)].into();
@@ -160,7 +140,6 @@ mod tests {
         };
         let (twenty, a) = (cases::allocation(20), cases::ycsb("a", None, 2));
         add(&twenty, "help", "p999_ns", 2e5);
-        add(&twenty, "help, again", "p999_ns", 3e5);
         add(&twenty, "help, boosted", "p999_ns", 4e5);
         add(&a, "manx", "throughput_per_s", 2e6);
         add(&a, "lmdb", "throughput_per_s", 1e6);
@@ -172,13 +151,14 @@ mod tests {
         conclude(&mut report);
         let titles: Vec<&str> = report.tables.iter().map(|table| table.title.as_str()).collect();
         assert_eq!(titles.len(), 5, "{titles:?}");
-        let boosted = &report.tables[0].rows[2];
+        let boosted = &report.tables[0].rows[1];
         assert!(boosted.contains(&"2.00".to_owned()), "{boosted:?}");
         assert!(!report.tables[0].columns.iter().any(|column| column.name == "of manx"));
         assert!(report.tables[1].rows[1].contains(&"0.500".to_owned()), "{:?}", report.tables[1].rows);
         assert_eq!(report.tables[2].rows.len(), 2, "a row for each command");
         assert_eq!(report.tables[4].rows.len(), 2, "a row for each number of sessions");
-        assert_eq!(report.spreads.len(), 2, "p99.9 and the maximum of 'help'");
+        assert!(!report.to_string().contains("95 %  "), "one round has no interval");
+        assert_eq!(report.ratios.len(), 2, "{:?}", report.ratios);
         assert!(!report.targets.is_empty());
     }
 }

@@ -5,7 +5,7 @@
 //! folder for temporary files; where that is in memory, a sync costs nothing and the figures say little.
 
 use super::Plan;
-use super::cases::{self, COMPONENT, DURABLE, OVER};
+use super::cases::{COMPONENT, DURABLE, OVER};
 use super::client::Manx;
 use super::drive::drive;
 use super::peers::Variant;
@@ -27,8 +27,7 @@ impl Plan {
         let mut load = self.load(THREADS, 0.0, "put");
         load.more.push(format!("--records={RECORDS}"));
         let variant = |name: &str, what| Variant::manx(&self.setup.manx, name, what, Way::Help);
-        let component = variant(COMPONENT, What::Component);
-        let variants = [component.called(cases::again(COMPONENT)), component, variant(OVER, What::Durable)];
+        let variants = [variant(COMPONENT, What::Component), variant(OVER, What::Durable)];
         self.compare(bench, DURABLE, &load, &variants)
     }
 }

@@ -5,8 +5,8 @@ use super::cases::{
     WIREDTIGER, allocation, boosted, idle, ycsb,
 };
 use super::told::Way;
-use crate::verdict::{self, middle, ratio};
-use report::{Report, Spread};
+use crate::verdict::{self, Figure, middle};
+use report::{Compared, Report, Samples};
 
 const RATE: &str = "throughput_per_s";
 const TAIL: &str = "p999_ns";
@@ -20,17 +20,14 @@ pub(super) fn judge(report: &mut Report) {
     });
 }
 
-type Figure = (f64, Option<Spread>);
+/// The ratios that a case goes on for.
+pub(super) fn watched(report: &Report, case: &str) -> Vec<Compared> {
+    verdict::watched(report, case, |report, target| figure(report, &target.id))
+}
 
-/// The figure of a target by its id; `None` if there is no such figure.
+/// What a target looks at by its id; `None` if there is no such figure.
 fn figure(report: &Report, id: &str) -> Option<Figure> {
-    let spread = |case: &str, version: &str, figure: &str| {
-        let measure = format!("{figure}, {version}");
-        report.spreads.iter().find(|spread| spread.case == case && spread.measure == measure).cloned()
-    };
-    let over = |case: &str, one: &str, other: &str, figure: &str, reference: &str| {
-        (ratio(report, case, one, other, figure), spread(case, reference, figure))
-    };
+    let over = Figure::ratio;
     let help = cases::of(Way::Help);
     // The repaired one: in its source if there is such a library, or else by the guard.
     let repaired = |case: &str| {
@@ -43,29 +40,31 @@ fn figure(report: &Report, id: &str) -> Option<Figure> {
     let words: Vec<&str> = id.split('-').collect();
     Some(match words[..] {
         ["txn", "boost", "help", "wait"] => {
-            over(&allocation(20), &boosted(help), &boosted(cases::of(Way::Wait)), TAIL, &boosted(help))
+            over(&allocation(20), &boosted(help), &boosted(cases::of(Way::Wait)), TAIL)
         }
         ["txn", "boost", way] => {
             let way = known(way)?;
-            over(&allocation(20), &boosted(way), way, TAIL, help)
+            over(&allocation(20), &boosted(way), way, TAIL)
         }
         ["txn", figure @ ("p999" | "max"), threads, peer @ ("wait" | "wiredtiger")] => {
             let case = allocation(count(threads)?);
             let peer = if peer == "wait" { boosted(cases::of(Way::Wait)) } else { repaired(&case) };
-            over(&case, &boosted(help), &peer, &format!("{figure}_ns"), &boosted(help))
+            over(&case, &boosted(help), &peer, &format!("{figure}_ns"))
         }
         ["txn", "ycsb", workload, threads, "wiredtiger"] => {
-            over(&ycsb(workload, None, count(threads)?), MANX, WIREDTIGER, RATE, MANX)
+            over(&ycsb(workload, None, count(threads)?), MANX, WIREDTIGER, RATE)
         }
         ["txn", "ycsb", workload, threads, "best"] => {
             let case = ycsb(workload, None, count(threads)?);
             let of = |peer: &str| middle(report, &case, peer, RATE);
-            (middle(report, &case, MANX, RATE) / of(LMDB).max(of(ROCKSDB)), spread(&case, MANX, RATE))
+            // A comparison with what was not measured is false.
+            over(&case, MANX, if of(ROCKSDB) > of(LMDB) || of(LMDB).is_nan() { ROCKSDB } else { LMDB }, RATE)
         }
-        ["txn", "read"] => (middle(report, &idle(0), help, READ), None),
+        ["txn", "read"] => Figure::Plain(middle(report, &idle(0), help, READ)),
         ["txn", "read", "sessions", sessions] => {
-            let figure = |sessions: usize| middle(report, &idle(sessions), help, READ);
-            (figure(count(sessions)?) / figure(0), spread(&idle(0), help, READ))
+            let of =
+                |sessions: usize| Samples { case: idle(sessions), version: help.into(), figure: READ.into() };
+            Figure::Ratio(Compared { over: of(count(sessions)?), under: of(0), factor: 1.0 })
         }
         ["txn", "server", command @ ("set" | "get"), figure @ ("rate" | "p999" | "busy")] => {
             let (case, figure) = match figure {
@@ -73,9 +72,9 @@ fn figure(report: &Report, id: &str) -> Option<Figure> {
                 "p999" => (SERVED, TAIL),
                 _ => (SERVED_BUSY, TAIL),
             };
-            over(case, MANX, REDIS, &format!("{command}_{figure}"), REDIS)
+            over(case, MANX, REDIS, &format!("{command}_{figure}"))
         }
-        ["txn", "durable"] => over(DURABLE, OVER, COMPONENT, RATE, COMPONENT),
+        ["txn", "durable"] => over(DURABLE, OVER, COMPONENT, RATE),
         _ => return None,
     })
 }
@@ -116,7 +115,7 @@ mod tests {
             (DURABLE.into(), OVER.into(), RATE, 900.0),
             (DURABLE.into(), COMPONENT.into(), RATE, 1000.0),
         ];
-        let value = |report: &Report, id: &str| figure(report, id).unwrap().0;
+        let value = |report: &Report, id: &str| figure(report, id).unwrap().value(report);
         let first = report(&runs);
         for (id, expected) in [
             ("txn-boost-spin", 20.0),

@@ -7,12 +7,13 @@
 
 mod benchmark;
 
-use super::Plan;
 use super::cases::{self, REDIS, SERVED, SERVED_BUSY};
 use super::serving::{Running, Server, ask, free_port, missing};
+use super::{Plan, judge};
 use crate::child;
 use crate::error::Error;
-use crate::harness::{Bench, Sample};
+use crate::harness::{Bench, Case, Sample};
+use report::Report;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -33,7 +34,6 @@ impl Plan {
         }
         let variants = [
             (REDIS.to_owned(), Server::Redis),
-            (cases::again(REDIS), Server::Redis),
             (cases::MANX.to_owned(), Server::Manx("pool")),
             (format!("{}, threads", cases::MANX), Server::Manx("threads")),
         ];
@@ -44,9 +44,9 @@ impl Plan {
             if busy > 0 && !urgent {
                 bench.note("server: the client may not be in the real-time class: beside busy processes it waits for them, too");
             }
-            bench.compare(case, &names, self.setup.repeats, expected, |at, _| {
-                self.serve(variants[at].1, busy, urgent)
-            })?;
+            let watch = |report: &Report| judge::watched(report, case);
+            let case = Case { name: case, variants: &names, expected };
+            bench.compare(case, watch, |at, _| self.serve(variants[at].1, busy, urgent))?;
         }
         Ok(())
     }

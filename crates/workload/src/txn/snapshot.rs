@@ -1,12 +1,13 @@
 //! What a transaction that only reads costs, and what it costs that others are there.
 
-use super::Plan;
 use super::cases::{self, MANX};
 use super::peers::DRIVE;
 use super::told::{Way, What};
+use super::{Plan, judge};
 use crate::child;
 use crate::error::Error;
-use crate::harness::{Bench, Sample};
+use crate::harness::{Bench, Case, Sample};
+use report::{Compared, Report, Samples};
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
@@ -23,9 +24,7 @@ impl Plan {
     /// All sizes take turns within a case each; so do the protocols, for which it should make no difference.
     pub(super) fn snapshot(&self, bench: &mut Bench) -> Result<(), Error> {
         let seconds = self.setup.seconds.min(SECONDS_MAX);
-        let mut versions: Vec<(String, Way)> =
-            Way::ALL.map(|way| (cases::of(way).to_owned(), way)).into_iter().collect();
-        versions.push((cases::again(cases::of(Way::Help)), Way::Help));
+        let versions = Way::ALL.map(|way| (cases::of(way), way));
         let all: Vec<(String, usize, usize)> = (IDLE.into_iter().map(|idle| (cases::idle(idle), idle, 0)))
             .chain(WRITERS.into_iter().skip(1).map(|writers| (cases::writers(writers), 0, writers)))
             .collect();
@@ -36,7 +35,21 @@ impl Plan {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let begun = bench.report.runs.len();
         let expected = Duration::from_secs_f64(seconds * 1.5);
-        bench.compare(MANX, &names, self.setup.repeats, expected, |at, _| {
+        // While they run all are versions of one case.
+        let watch = |report: &Report| {
+            let whole = |Samples { case, version, figure }| {
+                let version = format!("{case}: {version}");
+                Samples { case: MANX.into(), version, figure }
+            };
+            let of = |Compared { over, under, factor }| Compared {
+                over: whole(over),
+                under: whole(under),
+                factor,
+            };
+            all.iter().flat_map(|(case, ..)| judge::watched(report, case)).map(of).collect()
+        };
+        let case = Case { name: MANX, variants: &names, expected };
+        bench.compare(case, watch, |at, _| {
             let ((_, idle, writers), (_, way)) = (&all[at / versions.len()], &versions[at % versions.len()]);
             self.reads(*way, *idle, *writers, seconds)
         })?;

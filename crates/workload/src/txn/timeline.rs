@@ -6,7 +6,7 @@ use super::{BOOST, Plan, THINK_US};
 use crate::boosted;
 use crate::engine::Load;
 use crate::error::Error;
-use crate::harness::Bench;
+use crate::harness::{Bench, Case};
 
 const THREADS: usize = 40;
 
@@ -21,8 +21,7 @@ impl Plan {
         let variants: Vec<Variant> =
             variants.into_iter().map(|variant| Variant { boost: BOOST, ..variant }).collect();
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        bench.compare(TIMELINE, &names, 1, load.expected(), |at, _| {
-            variants[at].run(&self.setup.manx, &Load { seed: 1, ..load.clone() })
-        })
+        let case = Case { name: TIMELINE, variants: &names, expected: load.expected() };
+        bench.rounds(case, 1, |at, _| variants[at].run(&self.setup.manx, &Load { seed: 1, ..load.clone() }))
     }
 }

@@ -38,7 +38,7 @@ impl Plan {
     /// All of them without a boost.
     fn engines(&self) -> Vec<Variant> {
         let manx = self.store(MANX, Way::Help);
-        let mut variants = vec![manx.clone(), manx.called(cases::again(MANX))];
+        let mut variants = vec![manx];
         variants.extend(
             self.peers.wiredtiger.iter().map(|program| Variant::peer(WIREDTIGER, program, How::AsIs)),
         );

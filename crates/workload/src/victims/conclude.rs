@@ -1,16 +1,16 @@
 //! From runs to tables and verdicts.
 //!
 //! A latency of a version is the median of its rounds' p50, or p99; its maximum is the largest of all rounds. A ratio of maxima
-//! takes the rounds' medians, as any other ratio does, because the largest of many rounds is one disturbed moment.
+//! is the median of the rounds' ratios, as any other ratio is, because the largest of many rounds is one disturbed moment.
 
 use super::catalogue::{ALONE, VICTIMS, Victim};
-use super::{AS_IS, GUARDED, ratio};
+use super::{AS_IS, GUARDED};
 use crate::cell::{number, throughput, time};
-use crate::verdict::{judge, middle};
-use report::{Report, Spread, Table};
+use crate::verdict::{Figure, judge, middle, over};
+use report::{Report, Table};
 
 /// What a target looks at.
-enum Figure {
+enum Looks {
     /// Under `manx run` over the best setting
     ToSetting(&'static str),
     /// Under `manx run` over the program as it is
@@ -20,10 +20,10 @@ enum Figure {
     /// Under `manx run`, in milliseconds: the largest of all rounds
     Largest(&'static str),
 }
-use Figure::{Largest, Milliseconds, ToAsIs, ToSetting};
+use Looks::{Largest, Milliseconds, ToAsIs, ToSetting};
 
 /// Each target of the cured, its case and its figure. Those of victims alone are called `alone-p50-NAME` and `alone-p99-NAME`.
-const JUDGED: [(&str, &str, Figure); 27] = [
+const JUDGED: [(&str, &str, Looks); 27] = [
     ("scikit-learn-p50", "scikit-learn, pair", ToSetting("p50_ns")),
     ("scikit-learn-max", "scikit-learn, pair", ToSetting("max_ns")),
     ("xgboost-p50", "xgboost, pair", ToSetting("p50_ns")),
@@ -76,25 +76,7 @@ pub fn conclude(report: &mut Report, victims: &[&'static Victim]) {
         let table = ratios(report, &cases, alone);
         report.tables.push(table);
     }
-    judge(report, |target, report| {
-        if let Some(figure) = alone(report, &target.id) {
-            return figure;
-        }
-        let (_, case, figure) = JUDGED
-            .iter()
-            .find(|(id, ..)| *id == target.id)
-            .ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))?;
-        measured(report, case)?;
-        match *figure {
-            ToSetting(value) => {
-                let best = best(report, case).ok_or("no setting was measured")?;
-                Ok(against(report, case, &best, value))
-            }
-            ToAsIs(value) => Ok(against(report, case, AS_IS, value)),
-            Milliseconds(value) => Ok((middle(report, case, GUARDED, value) / 1e6, None)),
-            Largest(value) => Ok((largest(report, case, GUARDED, value) / 1e6, None)),
-        }
-    });
+    judge(report, |target, report| figure(report, &target.id));
     report.targets.retain(|verdict| victim(&verdict.id).is_none_or(|of| victims.contains(&of)));
 }
 
@@ -107,31 +89,35 @@ fn victim(id: &str) -> Option<&'static Victim> {
     VICTIMS.iter().find(|victim| victim.name == name)
 }
 
-type Judged = Result<(f64, Option<Spread>), String>;
-
-/// The figure of a target of a victim alone, if it is one.
-fn alone(report: &Report, id: &str) -> Option<Judged> {
-    let (percentile, _) = id.strip_prefix("alone-")?.split_once('-')?;
-    let case = format!("{}, {ALONE}", victim(id)?.name);
-    Some(measured(report, &case).map(|()| against(report, &case, AS_IS, &format!("{percentile}_ns"))))
+/// What a target looks at, or why there is nothing to look at.
+pub(super) fn figure(report: &Report, id: &str) -> Result<Figure, String> {
+    if let Some((percentile, _)) = id.strip_prefix("alone-").and_then(|rest| rest.split_once('-'))
+        && let Some(victim) = victim(id)
+    {
+        let case = format!("{}, {ALONE}", victim.name);
+        measured(report, &case)?;
+        return Ok(Figure::ratio(&case, GUARDED, AS_IS, &format!("{percentile}_ns")));
+    }
+    let (_, case, looks) = JUDGED
+        .iter()
+        .find(|(known, ..)| *known == id)
+        .ok_or_else(|| format!("this version does not know how to measure '{id}'"))?;
+    measured(report, case)?;
+    Ok(match *looks {
+        ToSetting(value) => {
+            let best = best(report, case).ok_or("no setting was measured")?;
+            Figure::ratio(case, GUARDED, &best, value)
+        }
+        ToAsIs(value) => Figure::ratio(case, GUARDED, AS_IS, value),
+        Milliseconds(value) => Figure::Plain(middle(report, case, GUARDED, value) / 1e6),
+        Largest(value) => Figure::Plain(largest(report, case, GUARDED, value) / 1e6),
+    })
 }
 
 fn measured(report: &Report, case: &str) -> Result<(), String> {
     let there =
         report.runs.iter().any(|run| run.case == case && run.variant == GUARDED && !run.values.is_empty());
     if there { Ok(()) } else { Err("it was not run".into()) }
-}
-
-fn against(report: &Report, case: &str, under: &str, value: &str) -> (f64, Option<Spread>) {
-    match ratio(report, case, GUARDED, under, value) {
-        Some(ratio) => (ratio.ratio, has_interval(report, case, value).then(|| ratio.spread())),
-        None => (f64::NAN, None),
-    }
-}
-
-/// Whether there are enough rounds for an interval: of two, any interval is the two themselves.
-fn has_interval(report: &Report, case: &str, value: &str) -> bool {
-    report.values(case, GUARDED, value).len() >= 3
 }
 
 fn largest(report: &Report, case: &str, variant: &str, value: &str) -> f64 {
@@ -165,7 +151,7 @@ fn latencies(report: &Report, cases: &[String], alone: bool) -> Table {
     table
 }
 
-fn ratios(report: &mut Report, cases: &[String], alone: bool) -> Table {
+fn ratios(report: &Report, cases: &[String], alone: bool) -> Table {
     let title = if alone {
         "Alone: `manx run` over the others"
     } else {
@@ -189,18 +175,7 @@ fn ratios(report: &mut Report, cases: &[String], alone: bool) -> Table {
         for (row, under) in others.enumerate() {
             let mut cells = vec![if row == 0 { case.clone() } else { String::new() }, under.clone()];
             for value in ["p50_ns", "p99_ns", "max_ns", "cpu_each_ns"] {
-                match ratio(report, case, GUARDED, &under, value) {
-                    Some(ratio) => {
-                        cells.push(number(ratio.ratio));
-                        cells.push(if has_interval(report, case, value) {
-                            format!("{} to {}", number(ratio.low), number(ratio.high))
-                        } else {
-                            "-".into()
-                        });
-                        report.ratios.push(ratio);
-                    }
-                    None => cells.extend(["-".into(), "-".into()]),
-                }
+                cells.extend(over(report, case, GUARDED, &under, value));
             }
             table.row(cells);
         }
@@ -215,12 +190,12 @@ mod tests {
     use report::target::{Outcome, of_bench};
     use report::{Machine, Run};
 
-    /// A case, a version, and its figures, the same in four rounds.
+    /// A case, a version, and its figures, the same in five rounds.
     type Runs<'a> = [(&'a str, &'a str, &'a [(&'a str, f64)])];
 
     fn report(runs: &Runs) -> Report {
         let mut report = Report::new("victims", Machine::default(), 0);
-        for round in 0..4 {
+        for round in 0..5 {
             for (case, variant, values) in runs {
                 report.runs.push(Run {
                     case: (*case).into(),
@@ -274,19 +249,29 @@ mod tests {
         conclude(&mut found, &choose::<&str>(&[]).unwrap());
         let verdict = found.targets.iter().find(|verdict| verdict.id == "numpy-600-p50").unwrap();
         assert_eq!((verdict.measured, verdict.verdict), (Some(11.0), Outcome::Met));
-        assert_eq!(found.ratios.len(), 3 * 2);
-        assert!((found.ratios[0].ratio - 11.0 / 24.0).abs() < 1e-9);
+        let ratios = &found.tables[1].rows;
+        assert_eq!(ratios.len(), 3);
+        assert_eq!(ratios[0][1..6], [AS_IS, "0.458", "0.458 to 0.458", "-", "-"]);
+        assert_eq!(ratios[1][1..4], ["one thread", "1.22", "1.22 to 1.22"]);
         assert!(found.tables[0].rows[1].contains(&"22.0 ms".to_owned()), "{}", found.tables[0]);
     }
 
     #[test]
-    fn two_rounds_make_no_interval() {
+    fn four_rounds_make_no_interval_and_no_verdict() {
         let case = "numpy-600, pair";
         let values = [("p50_ns", 24e6)];
-        let mut found = report(&[(case, AS_IS, &values), (case, GUARDED, &values)]);
-        found.runs.retain(|run| run.round < 2);
+        let alone = "numpy-600, alone";
+        let mut found = report(&[
+            (case, AS_IS, &values),
+            (case, GUARDED, &values),
+            (alone, AS_IS, &values),
+            (alone, GUARDED, &values),
+        ]);
+        found.runs.retain(|run| run.round < 4);
         conclude(&mut found, &choose(&["numpy-600"]).unwrap());
         assert_eq!(found.tables[1].rows[0][2..4], ["1.00", "-"]);
+        let verdict = found.targets.iter().find(|verdict| verdict.id == "alone-p50-numpy-600").unwrap();
+        assert_eq!((verdict.measured, verdict.verdict), (Some(1.0), Outcome::NotMeasured));
     }
 
     #[test]
@@ -304,7 +289,7 @@ mod tests {
             report(&[(case, AS_IS, &[("p50_ns", 8e9), ("max_ns", 6e10), ("longer_than_s", 60.0)])]);
         conclude(&mut found, &choose::<&str>(&[]).unwrap());
         assert!(
-            found.tables[0].rows[0].contains(&"4 of them: longer than 60.0 s".to_owned()),
+            found.tables[0].rows[0].contains(&"5 of them: longer than 60.0 s".to_owned()),
             "{}",
             found.tables[0]
         );

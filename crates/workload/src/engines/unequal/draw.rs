@@ -125,7 +125,7 @@ mod tests {
         let [tails, rates] = &charts[0].1.panels[..] else { panic!("two panels") };
         assert_eq!(tails.series.len(), 5);
         assert_eq!(rates.series[0].points.len(), 2);
-        assert_eq!(rates.series[1].points, [(10_000.0, 1001.0)]);
+        assert_eq!(rates.series[1].points, [(10_000.0, 1000.0)]);
         assert!(charts[0].1.svg().contains("y = x"));
     }
 }

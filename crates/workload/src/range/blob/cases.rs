@@ -8,15 +8,15 @@ use std::fs;
 use super::super::apart::run_apart;
 use super::super::competitor::Competitor;
 use super::super::conclude::{scaled, worst};
-use super::super::{AGAIN, Plan, REFERENCE, Variant};
+use super::super::{Plan, REFERENCE, Variant};
 use super::{
     Assembly, Measurement, Run,
     pool::{PAGE, Pool},
 };
 use crate::cell::{number, size, throughput, time};
 use crate::error::Error;
-use crate::harness::{Bench, Sample};
-use crate::verdict::middle;
+use crate::harness::{Bench, Case, Sample};
+use crate::verdict::{middle, over};
 use manx::range::baseline::{Bitmap, Segments};
 use report::{Histogram, Report, Table};
 
@@ -131,10 +131,11 @@ impl Plan {
     }
 
     fn objects(&self, bench: &mut Bench, case: &str, run: &Run) -> Result<(), Error> {
-        let mut competitors = Variant::locks();
-        competitors.push(Variant::again());
+        let competitors = Variant::locks();
         let names: Vec<&str> = competitors.iter().map(|variant| variant.name.as_str()).collect();
-        bench.compare(case, &names, self.setup.repeats, run.time * 3 / 2, |at, _| {
+        let watch = |report: &Report| self.watched(report, case);
+        let compared = Case { name: case, variants: &names, expected: run.time * 3 / 2 };
+        bench.compare(compared, watch, |at, _| {
             let variant = &competitors[at];
             let failed = |what| Error::Failed {
                 what: format!("{}, {case}: {what}", variant.name),
@@ -159,15 +160,14 @@ impl Plan {
     }
 }
 
-/// What is compared with itself to see how far apart equals come out.
-pub(in crate::range) const SPREAD: (&str, &str, &str) = ("reads_per_s", REFERENCE.name(), AGAIN);
-
 /// The table of a case.
 pub(in crate::range) fn table(report: &Report, case: &str) -> Table {
     let headers = [
         "lock",
         "runs []",
         "reads",
+        "of map []",
+        "95 % []",
         "copied",
         "slowest [x]",
         "taken []",
@@ -184,10 +184,16 @@ pub(in crate::range) fn table(report: &Report, case: &str) -> Table {
     let mut table = Table::new(case, &headers);
     for name in report.variants(case) {
         let value = |figure: &str| middle(report, case, &name, figure);
+        let [of_reference, interval] = match name == REFERENCE.name() {
+            true => ["1".into(), "-".into()],
+            false => over(report, case, &name, REFERENCE.name(), "reads_per_s"),
+        };
         table.row([
             name.clone(),
             report.values(case, &name, "reads_per_s").len().to_string(),
             throughput(value("reads_per_s")),
+            of_reference,
+            interval,
             format!("{}/s", size(value("bytes_per_s"))),
             number(value("slowest_share")),
             number(value("taken")),
@@ -215,7 +221,7 @@ mod tests {
     fn objects_have_a_table_a_picture_and_are_judged_against_the_bitmap() {
         let mut report = Report::new("range", Machine::default(), 0);
         let case = scaled(&thesis(), 8);
-        for (name, reads_per_s) in [("manx", 300.0), ("bitmap", 200.0), ("map", 100.0), (AGAIN, 100.0)] {
+        for (name, reads_per_s) in [("manx", 300.0), ("bitmap", 200.0), ("map", 100.0)] {
             let values = [("reads_per_s".to_owned(), reads_per_s)].into();
             report.runs.push(Run {
                 case: case.clone(),
@@ -227,7 +233,7 @@ mod tests {
         }
         conclude(&mut report);
         assert_eq!(report.tables[0].title, case);
-        assert_eq!(report.tables[0].rows[0][..3], ["manx", "1", "300/s"]);
+        assert_eq!(report.tables[0].rows[0][..5], ["manx", "1", "300/s", "3.00", "-"]);
         let verdict = report.targets.iter().find(|verdict| verdict.id == "range-blob-8").unwrap();
         assert_eq!(verdict.measured, Some(1.5));
         assert!(draw(&report).iter().any(|(name, _)| name == "blob"));

@@ -7,7 +7,7 @@ use super::super::{Plan, REFERENCE};
 use super::Source;
 use crate::cell::number;
 use crate::error::{Error, reason};
-use crate::harness::{Bench, Sample};
+use crate::harness::{Bench, Case, Sample};
 use crate::verdict::middle;
 use report::{Report, Table};
 use std::time::Duration;
@@ -33,12 +33,14 @@ impl Plan {
             Competitor::locks().filter(|lock| !self.setup.quick || *lock == REFERENCE).collect();
         let names: Vec<&str> = competitors.iter().map(|competitor| competitor.name()).collect();
         // Callgrind's numbers are the same every time.
-        let (repeats, expected) = match source {
+        let (rounds, expected) = match source {
             Source::Callgrind => (1, EXPECTED_EMULATED),
-            _ => (self.setup.repeats, EXPECTED),
+            _ => (bench.resolution.pairs_min, EXPECTED),
         };
         for &threads in self.setup.threads.iter().filter(|&&threads| source.counts_threads(threads)) {
-            bench.compare(&scaled(COUNTERS, threads), &names, repeats, expected, |at, _| {
+            let name = scaled(COUNTERS, threads);
+            let case = Case { name: &name, variants: &names, expected };
+            bench.rounds(case, rounds, |at, _| {
                 let count = || source.count(&program, competitors[at], threads, self.setup.quick);
                 let found = run_apart(competitors[at].leaks() && source == Source::Processor, count);
                 let found = found.map_err(|what| Error::Failed {

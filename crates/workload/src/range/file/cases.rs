@@ -5,12 +5,12 @@ use serde_json::value::RawValue;
 
 use super::super::apart::run_apart;
 use super::super::conclude::{scaled, worst};
-use super::super::{AGAIN, Plan, REFERENCE, Variant};
+use super::super::{Plan, REFERENCE, Variant};
 use super::{Kernel, Measurement, Regions, Run, Whole, place};
 use crate::cell::{number, size, throughput, time};
 use crate::error::Error;
-use crate::harness::{Bench, Sample};
-use crate::verdict::middle;
+use crate::harness::{Bench, Case, Sample};
+use crate::verdict::{middle, over};
 use report::{Histogram, Report, Table};
 
 /// What every case of this part begins with.
@@ -78,11 +78,12 @@ impl Plan {
     }
 
     fn writes(&self, bench: &mut Bench, case: &str, run: &Run) -> Result<(), Error> {
-        let mut competitors = Variant::locks();
-        competitors.push(Variant::again());
+        let competitors = Variant::locks();
         let mut names: Vec<&str> = competitors.iter().map(|variant| variant.name.as_str()).collect();
         names.extend([KERNEL, WHOLE]);
-        bench.compare(case, &names, self.setup.repeats, run.time * 3 / 2, |at, _| {
+        let watch = |report: &Report| self.watched(report, case);
+        let compared = Case { name: case, variants: &names, expected: run.time * 3 / 2 };
+        bench.compare(compared, watch, |at, _| {
             let failed = |what| Error::Failed {
                 what: format!("{}, {case}: {what}", names[at]),
                 stderr: String::new(),
@@ -108,15 +109,14 @@ impl Plan {
     }
 }
 
-/// What is compared with itself to see how far apart equals come out.
-pub(in crate::range) const SPREAD: (&str, &str, &str) = ("writes_per_s", REFERENCE.name(), AGAIN);
-
 /// The table of a case.
 pub(in crate::range) fn table(report: &Report, case: &str) -> Table {
     let headers = [
         "lock",
         "runs []",
         "writes",
+        "of map []",
+        "95 % []",
         "written",
         "slowest [x]",
         "written p50",
@@ -128,10 +128,16 @@ pub(in crate::range) fn table(report: &Report, case: &str) -> Table {
     let mut table = Table::new(case, &headers);
     for name in report.variants(case) {
         let value = |figure: &str| middle(report, case, &name, figure);
+        let [of_reference, interval] = match name == REFERENCE.name() {
+            true => ["1".into(), "-".into()],
+            false => over(report, case, &name, REFERENCE.name(), "writes_per_s"),
+        };
         table.row([
             name.clone(),
             report.values(case, &name, "writes_per_s").len().to_string(),
             throughput(value("writes_per_s")),
+            of_reference,
+            interval,
             format!("{}/s", size(value("bytes_per_s"))),
             number(value("slowest_share")),
             time(value("write_p50_ns")),
