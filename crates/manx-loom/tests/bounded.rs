@@ -1,6 +1,7 @@
 //! The default lock under loom: exclusion, no lost wake-up, and nobody overtakes who is overdue.
 //!
-//! Waiters here are *trusting*: they never wake up to look for themselves, which would hide a lost wake-up. The
+//! Most waiters here are *trusting*, as those of Rust's mutexes are: they never wake up to look for themselves, which would hide a
+//! lost wake-up. Those of a program's mutexes under `manx run` do wake up, and differ in nothing else: [`UNTRUSTING`]. The
 //! data that the lock protects is loom's own cell, so orderings that are too weak are reported as well.
 
 mod common;
@@ -19,6 +20,9 @@ use platform::futex::{Clock, Deadline};
 const BARGING: Wait = Wait { window_ns: Some(UNBOUNDED_NS), deadline: None, trusting: true };
 /// Overdue as soon as it waits.
 const OVERDUE: Wait = Wait { window_ns: Some(0), deadline: None, trusting: true };
+
+/// The same, as under `manx run`.
+const UNTRUSTING: Wait = Wait { window_ns: Some(0), deadline: None, trusting: false };
 
 struct Lock {
     word: AtomicU32,
@@ -118,6 +122,12 @@ fn those_overdue_and_those_who_barge_take_turns() {
     take_turns(2, &[OVERDUE, BARGING, OVERDUE]);
 }
 
+#[test]
+fn those_who_trust_and_those_who_do_not_take_turns() {
+    take_turns(2, &[UNTRUSTING, UNTRUSTING]);
+    take_turns(2, &[OVERDUE, UNTRUSTING, BARGING]);
+}
+
 /// Two who wait, while a third takes the lock again and again, so that who is woken is woken in vain. (A wait
 /// with a limit is never woken here: those who stand by and give up are `manx-shuttle`'s.)
 #[test]
@@ -212,6 +222,7 @@ fn nobody_overtakes_who_is_overdue() {
 fn an_offer_to_a_ghost_is_taken_back() {
     check(2, || {
         // As a forked child finds it: a waiter is counted that is not there.
+        platform::fork::become_child();
         let lock = Lock::with(MARKED | 2, OVERDUE_ONE);
         let waiter = thread::spawn({
             let lock = Arc::clone(&lock);

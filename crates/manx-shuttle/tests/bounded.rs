@@ -95,12 +95,30 @@ fn those_overdue_and_those_who_barge_take_turns() {
     });
 }
 
+/// Both ways of waiting that ship: Rust's mutexes trust, a program's under `manx run` do not.
 #[test]
 fn windows_that_end_at_any_step_lose_nobody() {
+    for trusting in [true, false] {
+        check(site!(), move || {
+            let lock = Lock::new(0, 0);
+            together(THREADS, &lock, move |lock, number| {
+                let wait = Wait { window_ns: Some(u64::from(number) * 1_000), deadline: None, trusting };
+                (0..ROUNDS).for_each(|_| assert!(lock.with_lock(&wait)));
+            });
+            lock.assert_left(THREADS * ROUNDS);
+        });
+    }
+}
+
+/// A waiter whose window ends while the lock is on offer to others joins them, and does not take the place of one: that one would
+/// sleep on, counted no more. Here it would sleep for ever, because it trusts.
+#[test]
+fn an_offer_goes_to_those_counted_only() {
     check(site!(), || {
         let lock = Lock::new(0, 0);
         together(THREADS, &lock, |lock, number| {
-            let wait = Wait { window_ns: Some(u64::from(number) * 1_000), deadline: None, trusting: true };
+            let hasty = Wait { window_ns: Some(1_000), deadline: None, trusting: false };
+            let wait = if number < 2 { hasty } else { OVERDUE };
             (0..ROUNDS).for_each(|_| assert!(lock.with_lock(&wait)));
         });
         lock.assert_left(THREADS * ROUNDS);
@@ -178,11 +196,13 @@ fn the_c_library_works_on_the_same_word() {
 fn ghosts_of_a_fork_hold_nobody_up_for_ever() {
     check(site!(), || {
         // As a forked child finds it: two waiters are counted that are not there, and it holds the lock.
+        platform::fork::become_child();
         let lock = Lock::new(MARKED | 2, 2 * OVERDUE_ONE);
         lock.pass();
         lock.release(&Thread::new());
-        together(3, &lock, |lock, _| {
-            (0..ROUNDS).for_each(|_| assert!(lock.with_lock(&Wait::default())));
+        together(3, &lock, |lock, number| {
+            let wait = Wait { trusting: number == 0, ..Wait::default() };
+            (0..ROUNDS).for_each(|_| assert!(lock.with_lock(&wait)));
         });
         assert_eq!(lock.passed.load(Ordering::Relaxed), 1 + 3 * ROUNDS);
     });

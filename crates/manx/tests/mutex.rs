@@ -1,6 +1,6 @@
 //! The default mutex on the machine: what its users may rely on.
 
-use manx::lock::bounded::{self, MARKED, OVERDUE_ONE, Thread, WINDOW_NS, Wait};
+use manx::lock::bounded::{self, MARKED, OVERDUE_ONE, STANDBY, Thread, UNBOUNDED_NS, WINDOW_NS, Wait};
 use manx::lock::{Mutex, RawMutex};
 use manx::slo;
 use platform::atomic::AtomicU32;
@@ -263,4 +263,30 @@ fn an_epoch_lends_a_mutex_its_window() {
     // Held for long enough a waiter with the default window is overdue; nobody is with one of an hour.
     let held_ns = (1..20).map(|power| WINDOW_NS << power).find(|&held_ns| overdue(false, held_ns));
     assert!(!overdue(true, held_ns.expect("overdue at last")));
+}
+
+/// In the parent a thread stands by, so that releases wake nobody. It is not in the child.
+#[test]
+fn a_release_in_a_forked_child_wakes_sleepers() {
+    static WORD: AtomicU32 = AtomicU32::new(2);
+    static SIDE: AtomicU32 = AtomicU32::new(STANDBY);
+    // As the thread that stands by did when it began to wait.
+    assert!(!platform::fork::is_child());
+    // SAFETY: the child goes on in this function, and ends below.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: a child that sleeps for ever ends by a signal.
+        unsafe { libc::alarm(20) };
+        let waiter = thread::spawn(|| {
+            let wait = Wait { window_ns: Some(UNBOUNDED_NS), deadline: None, trusting: true };
+            bounded::acquire_slow(&WORD, &SIDE, &Thread::new(), &wait).is_ok()
+        });
+        thread::sleep(Duration::from_millis(100));
+        bounded::release_slow(&WORD, &SIDE, &Thread::new());
+        platform::memory::exit_now(i32::from(!waiter.join().unwrap_or(false)));
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child of a moment ago.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "the child's waiter was not woken");
 }

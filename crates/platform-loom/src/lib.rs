@@ -18,6 +18,7 @@ pub mod atomic;
 pub mod cell;
 pub mod clock;
 pub mod cpu;
+pub mod fork;
 pub mod futex;
 mod macros;
 pub mod thread;

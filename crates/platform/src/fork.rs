@@ -45,6 +45,18 @@ pub fn generation() -> u32 {
     }
 }
 
+/// Whether this process was forked from one in which somebody had asked for its [`generation`], or this. Threads that the parent
+/// had besides the one that forked are not here.
+///
+/// ```
+/// assert!(!platform::fork::is_child());
+/// ```
+#[inline(always)]
+pub fn is_child() -> bool {
+    // By Invariant 2 the first number is that of the process that asked first.
+    generation() > 1
+}
+
 #[cold]
 fn begin() -> u32 {
     // Before the number is written: a child must not inherit it.
@@ -87,7 +99,7 @@ mod tests {
         // SAFETY: the child only reads a number and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            crate::memory::exit_now(i32::from(generation() == before));
+            crate::memory::exit_now(i32::from(generation() == before || !is_child()));
         }
         let mut status = -1;
         // SAFETY: waits for the child of a moment ago.

@@ -117,7 +117,6 @@ extern "C" fn after_fork() {
 
 extern "C" fn after_fork_in_child() {
     fork::forked();
-    thread::forked();
     after_fork();
 }
 

@@ -180,17 +180,8 @@ pub fn number() -> u32 {
 fn ask_number() -> u32 {
     let number = platform::thread::id();
     let generation = fork::generation();
-    if current().number.replace(u64::from(generation) << u32::BITS | u64::from(number)) != 0 {
-        // The thread has had a number in another process.
-        forked();
-    }
+    current().number.set(u64::from(generation) << u32::BITS | u64::from(number));
     number
-}
-
-/// In the child of a fork, as soon as that is known: the parent's other threads, which may have stood at locks, are not there.
-pub fn forked() {
-    #[cfg(target_arch = "x86_64")]
-    crate::lock::mutex::forked();
 }
 
 /// How far from the thread pointer [`Thread::waiting`] lies.

@@ -22,7 +22,6 @@
 //! | [`OFFERED`] | nobody holds the lock, although `word` says so: it is on offer |
 //! | [`OVERDUE_ONE`] × n | so many waiters are overdue |
 //! | bit 15 | the next one that is woken and finds the lock taken is overdue at once ([`release_fair`]) |
-//! | 5 bits from bit 16 on | what the lock has learnt about spinning (`spin.rs`) |
 //! | 3 bits from bit 21 on | what it has learnt about waking, and [`STANDBY`]: a waiter looks by itself (`standby.rs`) |
 //! | 8 bits from bit 24 on | the lock's window, if it has one of its own ([`with_window_ns`]) |
 //!
@@ -65,10 +64,14 @@
 //! offer, or a count, nobody else can take the lock.
 //!
 //! # Healing
-//! Nobody answers an offer made to a thread that a fork left behind, and a mark may be overwritten by the C
-//! library. So all sleeps of a waiter with a window end after a while, in growing steps; whoever saw the same offer before and
-//! after such a sleep takes it. Counts are then off by those who were counted and are not there, or were taken
-//! for such, and each such offer, or sleep, puts one right again. Exclusion does not depend on counts.
+//! The C library may overwrite a mark. So the sleeps of a waiter that does not trust ([`Wait::trusting`]) end after a while, in
+//! growing steps, and the waiter sets the mark again.
+//!
+//! In the child of a fork, waiters are counted that are not there, and nobody takes an offer that was made to them. So in such a
+//! child all waiters wake up after a while, and a waiter whose window ends takes an offer that it saw both before and after its
+//! last sleep. That puts one count right. It may also take the place of a waiter that is there: that one finds itself uncounted
+//! when it looks the next time, and counts itself again. Nowhere else does a waiter take an offer without being counted:
+//! the waiter whose place it took would sleep on, and no release would see it. Exclusion does not depend on counts.
 //!
 //! # Memory orderings
 //! Each step that acquires is `Acquire`, each that releases is `Release` (Invariant 1), and they are all on
@@ -80,10 +83,11 @@ use super::{slice, spin, standby};
 use crate::cpu::shortage::refresh_if_old_at;
 use platform::atomic::{AtomicU32, Ordering, fence};
 use platform::clock;
+use platform::fork;
 use platform::futex::{self, Clock, Deadline, Outcome};
 
 pub use super::slice::Thread;
-pub use super::standby::{STANDBY, about_to_stand_by, forked};
+pub use super::standby::{STANDBY, about_to_stand_by};
 pub use super::window::{
     EPOCH_WINDOW_NS_MIN, UNBOUNDED_NS, WINDOW_NS, WINDOW_NS_MAX, in_epoch, with_window_ns,
 };
@@ -117,8 +121,8 @@ pub struct Wait {
     pub window_ns: Option<u64>,
     /// When to give up.
     pub deadline: Option<Deadline>,
-    /// Whether to sleep without looking after a while whether an offer or a mark was lost. Right only where
-    /// nobody forks and nobody else's code works on the same lock.
+    /// Whether to sleep without looking after a while whether a mark was lost. Right only where nobody else's code works
+    /// on the same lock.
     pub trusting: bool,
 }
 
@@ -179,7 +183,13 @@ pub fn acquire_slow(
     let now_ticks = clock::ticks();
     refresh_if_old_at(now_ticks);
     let to = if thread.is_over(now_ticks) { YIELDING } else { HELD };
-    if spin::until_acquired(word, side, thread, to, now_ticks) {
+    // While a waiter stands by, the lock is held nearly all the time, and moving it to another CPU is what costs most.
+    let acquired = if standby::is_there(side) {
+        spin::look(word, to)
+    } else {
+        spin::until_acquired(word, thread, to, now_ticks)
+    };
+    if acquired {
         return Ok(Acquired::default());
     }
     let mut waiter = Waiter {
@@ -307,11 +317,11 @@ impl Waiter<'_> {
                 Outcome::Changed | Outcome::Interrupted => {}
             }
             if bounded && clock::now_ns() >= window_end_ns {
-                // An offer that has been there for the whole sleep is nobody's.
                 let now = self.side.load(Ordering::Relaxed);
                 let same = (now ^ offered) & (OVERDUE | OFFERED) == 0;
-                let stale = offered & OFFERED != 0 && same && !self.wait.trusting;
-                return Ok(stale && self.accept(now));
+                // See *Healing*.
+                let nobodys = offered & OFFERED != 0 && same && fork::is_child();
+                return Ok(nobodys && self.accept(now));
             }
         }
     }
@@ -332,13 +342,8 @@ impl Waiter<'_> {
             self.sleep(&nobody, 0, Some(Deadline { clock: Clock::Monotonic, ns: until_ns }));
             self.got.sleeps += 1;
             quiet_ns = (quiet_ns * 2).min(standby::QUIET_NS_MAX);
-            // Acquire pairs with the release of whoever made it 0.
-            let was_free =
-                self.word.compare_exchange(0, SLEEPERS, Ordering::Acquire, Ordering::Relaxed).is_ok();
-            if was_free {
+            if standby::is_idle(self.word) && spin::look(self.word, SLEEPERS) {
                 standby::found_free(self.side);
-            }
-            if was_free || spin::after_sleep(self.word, self.thread, SLEEPERS) {
                 standby::ends(self.side);
                 return Ok(true);
             }
@@ -383,7 +388,7 @@ impl Waiter<'_> {
                     continue;
                 }
             }
-            let until = (!self.wait.trusting).then(|| self.next_look());
+            let until = (!self.wait.trusting || fork::is_child()).then(|| self.next_look());
             let outcome = self.sleep(self.side, seen, until);
             match outcome {
                 Outcome::TimedOut => {
@@ -475,7 +480,7 @@ impl Waiter<'_> {
         }
     }
 
-    /// When a sleeper that trusts nobody looks again.
+    /// When a sleeper that does not trust looks again.
     fn next_look(&mut self) -> Deadline {
         self.patience_ns = (self.patience_ns * 2).clamp(WINDOW_NS, PATIENCE_NS_MAX);
         Deadline { clock: Clock::Monotonic, ns: clock::now_ns().saturating_add(self.patience_ns) }
