@@ -21,7 +21,7 @@
 //!
 //! Whatever they are, threads of little CPUs can be made to take longer for what they do between calls ([`dilate`]).
 //!
-//! C11's `mtx_t` and `cnd_t` are the same objects by other names ([`c11`]).
+//! C11's `mtx_t` and `cnd_t` are the same objects by other names (`c11.rs`).
 //!
 //! Condition variables are kept differently by the C library and by us; [`foreign`] does what can be done where both are used.
 //!
