@@ -1,6 +1,6 @@
 //! Epochs: the table of a thread against a simple model, misuse, many ids, futures that hop threads.
 
-use manx::slo::{self, EPOCHS_MAX, Epoch, NESTED_MAX, Percentile, Slo, Thread, Unit, WINDOW_NS_MAX};
+use manx::slo::{self, EPOCHS_MAX, Epoch, NESTED_MAX, Percentile, Slo, Thread, WINDOW_NS_MAX};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 fn end(thread: &Thread, id: u64, slo_ns: u64) -> Option<u64> {
-    thread.end(id, slo_ns, Percentile::P99, Unit::Exact, WINDOW_NS_MAX)
+    thread.end(id, slo_ns, Percentile::P99, WINDOW_NS_MAX)
 }
 
 #[derive(Clone, Debug)]
@@ -250,7 +250,7 @@ fn targets_change_while_the_program_runs() {
 fn a_latency_of_any_length_is_one_miss() {
     const SLO_NS: u64 = 2_000_000;
     let report = |thread: &Thread, latency_ns| {
-        thread.report(7, latency_ns, SLO_NS, Percentile::P99, Unit::Exact, WINDOW_NS_MAX);
+        thread.report(7, latency_ns, SLO_NS, Percentile::P99, WINDOW_NS_MAX);
         thread.window_ns_of(7).expect("it was reported")
     };
     for late_ns in [SLO_NS + 1, 86_400_000_000_000, i64::MAX as u64, u64::MAX] {
@@ -278,7 +278,7 @@ fn open_epochs() -> (Thread, u64, Option<u64>) {
 }
 
 fn end_then(thread: &Thread, now_ticks: u64) -> Option<u64> {
-    thread.end_then(1, now_ticks, 1_000_000_000, Percentile::P99, Unit::Exact, WINDOW_NS_MAX)
+    thread.end_then(1, now_ticks, 1_000_000_000, Percentile::P99, WINDOW_NS_MAX)
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //!
 //! The rule of LibASL (Liu and others, *Asymmetry-aware scalable locking*, 2022, Algorithm 2): an epoch that ended within its SLO lets
 //! the window grow by a unit; one that missed it halves the window, and sets the unit so that the window is back where
-//! it was after as many epochs as may go by between two misses: unit = halved window × (1 - P) / P. (The paper divides
-//! by 100; that is [`Unit::Paper`].)
+//! it was after as many epochs as may go by between two misses: unit = halved window × (1 - P) / P. (The paper has the halved
+//! window × (1 - P), which is the same but for low percentiles.)
 //!
 //! What is added to the paper's rule, and why:
 //! - *The gain.* If latency depends on more than the window, misses come before the window is where it was, and halving
@@ -19,16 +19,6 @@
 //! All-zero is the state before the first epoch.
 
 use super::percentile::Percentile;
-
-/// How the unit follows from the halved window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unit {
-    /// Halved window × (1 - P) / P: one miss in 1 / (1 - P) epochs.
-    #[default]
-    Exact,
-    /// Halved window × (1 - P), as the paper has it; the same but for low percentiles.
-    Paper,
-}
 
 /// The bounds of the gain.
 const GAIN_MIN: f32 = 1.0 / 16.0;
@@ -59,26 +49,19 @@ impl Feedback {
     /// An epoch has ended. Windows are at most `window_ns_max`, and not much longer than the SLO.
     ///
     /// ```
-    /// use manx::slo::{Feedback, Percentile, Unit};
+    /// use manx::slo::{Feedback, Percentile};
     ///
     /// let mut feedback = Feedback::default();
     /// for _ in 0..10 {
-    ///     feedback.ended(10_000, 2_000_000, Percentile::P99, Unit::Exact, 100_000_000);
+    ///     feedback.ended(10_000, 2_000_000, Percentile::P99, 100_000_000);
     /// }
     /// let window_ns = feedback.window_ns();
     /// assert!((2_000_000..2_050_000).contains(&window_ns));
-    /// feedback.ended(2_000_001, 2_000_000, Percentile::P99, Unit::Exact, 100_000_000);
+    /// feedback.ended(2_000_001, 2_000_000, Percentile::P99, 100_000_000);
     /// assert_eq!(feedback.window_ns(), window_ns / 2);
     /// ```
     #[inline]
-    pub fn ended(
-        &mut self,
-        latency_ns: u64,
-        slo_ns: u64,
-        percentile: Percentile,
-        unit: Unit,
-        window_ns_max: u64,
-    ) {
+    pub fn ended(&mut self, latency_ns: u64, slo_ns: u64, percentile: Percentile, window_ns_max: u64) {
         let bound_ns = bound_ns(slo_ns, percentile, window_ns_max);
         let least_ns = bound_ns * percentile.ratio / SLOWEST;
         if latency_ns > slo_ns {
@@ -88,10 +71,7 @@ impl Feedback {
                 self.gain = (self.gain * percentile.missed).max(GAIN_MIN);
             }
             self.window_ns /= 2.0;
-            self.unit_ns = match unit {
-                Unit::Exact => self.window_ns * percentile.ratio,
-                Unit::Paper => self.window_ns * (1.0 - f32::from(percentile.hundredths()) / 10_000.0),
-            };
+            self.unit_ns = self.window_ns * percentile.ratio;
         } else if self.gain == 0.0 {
             self.window_ns = (self.window_ns * 2.0).max(bound_ns / FIRST);
         } else {
@@ -119,7 +99,7 @@ mod tests {
 
     fn run(feedback: &mut Feedback, latencies_ns: impl IntoIterator<Item = u64>, slo_ns: u64) {
         for latency_ns in latencies_ns {
-            feedback.ended(latency_ns, slo_ns, Percentile::P99, Unit::Exact, MAX_NS);
+            feedback.ended(latency_ns, slo_ns, Percentile::P99, MAX_NS);
         }
     }
 
@@ -157,18 +137,6 @@ mod tests {
         run(&mut feedback, [0; 20], 1_000_000);
         run(&mut feedback, [0], 10_000);
         assert_eq!(feedback.window_ns(), 10_202);
-    }
-
-    #[test]
-    fn the_papers_unit_differs_at_low_percentiles() {
-        let half = |unit| {
-            let mut feedback = Feedback::default();
-            for latency_ns in [0, 0, 0, 2000, 0] {
-                feedback.ended(latency_ns, 1000, Percentile::P50, unit, MAX_NS);
-            }
-            feedback.window_ns
-        };
-        assert!(half(Unit::Exact) > 1.3 * half(Unit::Paper));
     }
 
     /// How an epoch's latency depends on the window, besides a share of it that chance decides.
@@ -216,7 +184,7 @@ mod tests {
                 Load::Tail => base_ns * (1.0 - 0.1 * random().max(1e-12).ln()) + window_ns,
                 Load::Half => base_ns + if random() < 0.5 { window_ns } else { 0.0 },
             } as u64;
-            feedback.ended(latency_ns, slo_ns, percentile, Unit::Exact, MAX_NS);
+            feedback.ended(latency_ns, slo_ns, percentile, MAX_NS);
             misses += u32::from(epoch >= warm_up && latency_ns > slo_ns);
         }
         f64::from(misses) / f64::from(epochs - warm_up)
@@ -251,7 +219,7 @@ mod tests {
             let mut feedback = Feedback::default();
             for (latency_ns, slo_ns, hundredths) in epochs {
                 let percentile = Percentile::new(hundredths).unwrap();
-                feedback.ended(latency_ns, slo_ns, percentile, Unit::Exact, MAX_NS);
+                feedback.ended(latency_ns, slo_ns, percentile, MAX_NS);
                 let bound_ns = bound_ns(slo_ns, percentile, MAX_NS);
                 prop_assert!((0.0..=bound_ns).contains(&feedback.window_ns), "{feedback:?}");
                 prop_assert!(feedback.unit_ns.is_finite() && (0.0..=GAIN_MAX).contains(&feedback.gain));

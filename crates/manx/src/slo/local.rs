@@ -3,7 +3,6 @@
 //! If the preload library is in the process its functions of the same meaning (`manx_epoch_start` and so on) keep another
 //! table, for the program's pthread mutexes; the C interface uses that one if it is there, and tells us ([`set_window_source`]).
 
-use super::feedback::Unit;
 use super::longest::window_ns_max;
 use super::percentile::Percentile;
 use super::thread::Thread;
@@ -57,7 +56,7 @@ pub fn end(id: u64, slo_ns: u64) -> Option<u64> {
 /// As [`end`], for another percentile.
 #[inline]
 pub fn end_at(id: u64, slo_ns: u64, percentile: Percentile) -> Option<u64> {
-    with(|thread| thread.end(id, slo_ns, percentile, Unit::Exact, window_ns_max())).flatten()
+    with(|thread| thread.end(id, slo_ns, percentile, window_ns_max())).flatten()
 }
 
 /// The epoch ends and counts for nothing. Returns whether it was open on this thread.
@@ -68,7 +67,7 @@ pub fn abandon(id: u64) -> bool {
 /// An epoch that began elsewhere ends here.
 pub(super) fn report(id: u64, latency_ns: u64, slo_ns: u64, percentile: Percentile) {
     with(|thread| {
-        thread.report(id, latency_ns, slo_ns, percentile, Unit::Exact, window_ns_max());
+        thread.report(id, latency_ns, slo_ns, percentile, window_ns_max());
     });
 }
 

@@ -37,6 +37,6 @@ platform::twins_only! {
     }
 }
 
-pub use feedback::{Feedback, Unit};
+pub use feedback::Feedback;
 pub use longest::{WINDOW_NS_MAX, set_window_ns_max, window_ns_max};
 pub use percentile::Percentile;

@@ -29,7 +29,7 @@
 //!    id's own record is in the chain too, further in: so the innermost epoch has its own record.
 //! 5. `record` is null, or points to record `found` - 1, whose id is `id`; forgotten when the table is freed.
 
-use super::feedback::{Feedback, Unit};
+use super::feedback::Feedback;
 use super::percentile::Percentile;
 use core::cell::Cell;
 use core::ptr::{NonNull, null_mut};
@@ -170,10 +170,9 @@ impl Thread {
         id: u64,
         slo_ns: u64,
         percentile: Percentile,
-        unit: Unit,
         window_ns_max: u64,
     ) -> Option<u64> {
-        self.end_then(id, ticks(), slo_ns, percentile, unit, window_ns_max)
+        self.end_then(id, ticks(), slo_ns, percentile, window_ns_max)
     }
 
     /// The same, for one that has ended at this time, in ticks.
@@ -184,7 +183,6 @@ impl Thread {
         now_ticks: u64,
         slo_ns: u64,
         percentile: Percentile,
-        unit: Unit,
         window_ns_max: u64,
     ) -> Option<u64> {
         let _call = self.enter()?;
@@ -195,7 +193,7 @@ impl Thread {
             return None;
         }
         let latency_ns = ticks_to_ns(latency_ticks);
-        record.feedback.ended(latency_ns, slo_ns, percentile, unit, window_ns_max);
+        record.feedback.ended(latency_ns, slo_ns, percentile, window_ns_max);
         Some(latency_ns)
     }
 
@@ -212,12 +210,11 @@ impl Thread {
         latency_ns: u64,
         slo_ns: u64,
         percentile: Percentile,
-        unit: Unit,
         window_ns_max: u64,
     ) {
         let Some(_call) = self.enter() else { return };
         if self.knows(id) || self.look_up(id, true) {
-            self.found_record().feedback.ended(latency_ns, slo_ns, percentile, unit, window_ns_max);
+            self.found_record().feedback.ended(latency_ns, slo_ns, percentile, window_ns_max);
         }
     }
 

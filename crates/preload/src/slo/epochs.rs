@@ -10,7 +10,7 @@ use super::overrides;
 use crate::thread;
 use core::ffi::{c_double, c_void};
 use core::sync::atomic::{AtomicU64, Ordering};
-use manx::slo::{Percentile, Unit, WINDOW_NS_MAX};
+use manx::slo::{Percentile, WINDOW_NS_MAX};
 use platform::clock;
 
 /// The key's number plus 1; 0: there is none yet.
@@ -38,7 +38,7 @@ pub fn end(id: u64, slo_ns: u64, percentile: u16) {
 pub fn end_then(id: u64, now_ticks: u64, slo_ns: u64, percentile: u16) {
     let told = Percentile::new(percentile).map(|percentile| (slo_ns, percentile));
     if let Some((slo_ns, percentile)) = overrides::of(id).or(told) {
-        thread::current().epochs.end_then(id, now_ticks, slo_ns, percentile, Unit::Exact, WINDOW_NS_MAX);
+        thread::current().epochs.end_then(id, now_ticks, slo_ns, percentile, WINDOW_NS_MAX);
     }
 }
 
