@@ -187,7 +187,8 @@ pub fn acquire_slow(
     let acquired = if standby::is_there(side) {
         spin::look(word, to)
     } else {
-        spin::until_acquired(word, thread, to, now_ticks)
+        let limit_ns = if wait.trusting { spin::LIMIT_OWN_NS } else { spin::LIMIT_NS };
+        spin::until_acquired(word, thread, to, limit_ns, now_ticks)
     };
     if acquired {
         return Ok(Acquired::default());
