@@ -28,7 +28,7 @@ fn report(folder: &Path) -> Report {
     Report::from_json(&std::fs::read_to_string(folder.join("x.json")).unwrap()).unwrap()
 }
 
-/// Waits until progress has shown so many steps, and returns the rest of standard error.
+/// Reads standard error until it has shown this number of steps, and returns the rest.
 fn wait_for(child: &mut Child, steps: usize) -> BufReader<impl Read + use<>> {
     let mut lines = BufReader::new(child.stderr.take().unwrap());
     let (mut line, mut shown) = (String::new(), 0);

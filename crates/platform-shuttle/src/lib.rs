@@ -26,6 +26,7 @@ mod chance;
 pub mod clock;
 pub mod cpu;
 pub mod explore;
+#[path = "../../platform-loom/src/fork.rs"]
 pub mod fork;
 pub mod futex;
 mod macros;

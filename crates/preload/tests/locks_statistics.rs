@@ -35,8 +35,8 @@ fn by_address(locks: &[Value], address: u64) -> &Value {
 }
 
 #[track_caller]
-fn is_named(lock: &Value, kind: &str, function: &str) {
-    assert_eq!((&lock["kind"], &lock["module"]), (&kind.into(), &"lock_hot".into()), "{lock}");
+fn is_named(lock: &Value, module: &str, kind: &str, function: &str) {
+    assert_eq!((&lock["kind"], &lock["module"]), (&kind.into(), &module.into()), "{lock}");
     let symbol = lock["symbol"].as_str().unwrap_or_default();
     assert!(symbol.starts_with(&format!("{function}+0x")), "{lock}");
 }
@@ -49,7 +49,7 @@ fn the_hottest_lock_and_the_function_that_waits_for_it_come_first() {
         let locks = locks(&outcome);
         assert_eq!(locks[0]["address"], hot, "lock={mode}: {locks:#?}");
         let lock = by_address(locks, hot);
-        is_named(lock, "recursive", "enter_hot_place");
+        is_named(lock, "lock_hot", "recursive", "enter_hot_place");
         // Each of the four threads found it held when it came.
         assert!(lock["waits"].as_u64() >= Some(4) && lock["waits"].as_u64() <= Some(20), "{lock}");
         assert!(lock["waited_ns"].as_u64() >= lock["longest_ns"].as_u64(), "{lock}");
@@ -57,7 +57,7 @@ fn the_hottest_lock_and_the_function_that_waits_for_it_come_first() {
         assert!(lock["hand_overs"].as_u64() <= lock["waits"].as_u64(), "{lock}");
         assert!(lock["overdue"].as_u64() <= lock["waits"].as_u64(), "{lock}");
         let lock = by_address(locks, warm);
-        is_named(lock, "normal", "enter_warm_place");
+        is_named(lock, "lock_hot", "normal", "enter_warm_place");
         assert_eq!(lock["waits"], 1, "{lock}");
         assert!(locks.iter().all(|lock| lock["address"] != cold), "{locks:#?}");
     }
@@ -83,7 +83,7 @@ fn locks_of_the_c_library_are_not_counted() {
 fn locks_are_counted_without_the_guard() {
     let outcome = under_manx("lock_hot", &[], "guard=off");
     let [hot, ..] = addresses(&outcome.succeeded().stdout);
-    is_named(by_address(locks(&outcome), hot), "recursive", "enter_hot_place");
+    is_named(by_address(locks(&outcome), hot), "lock_hot", "recursive", "enter_hot_place");
     let report = outcome.report.as_ref().expect("statistics");
     assert_eq!((&report["scans"], &report["sites"]), (&0.into(), &serde_json::json!([])));
 }
@@ -138,7 +138,12 @@ fn a_program_that_is_killed_has_lost_no_lock() {
     let mut text = String::new();
     preload_abi::render::json(&live, &mut text).expect("writing to a String");
     let json: Value = serde_json::from_str(&text).expect("JSON");
-    is_named(by_address(json["locks"].as_array().expect("locks"), hot), "recursive", "enter_hot_place");
+    is_named(
+        by_address(json["locks"].as_array().expect("locks"), hot),
+        "lock_hot",
+        "recursive",
+        "enter_hot_place",
+    );
 }
 
 #[test]
@@ -149,13 +154,10 @@ fn mutexes_of_c11_are_counted_as_what_they_are() {
         let locks = locks(&outcome);
         for (address, kind, function) in [
             (plain, "normal", "enter_plain"),
-            (recursive, "recursive", "enter_recursive"),
+            (recursive, "lock_hot", "recursive", "enter_recursive"),
             (condition, "normal", "wait_for_a_signal"),
         ] {
-            let lock = by_address(locks, address);
-            assert_eq!((&lock["kind"], &lock["module"]), (&kind.into(), &"lock_hot_c11".into()), "{lock}");
-            let symbol = lock["symbol"].as_str().unwrap_or_default();
-            assert!(symbol.starts_with(&format!("{function}+0x")), "lock={mode}: {lock}");
+            is_named(by_address(locks, address), "lock_hot_c11", kind, function);
         }
     }
 }

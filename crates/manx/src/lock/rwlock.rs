@@ -318,7 +318,7 @@ impl RawRwLock {
             } else if holder == WRITER || is_last_reader {
                 Settled::of(left)
             } else {
-                // Who leaves others behind lets nobody in.
+                // A holder that leaves while another one stays lets no waiter in.
                 Settled::as_it_is(left)
             };
             // Release pairs with the acquire of the next holder.

@@ -47,7 +47,7 @@ pub(super) const LIMIT_OWN_NS: u64 = 10_000;
 const LIMIT_WOKEN_NS: u64 = 5_000;
 /// How long a waiter spins that is overdue, before it sleeps until it is served.
 const LIMIT_OVERDUE_NS: u64 = 20_000;
-/// One in so many waits of a thread without hope spins nevertheless.
+/// A thread that does not spin any more tries it again in one of this number of waits.
 const PROBE: u64 = 16;
 /// After so many spins in vain in a row a thread does not spin …
 const HOPELESS: u32 = 256;

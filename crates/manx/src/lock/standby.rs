@@ -38,9 +38,9 @@ pub(super) const QUIET_NS_MIN: u64 = 50_000;
 /// … and how long at most. It doubles each time.
 pub(super) const QUIET_NS_MAX: u64 = 200_000;
 
-/// A lock that is free at so many looks in a row …
+/// If this number of looks in a row find a lock free, no thread uses it just now.
 const IDLE_LOOKS: u32 = 4;
-/// … of which each is so long after the last one, is not used just now.
+/// The time between two of these looks.
 const IDLE_APART_NS: u64 = 700;
 
 /// Whether a waiter stands by, so that nobody has to be woken.

@@ -500,7 +500,7 @@ impl Table {
         Some(index)
     }
 
-    /// Puts an id's record on the list of nested epochs, which has so many; returns the index of a spare record.
+    /// Puts an id's record on the list of nested epochs, which holds `nested` of them. Returns the index of a spare record.
     fn keep(&mut self, nested: u8, index: u32) -> Option<u32> {
         let at = usize::from(nested);
         let mut spare = self.nested.get(at)?.spare;
@@ -512,7 +512,8 @@ impl Table {
         Some(spare - 1)
     }
 
-    /// Takes the last epoch with this record off the list of nested epochs, which has so many; returns the index of the spare record.
+    /// Takes the last epoch with this record off the list of nested epochs, which holds `nested` of them. Returns the index of its
+    /// spare record.
     fn give_back(&mut self, nested: u8, index: u32) -> Option<u32> {
         let nested = &mut self.nested[..usize::from(nested)];
         let at = nested.iter().rposition(|it| it.own == index + 1)?;

@@ -8,16 +8,6 @@ struct page {
     pthread_mutex_t shared[EACH], robust[EACH], inherits[EACH], ours[EACH];
 };
 
-static void init_with(pthread_mutex_t *mutex, int shared, int robust, int protocol) {
-    pthread_mutexattr_t attributes;
-    IS(pthread_mutexattr_init(&attributes), 0);
-    IS(pthread_mutexattr_setpshared(&attributes, shared), 0);
-    IS(pthread_mutexattr_setrobust(&attributes, robust), 0);
-    IS(pthread_mutexattr_setprotocol(&attributes, protocol), 0);
-    IS(pthread_mutex_init(mutex, &attributes), 0);
-    IS(pthread_mutexattr_destroy(&attributes), 0);
-}
-
 static void *lock_each(void *argument) {
     pthread_mutex_t *all = argument;
     struct timespec deadline = after_ns(CLOCK_REALTIME, 40000 * MS);

@@ -76,6 +76,17 @@ static inline int run_probe(const struct probe *probes, size_t count, int argume
         return run_probe(probes, sizeof probes / sizeof *probes, arguments, argument); \
     }
 
+/* Mutexes. */
+__attribute__((unused)) static void init_with(pthread_mutex_t *mutex, int shared, int robust, int protocol) {
+    pthread_mutexattr_t attributes;
+    IS(pthread_mutexattr_init(&attributes), 0);
+    IS(pthread_mutexattr_setpshared(&attributes, shared), 0);
+    IS(pthread_mutexattr_setrobust(&attributes, robust), 0);
+    IS(pthread_mutexattr_setprotocol(&attributes, protocol), 0);
+    IS(pthread_mutex_init(mutex, &attributes), 0);
+    IS(pthread_mutexattr_destroy(&attributes), 0);
+}
+
 /* Threads. */
 typedef void *routine(void *);
 

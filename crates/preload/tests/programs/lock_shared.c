@@ -2,16 +2,6 @@
 // that inherit or protect priorities. And forks while mutexes are held and waited for.
 #include "lock_probe.h"
 
-static void init_with(pthread_mutex_t *mutex, int shared, int robust, int protocol) {
-    pthread_mutexattr_t attributes;
-    IS(pthread_mutexattr_init(&attributes), 0);
-    IS(pthread_mutexattr_setpshared(&attributes, shared), 0);
-    IS(pthread_mutexattr_setrobust(&attributes, robust), 0);
-    IS(pthread_mutexattr_setprotocol(&attributes, protocol), 0);
-    IS(pthread_mutex_init(mutex, &attributes), 0);
-    IS(pthread_mutexattr_destroy(&attributes), 0);
-}
-
 static void *common_page(void) {
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(page != MAP_FAILED);

@@ -170,8 +170,8 @@ impl Wakes {
         self.0 == 0
     }
 
-    /// Wakes those who sleep at this address, of which nothing is read: all readers, or if there were none, one writer. Returns
-    /// whether there was anybody.
+    /// Wakes all readers that sleep at this address, or one writer if no reader sleeps there. Returns whether it woke a thread.
+    /// Nothing is read from the address.
     #[cold]
     pub(super) fn wake(self, place: *const platform::atomic::AtomicU32) -> bool {
         let wake = |count, ranks: &[Rank]| {
