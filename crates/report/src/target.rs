@@ -16,8 +16,9 @@
 //! | relative | the interval's worse end reaches it | met |
 //! | relative | the interval's better end misses it | falls short |
 //! | relative | the target lies within the interval | undecided: needs more pairs |
+//! | relative, with `or_at_most_ns` | has an interval, and the time above the line is at most this | met |
 
-use crate::figure::{interval, three_digits};
+use crate::figure::{duration, interval, three_digits};
 use crate::ratio::Ratio;
 use crate::table::Table;
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,9 @@ pub struct Target {
     /// A ratio to what it is compared with
     #[serde(default)]
     pub relative: bool,
+    /// A ratio of times is met, too, if the time above the line is at most this
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub or_at_most_ns: Option<u64>,
 }
 
 /// How a measured figure stands to its target.
@@ -84,7 +88,7 @@ pub struct Verdict {
     pub unit: String,
     /// The figure, if there is one
     pub measured: Option<f64>,
-    /// `≤ 1.5` or `≥ 0.98`
+    /// `≤ 1.5`, `≥ 0.98` or `≤ 1.0 or 200 µs`
     pub to_reach: String,
     /// The interval of a ratio, if there are pairs enough
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,7 +98,7 @@ pub struct Verdict {
     pub pairs: Option<usize>,
     /// Met or not
     pub verdict: Outcome,
-    /// Why nothing was measured, or why there is no verdict, if so
+    /// Why nothing was measured, why there is no verdict, or the short time by which a target is met whose ratio is not
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -118,6 +122,9 @@ pub fn parse(text: &str) -> Result<Vec<Target>, String> {
         };
         if target.relative && limit <= 0.0 {
             return Err(format!("{}: a ratio to reach must be above 0", target.id));
+        }
+        if target.or_at_most_ns.is_some() && !(target.relative && target.at_most.is_some()) {
+            return Err(format!("{}: or_at_most_ns belongs to a relative target with at_most", target.id));
         }
         if target.benches.is_empty() {
             return Err(format!("{}: names no bench", target.id));
@@ -175,15 +182,26 @@ impl Target {
         Verdict { verdict: outcome, reason: None, ..verdict }
     }
 
+    /// The verdict on a ratio, if what stands above the line is a time of `over_ns`.
+    #[must_use]
+    pub fn or_by_time(&self, verdict: Verdict, over_ns: f64) -> Verdict {
+        let is_short = self.or_at_most_ns.is_some_and(|most_ns| over_ns <= most_ns as f64);
+        if !is_short || verdict.interval.is_none() || verdict.verdict == Outcome::Met {
+            return verdict;
+        }
+        Verdict { verdict: Outcome::Met, reason: Some(duration(over_ns as u64)), ..verdict }
+    }
+
     /// The verdict on a target that could not be measured.
     pub fn unmeasured(&self, reason: &str) -> Verdict {
         let sign = if self.at_most.is_some() { "≤" } else { "≥" };
+        let or = self.or_at_most_ns.map_or(String::new(), |most_ns| format!(" or {}", duration(most_ns)));
         Verdict {
             id: self.id.clone(),
             name: self.name.clone(),
             unit: self.unit.clone(),
             measured: None,
-            to_reach: format!("{sign} {}", three_digits(self.limit())),
+            to_reach: format!("{sign} {}{or}", three_digits(self.limit())),
             interval: None,
             pairs: None,
             verdict: Outcome::NotMeasured,

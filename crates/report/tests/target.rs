@@ -71,6 +71,23 @@ fn an_absolute_target_is_judged_by_the_figure_itself() {
 }
 
 #[test]
+fn a_time_that_is_short_enough_meets_a_ratio_that_is_missed_or_open() {
+    let target = ratio("at_most = 1.0\nor_at_most_ns = 200_000");
+    let judged = |ratios: &[f64], over_ns| target.or_by_time(target.judge(&pairs(ratios)), over_ns);
+    for missed in [[1.5; 5], [0.8, 0.9, 1.1, 1.2, 1.3]] {
+        let met = judged(&missed, 150_000.0);
+        assert_eq!((met.verdict, met.to_reach.as_str()), (Outcome::Met, "≤ 1.00 or 200 µs"));
+        assert!(table(&[met]).to_string().contains("met: 150 µs"));
+        for long in [200_001.0, f64::NAN] {
+            assert_eq!(judged(&missed, long), target.judge(&pairs(&missed)));
+        }
+    }
+    assert_eq!(judged(&[0.5; 5], 150_000.0).reason, None, "the ratio itself is met");
+    assert_eq!(judged(&[1.5; 4], 150_000.0).verdict, Outcome::NotMeasured, "four pairs");
+    assert_eq!(ratio("at_most = 1.0").or_by_time(judged(&[1.5; 5], 3e5), 1.0).verdict, Outcome::FallsShort);
+}
+
+#[test]
 fn the_table_shows_the_interval_and_the_pairs_beside_the_figure() {
     let open = ratio("at_least = 0.98").judge(&pairs(&[0.9, 0.95, 1.0, 1.05, 1.1]));
     let missed = ratio("at_least = 0.98").judge(&pairs(&[0.5; 6]));
@@ -111,6 +128,8 @@ fn a_bad_file_is_refused_with_a_reason() {
         (with("at_most=1\nat_least=1"), "exactly one of"),
         (with("at_most=0\nrelative=true"), "must be above 0"),
         (with("at_most=1\nmost=1"), "unknown field"),
+        (with("at_most=1\nor_at_most_ns=1"), "or_at_most_ns belongs to"),
+        (with("at_least=1\nrelative=true\nor_at_most_ns=1"), "or_at_most_ns belongs to"),
         (with("at_most=1") + "\n" + &with("at_most=2"), "two of this id"),
         ("[[target]]\nid='x'\nbenches=[]\nname='n'\nunit='u'\nat_most=1".into(), "names no bench"),
     ] {

@@ -5,7 +5,7 @@
 
 use report::figure::interval;
 use report::target::{self, Measured, Target};
-use report::{Compared, Report, median};
+use report::{Compared, Report, Samples, median};
 
 /// What a target looks at.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,15 +73,20 @@ pub fn watched(
 /// or why there is nothing.
 pub fn judge(report: &mut Report, mut figure: impl FnMut(&Target, &mut Report) -> Result<Figure, String>) {
     for target in target::of_bench(&report.bench) {
+        let mut over_ns = f64::NAN;
         let measured = figure(&target, report).and_then(|figure| {
             let measured = match figure {
                 Figure::Plain(figure) => figure.is_finite().then_some(Measured::Plain(figure)),
-                Figure::Ratio(compared) => report.ratio(&compared).map(Measured::Ratio),
+                Figure::Ratio(compared) => {
+                    let Samples { case, version, figure } = &compared.over;
+                    over_ns = middle(report, case, version, figure);
+                    report.ratio(&compared).map(Measured::Ratio)
+                }
             };
             measured.ok_or_else(|| "there are too few runs".to_owned())
         });
         let verdict = match &measured {
-            Ok(measured) => target.judge(measured),
+            Ok(measured) => target.or_by_time(target.judge(measured), over_ns),
             Err(reason) => target.unmeasured(reason),
         };
         report.targets.push(verdict);
