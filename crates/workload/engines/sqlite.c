@@ -4,10 +4,11 @@
 //!
 //! `--mode=shared`: one connection in serialized mode, which all threads use; each call into the library takes the
 //! connection's recursive mutex. The database is in memory, so that nothing but the library is measured.
+//! `--mode=two`: two such connections, each to a database of its own; half of the threads use each.
 //! `--mode=wal`: a connection a thread and a write-ahead log, not synced to the disk; writers take turns by file
 //! locks and the library's busy handler, which sleeps.
 //!
-//! An update counts its row up, so the sum over all rows is the number of updates that were not lost.
+//! An update counts its row up, so the sum over all rows of a database is the number of updates that were not lost.
 
 #include "sqlite_calls.h"
 
@@ -18,22 +19,24 @@ static const struct option_spec options[] = {
     {"records", OPTION_COUNT, &option_records, 1, 1e8, NULL, "rows to load (10000)"},
     {"value-bytes", OPTION_COUNT, &option_value_bytes, 1, 1 << 20, NULL, "size of a row's payload (100)"},
     {"home", OPTION_TEXT, &option_home, 0, 0, NULL, "an empty folder for the database (required by --mode=wal)"},
-    {"mode", OPTION_WORD, &option_mode, 0, 0, "shared|wal",
-     "one connection for all threads, or one each and a write-ahead log (shared)"},
+    {"mode", OPTION_WORD, &option_mode, 0, 0, "shared|two|wal",
+     "one connection for all threads, two to two databases, or one each and a write-ahead log (shared)"},
     {0},
 };
 
 /// How long the library tries for a lock before it gives up with SQLITE_BUSY.
 enum { BUSY_MS = 10000 };
 
-/// One thread's statements; in shared mode they belong to the one connection.
+/// One thread's statements; unless in wal mode, other threads' belong to the same connection.
 struct client {
     sqlite3 *connection;
     sqlite3_stmt *read, *update;
     uint64_t updates;
 };
 
-static sqlite3 *first_connection;
+/// The first connection to each database. Thread i uses database i % database_count.
+static sqlite3 *databases[2];
+static unsigned database_count;
 static struct client *clients;
 static unsigned client_count;
 static char path[4096] = ":memory:";
@@ -49,22 +52,23 @@ static sqlite3 *connect(void) {
     return connection;
 }
 
-static void load(void) {
-    execute(first_connection, "CREATE TABLE records(id INTEGER PRIMARY KEY, updates INTEGER NOT NULL, value BLOB); BEGIN");
-    sqlite3_stmt *insert = prepare(first_connection, "INSERT INTO records VALUES(?1, 0, zeroblob(?2))");
+static void load(sqlite3 *database) {
+    execute(database, "CREATE TABLE records(id INTEGER PRIMARY KEY, updates INTEGER NOT NULL, value BLOB); BEGIN");
+    sqlite3_stmt *insert = prepare(database, "INSERT INTO records VALUES(?1, 0, zeroblob(?2))");
     for (uint64_t id = 1; id <= option_records; id++) {
         sqlite3_bind_int64(insert, 1, (sqlite3_int64)id);
         sqlite3_bind_int64(insert, 2, (sqlite3_int64)option_value_bytes);
         if (sqlite3_step(insert) != SQLITE_DONE)
-            must(SQLITE_ERROR, first_connection, "load a row");
+            must(SQLITE_ERROR, database, "load a row");
         sqlite3_reset(insert);
     }
     sqlite3_finalize(insert);
-    execute(first_connection, "COMMIT");
+    execute(database, "COMMIT");
 }
 
 static void open_engine(unsigned threads) {
-    shared = strcmp(option_mode, "shared") == 0;
+    shared = strcmp(option_mode, "wal") != 0;
+    database_count = strcmp(option_mode, "two") == 0 ? 2 : 1;
     if (!sqlite3_threadsafe())
         fail(1, "this SQLite was built without threads (SQLITE_THREADSAFE=0)");
     if (!shared) {
@@ -74,12 +78,12 @@ static void open_engine(unsigned threads) {
         if (length < 0 || (size_t)length >= sizeof path)
             fail(2, "--home: longer than %zu bytes", sizeof path - sizeof "/records.db");
     }
-    first_connection = connect();
-    load();
+    for (unsigned i = 0; i < database_count; i++)
+        load(databases[i] = connect());
     client_count = threads;
     clients = allocate(threads, sizeof *clients);
     for (unsigned i = 0; i < threads; i++) {
-        clients[i].connection = shared ? first_connection : connect();
+        clients[i].connection = shared ? databases[i % database_count] : connect();
         clients[i].read = prepare(clients[i].connection, "SELECT updates, value FROM records WHERE id = ?1");
         clients[i].update = prepare(clients[i].connection, "UPDATE records SET updates = updates + 1 WHERE id = ?1");
     }
@@ -119,16 +123,24 @@ static enum outcome operate(struct worker *worker) {
     return random_bits(&worker->random) & 1 ? update_row(worker->session, id) : read_row(worker->session, id);
 }
 
-static uint64_t verify(void) {
+static uint64_t verify_database(unsigned which) {
+    sqlite3 *database = databases[which];
     uint64_t made = 0;
-    for (unsigned i = 0; i < client_count; i++)
+    for (unsigned i = which; i < client_count; i += database_count)
         made += clients[i].updates;
-    uint64_t rows = number(first_connection, "SELECT count(*) FROM records");
-    uint64_t held = number(first_connection, "SELECT sum(updates) FROM records");
+    uint64_t rows = number(database, "SELECT count(*) FROM records");
+    uint64_t held = number(database, "SELECT sum(updates) FROM records");
     if (rows != option_records || held != made)
         fail(1, "self-check: %llu rows with %llu updates instead of %llu with %llu", (unsigned long long)rows,
              (unsigned long long)held, (unsigned long long)option_records, (unsigned long long)made);
-    check_structure(first_connection);
+    check_structure(database);
+    return made;
+}
+
+static uint64_t verify(void) {
+    uint64_t made = 0;
+    for (unsigned i = 0; i < database_count; i++)
+        made += verify_database(i);
     return made;
 }
 
@@ -139,7 +151,8 @@ static void close_engine(void) {
         if (!shared)
             must(sqlite3_close(clients[i].connection), clients[i].connection, "close a connection");
     }
-    must(sqlite3_close(first_connection), first_connection, "close the database");
+    for (unsigned i = 0; i < database_count; i++)
+        must(sqlite3_close(databases[i]), databases[i], "close a database");
 }
 
 int main(int argc, char **argv) {

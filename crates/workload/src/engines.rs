@@ -33,7 +33,7 @@ pub struct Setup {
     pub manx: PathBuf,
     /// Measured time of a run
     pub seconds: f64,
-    /// Threads of each program
+    /// Threads of each program, unless it has a number of its own
     pub threads: usize,
     /// The CPUs to run on, as a list
     pub cpus: String,
@@ -42,9 +42,9 @@ pub struct Setup {
 }
 
 impl Setup {
-    fn load(&self) -> Load {
+    fn load(&self, subject: &Subject) -> Load {
         Load {
-            threads: self.threads,
+            threads: subject.threads.unwrap_or(self.threads),
             seconds: self.seconds,
             warm_up: (self.seconds / 5.0).min(0.5),
             think_us: 0.0,
@@ -72,9 +72,12 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     if let Some(slo_ns) = setup.slo_ns {
         bench.note(format!("each operation is an epoch: 99 % within {}", duration(slo_ns)));
     }
-    let load = setup.load();
     let entrants: Vec<Entrant> = setup.versions.iter().map(Entrant::from).collect();
     turns::each(&setup.subjects, &setup.compiler, bench, |subject, program, bench, failures| {
+        let load = setup.load(subject);
+        if let Some(threads) = subject.threads {
+            bench.note(format!("{threads} threads for {}", subject.name));
+        }
         let turns = Turns { case: subject.name, entrants: &entrants, rounds: None, load: &load };
         let watch = |report: &Report| conclude::watched(report, subject.name);
         turns.take(bench, failures, watch, |at, load| {

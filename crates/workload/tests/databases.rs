@@ -1,4 +1,4 @@
-//! The databases' drivers: they run, account for every update, and refuse to print a figure when one is missing.
+//! The drivers of `manx bench engines`: they run, account for every update, and refuse to print a figure when one is missing.
 //!
 //! A database that is not installed is skipped with a line that says so; `cargo xtask setup` installs all of them.
 
@@ -17,7 +17,9 @@ fn installed(name: &str) -> Option<Program> {
     let subject: &Subject = SUBJECTS.iter().find(|subject| subject.name == name).unwrap();
     match subject.program(&compiler()) {
         Ok(program) => Some(program),
-        Err(Error::Missing { help, .. }) if help.contains(subject.package().name) => {
+        Err(Error::Missing { help, .. })
+            if subject.package().is_some_and(|package| help.contains(package.name)) =>
+        {
             eprintln!("skipped: {help}");
             None
         }
@@ -51,8 +53,8 @@ fn updates(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn sqlite_accounts_for_every_update_by_one_connection_and_by_many() {
-    for mode in ["sqlite-shared", "sqlite-wal"] {
+fn sqlite_accounts_for_every_update_by_one_connection_by_two_and_by_many() {
+    for mode in ["sqlite-shared", "sqlite-two", "sqlite-wal"] {
         assert_ne!(updates(mode), Some(0), "{mode}");
     }
 }
@@ -110,6 +112,17 @@ fn lmdb_accounts_for_every_transaction_whoever_its_mutexes_are_for() {
     }
 }
 
+#[test]
+fn the_pairs_of_a_ping_pong_account_for_every_turn() {
+    let program = installed("ping-pong").unwrap();
+    let sample = engine::run(&program, Start::AsIs, &load(&[])).unwrap();
+    let output = Output::parse(sample.output.unwrap().get()).unwrap();
+    assert!(output.version.starts_with("glibc ") && output.verified_updates > 0, "{output:?}");
+    for pair in output.threads.chunks(2) {
+        assert!(pair[0].operations.abs_diff(pair[1].operations) <= 1, "{pair:?}");
+    }
+}
+
 /// One process on an LMDB database of seven records.
 fn lmdb(program: &Program, home: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(&program.path);
@@ -155,6 +168,7 @@ fn what_a_database_cannot_do_without_is_asked_for() {
         ("rocksdb-read", &["--mode=write", "--home=x"], "not one of read|get|mixed"),
         ("kyoto-hash", &["--mode=hash"], "--home is missing"),
         ("sqlite-wal", &["--mode=wal"], "--home is missing"),
+        ("ping-pong", &["--threads=3"], "each thread needs a partner"),
         ("sqlite-scan", &["--records=99"], "is not a whole number from 100"),
         ("kyoto-cache", &["--mode=cache", "--value-bytes=8"], "is not a whole number from 48"),
     ] {

@@ -182,10 +182,8 @@ fn every_program_has_targets_and_every_target_a_program() {
     known.retain(|target| !target.id.starts_with("unequal-"));
     assert_eq!(report.targets.len(), known.len());
     for subject in all {
-        for figure in ["throughput", "max"] {
-            let id = format!("{}-{figure}", subject.name);
-            assert!(report.targets.iter().any(|target| target.id == id), "no target {id}");
-        }
+        let id = format!("{}-throughput", subject.name);
+        assert!(report.targets.iter().any(|target| target.id == id), "no target {id}");
     }
     assert!(report.tables.is_empty() && report.ratios.is_empty());
 }

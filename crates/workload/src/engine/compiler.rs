@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The sources, by file name.
-const SOURCES: [(&str, &str); 37] = [
+const SOURCES: [(&str, &str); 38] = [
     ("options.h", include_str!("../../engines/options.h")),
     ("histogram.h", include_str!("../../engines/histogram.h")),
     ("classes.h", include_str!("../../engines/classes.h")),
@@ -41,6 +41,7 @@ const SOURCES: [(&str, &str); 37] = [
     ("snapshot.c", include_str!("../../engines/snapshot.c")),
     ("bounded.c", include_str!("../../engines/bounded.c")),
     ("plain.c", include_str!("../../engines/plain.c")),
+    ("ping_pong.c", include_str!("../../engines/ping_pong.c")),
     ("spinlock.c", include_str!("../../engines/spinlock.c")),
     ("threads.c", include_str!("../../engines/threads.c")),
     ("startup.c", include_str!("../../engines/startup.c")),

@@ -3,8 +3,8 @@
 use crate::engine::{Compiler, Package, Program, package};
 use crate::error::Error;
 
-/// The driver that has no files in any of its modes, and so no option for their folder.
-const IN_MEMORY: &str = "sqlite_mix";
+/// The drivers that have no files in any of their modes, and so no option for their folder.
+const IN_MEMORY: [&str; 2] = ["sqlite_mix", "ping_pong"];
 
 /// A program, and in which of its modes.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,10 +15,12 @@ pub struct Subject {
     pub words: &'static str,
     /// The driver's source, without `.c`
     source: &'static str,
-    /// Its library, for the linker
+    /// Its library, for the linker; empty: none but the C library
     flag: &'static str,
     /// What the driver is always told
     arguments: &'static [&'static str],
+    /// Its number of threads, whatever the other programs have
+    pub(super) threads: Option<usize>,
 }
 
 const fn subject(
@@ -28,11 +30,11 @@ const fn subject(
     flag: &'static str,
     arguments: &'static [&'static str],
 ) -> Subject {
-    Subject { name, words, source, flag, arguments }
+    Subject { name, words, source, flag, arguments, threads: None }
 }
 
 /// All of them, in the order in which they are measured.
-pub const SUBJECTS: [Subject; 13] = [
+pub const SUBJECTS: [Subject; 15] = [
     subject(
         "leveldb-read",
         "LevelDB, a read in a snapshot of its own",
@@ -51,6 +53,7 @@ pub const SUBJECTS: [Subject; 13] = [
     ),
     subject("kyoto-hash", "Kyoto HashDB, half gets, half sets", "kyoto", "-lkyotocabinet", &["--mode=hash"]),
     subject("sqlite-shared", "SQLite, one connection for all", "sqlite", "-lsqlite3", &["--mode=shared"]),
+    subject("sqlite-two", "SQLite, two connections to two databases", "sqlite", "-lsqlite3", &["--mode=two"]),
     subject("sqlite-wal", "SQLite, a connection each, WAL", "sqlite", "-lsqlite3", &["--mode=wal"]),
     subject(
         "sqlite-scan",
@@ -76,6 +79,16 @@ pub const SUBJECTS: [Subject; 13] = [
         "-lwiredtiger",
         &["--records=20000", "--value-bytes=100", "--read-share=0.5", "--cache-mb=256"],
     ),
+    Subject {
+        threads: Some(2),
+        ..subject(
+            "ping-pong",
+            "two threads on one CPU that signal each other under a mutex",
+            "ping_pong",
+            "",
+            &[],
+        )
+    },
 ];
 
 /// Those of these names, in the catalogue's order; all of them if there are no names.
@@ -95,9 +108,9 @@ pub fn choose(names: &[String]) -> Result<Vec<&'static Subject>, Error> {
 }
 
 impl Subject {
-    /// The Debian package that has its library.
-    pub fn package(&self) -> &'static Package {
-        package::of_flag(self.flag)
+    /// The Debian package that has its library, if it needs one.
+    pub fn package(&self) -> Option<&'static Package> {
+        (!self.flag.is_empty()).then(|| package::of_flag(self.flag))
     }
 
     /// Compiles its driver.
@@ -105,9 +118,10 @@ impl Subject {
     /// # Errors
     /// As [`Compiler::program`].
     pub fn program(&self, compiler: &Compiler) -> Result<Program, Error> {
-        let path = compiler.program(self.source, &[self.flag.into()], "")?;
+        let library = self.package().map(|package| package.flag.into());
+        let path = compiler.program(self.source, library.as_slice(), "")?;
         let arguments = self.arguments.iter().map(Into::into).collect();
-        Ok(Program { path, arguments, home: self.source != IN_MEMORY })
+        Ok(Program { path, arguments, home: !IN_MEMORY.contains(&self.source) })
     }
 }
 
@@ -126,9 +140,9 @@ mod tests {
     }
 
     #[test]
-    fn every_one_has_a_package_and_names_of_its_own() {
+    fn every_one_that_needs_a_library_has_a_package_and_all_have_names_of_their_own() {
         for (at, subject) in SUBJECTS.iter().enumerate() {
-            assert!(subject.package().name.starts_with("lib"), "{subject:?}");
+            assert!(subject.package().is_none_or(|package| package.name.starts_with("lib")), "{subject:?}");
             let same = |other: &Subject| other.name == subject.name || other.words == subject.words;
             assert!(!SUBJECTS[..at].iter().any(same), "{}: twice", subject.name);
         }
