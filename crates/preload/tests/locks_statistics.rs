@@ -154,7 +154,7 @@ fn mutexes_of_c11_are_counted_as_what_they_are() {
         let locks = locks(&outcome);
         for (address, kind, function) in [
             (plain, "normal", "enter_plain"),
-            (recursive, "lock_hot", "recursive", "enter_recursive"),
+            (recursive, "recursive", "enter_recursive"),
             (condition, "normal", "wait_for_a_signal"),
         ] {
             is_named(by_address(locks, address), "lock_hot_c11", kind, function);
