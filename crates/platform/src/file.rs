@@ -7,8 +7,9 @@ use core::mem::ManuallyDrop;
 /// The error number of what cannot be had at this moment, such as a lock that somebody else has.
 pub const NOT_NOW: i32 = libc::EAGAIN;
 
-/// Descriptors from this number on are in the way of few programs: they take the lowest ones that are free.
-pub const HIGH_DESCRIPTOR: i32 = 500;
+/// Descriptors from this number on are in the way of few programs: they take the lowest ones that are free, and close all of them
+/// from a low one on.
+const HIGH_DESCRIPTOR: usize = 500;
 
 /// An open file; closed when dropped.
 #[derive(Debug)]
@@ -133,16 +134,14 @@ impl File {
         ManuallyDrop::new(File { descriptor })
     }
 
-    /// The same file under a number of at least `least`, out of the way of programs that count on low ones; still
-    /// closed when another program is executed.
-    ///
-    /// # Errors
-    /// The error number of `fcntl`; the file is closed then.
-    pub fn moved_to(self, least: i32) -> Result<File, i32> {
+    /// The same file under a high number, out of the way of programs, or under its own if the kernel refuses; still closed when
+    /// another program is executed.
+    #[must_use]
+    pub fn moved_up(self) -> File {
         let (from, how) = (self.descriptor as usize, libc::F_DUPFD_CLOEXEC as usize);
         // SAFETY: a new descriptor disturbs nothing.
-        let result = unsafe { syscall3(libc::SYS_fcntl, from, how, least as usize) };
-        check(result).map(|descriptor| File { descriptor: descriptor as i32 })
+        let result = unsafe { syscall3(libc::SYS_fcntl, from, how, HIGH_DESCRIPTOR) };
+        check(result).map_or(self, |descriptor| File { descriptor: descriptor as i32 })
     }
 
     /// Leaves the file open; returns its descriptor's number.

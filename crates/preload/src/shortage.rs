@@ -35,7 +35,7 @@ use crate::{settings, thread};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use libc::PROC_SUPER_MAGIC;
 use platform::clock::ns_to_ticks;
-use platform::file::{File, HIGH_DESCRIPTOR};
+use platform::file::File;
 use platform::usage::Switches;
 use platform::{cpu, usage};
 use preload_abi::options::Short;
@@ -84,10 +84,8 @@ pub fn prepare() {
     }
     let Some(online) = online() else { return };
     ONLINE.store(online, Ordering::Relaxed);
-    let open = || File::open(c"/proc/loadavg");
-    let file = open().and_then(|file| file.moved_to(HIGH_DESCRIPTOR)).or_else(|_| open());
     // In some containers the file is a daemon's (lxcfs), and to read it takes long.
-    if let Ok(file) = file
+    if let Ok(file) = File::open(c"/proc/loadavg").map(File::moved_up)
         && file.file_system() == Ok(PROC_SUPER_MAGIC)
     {
         FILE.store(file.leave_open(), Ordering::Relaxed);

@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
-use platform::file::{File, HIGH_DESCRIPTOR};
+use platform::file::File;
 use platform::memory::{EXECUTE, READ, WRITE, page_bytes, protect};
 
 /// The way to the process's own memory that ignores page rights.
@@ -90,9 +90,7 @@ pub struct Text {
 impl Text {
     /// Opens what can be opened; that nothing can shows when writing.
     pub fn open() -> Text {
-        // Programs that close all descriptors from a low number on, and open others, do not meet this one.
-        let open = || File::open_to_change(SELF_MEMORY);
-        Text { memory: open().and_then(|file| file.moved_to(HIGH_DESCRIPTOR)).or_else(|_| open()).ok() }
+        Text { memory: File::open_to_change(SELF_MEMORY).map(File::moved_up).ok() }
     }
 
     /// Writes bytes that no thread runs through now: dead ones, or any while this is the only thread.
