@@ -17,6 +17,7 @@ use super::mappings;
 use crate::process;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::LazyCell;
 use core::ffi::CStr;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -124,10 +125,11 @@ impl Text {
     /// # Safety
     /// As [`Text::write`] for each of them, or, with [`Traffic::Through`], as [`Text::write_live`]; and as `traffic` says.
     pub unsafe fn write_all(&self, edits: &[Edit], segment: &Range<usize>, traffic: Traffic) -> Vec<bool> {
+        let mapped = LazyCell::new(mappings::all);
         let inside = |edit: &Edit| segment.start <= edit.address && edit.end() <= segment.end;
         let direct = edits.len() >= DIRECT_EDITS_MIN
             && edits.iter().all(inside)
-            && mappings::is_text(&mappings::all(), segment)
+            && mappings::is_text(&mapped, segment)
             && process::locked_kib() == Some(0);
         let change = |edit: &Edit| {
             // SAFETY: as the caller promised; the segment may be written when this is called.
@@ -150,7 +152,6 @@ impl Text {
         }
         // What gives a right and takes it away again must not take it from a program that has it.
         let gives_rights = traffic == Traffic::Through || self.memory.is_none();
-        let mapped = if gives_rights && !edits.is_empty() { mappings::all() } else { Vec::new() };
         let one = |edit: &Edit| {
             if gives_rights && !mappings::is_text(&mapped, &(edit.address..edit.end())) {
                 return false;
