@@ -16,8 +16,9 @@
 //! 4. Several instructions are replaced by one jump ([`spinloop::Jump::Row`]) only where no other thread can stand between
 //!    them: while there is no other thread, or in a module that has never run, as the new ones at a
 //!    [`rendezvous`].
-//! 5. While there are other threads, it is possible that the loader has not relocated a module yet. Its text and its tables of relocations are as they will be (text that is
-//!    relocated is left alone); of its data we see what the loader is going to write.
+//! 5. While there are other threads, it is possible that the loader has not relocated a module yet. Its text and its tables of
+//!    relocations are as they will be (text that is relocated is left alone); of its data we see what the loader is going to
+//!    write.
 
 use super::plan::{self, Plan, Verdict};
 use super::repair::{Job, Repair, Workshop};
