@@ -92,10 +92,9 @@ impl Waiting<'_> {
             self.cond.condvar.leave(self.ticket, outcome);
             // Release: what was done to the variable comes before; pairs with the look in `destroy`. By
             // Invariant 2 this is the last touch.
-            let place = self.cond.limited.as_ptr();
+            let place = &raw const self.cond.limited;
             if self.cond.limited.fetch_sub(1, Ordering::Release) == DESTROYING + 1 {
-                // SAFETY: used as an address only.
-                futex::wake_all(unsafe { core::sync::atomic::AtomicU32::from_ptr(place) });
+                futex::wake_all(place);
             }
         } else if outcome != Outcome::Woken {
             self.cond.condvar.leave(self.ticket, outcome);

@@ -90,10 +90,10 @@ pub(super) fn acquire(mutex: &Mutex) {
     }
     // SAFETY: the next one waits in the line until this step (Invariant 1).
     let state = unsafe { &(*next).state };
-    let place = state.as_ptr();
+    let place = &raw const *state;
     if state.swap(FIRST, Ordering::AcqRel) == ASLEEP {
-        // SAFETY: used as an address only: the node may be gone.
-        futex::wake(unsafe { AtomicU32::from_ptr(place) }, 1);
+        // The node may be gone: its address is enough.
+        futex::wake(place, 1);
     }
 }
 

@@ -81,7 +81,7 @@ pub(super) fn wake(cond: &Cond, waiters: u32) {
         return;
     }
     let signals = cond.signals();
-    let [first, second] = [signals.as_ptr().cast::<u32>(), signals.as_ptr().cast::<u32>().wrapping_add(1)];
+    let groups = (&raw const *signals).cast::<AtomicU32>();
     let mut seen = signals.load(Ordering::Relaxed);
     loop {
         let [low, high] = [seen as u32, (seen >> 32) as u32].map(|group| with_signals(group, waiters));
@@ -93,9 +93,9 @@ pub(super) fn wake(cond: &Cond, waiters: u32) {
             Err(now) => seen = now,
         }
     }
-    for group in [first, second] {
-        // SAFETY: used as an address only, by Invariant 2.
-        futex::wake_all(unsafe { AtomicU32::from_ptr(group) });
+    for group in [groups, groups.wrapping_add(1)] {
+        // The variable may be gone (Invariant 2): its address is enough.
+        futex::wake_all(group);
     }
 }
 
