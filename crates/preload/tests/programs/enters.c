@@ -1,8 +1,8 @@
 /* Waits in loops of a library that is opened while another thread runs; the loops depend on relocations. */
 #include "check.h"
+#include "threads.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <unistd.h>
 
 static volatile int word;
@@ -13,15 +13,9 @@ static void *setter(void *unused) {
     return unused;
 }
 
-static pthread_t start(void *(*routine)(void *)) {
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, routine, NULL) == 0);
-    return thread;
-}
-
 static long waits(long (*loop)(volatile int *, long)) {
     word = 0;
-    pthread_t thread = start(setter);
+    pthread_t thread = start(setter, NULL);
     long result = loop(&word, 1);
     CHECK(pthread_join(thread, NULL) == 0);
     return result;
@@ -29,7 +23,7 @@ static long waits(long (*loop)(volatile int *, long)) {
 
 int main(int count, char **arguments) {
     CHECK(count == 2);
-    pthread_t other = start((void *(*)(void *))pause);
+    pthread_t other = start((void *(*)(void *))pause, NULL);
     void *library = dlopen(arguments[1], RTLD_NOW);
     if (library == NULL) fprintf(stderr, "%s\n", dlerror());
     CHECK(library != NULL);

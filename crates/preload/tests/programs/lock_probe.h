@@ -87,20 +87,9 @@ __attribute__((unused)) static void init_with(pthread_mutex_t *mutex, int shared
     IS(pthread_mutexattr_destroy(&attributes), 0);
 }
 
-/* Threads. */
-typedef void *routine(void *);
+#include "threads.h"
 
-__attribute__((unused)) static pthread_t start(routine *run, void *argument) {
-    pthread_t thread;
-    pthread_attr_t attributes;
-    IS(pthread_attr_init(&attributes), 0);
-    IS(pthread_attr_setstacksize(&attributes, 128 << 10), 0);
-    int error = pthread_create(&thread, &attributes, run, argument);
-    if (error != 0)
-        FAIL("pthread_create: %s", strerror(error));
-    pthread_attr_destroy(&attributes);
-    return thread;
-}
+typedef void *routine(void *);
 
 __attribute__((unused)) static void *join(pthread_t thread) {
     void *result;

@@ -11,7 +11,6 @@
 #ifndef LOOPS_H
 #define LOOPS_H
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +55,7 @@ __asm__(".pushsection .text.loops,\"ax\",@progbits\n.balign 16\n"
         ".popsection\n");
 
 #include "one_cpu.h"
+#include "threads.h"
 
 typedef void loop(volatile int *);
 
@@ -71,13 +71,6 @@ static inline volatile unsigned char *pause_in(loop *function) {
     volatile unsigned char *at = (volatile unsigned char *)function;
     while (at[0] != 0xf3 || at[1] != 0x90) at++;
     return at;
-}
-
-static inline pthread_t start(void *(*routine)(void *), void *argument) {
-    pthread_t thread;
-    int error = pthread_create(&thread, NULL, routine, argument);
-    if (error != 0) FAIL("pthread_create: %s", strerror(error));
-    return thread;
 }
 
 /* The routine of a thread that sets a word when it has yielded for a while. */

@@ -15,9 +15,9 @@
 #include "check.h"
 #include "loader.h"
 #include "resident.h"
+#include "threads.h"
 
 #include <link.h>
-#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -26,12 +26,6 @@ typedef void loop(volatile int *);
 
 static char **libraries;
 static int count;
-
-static pthread_t start(void *(*routine)(void *), void *argument) {
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, routine, argument) == 0);
-    return thread;
-}
 
 static void end(pthread_t thread) { CHECK(pthread_join(thread, NULL) == 0); }
 
