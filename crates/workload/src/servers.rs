@@ -40,7 +40,7 @@ use std::time::Duration;
 /// CPUs that the servers and their clients share.
 const CPUS: usize = 2;
 /// What starting, filling and warming up a server takes.
-const STARTED: Duration = Duration::from_secs(5);
+const STARTED: Duration = Duration::from_secs(2);
 /// Starting and ending a client, and stalls: a client that takes so much longer than its load hangs.
 const SLACK: Duration = Duration::from_secs(60);
 /// What the ids of targets begin with.
