@@ -8,6 +8,9 @@
 pub mod victims;
 
 use std::env;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -80,7 +83,14 @@ const NEEDS: &[Need] = &[
     program("redis-server", "redis-server", "a real server that must run unchanged"),
     program("redis-benchmark", "redis-tools", "loads redis-server"),
     program("sqlite3", "sqlite3", "a real program that must run unchanged"),
+    program("mariadbd", "mariadb-server", SERVER),
+    program("sysbench", "sysbench", "loads mariadbd"),
+    program("memcached", "memcached", SERVER),
+    program("postgres", "postgresql", SERVER),
 ];
+
+/// What the servers are for.
+const SERVER: &str = "a server of `manx bench servers`";
 
 /// What is set up only if it is asked for.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -135,11 +145,20 @@ fn announce_and_install(missing: &[&Need]) {
 
 /// What to install if none of the databases of `manx bench engines` is there; with one of them it runs.
 pub fn without_databases() -> Option<String> {
-    let databases: Vec<&Need> = NEEDS.iter().filter(|need| need.purpose == DATABASE).collect();
-    if databases.iter().any(|need| need.sign.is_there()) {
+    without_any("database", DATABASE)
+}
+
+/// The same for the servers of `manx bench servers`.
+pub fn without_servers() -> Option<String> {
+    without_any("server", SERVER)
+}
+
+fn without_any(what: &str, purpose: &str) -> Option<String> {
+    let needs: Vec<&Need> = NEEDS.iter().filter(|need| need.purpose == purpose).collect();
+    if needs.iter().any(|need| need.sign.is_there()) {
         return None;
     }
-    Some(format!("there is no database to measure: apt-get install {}", packages(&databases).join(" ")))
+    Some(format!("there is no {what} to measure: apt-get install {}", packages(&needs).join(" ")))
 }
 
 fn missing(whom: For) -> Vec<&'static Need> {
@@ -158,6 +177,7 @@ fn install(missing: &[&Need]) -> Result {
     if capture(Command::new("id").arg("-u"))?.trim() != "0" {
         return Err("only root may install packages, so nothing is installed".into());
     }
+    let _quiet = NoServices::new();
     let apt = |words: &[&str], limit| {
         let mut command = Command::new(&apt);
         // No question is asked, and a server that is installed is not started where that can be told.
@@ -175,6 +195,28 @@ fn install(missing: &[&Need]) -> Result {
     })
 }
 
+/// What packages ask before they start a service. It says no until this is dropped, so that no server that was installed
+/// runs beside what is measured; an answer that the machine has already stays.
+struct NoServices(Option<&'static Path>);
+
+impl NoServices {
+    fn new() -> NoServices {
+        let policy = Path::new("/usr/sbin/policy-rc.d");
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o755).open(policy);
+        let written = file.and_then(|mut file| file.write_all(b"#!/bin/sh\nexit 101\n"));
+        NoServices(written.is_ok().then_some(policy))
+    }
+}
+
+impl Drop for NoServices {
+    fn drop(&mut self) {
+        if let Some(policy) = self.0 {
+            // It is ours; if it is gone already, nothing is left to do.
+            let _ = std::fs::remove_file(policy);
+        }
+    }
+}
+
 impl Sign {
     fn is_there(&self) -> bool {
         match self {
@@ -187,10 +229,12 @@ impl Sign {
     }
 }
 
-/// The first file of this name in PATH.
+/// The first file of this name in PATH, or in a folder of servers, which Debian leaves out of it.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+    let versions = Path::new("/usr/lib/postgresql").read_dir().into_iter().flatten().flatten();
+    let servers = versions.map(|version| version.path().join("bin")).chain(["/usr/sbin".into()]);
+    env::split_paths(&path).chain(servers).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 #[cfg(test)]
@@ -216,6 +260,13 @@ mod tests {
         let there = NEEDS.iter().filter(|need| need.purpose == DATABASE && need.sign.is_there()).count();
         assert!(names > 1);
         assert_eq!(without_databases().is_none(), there > 0);
+    }
+
+    #[test]
+    fn each_server_is_a_need() {
+        let packages: Vec<&str> =
+            NEEDS.iter().filter(|need| need.purpose == SERVER).map(|need| need.package).collect();
+        assert_eq!(packages, ["mariadb-server", "memcached", "postgresql"]);
     }
 
     #[test]

@@ -99,15 +99,16 @@ fn all<'w>(workspace: &'w Workspace, full: bool) -> Vec<Step<'w>> {
     for name in BENCHES {
         add(&format!("bench-{name}"), Box::new(move || bench::smoke(name, QUICK).into()));
     }
-    add("bench-engines", Box::new(databases));
+    add("bench-engines", Box::new(|| smoke_unless("engines", setup::without_databases())));
+    add("bench-servers", Box::new(|| smoke_unless("servers", setup::without_servers())));
     add("soak", Box::new(soak::smoke));
     steps
 }
 
-/// The one benchmark that measures nothing of its own.
-fn databases() -> Verdict {
-    match setup::without_databases() {
-        None => bench::smoke("engines", QUICK).into(),
+/// A benchmark that measures nothing of its own, unless all of it is missing.
+fn smoke_unless(name: &str, missing: Option<String>) -> Verdict {
+    match missing {
+        None => bench::smoke(name, QUICK).into(),
         Some(missing) => Verdict::Skipped(missing),
     }
 }

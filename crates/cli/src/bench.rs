@@ -10,6 +10,7 @@ mod plots;
 mod pool;
 mod progress;
 mod range;
+mod servers;
 mod txn;
 mod victims;
 
@@ -41,6 +42,8 @@ enum Experiment {
     Guard(GuardArgs),
     /// What Manx's locks make of databases that have more threads than CPUs
     Engines(engines::EnginesArgs),
+    /// What `manx run` makes of servers that everybody runs: MariaDB, PostgreSQL, memcached
+    Servers(servers::ServersArgs),
     /// Programs that everybody runs and that wait badly: as they are, under `manx run`, and with their best setting
     Victims(victims::VictimsArgs),
     /// How late each way of waiting notices that its wait is over, and the CPU it burns until then
@@ -154,6 +157,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         Some(Experiment::Inversion(args)) => inversion(args),
         Some(Experiment::Guard(args)) => guard(args),
         Some(Experiment::Engines(args)) => engines::engines(args),
+        Some(Experiment::Servers(args)) => servers::servers(args),
         Some(Experiment::Victims(args)) => victims::victims(args),
         Some(Experiment::Wait(args)) => wait(args),
         Some(Experiment::Asl(args)) => asl::asl(args),
@@ -169,6 +173,7 @@ The experiments:
   inversion  what threads of high priority do to an engine that busy-waits, and what the guard makes of it
   guard      what the guard costs programs that need no repair
   engines    what Manx's locks make of databases that have more threads than CPUs
+  servers    what manx run makes of servers that everybody runs: MariaDB, PostgreSQL, memcached
   victims    programs that everybody runs and that wait badly: as they are, under manx run, with their best setting
   wait       how late each way of waiting notices that its wait is over, and the CPU it burns until then
   asl        what locks make of a target for latency, on cores of two speeds

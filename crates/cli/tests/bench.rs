@@ -335,3 +335,50 @@ fn what_is_missed_is_an_error_only_if_it_is_asked_for() {
     assert_eq!(ended.status.code(), Some(if missed > 0 { 125 } else { 0 }), "{stderr}");
     assert_eq!(stderr.contains("missed"), missed > 0, "{stderr}");
 }
+
+#[test]
+fn a_server_that_is_not_installed_is_left_out_with_a_note_that_names_its_package() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = bench(folder.path(), &["servers", "--quick", "mariadb-update", "memcached"]);
+    let ended = command.env("PATH", folder.path()).output().unwrap();
+    let (stdout, stderr) =
+        (String::from_utf8(ended.stdout).unwrap(), String::from_utf8(ended.stderr).unwrap());
+    assert_eq!(ended.status.code(), Some(125), "{stderr}");
+    assert!(stderr.contains(" is not installed\n"), "{stderr}");
+    assert!(stdout.is_empty(), "nothing was measured: {stdout}");
+    let report = report(folder.path());
+    assert!(report.runs.is_empty());
+    for (case, packages) in [("mariadb-update", "mariadb-server sysbench"), ("memcached", "memcached")] {
+        let note = report.notes.iter().find(|note| note.starts_with(&format!("{case}: left out: ")));
+        let note = note.unwrap_or_else(|| panic!("{:?}", report.notes));
+        assert!(note.ends_with(&format!("(Debian: apt-get install {packages})")), "{note}");
+    }
+}
+
+#[test]
+fn ctrl_c_stops_the_servers_and_keeps_what_was_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = bench(folder.path(), &["servers", "memcached", "--seconds", "2"]);
+    // In the order of this seed the server as it is comes first; the other one cannot start.
+    let mut manx = command.args(["--seed", &seed()]).spawn().unwrap();
+    let mut lines = BufReader::new(manx.stderr.take().unwrap());
+    let (mut line, mut shown) = (String::new(), 0);
+    while shown < 3 {
+        line.clear();
+        if lines.read_line(&mut line).unwrap() == 0 {
+            println!("skipped: memcached is not installed (cargo xtask setup), or nobody cannot run manx");
+            manx.wait().unwrap();
+            return;
+        }
+        shown += usize::from(line.contains(": pair "));
+    }
+    let [server] = engines_of(manx.id())[..] else { panic!("not one server: {:?}", engines_of(manx.id())) };
+    // SAFETY: kill has no memory effects; the process is our child and has not been waited for.
+    assert_eq!(unsafe { libc::kill(manx.id() as i32, libc::SIGINT) }, 0);
+    assert_eq!(manx.wait().unwrap().code(), Some(130));
+    assert!(!Path::new(&format!("/proc/{server}")).exists(), "the server still runs");
+    let report = report(folder.path());
+    assert!(report.interrupted && !report.runs.is_empty());
+    let failed = report.notes.iter().any(|note| note.starts_with("memcached: manx run failed: "));
+    assert!(failed, "{:?}", report.notes);
+}

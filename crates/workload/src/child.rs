@@ -71,6 +71,10 @@ pub fn run(mut command: Command, limit: Duration) -> Result<Finished, Error> {
         String::from_utf8_lossy(&bytes).into_owned()
     };
     let (stdout, mut stderr) = (text(stdout), text(stderr));
+    if !status.success() && stderr.trim().is_empty() {
+        // Some programs tell on standard output why they fail.
+        stderr.clone_from(&stdout);
+    }
     if stderr.len() > STDERR_BYTES {
         let from = stderr.ceil_char_boundary(stderr.len() - STDERR_BYTES);
         stderr = stderr.split_off(from);
@@ -178,6 +182,8 @@ mod tests {
         let error = run(shell("echo broken >&2; exit 3"), LIMIT).unwrap_err();
         let Error::Failed { what, stderr } = error else { panic!("{error:?}") };
         assert_eq!((what.as_str(), stderr.as_str()), ("sh: ended with status 3", "broken\n"));
+        let error = run(shell("echo fatal; exit 1"), LIMIT).unwrap_err();
+        assert!(matches!(&error, Error::Failed { stderr, .. } if stderr == "fatal\n"), "{error:?}");
         let error = run(shell("kill -9 $$"), LIMIT).unwrap_err();
         assert!(error.to_string().contains("signal 9"), "{error}");
     }

@@ -1,10 +1,9 @@
 //! Real databases under more threads than CPUs: as they are, under `manx run`, and with others' lock libraries.
 //!
-//! `turns.rs` tells what becomes of a program that fails, or is not there; `unequal.rs` measures on cores of two speeds.
+//! [`crate::turns`] tells what becomes of a program that fails, or is not there; `unequal.rs` measures on cores of two speeds.
 
 pub mod catalogue;
-mod conclude;
-mod turns;
+pub(crate) mod conclude;
 pub mod unequal;
 pub mod version;
 
@@ -12,13 +11,17 @@ pub use catalogue::{SUBJECTS, Subject, choose};
 pub use conclude::conclude;
 pub use version::{AS_IS, MANX, Version};
 
-use crate::engine::{self, Compiler, Load};
+use crate::engine::{self, Compiler, Load, Output};
 use crate::error::Error;
 use crate::harness::Bench;
+use crate::turns::{self, Entrant, Turns};
 use report::Report;
 use report::figure::duration;
 use std::path::PathBuf;
-use turns::{Entrant, Turns};
+use std::time::Duration;
+
+/// Loading, stalls and the self-check: so much more than it was asked for may a run take. One that takes longer hangs.
+const SLACK: Duration = Duration::from_secs(15);
 
 /// What the experiment needs to know.
 #[derive(Clone, Debug)]
@@ -58,6 +61,16 @@ impl Setup {
     }
 }
 
+/// After so long a run hangs.
+fn limit(load: &Load) -> Duration {
+    load.expected() * 4 + SLACK
+}
+
+/// What a driver is told in a round: keys are drawn from the round's seed.
+fn in_round(load: Load, round: usize) -> Load {
+    Load { seed: round as u64 + 1, ..load }
+}
+
 /// How a driver is told a target.
 fn slo_option(slo_ns: u64) -> String {
     format!("--slo-us={}", slo_ns as f64 / 1e3)
@@ -66,28 +79,47 @@ fn slo_option(slo_ns: u64) -> String {
 /// Measures each program in all versions; what was found is in `bench.report`.
 ///
 /// # Errors
-/// If nothing could be measured, if a program failed that should not (Invariant 4 in `turns.rs`), or if the user interrupts.
+/// If nothing could be measured, if a program failed that should not (Invariant 4 of [`crate::turns`]), or if the user interrupts.
 pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     bench.note(format!("{} threads on CPUs {}, no think time", setup.threads, setup.cpus));
     if let Some(slo_ns) = setup.slo_ns {
         bench.note(format!("each operation is an epoch: 99 % within {}", duration(slo_ns)));
     }
     let entrants: Vec<Entrant> = setup.versions.iter().map(Entrant::from).collect();
-    turns::each(&setup.subjects, &setup.compiler, bench, |subject, program, bench, failures| {
-        let load = setup.load(subject);
-        if let Some(threads) = subject.threads {
-            bench.note(format!("{threads} threads for {}", subject.name));
-        }
-        let turns = Turns { case: subject.name, entrants: &entrants, rounds: None, load: &load };
-        let watch = |report: &Report| conclude::watched(report, subject.name);
-        turns.take(bench, failures, watch, |at, load| {
-            engine::run_within(program, setup.versions[at].start(&setup.manx), load, turns::limit(load))
-        })
-    })
+    let ended = turns::each(
+        &setup.subjects,
+        |subject| subject.name,
+        bench,
+        |subject| subject.program(&setup.compiler),
+        |subject, program, bench, failures| {
+            let load = setup.load(subject);
+            if let Some(threads) = subject.threads {
+                bench.note(format!("{threads} threads for {}", subject.name));
+            }
+            let turns =
+                Turns { case: subject.name, entrants: &entrants, rounds: None, expected: load.expected() };
+            let watch = |report: &Report| conclude::watched(report, subject.name);
+            turns.take(bench, failures, watch, |at, round| {
+                let load = in_round(load.clone(), round);
+                engine::run_within(program, setup.versions[at].start(&setup.manx), &load, limit(&load))
+            })
+        },
+    );
+    note_versions(bench);
+    ended
 }
 
-impl<'a> From<&'a Version> for Entrant<'a> {
-    fn from(version: &'a Version) -> Entrant<'a> {
-        Entrant { name: &version.name, is_plain: version.is_plain(), is_ours: version.is_ours() }
+/// Notes what was measured, in the programs' own words but for their dates, each once.
+fn note_versions(bench: &mut Bench) {
+    let mut versions: Vec<String> = Vec::new();
+    for output in bench.report.runs.iter().filter_map(|run| run.output.as_ref()) {
+        let Ok(Output { version, .. }) = Output::parse(output.get()) else { continue };
+        let short = version.split(": ").next().unwrap_or_default();
+        if !versions.iter().any(|known| known == short) {
+            versions.push(short.to_owned());
+        }
+    }
+    if !versions.is_empty() {
+        bench.note(format!("measured: {}", versions.join(", ")));
     }
 }

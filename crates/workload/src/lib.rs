@@ -5,6 +5,8 @@
 //! | [`engine`] | ordinary C programs, compiled on demand, and what they print |
 //! | [`harness`] | variants in turn, round after round; what was measured is kept |
 //! | [`child`], [`interrupt`] | a measured program in a session of its own, and Ctrl-C |
+//! | `running` | a server while it runs |
+//! | `turns` | programs one after the other, each in all of its versions |
 //! | [`inversion`] | the experiment of Andreoli and Cucinotta, figures 2 to 4 |
 //! | [`engines`] | databases as they are, under `manx run`, and with others' lock libraries |
 //! | [`asl`] | locks that are told how late an epoch may be, on cores of two speeds |
@@ -12,6 +14,7 @@
 //! | [`pool`] | pools of threads, beside each other and beside neighbours |
 //! | [`txn`] | transactions: snapshots under three protocols, and beside other engines |
 //! | [`profile`] | somebody's program under a range of targets for latency |
+//! | [`servers`] | database servers and caches that everybody runs, under `manx run` |
 //! | [`victims`] | programs that everybody runs and that wait badly, side by side and alone |
 //! | [`guard`] | what the guard costs programs that need no repair |
 //! | [`waiting`], [`waits`] | how late each way of waiting notices, and the CPU it burns |
@@ -34,6 +37,9 @@ pub mod machine;
 pub mod pool;
 pub mod profile;
 pub mod range;
+mod running;
+pub mod servers;
+mod turns;
 pub mod txn;
 mod verdict;
 pub mod victims;

@@ -1,13 +1,14 @@
-//! Where the experiment runs: the processor's name, the CPUs that may be used, the kernel.
+//! Where the experiment runs: the processor's name, the CPUs that may be used, the kernel, and where its programs are.
 
 use report::Machine;
-use std::fs;
+use std::path::PathBuf;
+use std::{env, fs};
 
 /// Describes this machine.
 pub fn here() -> Machine {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find(|line| line.starts_with("model name") || line.starts_with("Model"));
-    let processor = model.and_then(|line| line.split(": ").nth(1)).unwrap_or(std::env::consts::ARCH);
+    let processor = model.and_then(|line| line.split(": ").nth(1)).unwrap_or(env::consts::ARCH);
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     Machine {
         processor: processor.trim().into(),
@@ -33,4 +34,14 @@ pub fn cpus() -> Vec<usize> {
 /// The first `count` of them as a list that the engines take, such as `0,1`.
 pub fn cpu_list(count: usize) -> String {
     cpus().iter().take(count).map(usize::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Where servers are, which is not in the PATH of an ordinary user.
+const SERVERS: [&str; 2] = ["/usr/local/sbin", "/usr/sbin"];
+
+/// The first file of this name in PATH, or where servers are.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain(SERVERS.map(PathBuf::from));
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
 }

@@ -62,7 +62,7 @@ fn programs() -> PossibleValuesParser {
     PossibleValuesParser::new(SUBJECTS.each_ref().map(|s| PossibleValue::new(s.name).help(s.words)))
 }
 
-fn locks() -> PossibleValuesParser {
+pub(super) fn locks() -> PossibleValuesParser {
     PossibleValuesParser::new(Lock::ALL.map(Lock::word))
 }
 
@@ -168,6 +168,12 @@ fn versions(args: &EnginesArgs) -> Result<Vec<Version>, Error> {
     for rival in &args.rival {
         versions.push(Version::rival(rival)?);
     }
+    names_of_their_own(&versions)?;
+    Ok(versions)
+}
+
+/// Refuses two versions of one name.
+pub(super) fn names_of_their_own(versions: &[Version]) -> Result<(), Error> {
     for (at, version) in versions.iter().enumerate() {
         if versions[..at].iter().any(|other| other.name == version.name) {
             return Err(Error::request(
@@ -176,5 +182,5 @@ fn versions(args: &EnginesArgs) -> Result<Vec<Version>, Error> {
             ));
         }
     }
-    Ok(versions)
+    Ok(())
 }

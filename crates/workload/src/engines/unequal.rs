@@ -23,11 +23,11 @@ pub(crate) mod draw;
 pub use conclude::conclude;
 pub use draw::draw;
 
-use super::turns::{self, Entrant, Turns};
-use super::{Subject, slo_option};
+use super::{Subject, in_round, limit, slo_option};
 use crate::engine::{self, Compiler, Cores, Load, Program, Start};
 use crate::error::Error;
 use crate::harness::Bench;
+use crate::turns::{self, Entrant, Turns};
 use crate::verdict::middle;
 use report::Report;
 use report::figure::{duration, three_digits};
@@ -153,19 +153,24 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     if setup.subjects.iter().any(|subject| subject.name == INSTEAD) {
         bench.note(format!("the paper's upscaledb is in no registry: {INSTEAD} is in its place"));
     }
-    turns::each(&setup.subjects, &setup.compiler, bench, |subject, program, bench, failures| {
-        let mut reference_ns = f64::NAN;
-        if setup.slos_ns.is_empty() {
-            let first = [Version::unmarked(FIRST, GLIBC)];
-            compare(setup, subject, program, &first, Some(FIRST_RUNS), bench, failures)?;
-            reference_ns = middle(&bench.report, subject.name, FIRST, "little_p99_ns");
-            if !reference_ns.is_finite() {
-                return Ok(()); // It failed, or there was no time; either is noted.
+    let ready = |subject: &'static Subject| subject.program(&setup.compiler);
+    let each =
+        |subject: &'static Subject, program: &Program, bench: &mut Bench, failures: &mut Vec<String>| {
+            let mut reference_ns = f64::NAN;
+            if setup.slos_ns.is_empty() {
+                let first = [Version::unmarked(FIRST, GLIBC)];
+                compare(setup, subject, program, &first, Some(FIRST_RUNS), bench, failures)?;
+                reference_ns = middle(&bench.report, subject.name, FIRST, "little_p99_ns");
+                if !reference_ns.is_finite() {
+                    return Ok(()); // It failed, or there was no time; either is noted.
+                }
             }
-        }
-        let versions = setup.versions(reference_ns);
-        compare(setup, subject, program, &versions, None, bench, failures)
-    })
+            let versions = setup.versions(reference_ns);
+            compare(setup, subject, program, &versions, None, bench, failures)
+        };
+    let ended = turns::each(&setup.subjects, |subject| subject.name, bench, ready, each);
+    super::note_versions(bench);
+    ended
 }
 
 /// One program in some versions, in turn.
@@ -182,15 +187,15 @@ fn compare(
         .iter()
         .map(|version| Entrant { name: &version.name, is_plain: version.lock == GLIBC, is_ours: true })
         .collect();
-    let turns = Turns { case: subject.name, entrants: &entrants, rounds, load: &setup.load() };
+    let turns = Turns { case: subject.name, entrants: &entrants, rounds, expected: setup.load().expected() };
     let watch = |report: &Report| conclude::watched(report, subject.name);
-    turns.take(bench, failures, watch, |at, &Load { seed, .. }| {
+    turns.take(bench, failures, watch, |at, round| {
         let version = &versions[at];
-        let mut load = if version.name == ALONE { setup.load_of_big() } else { setup.load() };
-        load.seed = seed;
+        let load = if version.name == ALONE { setup.load_of_big() } else { setup.load() };
+        let mut load = in_round(load, round);
         load.more.extend(version.slo_ns.map(slo_option));
         let start = Start::Unequal(&setup.manx, &version.lock, setup.cores);
-        let mut sample = engine::run_within(program, start, &load, turns::limit(&load))?;
+        let mut sample = engine::run_within(program, start, &load, limit(&load))?;
         if let Some(slo_ns) = version.slo_ns {
             sample.values.insert("slo_ns".into(), slo_ns as f64);
         }

@@ -9,7 +9,7 @@
 use super::Plan;
 use super::cases::{self, CHANGE, MANX, REDIS};
 use super::peers::Variant;
-use super::serving::{Running, Server, ask, free_port, missing};
+use super::serving::{self, Server, ask, free_port, missing};
 use super::told::{Way, What};
 use crate::engine::Load;
 use crate::error::Error;
@@ -53,7 +53,7 @@ impl Plan {
 
     fn through(&self, server: Server, load: &Load) -> Result<Sample, Error> {
         let port = free_port()?;
-        let running = Running::start(&mut server.command(&self.setup.manx, port), port)?;
+        let running = serving::start(server.command(&self.setup.manx, port), port)?;
         let mut clients = Variant::manx(&self.setup.manx, "clients", What::Remote, Way::Help);
         clients.more.push(format!("--port={port}"));
         let sample = clients.run(&self.setup.manx, load)?;

@@ -8,7 +8,7 @@
 mod benchmark;
 
 use super::cases::{self, REDIS, SERVED, SERVED_BUSY};
-use super::serving::{Running, Server, ask, free_port, missing};
+use super::serving::{self, Server, ask, free_port, missing};
 use super::{Plan, judge};
 use crate::child;
 use crate::error::Error;
@@ -53,8 +53,8 @@ impl Plan {
 
     fn serve(&self, server: Server, busy: usize, urgent: bool) -> Result<Sample, Error> {
         let port = free_port()?;
-        let server = Running::start(&mut server.command(&self.setup.manx, port), port)?;
-        let busy = (0..busy).map(|_| Running::busy()).collect::<Result<Vec<_>, _>>()?;
+        let server = serving::start(server.command(&self.setup.manx, port), port)?;
+        let busy = (0..busy).map(|_| serving::busy()).collect::<Result<Vec<_>, _>>()?;
         let requests = (self.setup.seconds * REQUESTS_PER_S).max(1000.0) as u64 / 2;
         let mut client = Command::new(if urgent { "chrt" } else { "redis-benchmark" });
         if urgent {

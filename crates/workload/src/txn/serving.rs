@@ -1,20 +1,20 @@
 //! Servers while they are measured.
 //!
-//! 1. Each is a process in a session of its own, listens on a port of its own that was free, has its data in memory, and ends with its run.
+//! 1. Each is a process in a session of its own ([`crate::running`]), listens on a port of its own that was free, has its data in memory, and ends with its run.
 //! 2. It is asked one question before anything is measured, and may be asked again behind it: so it is there, and it answers rightly.
 
 use super::cases::REDIS;
 use super::told::Way;
-use crate::child;
 use crate::error::{Error, reason};
+use crate::running::Running;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-/// A server that does not answer after so long never will.
-const STARTED: Duration = Duration::from_secs(20);
+/// A server that has accepted a connection answers within this time.
+const ANSWERED: Duration = Duration::from_secs(20);
 
 /// Who serves, and how it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(super) fn free_port() -> Result<u16, Error> {
 pub(super) fn ask(port: u16) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("the server at port {port}: {}", reason(&error));
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(failed)?;
-    stream.set_read_timeout(Some(STARTED)).map_err(failed)?;
+    stream.set_read_timeout(Some(ANSWERED)).map_err(failed)?;
     stream.write_all(b"SET asked 7\r\nGET asked\r\n").map_err(failed)?;
     const ANSWER: &[u8] = b"+OK\r\n$1\r\n7\r\n";
     let mut answer = [0; ANSWER.len()];
@@ -77,80 +77,21 @@ pub(super) fn ask(port: u16) -> Result<(), String> {
     }
 }
 
-/// A process in a session of its own, until it is dropped.
-#[derive(Debug)]
-pub(super) struct Running(Child);
-
-impl Running {
-    /// A server, as soon as it answers.
-    pub(super) fn start(command: &mut Command, port: u16) -> Result<Running, Error> {
-        let name = command.get_program().to_string_lossy().into_owned();
-        let mut running = Running::spawn(command, Stdio::piped())?;
-        let deadline = Instant::now() + STARTED;
-        loop {
-            let why = match ask(port) {
-                Ok(()) => return Ok(running),
-                Err(why) => why,
-            };
-            let ended = running.0.try_wait().ok().flatten();
-            if ended.is_some() || Instant::now() > deadline {
-                let mut stderr = String::new();
-                if let Some(mut from) = running.0.stderr.take().filter(|_| ended.is_some()) {
-                    let _ = from.read_to_string(&mut stderr);
-                }
-                let what = ended.map_or(why, |status| status.to_string());
-                return Err(Error::Failed { what: format!("{name}: {what}"), stderr });
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// One that computes and does nothing else.
-    pub(super) fn busy() -> Result<Running, Error> {
-        let mut command = Command::new("sh");
-        command.args(["-c", "while :; do :; done"]);
-        Running::spawn(&mut command, Stdio::null())
-    }
-
-    fn spawn(command: &mut Command, stderr: Stdio) -> Result<Running, Error> {
-        child::own_session(command);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
-        let name = command.get_program().to_string_lossy().into_owned();
-        command.spawn().map(Running).map_err(|error| {
-            Error::request(format!("{name}: {}", reason(&error)), "what is measured cannot be started")
-        })
-    }
+/// A server, as soon as it answers at this port.
+pub(super) fn start(command: Command, port: u16) -> Result<Running, Error> {
+    Running::start(command, || ask(port))
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It has ended already, or it ends now; nothing of it is needed any more.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// A process that computes and does nothing else.
+pub(super) fn busy() -> Result<Running, Error> {
+    let mut command = Command::new("sh");
+    command.args(["-c", "while :; do :; done"]);
+    Running::spawn(command)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_server_that_ends_is_told_with_its_words() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "echo no port >&2; exit 3"]);
-        let Err(Error::Failed { what, stderr }) = Running::start(&mut command, free_port().unwrap()) else {
-            panic!("nobody listens there");
-        };
-        assert_eq!((what.as_str(), stderr.as_str()), ("sh: exit status: 3", "no port\n"));
-    }
-
-    #[test]
-    fn what_runs_ends_when_it_is_dropped() {
-        let busy = Running::busy().unwrap();
-        let id = busy.0.id();
-        drop(busy);
-        assert!(!std::path::Path::new(&format!("/proc/{id}")).exists(), "it was waited for");
-    }
 
     #[test]
     fn a_server_is_asked_before_it_is_believed() {

@@ -10,6 +10,7 @@
 use super::catalogue::{Driver, Victim};
 use crate::engine::Compiler;
 use crate::error::{Error, reason};
+use crate::machine;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::env;
@@ -94,8 +95,8 @@ impl Place {
                 Ok(alone(vec![self.python(module)?.into(), self.script(script)]))
             }
             Driver::Beside(script, program) => {
-                in_path(program).ok_or_else(|| missing(program))?;
-                let python = self.environment().or_else(|| in_path("python3"));
+                machine::program(program).ok_or_else(|| missing(program))?;
+                let python = self.environment().or_else(|| machine::program("python3"));
                 let python = python.ok_or_else(|| missing("python3"))?;
                 Ok(alone(vec![python.into(), self.script(script)]))
             }
@@ -105,7 +106,7 @@ impl Place {
             }
             Driver::Ggml(source) => Ok(alone(vec![self.ggml(source)?.into()])),
             Driver::Mpi(source) => {
-                let mpirun = in_path("mpirun").ok_or_else(|| missing("mpirun"))?;
+                let mpirun = machine::program("mpirun").ok_or_else(|| missing("mpirun"))?;
                 let program = self.compiler.clone().with_c("mpicc").program(source, &[], "mpi")?;
                 let mut words = vec![mpirun.into()];
                 // SAFETY: geteuid cannot fail and touches no memory.
@@ -167,12 +168,6 @@ fn missing(program: &str) -> Error {
         format!("{program} is not installed"),
         "`cargo xtask setup victims` installs it as root, with apt-get",
     )
-}
-
-/// The first file of this name in PATH.
-fn in_path(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 
 use super::super::drive::drive;
 use super::super::mix::{MIXES, Mix};
-use super::super::serving::{Running, Server, free_port, missing};
+use super::super::serving::{self, Server, free_port, missing};
 use super::super::told::Told;
 use super::*;
 use crate::engine::Output;
+use crate::running::Running;
 use std::path::Path;
 
 /// A server with nothing in it; none, and a line that says so, where there is none to start.
@@ -15,7 +16,7 @@ fn redis() -> Option<(Running, Remote)> {
         return None;
     }
     let port = free_port().unwrap();
-    let running = Running::start(&mut Server::Redis.command(Path::new("no manx"), port), port).unwrap();
+    let running = serving::start(Server::Redis.command(Path::new("no manx"), port), port).unwrap();
     Some((running, Remote::connect(port).unwrap()))
 }
 

@@ -7,24 +7,15 @@
 //! 4. A missing package leaves out the programs that need it, with a note that names it. A failure of Manx, or of a
 //!    program as it is, is the experiment's failure; one of a rival is not.
 
-use super::Subject;
-use crate::engine::{Compiler, Load, Output, Program};
+use crate::engines::Version;
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
 use report::{Compared, Report};
 use std::time::Duration;
 
-/// Loading, stalls and the self-check: so much more than it was asked for may a run take. One that takes longer hangs.
-const SLACK: Duration = Duration::from_secs(15);
-
-/// After so long a run hangs.
-pub(super) fn limit(load: &Load) -> Duration {
-    load.expected() * 4 + SLACK
-}
-
 /// A version, as far as failures concern it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entrant<'a> {
+pub(crate) struct Entrant<'a> {
     /// What tables call it
     pub name: &'a str,
     /// What the others are compared with
@@ -33,31 +24,34 @@ pub(super) struct Entrant<'a> {
     pub is_ours: bool,
 }
 
-/// Compiles each program and lets `compare` measure it. What is not installed is noted and left out, and what fails and
-/// should not is the error once all have been tried.
-pub(super) fn each(
-    subjects: &[&'static Subject],
-    compiler: &Compiler,
+impl<'a> From<&'a Version> for Entrant<'a> {
+    fn from(version: &'a Version) -> Entrant<'a> {
+        Entrant { name: &version.name, is_plain: version.is_plain(), is_ours: version.is_ours() }
+    }
+}
+
+/// Makes each program ready and lets `compare` measure it. A program that is not installed is noted and left out, and what
+/// fails and should not is the error once all have been tried.
+pub(crate) fn each<S: Copy, R>(
+    subjects: &[S],
+    name: impl Fn(S) -> &'static str,
     bench: &mut Bench,
-    mut compare: impl FnMut(&'static Subject, &Program, &mut Bench, &mut Vec<String>) -> Result<(), Error>,
+    ready: impl Fn(S) -> Result<R, Error>,
+    mut compare: impl FnMut(S, &R, &mut Bench, &mut Vec<String>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let (mut missing, mut failures, mut measured) = (None, Vec::new(), 0);
-    for subject in subjects {
-        match subject.program(compiler) {
+    for &subject in subjects {
+        match ready(subject) {
             Ok(program) => {
                 measured += 1;
                 compare(subject, &program, bench, &mut failures)?;
             }
             Err(Error::Missing { what, help }) => {
-                bench.note(format!("{}: left out: {help}", subject.name));
+                bench.note(format!("{}: left out: {help}", name(subject)));
                 missing.get_or_insert(Error::Missing { what, help });
             }
             Err(error) => return Err(error),
         }
-    }
-    let versions = versions(&bench.report);
-    if !versions.is_empty() {
-        bench.note(format!("measured: {}", versions.join(", ")));
     }
     bench.complete();
     match (failures.is_empty(), measured, missing) {
@@ -67,50 +61,36 @@ pub(super) fn each(
     }
 }
 
-/// What was measured, in the programs' own words but for their dates, each once.
-fn versions(report: &Report) -> Vec<String> {
-    let mut versions: Vec<String> = Vec::new();
-    for output in report.runs.iter().filter_map(|run| run.output.as_ref()) {
-        let Ok(Output { version, .. }) = Output::parse(output.get()) else { continue };
-        let short = version.split(": ").next().unwrap_or_default();
-        if !versions.iter().any(|known| known == short) {
-            versions.push(short.to_owned());
-        }
-    }
-    versions
-}
-
 /// One program in all its versions.
-pub(super) struct Turns<'a> {
+pub(crate) struct Turns<'a> {
     /// The program's name
     pub case: &'a str,
     /// The versions
     pub entrants: &'a [Entrant<'a>],
     /// So many rounds; `None`: until the ratios that are watched are known
     pub rounds: Option<usize>,
-    /// What each is told, but for the seed, which is the round's
-    pub load: &'a Load,
+    /// About how long a run takes
+    pub expected: Duration,
 }
 
 impl Turns<'_> {
-    /// Takes them, `run` being given a version's index. What failed is noted, and listed in `failures` if it is the
-    /// experiment's failure.
-    pub(super) fn take(
+    /// Takes them, `run` being given a version's index and the round. What failed is noted, and listed in `failures` if it
+    /// is the experiment's failure.
+    pub(crate) fn take(
         &self,
         bench: &mut Bench,
         failures: &mut Vec<String>,
         watch: impl Fn(&Report) -> Vec<Compared>,
-        mut run: impl FnMut(usize, &Load) -> Result<Sample, Error>,
+        mut run: impl FnMut(usize, usize) -> Result<Sample, Error>,
     ) -> Result<(), Error> {
         let names: Vec<&str> = self.entrants.iter().map(|entrant| entrant.name).collect();
         let mut broken: Vec<Option<String>> = vec![None; names.len()];
-        let case = Case { name: self.case, variants: &names, expected: self.load.expected() };
+        let case = Case { name: self.case, variants: &names, expected: self.expected };
         let once = |at: usize, round: usize| {
             if broken[at].is_some() {
                 return Ok(Sample::default()); // Invariant 2
             }
-            let load = Load { seed: round as u64 + 1, ..self.load.clone() };
-            match run(at, &load) {
+            match run(at, round) {
                 Err(Error::Failed { what, stderr }) => {
                     broken[at] = Some(why(&what, &stderr));
                     if self.entrants[at].is_plain {
@@ -126,18 +106,40 @@ impl Turns<'_> {
             None => bench.compare(case, watch, once),
         };
         for (entrant, reason) in self.entrants.iter().zip(&broken) {
-            let Some(reason) = reason else { continue };
-            let text = format!("{}: {} failed: {reason}", self.case, entrant.name);
-            bench.report.runs.retain(|run| !(run.case == self.case && run.variant == entrant.name));
-            if entrant.is_ours {
-                failures.push(text.clone());
+            if let Some(reason) = reason {
+                self.failed(entrant, reason, bench, failures);
             }
-            bench.note(text);
         }
         match ended {
             Err(Error::Failed { .. }) => Ok(()),
             other => other,
         }
+    }
+
+    /// Invariants 2 and 4, for a version that has failed.
+    fn failed(&self, entrant: &Entrant, reason: &str, bench: &mut Bench, failures: &mut Vec<String>) {
+        let text = format!("{}: {} failed: {reason}", self.case, entrant.name);
+        bench.report.runs.retain(|run| !(run.case == self.case && run.variant == entrant.name));
+        if entrant.is_ours {
+            failures.push(text.clone());
+        }
+        bench.note(text);
+    }
+
+    /// The same for a version that has failed after its last run.
+    ///
+    /// # Errors
+    /// An error that is no failure of the version.
+    pub(crate) fn failed_at_its_end(
+        &self,
+        at: usize,
+        error: Error,
+        bench: &mut Bench,
+        failures: &mut Vec<String>,
+    ) -> Result<(), Error> {
+        let Error::Failed { what, stderr } = error else { return Err(error) };
+        self.failed(&self.entrants[at], &why(&what, &stderr), bench, failures);
+        Ok(())
     }
 }
 

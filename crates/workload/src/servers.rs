@@ -1,0 +1,374 @@
+//! Servers that everybody runs, as they are and under `manx run`: MariaDB, PostgreSQL and memcached.
+//!
+//! 1. A case is a server under a load. Each version of the server is started once, in a folder and at a socket of its own, is
+//!    filled and warmed up; then short runs of the load take turns between the versions. A server that is not loaded waits for
+//!    its next run and costs nothing.
+//! 2. The clients run by themselves in every version, never under `manx run`.
+//! 3. A server that dies, that reports an error, or that does not stop when it is told to is a failure and never a figure; so is
+//!    a load that reports an error or a lost connection. [`crate::turns`] tells what becomes of a failure.
+//! 4. No server is the machine's own: data lie in a temporary folder, sockets are files in it, and no port is used. Servers
+//!    are stopped and their folders removed, whatever happens ([`crate::running`]).
+//! 5. The disk does not decide: nothing is synced to it, and tables are small enough to stay in memory.
+//! 6. Servers and clients share two CPUs.
+
+mod account;
+mod catalogue;
+mod mariadb;
+mod memcached;
+mod pgbench;
+mod postgres;
+mod sysbench;
+
+pub use catalogue::{CASES, Case, QUICK, choose};
+
+use crate::child;
+use crate::engine;
+use crate::engines::Version;
+use crate::engines::conclude::Programs;
+use crate::error::Error;
+use crate::harness::{Bench, Sample};
+use crate::running::Running;
+use crate::turns::{self, Entrant, Turns};
+use account::{Account, Home};
+use report::{Counts, Histogram, Report};
+use serde_json::value::RawValue;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// CPUs that the servers and their clients share.
+const CPUS: usize = 2;
+/// What starting, filling and warming up a server takes.
+const STARTED: Duration = Duration::from_secs(2);
+/// Starting and ending a client, and stalls: a client that takes so much longer than its load hangs.
+const SLACK: Duration = Duration::from_secs(60);
+/// What the ids of targets begin with.
+const PREFIX: &str = "servers-";
+
+/// What the experiment needs to know.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// What is measured
+    pub cases: Vec<&'static Case>,
+    /// In which versions
+    pub versions: Vec<Version>,
+    /// `manx` itself
+    pub manx: PathBuf,
+    /// The load of a run
+    pub load: Load,
+    /// A smoke check: small tables, and no warming up
+    pub quick: bool,
+}
+
+/// The load of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Connections, each of which has one operation at a time
+    pub clients: usize,
+    /// Measured time in seconds; pgbench and sysbench know whole ones only
+    pub seconds: u32,
+    /// Threads of memcached
+    pub threads: usize,
+}
+
+impl Load {
+    fn limit(&self) -> Duration {
+        Duration::from_secs(u64::from(self.seconds) * 4) + SLACK
+    }
+}
+
+/// A kind of server, with what loads it. Paths are those of a server's folder.
+trait Kind {
+    /// The server's program, and its arguments.
+    fn command(&self, home: &Path) -> (&Path, Vec<OsString>);
+    /// Makes the folder what the server expects to find.
+    fn make(&self, _home: &Home) -> Result<(), Error> {
+        Ok(())
+    }
+    /// Whether it answers, and if not, why not.
+    fn ask(&self, home: &Path) -> Result<(), String>;
+    /// Puts records into it.
+    fn fill(&self, home: &Path) -> Result<(), Error>;
+    /// Loads it once.
+    fn load(&self, home: &Path, round: usize) -> Result<Sample, Error>;
+    /// Whether a line of its standard error is an error's.
+    fn is_alarm(&self, line: &str) -> bool;
+}
+
+/// Measures each case in all versions; what was found is in `bench.report`.
+///
+/// # Errors
+/// If nothing could be measured, if a server failed that should not, or if the user interrupts.
+pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
+    let cpus = platform::cpu::restrict(CPUS);
+    let Load { clients, seconds, .. } = setup.load;
+    bench.note(format!(
+        "{clients} clients, runs of {seconds} s; {cpus} CPUs for a server and its clients together"
+    ));
+    let account = Account::of_servers();
+    if account.is_some() {
+        bench.note("servers run as the user nobody, because some refuse to run as root");
+    }
+    let ready = |case: &'static Case| {
+        let kind = case.kind(setup)?;
+        let made = Home::new(account)?;
+        kind.make(&made)?;
+        Ok((kind, made))
+    };
+    turns::each(
+        &setup.cases,
+        |case| case.name,
+        bench,
+        ready,
+        |case, (kind, made), bench, failures| {
+            bench.note(format!("measured: {}", version(kind.command(made.path()).0)));
+            compare(setup, case, &**kind, made, bench, failures)
+        },
+    )
+}
+
+/// One case in all versions.
+fn compare(
+    setup: &Setup,
+    case: &Case,
+    kind: &dyn Kind,
+    made: &Home,
+    bench: &mut Bench,
+    failures: &mut Vec<String>,
+) -> Result<(), Error> {
+    let entrants: Vec<Entrant> = setup.versions.iter().map(Entrant::from).collect();
+    let expected = STARTED + Duration::from_secs(u64::from(setup.load.seconds) * 2);
+    let turns = Turns { case: case.name, entrants: &entrants, rounds: None, expected };
+    let programs = Programs { prefix: PREFIX, names: &[case.name] };
+    let watch = |report: &Report| programs.watched(report, case.name);
+    let mut servers: Vec<Option<Server>> = setup.versions.iter().map(|_| None).collect();
+    turns.take(bench, failures, watch, |at, round| {
+        let mut server = match servers[at].take() {
+            Some(server) => server,
+            None => Server::start(setup, kind, &setup.versions[at], made)?,
+        };
+        let sample = server.load(round)?; // One that fails is stopped here.
+        servers[at] = Some(server);
+        Ok(sample)
+    })?;
+    for (at, server) in servers.into_iter().enumerate() {
+        if let Some(Err(error)) = server.map(Server::stop) {
+            turns.failed_at_its_end(at, error, bench, failures)?;
+        }
+    }
+    Ok(())
+}
+
+/// One version of a server. It is stopped before its folder is removed, since fields are dropped in their order.
+struct Server<'a> {
+    running: Running,
+    home: Home,
+    kind: &'a dyn Kind,
+}
+
+impl<'a> Server<'a> {
+    /// Starts it in a copy of the folder, fills it, and warms it up.
+    fn start(setup: &Setup, kind: &'a dyn Kind, version: &Version, made: &Home) -> Result<Server<'a>, Error> {
+        let home = made.copy()?;
+        let (program, arguments) = kind.command(home.path());
+        let mut command = engine::command(program, version.start(&setup.manx));
+        command.args(arguments);
+        home.adopt(&mut command);
+        let running =
+            Running::start(command, || kind.ask(home.path())).map_err(|error| home.unreachable(error))?;
+        let mut server = Server { running, home, kind };
+        let filled = kind.fill(server.home.path());
+        server.judge(filled)?;
+        if !setup.quick {
+            server.load(0)?;
+        }
+        Ok(server)
+    }
+
+    fn load(&mut self, round: usize) -> Result<Sample, Error> {
+        let loaded = self.kind.load(self.home.path(), round);
+        self.judge(loaded)
+    }
+
+    /// What came of a client, unless the server has failed: then that is the reason for whatever the client says.
+    fn judge<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+        if matches!(result, Err(Error::Interrupted)) {
+            return result;
+        }
+        self.running.check()?;
+        alarm(&self.running.said(), self.kind)?;
+        result
+    }
+
+    fn stop(self) -> Result<(), Error> {
+        alarm(&self.running.stop()?, self.kind)
+    }
+}
+
+/// Finds errors in what a server said. Manx's own words are one, too: it warns when a program has to run unchanged.
+fn alarm(said: &str, kind: &dyn Kind) -> Result<(), Error> {
+    let is_alarm = |line: &&str| line.starts_with("manx: ") || kind.is_alarm(line);
+    let lines: Vec<&str> = said.lines().filter(is_alarm).collect();
+    match lines[..] {
+        [] => Ok(()),
+        _ => Err(Error::Failed { what: "the server reports an error".into(), stderr: lines.join("\n") }),
+    }
+}
+
+/// Draws a table of what was measured, and judges the targets of `cases`.
+pub fn conclude(report: &mut Report, cases: &[&'static Case]) {
+    let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
+    Programs { prefix: PREFIX, names: &names }.conclude(report);
+}
+
+/// What a program calls itself, without its folder.
+fn version(program: &Path) -> String {
+    let mut command = Command::new(program);
+    command.arg("--version");
+    let said = child::run(command, SLACK).map(|finished| finished.stdout).unwrap_or_default();
+    let line = said.lines().next().unwrap_or_default();
+    let folder = program.parent().map_or_else(String::new, |folder| format!("{}/", folder.display()));
+    line.replace(&folder, "").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The words of a command line.
+fn words<const N: usize>(words: [&str; N]) -> Vec<OsString> {
+    words.map(OsString::from).into()
+}
+
+/// An option that names a file.
+fn option(name: &str, file: &Path) -> OsString {
+    let mut option = OsString::from(name);
+    option.push(file);
+    option
+}
+
+/// The figures of a run.
+///
+/// # Errors
+/// If it has none.
+fn sample(latencies: &Histogram, throughput_per_s: f64) -> Result<Sample, String> {
+    let summary = latencies.summary();
+    if summary.count == 0 {
+        return Err("no operation ended".into());
+    }
+    let all = serde_json::json!({ "all": Counts::from(latencies) }).to_string();
+    let output = RawValue::from_string(all).map_err(|error| error.to_string())?;
+    let sample = Sample::of([
+        ("throughput_per_s", throughput_per_s),
+        ("count", summary.count as f64),
+        ("mean_ns", summary.mean_ns),
+        ("p50_ns", summary.p50_ns as f64),
+        ("p99_ns", summary.p99_ns as f64),
+        ("p999_ns", summary.p999_ns as f64),
+        ("max_ns", summary.max_ns as f64),
+    ]);
+    Ok(Sample { output: Some(output), ..sample })
+}
+
+/// Of a client's threads or connections: what the slowest did, over the mean of all.
+fn slowest_of_mean(operations: &[u64]) -> f64 {
+    let mean = operations.iter().sum::<u64>() as f64 / operations.len() as f64;
+    operations.iter().min().map_or(f64::NAN, |&slowest| slowest as f64 / mean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines::{AS_IS, MANX};
+    use crate::interrupt;
+    use report::target::{Outcome, of_bench};
+    use report::{Machine, Run};
+
+    const LOAD: Load = Load { clients: 2, seconds: 1, threads: 2 };
+
+    /// The kind of each case that is installed.
+    fn kinds() -> impl Iterator<Item = (&'static Case, Box<dyn Kind>)> {
+        let setup = Setup {
+            cases: Vec::new(),
+            versions: Version::always(),
+            manx: "manx".into(),
+            load: LOAD,
+            quick: true,
+        };
+        CASES.iter().filter_map(move |case| Some((case, case.kind(&setup).ok()?)))
+    }
+
+    #[test]
+    fn every_case_has_its_targets_and_every_target_its_case() {
+        let mut report = Report::new("servers", Machine::default(), 0);
+        for round in 0..5 {
+            for (case, version) in CASES.iter().flat_map(|case| [(case, AS_IS), (case, MANX)]) {
+                let values =
+                    [("throughput_per_s", 100.0), ("max_ns", if version == MANX { 2e6 } else { 3e6 })];
+                report.runs.push(Run {
+                    case: case.name.into(),
+                    variant: version.into(),
+                    round,
+                    values: values.map(|(name, value)| (name.to_owned(), value)).into(),
+                    output: None,
+                });
+            }
+        }
+        conclude(&mut report, &choose::<&str>(&[]));
+        assert_eq!(report.targets.len(), of_bench("servers").len());
+        assert_eq!(report.targets.len(), 2 * CASES.len());
+        assert!(report.targets.iter().all(|target| target.verdict == Outcome::Met), "{report}");
+        // One that has no such figure.
+        assert_eq!(report.tables[0].rows[0].last().map(String::as_str), Some("-"));
+        report.targets.clear();
+        conclude(&mut report, &choose(&["memcached"]));
+        let ids: Vec<&str> = report.targets.iter().map(|target| target.id.as_str()).collect();
+        assert_eq!(ids, ["servers-memcached-throughput", "servers-memcached-max"]);
+    }
+
+    #[test]
+    fn errors_that_a_server_reports_are_found_and_notes_are_none() {
+        for (case, kind) in kinds() {
+            let (fine, wrong) = match case.name.split('-').next() {
+                Some("mariadb") => (
+                    "2026-11-23  6:24:08 0 [Warning] Could not increase number of max_open_files to more than 20000",
+                    "2026-11-23  6:24:08 0 [ERROR] InnoDB: Unable to lock ./ibdata1 error: 11",
+                ),
+                Some("postgres") => (
+                    "2026-11-23 06:24:47.886 UTC [2] FATAL:  the database system is starting up",
+                    "2026-11-23 06:24:47.886 UTC [2] PANIC:  could not locate a valid checkpoint record",
+                ),
+                _ => ("", "failed to listen on UNIX socket: /x/s: Permission denied"),
+            };
+            assert_eq!(alarm(fine, &*kind), Ok(()), "{}", case.name);
+            let manx = "manx: mariadbd: static: it runs as it is";
+            for line in [wrong, manx] {
+                let found = alarm(&format!("{fine}\n{line}\n"), &*kind);
+                assert!(matches!(&found, Err(Error::Failed { stderr, .. }) if stderr == line), "{found:?}");
+            }
+        }
+    }
+
+    /// No server outlives its folder, and each of them can be loaded, whoever runs this.
+    #[test]
+    fn every_server_that_is_installed_starts_serves_and_stops() {
+        let mut seen = Vec::new();
+        for (case, kind) in kinds() {
+            let server = case.name.split('-').next();
+            if interrupt::requested() || seen.contains(&server) {
+                continue;
+            }
+            seen.push(server);
+            let made = Home::new(Account::of_servers()).unwrap();
+            kind.make(&made).unwrap();
+            let setup = Setup {
+                cases: vec![case],
+                versions: Version::always(),
+                manx: "manx".into(),
+                load: LOAD,
+                quick: true,
+            };
+            let mut started = Server::start(&setup, &*kind, &setup.versions[0], &made).unwrap();
+            let sample = started.load(0).unwrap();
+            assert!(sample.values["count"] > 0.0 && sample.values["max_ns"] >= sample.values["p50_ns"]);
+            started.stop().unwrap();
+        }
+    }
+}

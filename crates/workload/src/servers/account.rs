@@ -1,0 +1,132 @@
+//! Where a server's files are, and as whom it runs.
+//!
+//! PostgreSQL and MariaDB refuse to run as root. If this process is root's, every server runs as `nobody`, who owns the
+//! server's folder and nothing else; else it runs as the user.
+
+use crate::error::{Error, reason};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// The user and the group `nobody`: on Linux they have the number that the kernel shows for users it does not know.
+const NOBODY: u32 = 65534;
+/// The longest path of a socket, without the 0 at its end, and what a server appends to its folder's path.
+const SOCKET_MAX: usize = 107;
+const SOCKET: usize = "/.s.PGSQL.1.lock".len();
+
+/// An account without privileges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Account(u32);
+
+impl Account {
+    /// The one that servers run as; `None`: this process's own.
+    pub(super) fn of_servers() -> Option<Account> {
+        // SAFETY: geteuid cannot fail and touches no memory.
+        (unsafe { libc::geteuid() } == 0).then_some(Account(NOBODY))
+    }
+}
+
+/// A server's folder. It is gone when this is dropped.
+#[derive(Debug)]
+pub(super) struct Home {
+    folder: tempfile::TempDir,
+    account: Option<Account>,
+}
+
+impl Home {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// If it cannot be made, or sockets in it would have too long a name.
+    pub(super) fn new(account: Option<Account>) -> Result<Home, Error> {
+        let unusable = |why: &str| {
+            Error::request(
+                format!("{}: {why}", std::env::temp_dir().display()),
+                "servers have their files there; TMPDIR names another folder",
+            )
+        };
+        let folder = tempfile::Builder::new().prefix("manx-servers-").tempdir();
+        let folder = folder.map_err(|error| unusable(&reason(&error)))?;
+        if folder.path().as_os_str().len() + SOCKET > SOCKET_MAX {
+            return Err(unusable("too long a name for a folder that holds sockets"));
+        }
+        if let Some(Account(number)) = account {
+            chown(folder.path(), Some(number), Some(number)).map_err(|error| unusable(&reason(&error)))?;
+        }
+        Ok(Home { folder, account })
+    }
+
+    /// Another one with the same files.
+    ///
+    /// # Errors
+    /// As [`Home::new`].
+    pub(super) fn copy(&self) -> Result<Home, Error> {
+        let copy = Home::new(self.account)?;
+        let mut command = Command::new("cp");
+        command.arg("-a").arg(self.path().join(".")).arg(copy.path());
+        crate::child::run(command, super::SLACK)?;
+        Ok(copy)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The command will run as the account, with this folder as its home.
+    pub(super) fn adopt(&self, command: &mut Command) {
+        // What `manx run` finds in a program is kept below the home, where the account may write.
+        command.current_dir(self.path()).env("HOME", self.path()).env_remove("XDG_CACHE_HOME");
+        if let Some(Account(number)) = self.account {
+            command.uid(number).gid(number);
+        }
+    }
+
+    /// What a program that cannot be started is told, if the account may be why.
+    pub(super) fn unreachable(&self, error: Error) -> Error {
+        match (error, self.account) {
+            (Error::Request { what, .. }, Some(_)) => Error::request(
+                what,
+                "servers refuse to run as root, and run as nobody: put manx where everybody may run it",
+            ),
+            (error, _) => error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_the_same_files_and_all_are_gone_in_the_end() {
+        let home = Home::new(Account::of_servers()).unwrap();
+        std::fs::create_dir(home.path().join("data")).unwrap();
+        std::fs::write(home.path().join("data/x"), "y").unwrap();
+        let copy = home.copy().unwrap();
+        assert_eq!(std::fs::read_to_string(copy.path().join("data/x")).unwrap(), "y");
+        let paths = [home.path().to_owned(), copy.path().to_owned()];
+        drop((home, copy));
+        assert!(paths.iter().all(|path| !path.exists()));
+    }
+
+    #[test]
+    fn no_server_runs_as_root() {
+        let home = Home::new(Account::of_servers()).unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "id -u; pwd; touch mine"]);
+        home.adopt(&mut command);
+        let said = crate::child::run(command, super::super::SLACK).unwrap().stdout;
+        let (user, folder) = said.trim().split_once('\n').unwrap();
+        assert_ne!(user, "0");
+        assert_eq!(Path::new(folder), home.path());
+        assert!(home.path().join("mine").exists());
+    }
+
+    #[test]
+    fn a_program_that_nobody_may_run_is_told_with_the_remedy() {
+        let home = Home { folder: tempfile::tempdir().unwrap(), account: Some(Account(NOBODY)) };
+        let told = home.unreachable(Error::request("/x/manx: permission denied", "")).to_string();
+        assert!(told.contains("/x/manx") && told.contains("where everybody may run it"), "{told}");
+    }
+}

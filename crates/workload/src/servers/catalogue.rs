@@ -1,0 +1,115 @@
+//! The cases of `manx bench servers`: which server under which load.
+
+use super::mariadb::MariaDb;
+use super::memcached::Memcached;
+use super::postgres::Postgres;
+use super::{Kind, Setup};
+use crate::error::Error;
+
+/// A server under a load.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Case {
+    /// By which the user and the targets name it
+    pub name: &'static str,
+    /// What it is
+    pub words: &'static str,
+    client: Client,
+}
+
+/// What loads the server.
+#[derive(Debug, PartialEq, Eq)]
+enum Client {
+    /// sysbench with this script, on MariaDB
+    Sysbench(&'static str),
+    /// pgbench with this built-in script, on PostgreSQL
+    Pgbench(&'static str),
+    /// Our own, on memcached
+    Memcached,
+}
+use Client::{Pgbench, Sysbench};
+
+/// All of them, in the order in which they are measured.
+pub const CASES: [Case; 6] = [
+    Case {
+        name: "mariadb-read-write",
+        words: "MariaDB, transactions of 14 reads and 4 writes (sysbench)",
+        client: Sysbench("oltp_read_write"),
+    },
+    Case {
+        name: "mariadb-point-select",
+        words: "MariaDB, reads of a row (sysbench)",
+        client: Sysbench("oltp_point_select"),
+    },
+    Case {
+        name: "mariadb-update",
+        words: "MariaDB, updates of a row and its index (sysbench)",
+        client: Sysbench("oltp_update_index"),
+    },
+    Case { name: "memcached", words: "memcached, nine gets to a set", client: Client::Memcached },
+    Case {
+        name: "postgres-tpcb",
+        words: "PostgreSQL, transactions of a read, three updates and an insert (pgbench)",
+        client: Pgbench("tpcb-like"),
+    },
+    Case {
+        name: "postgres-select",
+        words: "PostgreSQL, reads of a row (pgbench)",
+        client: Pgbench("select-only"),
+    },
+];
+
+/// What a smoke check measures unless something is named: each server once.
+pub const QUICK: [&str; 3] = ["mariadb-read-write", "memcached", "postgres-tpcb"];
+
+/// The cases of these names, in the catalogue's order; all of them if there are no names. The names are known.
+pub fn choose<T: AsRef<str>>(names: &[T]) -> Vec<&'static Case> {
+    let named = |case: &&Case| names.is_empty() || names.iter().any(|name| name.as_ref() == case.name);
+    CASES.iter().filter(named).collect()
+}
+
+impl Case {
+    /// Its server, with what loads it.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if something is not installed.
+    pub(super) fn kind(&self, setup: &Setup) -> Result<Box<dyn Kind>, Error> {
+        Ok(match self.client {
+            Sysbench(script) => Box::new(MariaDb::find(script, setup.load)?),
+            Pgbench(script) => Box::new(Postgres::find(script, setup.load, setup.quick)?),
+            Client::Memcached => Box::new(Memcached::find(setup.load)?),
+        })
+    }
+}
+
+/// A program, or which Debian packages bring it.
+pub(super) fn find(name: &str, packages: &str) -> Result<std::path::PathBuf, Error> {
+    let missing = || {
+        Error::missing(
+            format!("{name} is not installed"),
+            format!("{name} is missing: install it (Debian: apt-get install {packages})"),
+        )
+    };
+    crate::machine::program(name).ok_or_else(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_choose_in_the_catalogues_order() {
+        assert_eq!(choose::<&str>(&[]).len(), CASES.len());
+        let chosen: Vec<&str> =
+            choose(&["memcached", "mariadb-update"]).iter().map(|case| case.name).collect();
+        assert_eq!(chosen, ["mariadb-update", "memcached"]);
+        assert_eq!(choose(&QUICK).len(), QUICK.len());
+    }
+
+    #[test]
+    fn a_missing_program_names_its_packages() {
+        let error = find("no-such-server", "mariadb-server sysbench").unwrap_err();
+        let Error::Missing { what, help } = error else { panic!("{error:?}") };
+        assert_eq!(what, "no-such-server is not installed");
+        assert!(help.ends_with("apt-get install mariadb-server sysbench)"), "{help}");
+    }
+}

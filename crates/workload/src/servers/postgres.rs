@@ -1,0 +1,188 @@
+//! PostgreSQL, loaded by pgbench.
+//!
+//! | in the folder | what it is |
+//! | --- | --- |
+//! | `data` | the server's files |
+//! | `.s.PGSQL.1` | its socket |
+//! | `log.*` | a line for each transaction, from pgbench |
+//!
+//! As it comes, but for the disk and for what comes and goes: tables are not logged, nothing is synced, a commit does not wait,
+//! and no process vacuums. pgbench vacuums its small tables, and empties the history, before a run that writes.
+
+use super::account::Home;
+use super::catalogue::find;
+use super::{Kind, Load, SLACK, option, pgbench, words};
+use crate::child;
+use crate::error::{Error, reason};
+use crate::harness::Sample;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What brings the programs.
+const PACKAGES: &str = "postgresql";
+/// Where Debian keeps the versions of PostgreSQL, none of which is in PATH.
+const VERSIONS: &str = "/usr/lib/postgresql";
+/// Branches of the tables, each with 100,000 accounts.
+const SCALE: u32 = 10;
+const QUICK_SCALE: u32 = 1;
+/// Connections beside those of the clients.
+const SPARE: usize = 8;
+/// Threads of pgbench.
+const THREADS: usize = 2;
+/// The script that only reads.
+const SELECT: &str = "select-only";
+/// How the names of pgbench's logs begin.
+const LOG: &str = "log";
+
+#[derive(Debug)]
+pub(super) struct Postgres {
+    server: PathBuf,
+    initdb: PathBuf,
+    isready: PathBuf,
+    pgbench: PathBuf,
+    /// The script of pgbench
+    script: &'static str,
+    scale: u32,
+    load: Load,
+}
+
+impl Postgres {
+    /// # Errors
+    /// [`Error::Missing`] if one of the programs is not installed.
+    pub(super) fn find(script: &'static str, load: Load, quick: bool) -> Result<Postgres, Error> {
+        let folder = newest(Path::new(VERSIONS)).map(|version| version.join("bin"));
+        let find = |name: &str| match folder.as_ref().map(|folder| folder.join(name)) {
+            Some(file) if file.is_file() => Ok(file),
+            _ => find(name, PACKAGES),
+        };
+        Ok(Postgres {
+            server: find("postgres")?,
+            initdb: find("initdb")?,
+            isready: find("pg_isready")?,
+            pgbench: find("pgbench")?,
+            script,
+            scale: if quick { QUICK_SCALE } else { SCALE },
+            load,
+        })
+    }
+
+    fn pgbench(&self, home: &Path, more: &[OsString]) -> Result<String, Error> {
+        let mut command = Command::new(&self.pgbench);
+        address(&mut command, home).args(more).arg("postgres");
+        child::run(command, self.load.limit()).map(|finished| finished.stdout)
+    }
+
+    /// The log of a run, whose files are removed.
+    fn log(home: &Path) -> Result<String, Error> {
+        let refused = |error: std::io::Error| Error::Failed {
+            what: format!("the log of pgbench: {}", reason(&error)),
+            stderr: String::new(),
+        };
+        let mut log = String::new();
+        for entry in fs::read_dir(home).map_err(refused)? {
+            let entry = entry.map_err(refused)?;
+            if entry.file_name().to_string_lossy().starts_with(LOG) {
+                log += &fs::read_to_string(entry.path()).map_err(refused)?;
+                fs::remove_file(entry.path()).map_err(refused)?;
+            }
+        }
+        Ok(log)
+    }
+}
+
+/// The folder with the largest number in its name.
+fn newest(versions: &Path) -> Option<PathBuf> {
+    let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let folders = fs::read_dir(versions).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    folders.filter(|path| path.join("bin/postgres").is_file()).max_by_key(number)
+}
+
+/// Where the server is, and as whom clients come.
+fn address<'a>(command: &'a mut Command, home: &Path) -> &'a mut Command {
+    command.arg("-h").arg(home).args(["-p", "1", "-U", "postgres"])
+}
+
+impl Kind for Postgres {
+    fn command(&self, home: &Path) -> (&Path, Vec<OsString>) {
+        let mut arguments = words(["-p", "1", "-D"]);
+        arguments.extend([home.join("data").into(), "-k".into(), home.into()]);
+        for setting in [
+            "listen_addresses=",
+            "fsync=off",
+            "synchronous_commit=off",
+            "full_page_writes=off",
+            "autovacuum=off",
+            "shared_buffers=256MB",
+            "max_wal_size=4GB",
+        ] {
+            arguments.extend(words(["-c", setting]));
+        }
+        arguments.extend(words(["-c", &format!("max_connections={}", self.load.clients + SPARE)]));
+        (&self.server, arguments)
+    }
+
+    fn make(&self, home: &Home) -> Result<(), Error> {
+        let mut command = Command::new(&self.initdb);
+        command.args(["-U", "postgres", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "-D"]);
+        command.arg(home.path().join("data"));
+        home.adopt(&mut command);
+        child::run(command, SLACK).map(drop)
+    }
+
+    fn ask(&self, home: &Path) -> Result<(), String> {
+        let mut command = Command::new(&self.isready);
+        address(&mut command, home).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let asked = command.status();
+        if asked.is_ok_and(|status| status.success()) { Ok(()) } else { Err("it does not answer".into()) }
+    }
+
+    fn fill(&self, home: &Path) -> Result<(), Error> {
+        let more = ["-i", "-q", "--unlogged-tables", "-s", &self.scale.to_string()].map(OsString::from);
+        self.pgbench(home, &more).map(drop)
+    }
+
+    fn load(&self, home: &Path, round: usize) -> Result<Sample, Error> {
+        let Load { clients, seconds, .. } = self.load;
+        let mut more = words(["-b", self.script, "-M", "prepared", "--log"]);
+        more.push(option("--log-prefix=", &home.join(LOG)));
+        more.extend(
+            [("-c", clients), ("-j", THREADS.min(clients)), ("-T", seconds as usize)]
+                .into_iter()
+                .flat_map(|(name, number)| words([name, &number.to_string()])),
+        );
+        more.push(format!("--random-seed={}", round + 1).into());
+        if self.script == SELECT {
+            more.push("--no-vacuum".into());
+        }
+        let said = self.pgbench(home, &more)?;
+        pgbench::sample(&said, &Self::log(home)?)
+            .map_err(|why| Error::Failed { what: format!("pgbench: {why}"), stderr: said })
+    }
+
+    fn is_alarm(&self, line: &str) -> bool {
+        // It refuses those who ask too early with an error.
+        let early = line.contains("the database system is starting up");
+        !early && ["ERROR: ", "FATAL: ", "PANIC: "].iter().any(|word| line.contains(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_version_that_has_a_server_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(newest(&folder.path().join("none")), None);
+        for (version, server) in [("9", true), ("15", true), ("16", false), ("common", false)] {
+            let bin = folder.path().join(version).join("bin");
+            fs::create_dir_all(&bin).unwrap();
+            if server {
+                fs::write(bin.join("postgres"), "").unwrap();
+            }
+        }
+        assert_eq!(newest(folder.path()), Some(folder.path().join("15")));
+    }
+}
