@@ -17,12 +17,12 @@ use manx_loom::lock::bounded::{
 use platform::futex::{Clock, Deadline};
 
 /// Overtaken for ever.
-const BARGING: Wait = Wait { window_ns: Some(UNBOUNDED_NS), deadline: None, trusting: true };
+const BARGING: Wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: None, trusting: true };
 /// Overdue as soon as it waits.
-const OVERDUE: Wait = Wait { window_ns: Some(0), deadline: None, trusting: true };
+const OVERDUE: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: None, trusting: true };
 
-/// The same, as under `manx run`.
-const UNTRUSTING: Wait = Wait { window_ns: Some(0), deadline: None, trusting: false };
+/// As under `manx run`: a window for each waiter that sleeps, and a look from time to time.
+const UNTRUSTING: Wait = Wait { window_ns: Some(0), each_ns: 1, deadline: None, trusting: false };
 
 struct Lock {
     word: AtomicU32,
@@ -76,7 +76,7 @@ impl Lock {
     fn assert_left(&self, passed: u32) {
         assert_eq!(self.word.load(Ordering::Relaxed), 0, "free");
         let side = self.side.load(Ordering::Relaxed);
-        assert_eq!(side & (0xffff | STANDBY), 0, "nobody is counted or stands by, nothing on offer");
+        assert_eq!(side & (0x1f_ffff | STANDBY), 0, "no waiter is counted or stands by, nothing is on offer");
         // SAFETY: all other threads have been joined.
         self.passed.with(|all| assert_eq!(unsafe { *all }, passed));
     }
@@ -165,7 +165,7 @@ fn the_lock_is_taken_again_and_again() {
 /// A limit that ends at some point while others hold, offer and release.
 fn limited(window_ns: u64) -> Wait {
     let deadline = Some(Deadline { clock: Clock::Monotonic, ns: platform::clock::now_ns() + 50 });
-    Wait { window_ns: Some(window_ns), deadline, trusting: true }
+    Wait { window_ns: Some(window_ns), each_ns: 0, deadline, trusting: true }
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn an_offer_to_a_ghost_is_taken_back() {
         let lock = Lock::with(MARKED | 2, OVERDUE_ONE);
         let waiter = thread::spawn({
             let lock = Arc::clone(&lock);
-            let wait = Wait { window_ns: Some(20), deadline: None, trusting: false };
+            let wait = Wait { window_ns: Some(20), each_ns: 0, deadline: None, trusting: false };
             move || assert!(lock.with_lock(&wait))
         });
         lock.pass();
@@ -234,7 +234,10 @@ fn an_offer_to_a_ghost_is_taken_back() {
         waiter.join().unwrap();
         // The ghost may have been taken for the waiter itself; then one more offer rids the lock of it.
         while lock.side.load(Ordering::Relaxed) & 0xffff != 0 {
-            if lock.acquire(&Wait { window_ns: Some(20), deadline: None, trusting: false }).is_ok() {
+            if lock
+                .acquire(&Wait { window_ns: Some(20), each_ns: 0, deadline: None, trusting: false })
+                .is_ok()
+            {
                 lock.release();
             }
         }

@@ -18,15 +18,15 @@ use manx_loom::lock::bounded::{UNBOUNDED_NS, Wait};
 use platform::futex::{Clock, Deadline};
 
 /// As the lock says.
-const NOT_TOLD: Wait = Wait { window_ns: None, deadline: None, trusting: false };
+const NOT_TOLD: Wait = Wait { window_ns: None, each_ns: 0, deadline: None, trusting: false };
 /// May be overtaken for ever: asleep, never overdue.
-const PATIENT: Wait = Wait { window_ns: Some(UNBOUNDED_NS), deadline: None, trusting: false };
+const PATIENT: Wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: None, trusting: false };
 /// Is overdue as soon as it waits.
-const OVERDUE: Wait = Wait { window_ns: Some(0), deadline: None, trusting: false };
+const OVERDUE: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: None, trusting: false };
 const SOON: Option<Deadline> = Some(Deadline { clock: Clock::Monotonic, ns: 2_000_000_000 });
 /// Gives up: asleep, and overdue.
-const HASTY: Wait = Wait { window_ns: Some(UNBOUNDED_NS), deadline: SOON, trusting: false };
-const HASTY_OVERDUE: Wait = Wait { window_ns: Some(0), deadline: SOON, trusting: false };
+const HASTY: Wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: SOON, trusting: false };
+const HASTY_OVERDUE: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: SOON, trusting: false };
 
 /// A number, and how often it was written.
 struct Shared {

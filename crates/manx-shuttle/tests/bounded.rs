@@ -19,9 +19,9 @@ const THREADS: u32 = 5;
 const ROUNDS: u32 = 3;
 
 /// Overtaken for ever.
-const BARGING: Wait = Wait { window_ns: Some(UNBOUNDED_NS), deadline: None, trusting: true };
+const BARGING: Wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: None, trusting: true };
 /// Overdue as soon as it waits.
-const OVERDUE: Wait = Wait { window_ns: Some(0), deadline: None, trusting: true };
+const OVERDUE: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: None, trusting: true };
 
 struct Lock {
     word: AtomicU32,
@@ -78,7 +78,7 @@ impl Lock {
     fn assert_left(&self, passed: u32) {
         assert_eq!(self.word.load(Ordering::Relaxed), 0, "free");
         let side = self.side.load(Ordering::Relaxed);
-        assert_eq!(side & (0xffff | STANDBY), 0, "nobody is counted or stands by, nothing on offer");
+        assert_eq!(side & (0x1f_ffff | STANDBY), 0, "no waiter is counted or stands by, nothing is on offer");
         assert_eq!(self.passed.load(Ordering::Relaxed), passed);
     }
 }
@@ -102,7 +102,9 @@ fn windows_that_end_at_any_step_lose_nobody() {
         check(site!(), move || {
             let lock = Lock::new(0, 0);
             together(THREADS, &lock, move |lock, number| {
-                let wait = Wait { window_ns: Some(u64::from(number) * 1_000), deadline: None, trusting };
+                let each_ns = if trusting { 0 } else { 500 };
+                let window_ns = Some(u64::from(number) * 1_000);
+                let wait = Wait { window_ns, each_ns, deadline: None, trusting };
                 (0..ROUNDS).for_each(|_| assert!(lock.with_lock(&wait)));
             });
             lock.assert_left(THREADS * ROUNDS);
@@ -117,7 +119,7 @@ fn an_offer_goes_to_those_counted_only() {
     check(site!(), || {
         let lock = Lock::new(0, 0);
         together(THREADS, &lock, |lock, number| {
-            let hasty = Wait { window_ns: Some(1_000), deadline: None, trusting: false };
+            let hasty = Wait { window_ns: Some(0), each_ns: 500, deadline: None, trusting: false };
             let wait = if number < 2 { hasty } else { OVERDUE };
             (0..ROUNDS).for_each(|_| assert!(lock.with_lock(&wait)));
         });
@@ -137,7 +139,7 @@ fn limits_race_with_offers_and_leave_nothing_behind() {
             for round in 0..ROUNDS {
                 let deadline = (number > 0).then(|| thread_limit(u64::from(round) * 5_000));
                 let window_ns = Some(if number == 2 { UNBOUNDED_NS } else { 0 });
-                let acquired = lock.with_lock(&Wait { window_ns, deadline, trusting: true });
+                let acquired = lock.with_lock(&Wait { window_ns, each_ns: 0, deadline, trusting: true });
                 assert!(acquired || number > 0);
             }
         });
@@ -165,7 +167,7 @@ fn who_stands_by_forgets_no_sleeper() {
                     clock: Clock::Monotonic,
                     ns: platform::clock::now_ns() + limit_ns,
                 });
-                let wait = Wait { window_ns: Some(window_ns), deadline, trusting: true };
+                let wait = Wait { window_ns: Some(window_ns), each_ns: 0, deadline, trusting: true };
                 assert!(lock.with_lock(&wait) || deadline.is_some());
             }
         });

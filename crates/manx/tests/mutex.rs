@@ -265,6 +265,31 @@ fn an_epoch_lends_a_mutex_its_window() {
     assert!(!overdue(true, held_ns.expect("overdue at last")));
 }
 
+/// A mutex that many wait for is handed over as seldom as one that few wait for.
+#[test]
+fn the_window_grows_with_the_number_of_sleepers() {
+    const WAITERS: u32 = 4;
+    const EACH_NS: u64 = 3_600_000_000_000;
+    let (word, side) = (AtomicU32::new(1), AtomicU32::new(0));
+    thread::scope(|scope| {
+        for _ in 0..WAITERS {
+            scope.spawn(|| {
+                let wait = Wait { window_ns: Some(0), each_ns: EACH_NS, ..Wait::default() };
+                let acquired =
+                    bounded::acquire_slow(&word, &side, &Thread::new(), &wait).expect("no deadline");
+                assert!(!acquired.overdue, "its window is over");
+                bounded::release_slow(&word, &side, &Thread::new());
+            });
+        }
+        // Five bits from bit 16 on.
+        while side.load(Ordering::Relaxed) >> 16 & 31 != WAITERS {
+            thread::yield_now();
+        }
+        bounded::release_slow(&word, &side, &Thread::new());
+    });
+    assert_eq!(side.load(Ordering::Relaxed) & 0x1f_ffff, 0, "no waiter is counted any more");
+}
+
 /// In the parent a thread stands by, so that releases wake nobody. It is not in the child.
 #[test]
 fn a_release_in_a_forked_child_wakes_sleepers() {
@@ -278,7 +303,7 @@ fn a_release_in_a_forked_child_wakes_sleepers() {
         // SAFETY: a child that sleeps for ever ends by a signal.
         unsafe { libc::alarm(20) };
         let waiter = thread::spawn(|| {
-            let wait = Wait { window_ns: Some(UNBOUNDED_NS), deadline: None, trusting: true };
+            let wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: None, trusting: true };
             bounded::acquire_slow(&WORD, &SIDE, &Thread::new(), &wait).is_ok()
         });
         thread::sleep(Duration::from_millis(100));

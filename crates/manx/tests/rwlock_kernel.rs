@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 /// May be overtaken for ever.
-const PATIENT: Wait = Wait { window_ns: Some(UNBOUNDED_NS), deadline: None, trusting: false };
+const PATIENT: Wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: None, trusting: false };
 
 /// The handler runs; it is to return.
 static INSIDE: AtomicBool = AtomicBool::new(false);

@@ -22,6 +22,7 @@
 //! | [`OFFERED`] | nobody holds the lock, although `word` says so: it is on offer |
 //! | [`OVERDUE_ONE`] × n | so many waiters are overdue |
 //! | bit 15 | the next one that is woken and finds the lock taken is overdue at once ([`release_fair`]) |
+//! | 5 bits from bit 16 on | how many waiters sleep, as far as they are counted ([`Wait::each_ns`]) |
 //! | 3 bits from bit 21 on | what it has learnt about waking, and [`STANDBY`]: a waiter looks by itself (`standby.rs`) |
 //! | 8 bits from bit 24 on | the lock's window, if it has one of its own ([`with_window_ns`]) |
 //!
@@ -58,6 +59,10 @@
 //!    and whoever was to mark it has it.
 //!
 //! # The bound
+//! A waiter's window is [`Wait::window_ns`], or [`Wait::each_ns`] for each waiter that slept when it came, if that is longer.
+//! Each hand-over costs tens of microseconds: the next holder has to get a CPU, and what the lock protects has to follow.
+//! Many waiters with short windows would spend most of the lock's time on that.
+//!
 //! A waiter sleeps for at most its window, gets a CPU after some time in the run queue, and is then one of n
 //! who are overdue. From there on each release serves one of them, those who sleep on `side` in order. So it holds the
 //! lock after at most: window + time in the run queue + (n + 1) × the longest hold. While there is an
@@ -109,6 +114,10 @@ pub const OVERDUE_ONE: u32 = 2;
 const OVERDUE: u32 = 0x7fff & !OFFERED;
 /// `side`: the next waiter that was woken and finds the lock taken is overdue at once.
 const FAIR: u32 = 0x8000;
+/// `side`: one waiter that sleeps and is counted.
+const ASLEEP_ONE: u32 = 1 << 16;
+/// `side`: the bits in which these are counted.
+const ASLEEP: u32 = 31 << 16;
 
 /// The longest time after which a sleeper with a window looks for itself.
 const PATIENCE_NS_MAX: u64 = 1_000_000_000;
@@ -119,6 +128,9 @@ pub struct Wait {
     /// How long those who run may overtake this waiter, in nanoseconds; [`UNBOUNDED_NS`] for ever. `None`: as
     /// long as the lock says.
     pub window_ns: Option<u64>,
+    /// The window is at least this time for each waiter that sleeps already and for this one, in nanoseconds. 0: their
+    /// number does not matter, and this waiter is not counted. No more than 31 are.
+    pub each_ns: u64,
     /// When to give up.
     pub deadline: Option<Deadline>,
     /// Whether to sleep without looking after a while whether a mark was lost. Right only where nobody else's code works
@@ -203,7 +215,12 @@ pub fn acquire_slow(
         patience_ns: 0,
         got: Acquired::default(),
     };
+    let counted = waiter.count();
     let result = waiter.sleep_until_acquired();
+    if counted {
+        // Relaxed: a hint.
+        side.fetch_sub(ASLEEP_ONE, Ordering::Relaxed);
+    }
     thread.slept();
     result.map(|()| waiter.got)
 }
@@ -283,6 +300,28 @@ struct Waiter<'a> {
 }
 
 impl Waiter<'_> {
+    /// Counts this waiter among those that sleep, and makes its window long enough for them. Returns whether it was counted.
+    fn count(&mut self) -> bool {
+        // In a forked child some of them are not there.
+        if self.wait.each_ns == 0 || fork::is_child() {
+            return false;
+        }
+        // Relaxed: a hint.
+        let mut seen = self.side.load(Ordering::Relaxed);
+        loop {
+            let asleep = u64::from((seen & ASLEEP) / ASLEEP_ONE) + 1;
+            self.window_ns = self.window_ns.max(asleep * self.wait.each_ns);
+            if seen & ASLEEP == ASLEEP {
+                return false;
+            }
+            let counted = seen + ASLEEP_ONE;
+            match self.side.compare_exchange_weak(seen, counted, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
     fn sleep_until_acquired(&mut self) -> Result<(), TimedOut> {
         if self.window_ns > 0 && self.sleep_on_word()? {
             return Ok(());
