@@ -110,6 +110,8 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     if account.is_some() {
         bench.note("servers run as the user nobody, because some refuse to run as root");
     }
+    let own = Home::new(account)?;
+    let setup = &Setup { manx: own.bring(&setup.manx)?, ..setup.clone() };
     let ready = |case: &'static Case| {
         let kind = case.kind(setup)?;
         let made = Home::new(account)?;
@@ -175,8 +177,7 @@ impl<'a> Server<'a> {
         let mut command = engine::command(program, version.start(&setup.manx));
         command.args(arguments);
         home.adopt(&mut command);
-        let running =
-            Running::start(command, || kind.ask(home.path())).map_err(|error| home.unreachable(error))?;
+        let running = Running::start(command, || kind.ask(home.path()))?;
         let mut server = Server { running, home, kind };
         let filled = kind.fill(server.home.path());
         server.judge(filled)?;

@@ -119,7 +119,10 @@ const ASLEEP_ONE: u32 = 1 << 16;
 /// `side`: the bits in which these are counted.
 const ASLEEP: u32 = 31 << 16;
 
-/// The longest time after which a sleeper with a window looks for itself.
+/// The shortest time after which a waiter that is overdue looks for itself. Longer than a kernel's tick, so that most of these timers need not be
+/// programmed.
+const PATIENCE_NS_MIN: u64 = 5_000_000;
+/// The longest.
 const PATIENCE_NS_MAX: u64 = 1_000_000_000;
 
 /// How to wait.
@@ -522,7 +525,7 @@ impl Waiter<'_> {
 
     /// When a sleeper that does not trust looks again.
     fn next_look(&mut self) -> Deadline {
-        self.patience_ns = (self.patience_ns * 2).clamp(WINDOW_NS, PATIENCE_NS_MAX);
+        self.patience_ns = (self.patience_ns * 2).clamp(PATIENCE_NS_MIN, PATIENCE_NS_MAX);
         Deadline { clock: Clock::Monotonic, ns: clock::now_ns().saturating_add(self.patience_ns) }
     }
 

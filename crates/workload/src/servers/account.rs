@@ -6,11 +6,13 @@
 use crate::error::{Error, reason};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The user and the group `nobody`: on Linux they have the number that the kernel shows for users it does not know.
 const NOBODY: u32 = 65534;
+/// What `manx run` loads into a program.
+const LIBRARY: &str = "libmanx_preload.so";
 /// The longest path of a socket, without the 0 at its end, and what a server appends to its folder's path.
 const SOCKET_MAX: usize = 107;
 const SOCKET: usize = "/.s.PGSQL.1.lock".len();
@@ -82,15 +84,24 @@ impl Home {
         }
     }
 
-    /// What a program that cannot be started is told, if the account may be why.
-    pub(super) fn unreachable(&self, error: Error) -> Error {
-        match (error, self.account) {
-            (Error::Request { what, .. }, Some(_)) => Error::request(
-                what,
-                "servers refuse to run as root, and run as nobody: put manx where everybody may run it",
-            ),
-            (error, _) => error,
+    /// `manx` as the account can run it: a copy in this folder, with the library beside it, because the account may not be allowed into
+    /// the folder of root's own `manx`. Without an account, or where `manx` is installed with its library elsewhere: itself.
+    ///
+    /// # Errors
+    /// If it cannot be copied.
+    pub(super) fn bring(&self, manx: &Path) -> Result<PathBuf, Error> {
+        let library = manx.with_file_name(LIBRARY);
+        if self.account.is_none() || !library.exists() {
+            return Ok(manx.to_owned());
         }
+        for file in [manx, &library] {
+            let name = file.file_name().unwrap_or_default();
+            std::fs::copy(file, self.path().join(name)).map_err(|error| {
+                let help = "servers run as nobody, with a copy of manx in a folder below TMPDIR";
+                Error::request(format!("{}: {}", file.display(), reason(&error)), help)
+            })?;
+        }
+        Ok(self.path().join(manx.file_name().unwrap_or_default()))
     }
 }
 
@@ -124,9 +135,15 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_nobody_may_run_is_told_with_the_remedy() {
-        let home = Home { folder: tempfile::tempdir().unwrap(), account: Some(Account(NOBODY)) };
-        let told = home.unreachable(Error::request("/x/manx: permission denied", "")).to_string();
-        assert!(told.contains("/x/manx") && told.contains("where everybody may run it"), "{told}");
+    fn a_manx_in_a_closed_folder_is_brought_with_its_library() {
+        let (closed, home) = (tempfile::tempdir().unwrap(), Home::new(Account::of_servers()).unwrap());
+        let manx = closed.path().join("manx");
+        std::fs::write(&manx, "program").unwrap();
+        assert_eq!(home.bring(&manx).unwrap(), manx, "its library is elsewhere, where it is installed");
+        std::fs::write(closed.path().join(LIBRARY), "library").unwrap();
+        let brought = home.bring(&manx).unwrap();
+        assert_eq!(std::fs::read_to_string(&brought).unwrap(), "program");
+        assert!(brought.with_file_name(LIBRARY).exists());
+        assert_eq!(brought != manx, Account::of_servers().is_some());
     }
 }
