@@ -1,6 +1,6 @@
 //! Real databases under more threads than CPUs: as they are, under `manx run`, and with others' lock libraries.
 //!
-//! [`crate::turns`] tells what becomes of a program that fails, or is not there; `unequal.rs` measures on cores of two speeds.
+//! `turns.rs` tells what becomes of a program that fails, or is not there; `unequal.rs` measures on cores of two speeds.
 
 pub mod catalogue;
 pub(crate) mod conclude;
@@ -79,7 +79,7 @@ fn slo_option(slo_ns: u64) -> String {
 /// Measures each program in all versions; what was found is in `bench.report`.
 ///
 /// # Errors
-/// If nothing could be measured, if a program failed that should not (Invariant 4 of [`crate::turns`]), or if the user interrupts.
+/// If nothing could be measured, if a program failed that should not (Invariant 4 of `turns.rs`), or if the user interrupts.
 pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     bench.note(format!("{} threads on CPUs {}, no think time", setup.threads, setup.cpus));
     if let Some(slo_ns) = setup.slo_ns {

@@ -5,9 +5,9 @@
 //!    its next run and costs nothing.
 //! 2. The clients run by themselves in every version, never under `manx run`.
 //! 3. A server that dies, that reports an error, or that does not stop when it is told to is a failure and never a figure; so is
-//!    a load that reports an error or a lost connection. [`crate::turns`] tells what becomes of a failure.
+//!    a load that reports an error or a lost connection. `turns.rs` tells what becomes of a failure.
 //! 4. No server is the machine's own: data lie in a temporary folder, sockets are files in it, and no port is used. Servers
-//!    are stopped and their folders removed, whatever happens ([`crate::running`]).
+//!    are stopped and their folders removed, whatever happens (`running.rs`).
 //! 5. The disk does not decide: nothing is synced to it, and tables are small enough to stay in memory.
 //! 6. Servers and clients share two CPUs.
 

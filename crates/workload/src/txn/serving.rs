@@ -1,6 +1,6 @@
 //! Servers while they are measured.
 //!
-//! 1. Each is a process in a session of its own ([`crate::running`]), listens on a port of its own that was free, has its data in memory, and ends with its run.
+//! 1. Each is a process in a session of its own (`running.rs`), listens on a port of its own that was free, has its data in memory, and ends with its run.
 //! 2. It is asked one question before anything is measured, and may be asked again behind it: so it is there, and it answers rightly.
 
 use super::cases::REDIS;
