@@ -540,3 +540,49 @@ fn elements_are_lent_disjointly() {
     assert!(matches!(numbers.lock(60..65), Err(LockError::BadRange(BadRange::Outside))));
     assert!(numbers.lock(64..64).unwrap().is_empty());
 }
+
+/// Outlines are coarse in a block of 2^20 positions: those of neighbours meet.
+#[test]
+fn neighbours_with_the_same_outline_are_in_nobodys_way() {
+    let lock = RangeLock::<u64, 1, 4>::with(Options::new().block_log2(20));
+    let low = lock.try_lock(0..8).expect("nobody has anything");
+    let high = lock.try_lock_shared(8..16).expect("only a neighbour is there");
+    assert_eq!(lock.try_lock(7..9).err(), Some(LockError::WouldBlock));
+    assert!(lock.try_lock_shared(9..12).is_ok());
+    drop(low);
+    assert!(lock.try_lock(0..8).is_ok());
+    assert_eq!(lock.try_lock(15..20).err(), Some(LockError::WouldBlock));
+    drop(high);
+    assert!(lock.try_lock(0..20).is_ok());
+}
+
+/// A holder takes its next range in the same slot, so a waiter that watched the slot would wait for that range as well.
+#[test]
+fn a_waiter_does_not_wait_for_the_holders_next_range() {
+    const ROUNDS: usize = 100;
+    let to_the_room = (0..ROUNDS).filter(|_| {
+        let lock = RangeLock::<u64, 1, 8>::with(Options::new().window_ns(u64::MAX));
+        let (waits, done) = (AtomicBool::new(false), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let first = lock.lock(0..8).unwrap();
+            scope.spawn(|| {
+                waits.store(true, Ordering::Relaxed);
+                drop(lock.lock(4..5).unwrap());
+                done.store(true, Ordering::Relaxed);
+            });
+            while !waits.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+            thread::yield_now();
+            drop(first);
+            let _next = lock.lock(8..16).unwrap();
+            while !done.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+        });
+        lock.statistics().waits > 0
+    });
+    // A thread that was kept from running for longer than a millisecond came to the room.
+    let to_the_room = to_the_room.count();
+    assert!(to_the_room < ROUNDS / 2, "{to_the_room} of {ROUNDS} waiters came to the room");
+}

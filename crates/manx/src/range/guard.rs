@@ -183,7 +183,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
         let own = [self.held];
         let spans = slice::from_ref(self.span());
         let request = Request { spans, access: Access::Exclusive, holder: self.holder(), own: &own, tag: 0 };
-        match self.lock.lock_request(&request, deadline) {
+        match self.lock.lock_request(&request, deadline, false) {
             // SAFETY: just acquired.
             Ok(held) => Ok(unsafe { RangeGuard::new(self.lock, held) }),
             Err(error) => Err(Unchanged { guard: self, error }),

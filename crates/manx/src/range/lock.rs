@@ -10,7 +10,7 @@ use super::request::Request;
 use super::room::Room;
 use super::slot::Held;
 use super::span::Span;
-use super::table::Table;
+use super::table::{Missed, Table};
 use platform::futex::Deadline;
 use std::slice;
 
@@ -175,7 +175,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     ) -> Result<Held<K>, LockError> {
         match self.table.take_narrow(span, access, holder) {
             Ok(held) => Ok(held),
-            Err(span) => self.acquire_slow(&span, access, holder, deadline()),
+            Err(missed) => self.acquire_slow(&missed, access, holder, deadline()),
         }
     }
 
@@ -183,20 +183,21 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     #[inline(never)]
     fn acquire_slow(
         &self,
-        span: &Span<K>,
+        missed: &Missed<K>,
         access: Access,
         holder: Holder,
         deadline: Option<Deadline>,
     ) -> Result<Held<K>, LockError> {
-        let request = Request { spans: slice::from_ref(span), access, holder, own: &[], tag: 0 };
-        self.lock_request(&request, deadline)
+        let request = Request { spans: slice::from_ref(&missed.span), access, holder, own: &[], tag: 0 };
+        self.lock_request(&request, deadline, missed.blocked)
     }
 
     #[inline(always)]
     fn try_acquire(&self, span: Span<K>, access: Access, holder: Holder) -> Result<Held<K>, LockError> {
         match self.table.take_narrow(span, access, holder) {
             Ok(held) => Ok(held),
-            Err(span) => {
+            Err(Missed { blocked: true, .. }) => Err(LockError::WouldBlock),
+            Err(Missed { span, .. }) => {
                 let request = Request { spans: slice::from_ref(&span), access, holder, own: &[], tag: 0 };
                 self.try_request(&request)
             }

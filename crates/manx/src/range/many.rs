@@ -135,7 +135,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         access: Access,
         deadline: Option<Deadline>,
     ) -> Result<ManyGuard<'_, K, SHARDS, SLOTS>, LockError> {
-        let held = self.lock_request(&whole(&set, access), deadline)?;
+        let held = self.lock_request(&whole(&set, access), deadline, false)?;
         Ok(ManyGuard { lock: self, held, set })
     }
 

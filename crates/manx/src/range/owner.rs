@@ -156,7 +156,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
         access: Access,
         deadline: Option<Deadline>,
     ) -> Result<(), LockError> {
-        let held = self.lock.lock_request(&self.request(&span, access), deadline)?;
+        let held = self.lock.lock_request(&self.request(&span, access), deadline, false)?;
         self.add(held);
         Ok(())
     }

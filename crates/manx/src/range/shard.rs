@@ -16,9 +16,10 @@
 //! 4. A chunk is taken out of the list only when each of its slots was seen to be free under the word. Nobody
 //!    touches a slot after having freed it (`slot.rs`, Invariant 2), so the chunk's memory may then be freed.
 
+use super::key::Key;
 use super::outline::Outline;
-use super::raw::Access;
-use super::slot::{self, FREE, Slot};
+use super::request::Want;
+use super::slot::{FREE, Slot};
 use super::word::Word;
 use platform::cell::UnsafeCell;
 use std::ops::ControlFlow;
@@ -304,6 +305,34 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
     }
 }
 
+/// The word of a shard, held; unlocked when this is dropped.
+pub(super) struct Locked<'a, K, const SLOTS: usize>(&'a Shard<K, SLOTS>);
+
+impl<'a, K, const SLOTS: usize> Locked<'a, K, SLOTS> {
+    /// # Safety
+    /// The caller holds the word, and leaves it to the result.
+    pub(super) unsafe fn new(shard: &'a Shard<K, SLOTS>) -> Self {
+        Locked(shard)
+    }
+}
+
+impl<K, const SLOTS: usize> Drop for Locked<'_, K, SLOTS> {
+    fn drop(&mut self) {
+        // SAFETY: the promise made to `new`.
+        unsafe { self.0.unlock() };
+    }
+}
+
+/// What came of looking for a slot for a range.
+pub(super) enum Vacant<'a, K> {
+    /// This one is for it.
+    Slot(&'a Slot<K>),
+    /// Something that is held is in its way.
+    Blocked,
+    /// Nothing has been learnt.
+    Unknown,
+}
+
 /// The taken ones of these slots, each with its state, until one of them breaks.
 pub(super) fn each_of<K, B>(
     spill: &Spill<K>,
@@ -339,35 +368,48 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
         Some(&self.slots[index])
     }
 
-    /// The same if something is held, but by the outlines nothing is in the way, and there is room in the lock itself.
+    /// The same if something is held, but nothing is in the way, and there is room in the lock itself.
     ///
     /// # Safety
     /// The caller holds the word, and takes the slot.
     #[inline(always)]
     pub(super) unsafe fn vacant_for(
         &self,
+        want: &Want<'_, K>,
         outline: Outline,
-        access: Access,
         preferred: usize,
-    ) -> Option<&Slot<K>> {
+    ) -> Vacant<'_, K>
+    where
+        K: Key,
+    {
         // SAFETY: the caller's promise.
         let inner = unsafe { self.inner() };
         if inner.odd != 0 {
-            return None;
+            return Vacant::Unknown;
         }
-        let used = self.used_beside(inner.used, outline, access)?;
+        // SAFETY: likewise.
+        let Some(used) = (unsafe { self.used_beside(inner.used, want, outline) }) else {
+            return Vacant::Blocked;
+        };
         let mut index = preferred * APART % SLOTS;
         if self.slots[index].state() != FREE {
-            index = self.other_than(used)?;
+            let Some(other) = self.other_than(used) else { return Vacant::Unknown };
+            index = other;
         }
         inner.used = used | 1 << index;
         inner.outlines[index] = outline;
-        Some(&self.slots[index])
+        Vacant::Slot(&self.slots[index])
     }
 
-    /// Looks whether any slot of those with these bits may be in the way, and if none is, returns the bits that are left.
+    /// Looks whether any slot of those with these bits is in the way, and if none is, returns the bits that are left.
+    ///
+    /// # Safety
+    /// The caller holds the word.
     #[inline(always)]
-    fn used_beside(&self, mut used: u32, outline: Outline, access: Access) -> Option<u32> {
+    unsafe fn used_beside(&self, mut used: u32, want: &Want<'_, K>, outline: Outline) -> Option<u32>
+    where
+        K: Key,
+    {
         let mut near = 0;
         // SAFETY: the caller holds the word.
         let outlines = unsafe { &self.inner().outlines };
@@ -385,9 +427,11 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
         while near != 0 {
             let bit = near & near.wrapping_neg();
             near ^= bit;
-            match self.slots[bit.trailing_zeros() as usize % SLOTS].state() {
+            let slot = &self.slots[bit.trailing_zeros() as usize % SLOTS];
+            match slot.state() {
                 FREE => used ^= bit,
-                state if access.excludes(slot::access(state)) => return None,
+                // SAFETY: the word of the slot's shard is held.
+                state if unsafe { want.is_blocked_by(slot, state) } => return None,
                 _ => {}
             }
         }

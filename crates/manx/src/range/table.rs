@@ -28,8 +28,8 @@ use super::outline::Outline;
 use super::raw::Access;
 use super::reach::{Reach, shard_of};
 use super::request::{Request, Want};
-use super::shard::{CHUNK, Chunk, Shard, Spill, each_of};
-use super::slot::{self, AWAITED, Entry, FREE, HEAD, Held, Slot};
+use super::shard::{CHUNK, Chunk, Locked, Shard, Spill, Vacant, each_of};
+use super::slot::{self, AWAITED, Entry, HEAD, Held, Slot};
 use super::span::Span;
 use platform::atomic::{AtomicU32, Ordering};
 use platform::cell::UnsafeCell;
@@ -46,13 +46,20 @@ const WIDE_OVERDUE: u32 = 4;
 
 /// Why ranges were not taken.
 #[derive(Debug)]
-pub(super) enum Refused<K> {
-    /// This slot was in the way, and perhaps others.
-    Blocked(*const Slot<K>),
+pub(super) enum Refused {
+    /// Something that is held was in the way.
+    Blocked,
     /// Somebody overdue may want some of it.
     Closed,
     /// The lock holds as many ranges as it may.
     Full,
+}
+
+/// A range that was not taken as one within a block.
+pub(super) struct Missed<K> {
+    pub(super) span: Span<K>,
+    /// Something that is held was in its way. Otherwise nothing has been learnt.
+    pub(super) blocked: bool,
 }
 
 /// How ranges are looked for and taken.
@@ -239,40 +246,40 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         Reach::of::<SHARDS>(want.first, want.last, self.common.options.block_log2)
     }
 
-    /// Takes one range, if it is within one block, and nothing is out of the ordinary. Otherwise it is given back, and
-    /// nothing has been learnt.
+    /// Takes one range, if it is within one block, and nothing is out of the ordinary.
     #[inline(always)]
     pub(super) fn take_narrow(
         &self,
         span: Span<K>,
         access: Access,
         holder: Holder,
-    ) -> Result<Held<K>, Span<K>> {
+    ) -> Result<Held<K>, Missed<K>> {
         let (first, last) = (span.first(), span.last());
         let block_log2 = self.common.options.block_log2;
         let block = first >> block_log2;
         if last >> block_log2 != block {
-            return Err(span);
+            return Err(Missed { span, blocked: false });
         }
         let shard = &self.shards[shard_of::<SHARDS>(block)];
         let outline = Outline::within(first, last, self.common.coarse_log2);
         let preferred = holder.to_bits() as usize;
+        let state = slot::taken(access, holder) | HEAD;
         // What is below is not one function, so that the common case needs no registers for the others.
         if !shard.try_lock() {
-            return self.take_contended(shard, span, outline, access, holder);
+            return self.take_contended(shard, span, outline, state);
         }
         // SAFETY: just locked. Acquire pairs with the release of whoever took `WIDE` away.
         let slot = unsafe {
             if self.common.special.load(Ordering::Acquire) != 0 {
-                return self.take_beside(shard, span, outline, access, holder);
+                return self.take_beside(shard, span, outline, state);
             }
             match shard.only(outline, preferred) {
                 Some(slot) => slot,
-                None => return self.take_beside(shard, span, outline, access, holder),
+                None => return self.take_beside(shard, span, outline, state),
             }
         };
         // SAFETY: locked above, and the slot is free.
-        Ok(unsafe { self.fill(shard, slot, span, access, holder) })
+        Ok(unsafe { self.fill(shard, slot, span, state) })
     }
 
     /// The same, once the word is free.
@@ -283,12 +290,11 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         shard: &Shard<K, SLOTS>,
         span: Span<K>,
         outline: Outline,
-        access: Access,
-        holder: Holder,
-    ) -> Result<Held<K>, Span<K>> {
+        state: u64,
+    ) -> Result<Held<K>, Missed<K>> {
         shard.lock_contended();
         // SAFETY: just locked.
-        unsafe { self.take_beside(shard, span, outline, access, holder) }
+        unsafe { self.take_beside(shard, span, outline, state) }
     }
 
     /// The same where others hold something in the shard, or did.
@@ -301,18 +307,23 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         shard: &Shard<K, SLOTS>,
         span: Span<K>,
         outline: Outline,
-        access: Access,
-        holder: Holder,
-    ) -> Result<Held<K>, Span<K>> {
+        state: u64,
+    ) -> Result<Held<K>, Missed<K>> {
+        // A comparison of keys may panic.
+        // SAFETY: the caller's promise.
+        let locked = unsafe { Locked::new(shard) };
+        let want = Want::new(&span, slot::access(state), &[]);
+        let preferred = slot::holder(state).to_bits() as usize;
         // SAFETY: the caller's promise; Acquire as in `take_narrow`.
         unsafe {
             let ordinary = self.common.special.load(Ordering::Acquire) == 0;
-            match shard.vacant_for(outline, access, holder.to_bits() as usize) {
-                Some(slot) if ordinary => Ok(self.fill(shard, slot, span, access, holder)),
-                _ => {
-                    shard.unlock();
-                    Err(span)
+            let vacant = if ordinary { shard.vacant_for(&want, outline, preferred) } else { Vacant::Unknown };
+            match vacant {
+                Vacant::Slot(slot) => {
+                    std::mem::forget(locked);
+                    Ok(self.fill(shard, slot, span, state))
                 }
+                none => Err(Missed { span, blocked: matches!(none, Vacant::Blocked) }),
             }
         }
     }
@@ -322,18 +333,11 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
     /// # Safety
     /// The caller holds the word of the shard, and the slot is free.
     #[inline(always)]
-    unsafe fn fill(
-        &self,
-        shard: &Shard<K, SLOTS>,
-        slot: &Slot<K>,
-        span: Span<K>,
-        access: Access,
-        holder: Holder,
-    ) -> Held<K> {
+    unsafe fn fill(&self, shard: &Shard<K, SLOTS>, slot: &Slot<K>, span: Span<K>, state: u64) -> Held<K> {
         // SAFETY: the caller's promise.
         let old = unsafe {
             shard.inner().acquired += 1;
-            let old = slot.take(Entry { next: ptr::null(), span }, slot::taken(access, holder) | HEAD);
+            let old = slot.take(Entry { next: ptr::null(), span }, state);
             shard.unlock();
             old
         };
@@ -343,7 +347,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
     }
 
     /// Takes all ranges of a request, or none, as told.
-    pub(super) fn take(&self, request: &Request<'_, K>, how: How) -> Result<Held<K>, Refused<K>> {
+    pub(super) fn take(&self, request: &Request<'_, K>, how: How) -> Result<Held<K>, Refused> {
         let reach = self.reach(request);
         let mut makes_room = false;
         loop {
@@ -363,6 +367,19 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         }
     }
 
+    /// Takes all ranges of a request, or none, for a waiter that looks again and again: one within a block by its outline, so
+    /// that the others' slots stay in their caches, and so that its own outline is not that of a whole block.
+    pub(super) fn take_again(&self, request: &Request<'_, K>) -> Result<Held<K>, Refused> {
+        if let ([span], []) = (request.spans, request.own) {
+            match self.take_narrow(span.clone(), request.access, request.holder) {
+                Ok(held) => return Ok(held),
+                Err(Missed { blocked: true, .. }) => return Err(Refused::Blocked),
+                Err(_) => {}
+            }
+        }
+        self.take(request, How::default())
+    }
+
     /// Whether nothing is in the way, whoever may be overdue; every slot that is gets to know that somebody waits for it.
     pub(super) fn is_free_or_awaited(&self, request: &Request<'_, K>) -> bool {
         let words = self.words(self.reach(request));
@@ -377,18 +394,18 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         request: &Request<'_, K>,
         how: How,
         tidies: bool,
-    ) -> Result<(), Refused<K>> {
+    ) -> Result<(), Refused> {
         // Acquire pairs with the release of whoever took `WIDE` away.
         let special = self.common.special.load(Ordering::Acquire);
         let mut closed = special >= WIDE_OVERDUE;
-        let mut blocked = None;
+        let mut blocked = false;
         let mut visit = |slot: &Slot<K>, state: u64| {
             // SAFETY: all words that the request concerns are held (Invariant 1).
             if request.wants().any(|want| unsafe { want.is_blocked_by(slot, state) })
                 // SAFETY: as above.
                 && (!how.waiting || unsafe { slot.await_release() })
             {
-                blocked = Some(ptr::from_ref(slot));
+                blocked = true;
                 if !how.waiting {
                     return ControlFlow::Break(());
                 }
@@ -424,9 +441,9 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         }
         self.give_back(empty);
         match blocked {
-            Some(slot) => Err(Refused::Blocked(slot)),
-            None if closed && !how.closed => Err(Refused::Closed),
-            None => Ok(()),
+            true => Err(Refused::Blocked),
+            false if closed && !how.closed => Err(Refused::Closed),
+            false => Ok(()),
         }
     }
 
@@ -475,7 +492,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
 
     /// Adds slots to a shard, or to the wide ones. `tidies`: of the wide ones, those that are free may go, but for one chunk.
     #[cold]
-    fn make_room(&self, shard: Option<u16>, tidies: bool) -> Result<(), Refused<K>> {
+    fn make_room(&self, shard: Option<u16>, tidies: bool) -> Result<(), Refused> {
         if !self.allow_chunk() {
             return Err(Refused::Full);
         }
@@ -565,23 +582,6 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
 /// There is no slot left in this shard, or for wide ranges.
 struct NoRoom {
     shard: Option<u16>,
-}
-
-/// Whether a slot that was in the way is not any more; to spin on. Slots on the heap may be gone, so nobody asks about them.
-impl<K, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
-    /// The slot, if it is part of the lock itself, so that it can be looked at without any word.
-    pub(super) fn lasting(&self, slot: *const Slot<K>) -> Option<&Slot<K>> {
-        let address = slot.addr();
-        let begin = ptr::from_ref(&self.shards).addr();
-        let inside = (begin..begin + size_of_val(&self.shards)).contains(&address);
-        // SAFETY: it points into the lock, which is borrowed; only its state is looked at by who holds no word.
-        inside.then(|| unsafe { &*slot })
-    }
-}
-
-/// Whether a slot is free.
-pub(super) fn is_free<K>(slot: &Slot<K>) -> bool {
-    slot.state() == FREE
 }
 
 // SAFETY: entries are shared under words only, and by who holds them (slot.rs, Invariants 1 and 4); they are made and

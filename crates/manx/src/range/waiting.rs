@@ -5,7 +5,7 @@
 //! a sleeper that is woken takes the CPU away from the next holder. Then it waits in the room (`room.rs`), having told each slot in its way
 //! that it is awaited. When the window is over it is *overdue*. It closes the shards of its ranges, so that newcomers come to
 //! the room as well and queue behind it if they want any of the same; and the release that frees its ranges hands them
-//! over. (Who came to the room before its window was over, because that is long or what is in its way is on the heap, is woken
+//! over. (Who came to the room before its window was over, because that is long or somebody overdue was before it, is woken
 //! when its ranges are free, and tries.) Strangers are never in each other's way: what counts is whether ranges overlap.
 //!
 //! ```text
@@ -49,9 +49,10 @@ use platform::futex::{self, Clock, Deadline};
 use std::pin::pin;
 use std::ptr;
 
-/// How long a waiter may be overtaken unless its lock or its epoch says otherwise. Shorter than a mutex's: of those who come
-/// later only some are in the way, so that less is lost by waiting for the one.
-pub const WINDOW_NS: u64 = 30_000;
+/// How long a waiter may be overtaken unless its lock or its epoch says otherwise. Shorter than a mutex's: of the threads that come
+/// later only some are in the way, so that less is lost by waiting for the one. Longer than a yield takes when eight threads share
+/// two CPUs: a waiter that is overdue after its first yield is nearly always asleep when it is handed its range.
+pub const WINDOW_NS: u64 = 200_000;
 
 /// Keys that became free, or that somebody waits for no more: from the one position to the other, both included.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,19 +89,22 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             Err(refused) => refused,
         };
         match refused {
-            Refused::Blocked(_) => Err(LockError::WouldBlock),
+            Refused::Blocked => Err(LockError::WouldBlock),
             Refused::Full => Err(self.too_many()),
-            Refused::Closed => {
-                let room = self.room.lock();
-                if self.overdue_before(&room, request) {
-                    return Err(LockError::WouldBlock);
-                }
-                match self.table.take(request, How { closed: true, ..How::default() }) {
-                    Ok(held) => Ok(held),
-                    Err(Refused::Full) => Err(self.too_many()),
-                    Err(_) => Err(LockError::WouldBlock),
-                }
-            }
+            Refused::Closed => self.try_closed(request),
+        }
+    }
+
+    /// The same where somebody overdue may want some of it.
+    pub(super) fn try_closed(&self, request: &Request<'_, K>) -> Result<Held<K>, LockError> {
+        let room = self.room.lock();
+        if self.overdue_before(&room, request) {
+            return Err(LockError::WouldBlock);
+        }
+        match self.table.take(request, How { closed: true, ..How::default() }) {
+            Ok(held) => Ok(held),
+            Err(Refused::Full) => Err(self.too_many()),
+            Err(_) => Err(LockError::WouldBlock),
         }
     }
 
@@ -115,15 +119,16 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             .any(|node| unsafe { node.guarded() }.overdue)
     }
 
-    /// Waits for ranges, until the deadline if there is one.
+    /// Waits for ranges, until the deadline if there is one. `blocked`: something in the way was seen just now.
     #[cold]
     pub(super) fn lock_request(
         &self,
         request: &Request<'_, K>,
         deadline: Option<Deadline>,
+        blocked: bool,
     ) -> Result<Held<K>, LockError> {
         let mut began = None;
-        match self.yield_and_try(request, deadline, &mut began) {
+        match self.yield_and_try(request, deadline, blocked, &mut began) {
             Err(LockError::WouldBlock) => {}
             other => return other,
         }

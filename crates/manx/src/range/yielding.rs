@@ -1,4 +1,7 @@
-//! Letting others run before waiting: who finds something in its way looks again between yields, for a while.
+//! Letting others run before waiting: a thread that finds something in its way yields and tries again, for a while.
+//!
+//! After each yield the waiter tries to take its ranges. It does not watch the slot that was in its way: a holder takes its next
+//! range in the same slot, so the slot is seldom free when the waiter looks, although its ranges are.
 //!
 //! That ends with the window of the waiter, with its own limit, or after a millisecond, whichever comes first; then it comes to
 //! the room, which looks once more (`waiting.rs`). So a limit is overshot by no more than one yield, and by what the room takes.
@@ -8,7 +11,7 @@ use super::key::Key;
 use super::lock::RangeLock;
 use super::request::Request;
 use super::slot::Held;
-use super::table::{How, Refused, is_free};
+use super::table::{How, Refused};
 use platform::futex::Deadline;
 use platform::{clock, thread};
 
@@ -43,33 +46,31 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         Wait::new(clock::now_ns(), self.window_ns(), deadline.map_or(u64::MAX, Deadline::left_ns))
     }
 
-    /// Tries, and lets others run between two looks whether what is in the way is gone, as long as it may be overtaken and may
-    /// wait.
+    /// Tries, and lets others run between two tries, as long as it may be overtaken and may wait. `blocked`: the first try was
+    /// made just now, and in vain.
     pub(super) fn yield_and_try(
         &self,
         request: &Request<'_, K>,
         deadline: Option<Deadline>,
+        blocked: bool,
         wait: &mut Option<Wait>,
     ) -> Result<Held<K>, LockError> {
+        let mut tried =
+            if blocked { Err(Refused::Blocked) } else { self.table.take(request, How::default()) };
         loop {
-            let slot = match self.table.take(request, How::default()) {
+            match tried {
                 Ok(held) => return Ok(held),
-                Err(Refused::Blocked(slot)) => slot,
-                Err(Refused::Closed) => return self.try_request(request),
+                Err(Refused::Blocked) => {}
+                Err(Refused::Closed) => return self.try_closed(request),
                 Err(Refused::Full) => return Err(self.too_many()),
-            };
+            }
             let wait = *wait.get_or_insert_with(|| self.begin(deadline));
-            let Some(slot) = self.table.lasting(slot) else { return Err(LockError::WouldBlock) };
             // Asked after each try in vain, so that others who keep taking and releasing cannot make this go on for ever.
             if platform::spin_bound(1) == 0 || wait.is_over() {
                 return Err(LockError::WouldBlock);
             }
-            while !is_free(slot) {
-                if wait.is_over() {
-                    return Err(LockError::WouldBlock);
-                }
-                thread::yield_now();
-            }
+            thread::yield_now();
+            tried = self.table.take_again(request);
         }
     }
 }
