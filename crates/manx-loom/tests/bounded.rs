@@ -1,8 +1,10 @@
-//! The default lock under loom: exclusion, no lost wake-up, and nobody overtakes who is overdue.
+//! The default lock under loom: exclusion, no lost wake-up, and no thread overtakes an overdue
+//! waiter.
 //!
-//! Most waiters here are *trusting*, as those of Rust's mutexes are: they never wake up to look for themselves, which would hide a
-//! lost wake-up. Those of a program's mutexes under `manx run` do wake up, and differ in nothing else: [`UNTRUSTING`]. The
-//! data that the lock protects is loom's own cell, so orderings that are too weak are reported as well.
+//! Most waiters here are *trusting*, as those of Rust's mutexes are: they never wake up to look for
+//! themselves, which would hide a lost wake-up. Those of a program's mutexes under `manx run` do
+//! wake up, and differ in nothing else: [`UNTRUSTING`]. The data that the lock protects is loom's
+//! own cell, so orderings that are too weak are reported as well.
 
 mod common;
 
@@ -72,7 +74,7 @@ impl Lock {
         acquired
     }
 
-    /// Nobody holds it, waits or is counted; so many have passed.
+    /// Checks that no thread holds it, waits or is counted, and that `passed` threads have passed.
     fn assert_left(&self, passed: u32) {
         assert_eq!(self.word.load(Ordering::Relaxed), 0, "free");
         let side = self.side.load(Ordering::Relaxed);
@@ -128,8 +130,9 @@ fn those_who_trust_and_those_who_do_not_take_turns() {
     take_turns(2, &[OVERDUE, UNTRUSTING, BARGING]);
 }
 
-/// Two who wait, while a third takes the lock again and again, so that who is woken is woken in vain. (A wait
-/// with a limit is never woken here: those who stand by and give up are `manx-shuttle`'s.)
+/// Two threads wait, while a third takes the lock again and again, so a woken one is woken in vain.
+/// (A wait with a limit is never woken here: threads that stand by and give up are
+/// `manx-shuttle`'s.)
 #[test]
 fn who_stands_by_forgets_no_sleeper() {
     check(2, || {
@@ -232,7 +235,8 @@ fn an_offer_to_a_ghost_is_taken_back() {
         lock.pass();
         lock.release();
         waiter.join().unwrap();
-        // The ghost may have been taken for the waiter itself; then one more offer rids the lock of it.
+        // The ghost may have been taken for the waiter itself; then one more offer rids the lock of
+        // it.
         while lock.side.load(Ordering::Relaxed) & 0xffff != 0 {
             if lock
                 .acquire(&Wait { window_ns: Some(20), each_ns: 0, deadline: None, trusting: false })

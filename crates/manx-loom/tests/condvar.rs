@@ -1,8 +1,9 @@
 //! Condition variables under loom: every order of steps that the memory model allows.
 //!
-//! The mutex is loom's own, because these proofs are about the variable. A lost wake-up is a deadlock here: a wait
-//! without a deadline has nothing else to save it. A wait with one times out after others went first, and so shows what
-//! giving up does to those who stay. That loom would find what these tests look for is a test of its own, at the end.
+//! The mutex is loom's own, because these proofs are about the variable. A lost wake-up is a
+//! deadlock here: a wait without a deadline has nothing else to save it. A wait with one times out
+//! after others went first, and so shows what giving up does to waiters that stay. That loom would
+//! find what these tests look for is a test of its own, at the end.
 
 mod common;
 
@@ -52,7 +53,8 @@ impl Shared {
         self.changed.leave(ticket, if cancelled { Outcome::Cancelled } else { outcome });
     }
 
-    /// Waits once without a limit, and is cancelled as it wakes: it may have had somebody's signal.
+    /// Waits once without a limit, and is cancelled as it wakes: it may have had another waiter's
+    /// signal.
     fn wait_and_be_cancelled(&self, condition: impl Fn(u32) -> bool) {
         let number = self.number.lock().unwrap();
         if !condition(*number) {
@@ -162,8 +164,8 @@ fn two_pass_a_number_to_and_fro() {
     });
 }
 
-/// One gives up while a signal is on its way that another needs; the one who gives up passes one on itself, because the
-/// signal may have been meant for it.
+/// One gives up while a signal is on its way that another needs; the waiter that gives up passes
+/// one on itself, because the signal may have been meant for it.
 fn who_gives_up_takes_nothing_from(cancelled: bool) {
     check(4, move || {
         let shared = Shared::new();
@@ -194,7 +196,7 @@ fn a_cancelled_wait_that_races_with_a_signal_takes_nobodys_token() {
 fn a_token_that_came_after_a_signal_is_not_taken_back_by_who_came_before() {
     check(4, || {
         let shared = Shared::new();
-        // Gives up while the first signal, which nobody needs, is on its way.
+        // Gives up while the first signal, which no waiter needs, is on its way.
         let hasty = spawn(&shared, |shared| shared.wait_once(|number| number == 0, false));
         let patient = spawn(&shared, |shared| shared.wait_while(|number| number != 2, |number| number));
         shared.changed.signal();

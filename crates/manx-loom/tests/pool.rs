@@ -1,7 +1,9 @@
-//! The crew of a pool under loom: a job that is queued is done, whoever parks, is called, retires, blocks or is dismissed meanwhile.
+//! The crew of a pool under loom: a job that is queued is done, whichever workers park, are called,
+//! retire, block or are dismissed meanwhile.
 //!
-//! Here the queue is a number, and a worker's thread is there from the start: it waits at its seat until it is called. Loom reports a
-//! deadlock if a job stays behind, because then its worker sleeps for ever and the first thread waits for it.
+//! Here the queue is a number, and a worker's thread is there from the start: it waits at its seat
+//! until it is called. Loom reports a deadlock if a job stays behind, because then its worker
+//! sleeps for ever and the first thread waits for it.
 
 mod common;
 
@@ -35,7 +37,7 @@ impl Pool {
     }
 
     fn take(&self) -> bool {
-        // As a real queue would: who takes a job sees what its submitter wrote.
+        // As a real queue would: the taker of a job sees what its submitter wrote.
         let mut queued = self.queued.load(Ordering::Acquire);
         while queued > 0 {
             match self.queued.compare_exchange(queued, queued - 1, Ordering::AcqRel, Ordering::Acquire) {
@@ -66,7 +68,8 @@ impl Pool {
         }
     }
 
-    /// A worker's life, as in `worker.rs`, without its rounds of looking. A thread that it had to start it waits for in the end.
+    /// A worker's life, as in `worker.rs`, without its rounds of looking. A thread that it had to
+    /// start it waits for in the end.
     fn work(self: Arc<Pool>, seat: usize) {
         let mut started = Vec::new();
         'life: loop {
@@ -197,7 +200,8 @@ fn a_job_that_was_queued_while_the_pool_is_closed_is_done() {
             let pool = pool.clone();
             move || pool.crew.close()
         });
-        // Nobody else would do it: it was queued before the worker could have ended, or it is still there.
+        // No other worker would do it: it was queued before the worker could have ended, or it is
+        // still there.
         let none = pool.push();
         other.join().unwrap();
         worker.join().unwrap();

@@ -1,5 +1,5 @@
-//! The count of a gate under loom: every order of steps that the memory model allows. A worker that nobody calls blocks for ever, and
-//! loom reports it.
+//! The count of a gate under loom: every order of steps that the memory model allows. A worker that
+//! is never called blocks for ever, and loom reports it.
 
 mod common;
 
@@ -72,7 +72,8 @@ fn closing_races_with_lowering() {
     });
 }
 
-/// A number that is lowered while a check that was sent before comes to its end: somebody sees that a worker is missing.
+/// A number that is lowered while a check that was sent before comes to its end: one of the two
+/// sees that a worker is missing.
 #[test]
 fn a_check_and_a_lowering_do_not_miss_each_other() {
     check(3, || {

@@ -1,6 +1,7 @@
 //! The places of the registry under loom: every order of steps that the memory model allows.
 //!
-//! The kernel's locks are a word each, which says who has it. A member that dies loses its lock and does nothing more.
+//! The kernel's locks are a word each, which names the holder. A member that dies loses its lock
+//! and does nothing more.
 
 mod common;
 
@@ -43,7 +44,7 @@ impl<const N: usize> Locks for Process<N> {
     }
 
     fn is_locked_by_another(&self, place: usize) -> bool {
-        // The kernel looks under a lock of its own: it sees the last who took it.
+        // The kernel looks under a lock of its own: it sees the last process that took it.
         let holder = self.0.holders[place].fetch_add(0, Ordering::AcqRel);
         holder != NOBODY && holder != self.1
     }
@@ -124,7 +125,7 @@ fn a_place_of_the_dead_comes_back_once_and_its_next_holder_keeps_it() {
         assert!(!slots::is_own(&file.words, place), "the dead came back, or is still there");
         match taken {
             Some(own) => assert!(slots::is_own(&file.words, own)),
-            // It came before the end of who was there.
+            // It came before the end of the member that was there.
             None => assert_eq!((freed, file.is_taken(0)), (1, false)),
         }
     });
@@ -161,7 +162,7 @@ fn one_whose_place_was_taken_back_does_not_bring_it_back_to_life() {
         let file = File::<1>::new();
         let member = Process(file.clone(), 1);
         let place = member.take().expect("free");
-        // Somebody ends its lock, and it does not know.
+        // Something ends its lock, and it does not know.
         member.unlock(place.index);
         let newcomer = {
             let file = file.clone();

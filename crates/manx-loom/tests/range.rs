@@ -1,10 +1,11 @@
 //! The default range lock under loom: every order of steps that the memory model allows.
 //!
-//! Each key has a cell that loom watches: two holders at once, and one that does not see what the holder before it wrote,
-//! are reported; so is a waiter that nobody wakes. Locks are as small as can be, with one slot a shard, so that the second
-//! range is on the heap, and with a key a block, so that a range of two keys is in two shards and a range of three is a wide
-//! one. Waiters may be overtaken for ever (then a release tells them to look, and they sleep without a limit until then) or
-//! not at all (then it hands the range over): [`PATIENT`] and [`OVERDUE`].
+//! Each key has a cell that loom watches: two holders at once, and a holder that does not see what
+//! the one before it wrote, are reported; so is a waiter that no thread wakes. Locks are as small
+//! as can be, with one slot a shard, so that the second range is on the heap, and with a key a
+//! block, so that a range of two keys is in two shards and a range of three is a wide one. Waiters
+//! may be overtaken for ever (then a release tells them to look, and they sleep without a limit
+//! until then) or not at all (then it hands the range over): [`PATIENT`] and [`OVERDUE`].
 
 #[path = "range/ways.rs"]
 mod ways;
@@ -23,7 +24,7 @@ use platform::futex::{Clock, Deadline};
 const PATIENT: u64 = u64::MAX;
 /// … and not at all.
 const OVERDUE: u64 = 0;
-/// Here a deadline passes as soon as somebody waits for it.
+/// Here a deadline passes as soon as a thread waits for it.
 const SOON: Option<Deadline> = Some(Deadline { clock: Clock::Monotonic, ns: 0 });
 
 const KEYS: usize = 4;
@@ -34,7 +35,7 @@ struct Guarded<const SHARDS: usize, const SLOTS: usize> {
     numbers: [UnsafeCell<u32>; KEYS],
 }
 
-// SAFETY: numbers are used by who holds their keys; loom reports it if that is not enough.
+// SAFETY: numbers are used by the holders of their keys; loom reports it if that is not enough.
 unsafe impl<const SHARDS: usize, const SLOTS: usize> Sync for Guarded<SHARDS, SLOTS> {}
 // SAFETY: as above.
 unsafe impl<const SHARDS: usize, const SLOTS: usize> Send for Guarded<SHARDS, SLOTS> {}
@@ -67,7 +68,7 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
             match access {
                 // SAFETY: held alone.
                 Exclusive => number.with_mut(|number| unsafe { *number += 1 }),
-                // SAFETY: held by those who read.
+                // SAFETY: held by readers.
                 Shared => assert!(number.with(|number| unsafe { *number }) < 100),
             }
         }
@@ -106,11 +107,12 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
         }
     }
 
-    /// Nothing is held or closed, nobody waits, and each key was written so often.
+    /// Checks that nothing is held or closed, no thread waits, and each key was written `times`
+    /// times.
     fn assert_done(&self, times: [u32; KEYS]) {
         let dump = self.lock.dump();
         assert!(dump.held.is_empty() && dump.waiting.is_empty(), "{dump}");
-        // Twice: what is in nobody's way but was closed would be refused by one of them.
+        // Twice: what is in no holder's way but was closed would be refused by one of them.
         assert!(self.try_lock((1, 2), Shared) && self.try_lock((2, 3), Shared));
         let all = self.lock.try_lock(..).expect("what is free is had without waiting");
         // SAFETY: all are held.
@@ -171,7 +173,8 @@ fn one_is_wide_and_the_others_narrow() {
     one_is_wide(OVERDUE, 2);
 }
 
-/// What was done under a wide range is seen by who takes a key of it, also if somebody else found the wide one gone.
+/// What was done under a wide range is seen by a thread that takes one of its keys, also if another
+/// thread found the wide one gone.
 #[test]
 fn a_wide_range_is_seen_gone_by_two() {
     check(2, || {
@@ -188,8 +191,8 @@ fn a_wide_range_is_seen_gone_by_two() {
     });
 }
 
-/// Two wait for one, each for a part of its range. (Two that spin for the same word could take turns for ever, as loom sees
-/// it; so this one is first.)
+/// Two wait for one, each for a part of its range. (Two that spin for the same word could take
+/// turns for ever, as loom sees it; so this one is first.)
 fn two_wait_for_one<const SHARDS: usize>(window_ns: u64, preemptions: usize) {
     check(preemptions, move || {
         let guarded = Guarded::<SHARDS, 1>::new(window_ns);
@@ -219,7 +222,8 @@ fn a_wide_one_and_a_narrow_one_wait_for_one() {
     two_wait_for_one::<2>(OVERDUE, 1);
 }
 
-/// Those who share do not wait for each other, and who wants it alone gets it from the last of them.
+/// Sharing holders do not wait for each other, and a thread that wants the range alone gets it from
+/// the last of them.
 fn some_share(window_ns: u64, preemptions: usize) {
     check(preemptions, move || {
         let guarded = Guarded::<1, 2>::new(window_ns);
@@ -240,7 +244,8 @@ fn readers_and_a_writer() {
     some_share(OVERDUE, 1);
 }
 
-/// The second range is on the heap; its slots go as soon as they are free, while the other thread looks at them.
+/// The second range is on the heap; its slots go as soon as they are free, while the other thread
+/// looks at them.
 fn ranges_on_the_heap(window_ns: u64, preemptions: usize) {
     check(preemptions, move || {
         let guarded = Guarded::<1, 1>::new(window_ns);
@@ -264,7 +269,8 @@ fn the_second_range_of_a_shard_is_on_the_heap() {
     ranges_on_the_heap(OVERDUE, 2);
 }
 
-/// Somebody gives up while the range is released or handed to it: it has it or leaves nothing behind.
+/// A thread gives up while the range is released or handed to it: it has the range or leaves
+/// nothing behind.
 fn one_gives_up(window_ns: u64, preemptions: usize) {
     check(preemptions, move || {
         let guarded = Guarded::<1, 1>::new(window_ns);
@@ -283,7 +289,7 @@ fn one_gives_up_while_the_range_is_released() {
     one_gives_up(OVERDUE, 3);
 }
 
-/// Who gives up lets those go on that it kept waiting.
+/// A waiter that gives up lets the waiters behind it go on.
 fn who_is_behind_goes_on(window_ns: u64, preemptions: usize) {
     check(preemptions, move || {
         let guarded = Guarded::<1, 2>::new(window_ns);
@@ -352,7 +358,8 @@ fn one_comes_while_shards_are_closed() {
     one_comes_later::<2>(2);
 }
 
-/// An owner that is waited for takes more of what the waiter wants: it does not queue behind who waits for it.
+/// An owner that is waited for takes more of what the waiter wants: it does not queue behind a
+/// thread that waits for it.
 fn an_owner_is_waited_for(window_ns: u64, preemptions: usize) {
     check(preemptions, move || {
         let guarded = Guarded::<1, 4>::new(window_ns);
@@ -377,7 +384,8 @@ fn an_owner_does_not_queue_behind_who_waits_for_it() {
     an_owner_is_waited_for(OVERDUE, 2);
 }
 
-/// The most slots on the heap are held: the next range is refused, not lost, and nobody who waits is forgotten.
+/// The most slots on the heap are held: the next range is refused, not lost, and no waiter is
+/// forgotten.
 fn there_is_no_room(window_ns: u64, preemptions: usize) {
     check(preemptions, move || {
         let options = Options::new().block_log2(0).window_ns(window_ns).spill_max(0);
@@ -417,7 +425,7 @@ fn who_finds_no_room_is_told() {
     there_is_no_room(OVERDUE, 2);
 }
 
-/// Loom finds what these tests look for: a lock that lets two in, and one that forgets a waiter.
+/// Loom finds what these tests look for: a lock that lets two in, and a lock that forgets a waiter.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn two_holders_would_be_found() {
@@ -425,7 +433,7 @@ fn two_holders_would_be_found() {
         let guarded = Guarded::<1, 1>::new(PATIENT);
         let other = spawn(&guarded, |guarded| guarded.lock((1, 3), Shared));
         let held = guarded.hold((1, 3), Shared);
-        // Who only shares writes.
+        // A thread that only shares writes.
         guarded.work((1, 3), Exclusive);
         drop(held);
         other.join().unwrap();

@@ -1,68 +1,19 @@
-//! The reorderable lock under loom: one stands by while others take the lock, for every order of steps.
+//! The reorderable lock and the asymmetry-aware one under loom: one stands by while others take the
+//! lock, for every order of steps.
 //!
-//! Time moves with each look at the clock here, so a window is a number of looks, and after so many the one that
-//! stands by is in line. Loom reports an execution that does not end.
+//! Time moves with each look at the clock here, so a window is a number of looks, and after that
+//! number the thread that stands by is in line. Loom reports an execution that does not end.
+
+#[path = "common/reorder.rs"]
+mod reorder;
 
 use loom::sync::Arc;
 use loom::thread;
 use manx_loom::cpu::{Class, set_class_of_this_thread};
-use manx_loom::lock::{Asl, Cna, FutexMutex, Mcs, McsPark, RawLock, Reorderable, Shfl, Ticket};
+use manx_loom::lock::{Asl, Fifo, FutexMutex, Mcs, RawLock, Reorderable};
 use manx_loom::slo::set_window_ns_of_this_thread;
 use platform::cell::UnsafeCell;
-
-struct Guarded<L> {
-    lock: Reorderable<L>,
-    number: UnsafeCell<u32>,
-}
-
-// SAFETY: the number is used by holders of the lock only; loom reports it if that is not enough.
-unsafe impl<L: RawLock> Sync for Guarded<L> {}
-
-impl<L: RawLock> Guarded<L> {
-    /// Stands by for this window, or does not.
-    fn add(&self, window_ns: Option<u64>) {
-        let held = match window_ns {
-            Some(window_ns) => self.lock.lock_reorder(window_ns),
-            None => self.lock.lock_immediately(),
-        };
-        // SAFETY: held.
-        self.number.with_mut(|number| unsafe { *number += 1 });
-        // SAFETY: just locked.
-        unsafe { self.lock.unlock(held) };
-    }
-}
-
-fn check(test: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.max_branches = 10_000;
-    builder.check(test);
-}
-
-/// One stands by, for windows that are over before the lock is quiet and for one that is not, while the other takes the lock twice more. (Once
-/// it has taken it the lock is in use, and so somebody stands by.)
-fn one_stands_by<L: RawLock + 'static>() {
-    for window_ns in [0, 1, 300, 12_000] {
-        check(move || {
-            let lock = Reorderable::over(L::new());
-            let guarded = Arc::new(Guarded { lock, number: UnsafeCell::new(0) });
-            guarded.add(None);
-            let other = Arc::clone(&guarded);
-            let other = thread::spawn(move || other.add(Some(window_ns)));
-            guarded.add(None);
-            guarded.add(None);
-            other.join().unwrap();
-            assert!(!guarded.lock.is_locked());
-            // SAFETY: the other one has ended.
-            assert_eq!(guarded.number.with(|number| unsafe { *number }), 4);
-        });
-    }
-}
-
-#[test]
-fn over_the_ticket_lock() {
-    one_stands_by::<Ticket>();
-}
+use reorder::{check, one_stands_by, two_stand_by};
 
 #[test]
 fn over_the_mcs_lock() {
@@ -70,46 +21,8 @@ fn over_the_mcs_lock() {
 }
 
 #[test]
-fn over_the_mcs_lock_with_parking() {
-    one_stands_by::<McsPark>();
-}
-
-#[test]
 fn over_the_futex_mutex() {
     one_stands_by::<FutexMutex>();
-}
-
-#[test]
-fn over_the_shuffle_lock() {
-    one_stands_by::<Shfl>();
-}
-
-#[test]
-fn over_the_numa_aware_lock() {
-    one_stands_by::<Cna>();
-}
-
-/// Two stand by, for one window or for two, while this thread takes the lock: neither is lost, and they are not inside together.
-fn two_stand_by<L: RawLock + 'static>(windows_ns: [u64; 2]) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
-    builder.max_branches = 10_000;
-    builder.check(move || {
-        let lock = Reorderable::over(L::new());
-        let guarded = Arc::new(Guarded { lock, number: UnsafeCell::new(0) });
-        guarded.add(None);
-        let others = windows_ns.map(|window_ns| {
-            let other = Arc::clone(&guarded);
-            thread::spawn(move || other.add(Some(window_ns)))
-        });
-        guarded.add(None);
-        for other in others {
-            other.join().unwrap();
-        }
-        assert!(!guarded.lock.is_locked());
-        // SAFETY: the others have ended.
-        assert_eq!(guarded.number.with(|number| unsafe { *number }), 4);
-    });
 }
 
 #[test]
@@ -120,8 +33,7 @@ fn two_stand_by_for_the_same_window() {
 
 #[test]
 fn two_stand_by_for_different_windows() {
-    two_stand_by::<McsPark>([1, 400]);
-    two_stand_by::<Cna>([1, 400]);
+    two_stand_by::<Mcs>([1, 400]);
 }
 
 /// A big one and a little one whose epoch has this window; each takes the lock twice.
@@ -173,7 +85,7 @@ fn in_an_epoch_over_the_futex_mutex() {
     in_an_epoch::<FutexMutex>();
 }
 
-/// A lock that is never free, and notes when somebody comes to stand in line.
+/// A lock that is never free, and notes when a thread comes to stand in line.
 struct Occupied(std::sync::atomic::AtomicU64);
 
 // SAFETY: nothing is protected.
@@ -200,8 +112,8 @@ unsafe impl RawLock for Occupied {
     }
 }
 
-/// Time is counted here, so the bound is exact: whoever stands by is in line when its window is over, and a few
-/// looks at the clock later.
+/// Time is counted here, so the bound is exact: a thread that stands by is in line when its window
+/// is over, and a few looks at the clock later.
 #[test]
 fn who_stands_by_is_in_line_at_the_end_of_its_window_to_the_look() {
     const LOOKS_NS: u64 = 100;
@@ -210,7 +122,7 @@ fn who_stands_by_is_in_line_at_the_end_of_its_window_to_the_look() {
         builder.max_branches = 100_000;
         builder.check(move || {
             let lock = Reorderable::<Occupied>::new();
-            // Somebody has passed, so the lock is in use.
+            // A thread has passed, so the lock is in use.
             lock.lock_immediately();
             let began_ns = platform::clock::now_ns();
             lock.lock_reorder(window_ns);
@@ -221,29 +133,29 @@ fn who_stands_by_is_in_line_at_the_end_of_its_window_to_the_look() {
     }
 }
 
-/// The holder gives the lock back only once the little one stands in line: if its window did not end, this would not.
+/// The holder gives the lock back only once the little one stands in line: if its window did not
+/// end, this would not.
 #[test]
 fn a_little_one_is_in_line_after_its_window() {
-    use manx_loom::lock::Fifo;
     check(|| {
-        let lock = Arc::new(Asl::over(Ticket::new()));
+        let lock = Arc::new(Asl::over(Mcs::new()));
         lock.set_window_ns_max(Some(300));
-        lock.lock();
+        let held = lock.lock();
         let before = lock.reorderable().beneath().last_in_line();
         let other = thread::spawn({
             let lock = Arc::clone(&lock);
             move || {
                 set_class_of_this_thread(Some(Class::Little));
-                lock.lock();
+                let held = lock.lock();
                 // SAFETY: just locked.
-                unsafe { lock.unlock(()) };
+                unsafe { lock.unlock(held) };
             }
         });
         while lock.reorderable().beneath().last_in_line() == before {
             platform::thread::yield_now();
         }
         // SAFETY: locked above.
-        unsafe { lock.unlock(()) };
+        unsafe { lock.unlock(held) };
         other.join().unwrap();
         assert!(!lock.is_locked());
     });

@@ -1,10 +1,11 @@
 //! The readers-writer lock under loom: every order of steps that the memory model allows.
 //!
-//! Loom reports accesses to what the lock protects that are not ordered, and a deadlock if a wake-up is lost: a waiter with an
-//! unbounded window sleeps without a limit, and so does an overdue one. These are the waits of programs: the lock has no
-//! other way to sleep, and only the spins before a sleep are left out. A window of 0 makes a waiter overdue
-//! at once, so gates, turns and counts are all walked through. That loom would find what these tests look for is a
-//! test of its own, at the end.
+//! Loom reports accesses to what the lock protects that are not ordered, and a deadlock if a
+//! wake-up is lost: a waiter with an unbounded window sleeps without a limit, and so does an
+//! overdue one. These are the waits of programs: the lock has no other way to sleep, and only the
+//! spins before a sleep are left out. A window of 0 makes a waiter overdue at once, so gates, turns
+//! and counts are all walked through. That loom would find what these tests look for is a test of
+//! its own, at the end.
 
 mod common;
 
@@ -89,7 +90,7 @@ impl Shared {
 
     /// Under the lock.
     fn look(&self) -> u32 {
-        // SAFETY: the caller has the lock, and nobody writes.
+        // SAFETY: the caller has the lock, and no thread writes.
         self.number.with(|number| unsafe { *number })
     }
 }
@@ -233,8 +234,8 @@ fn the_last_of_two_waiters_may_free_the_lock() {
     }
 }
 
-/// This thread has the lock and leaves it. Others wait for it; when all that wait have had it, the last one frees its memory, whether
-/// or not the releases of the others have returned.
+/// This thread has the lock and leaves it. Others wait for it; when all that wait have had it, the
+/// last one frees its memory, whether or not the releases of the others have returned.
 fn the_last_holder_frees(first: Role, other: Option<Role>, last: Role) {
     let preemptions = if other.is_none() { 4 } else { 2 };
     check_no_more(preemptions, move || {
@@ -271,10 +272,11 @@ fn the_last_holder_frees(first: Role, other: Option<Role>, last: Role) {
     });
 }
 
-/// By the last holder: nobody else uses the lock from here on, or loom reports it.
+/// By the last holder: no other thread uses the lock from here on, or loom reports it.
 fn free(lock: &'static RawRwLock) {
     let word = std::ptr::from_ref(lock).cast_mut().cast::<AtomicU64>();
-    // SAFETY: this is the lock's only field, which is leaked; and loom checks that nobody else uses it.
+    // SAFETY: this is the lock's only field, which is leaked; and loom checks that no other thread
+    // uses it.
     unsafe { (*word).with_mut(|_| ()) };
 }
 

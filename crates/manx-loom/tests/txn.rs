@@ -1,88 +1,20 @@
-//! Ids and snapshots under loom: every order of steps that the memory model allows, for each protocol.
+//! Ids and snapshots under loom: every order of steps that the memory model allows, for each
+//! protocol.
 
 mod common;
+#[path = "common/txn.rs"]
+mod txn;
 
 use common::{check, check_no_more};
-use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
-use manx_loom::txn::coordinator::{Coordinator, Protocol, Session};
-use manx_loom::wait::Adaptive;
-
-/// What transactions write: the id of who did, in two places.
-struct Pair([AtomicU64; 2]);
-
-impl Pair {
-    fn new() -> Pair {
-        Pair([AtomicU64::new(0), AtomicU64::new(0)])
-    }
-
-    /// A transaction.
-    fn write(&self, session: &mut Session) -> u64 {
-        let id = session.allocate();
-        // Relaxed: what is published orders them.
-        self.0.iter().for_each(|place| place.store(id, Ordering::Relaxed));
-        session.end();
-        id
-    }
-
-    fn ids(&self) -> [u64; 2] {
-        [self.0[0].load(Ordering::Relaxed), self.0[1].load(Ordering::Relaxed)]
-    }
-}
-
-fn new(protocol: Protocol) -> std::sync::Arc<Coordinator> {
-    Coordinator::new(protocol, 4)
-}
-
-/// What is visible was written, whole, and what is not over is not visible.
-fn half_a_commit(protocol: Protocol) {
-    let coordinator = new(protocol);
-    let pair = Arc::new(Pair::new());
-    let mut writer = coordinator.session().unwrap();
-    let mut reader = coordinator.session().unwrap();
-    let its = pair.clone();
-    let thread = thread::spawn(move || its.write(&mut writer));
-    let seen = reader.snapshot().clone();
-    let ids = pair.ids();
-    let id = thread.join().unwrap();
-    if seen.sees(id) {
-        assert_eq!(ids, [id, id], "half a commit");
-    }
-    assert!(reader.snapshot().sees(id), "it is over");
-    assert_eq!(pair.ids(), [id, id]);
-}
+use manx_loom::txn::coordinator::{Protocol, Session};
+use txn::{allocation, half_a_commit, new, two_writers};
 
 #[test]
 fn a_snapshot_never_sees_half_a_commit() {
     for protocol in Protocol::ALL {
         check(3, move || half_a_commit(protocol));
     }
-}
-
-/// Two that write at once: their ids differ, both ends are published, and each snapshot that shows one as over shows it so for ever.
-fn two_writers(protocol: Protocol) {
-    let coordinator = new(protocol);
-    let mut one = coordinator.session().unwrap();
-    let mut two = coordinator.session().unwrap();
-    let thread = thread::spawn(move || {
-        let id = two.allocate();
-        assert!(!two.snapshot().sees(id), "not over");
-        two.end();
-        let seen = two.snapshot().clone();
-        assert!(seen.sees(id), "its own end");
-        (id, seen)
-    });
-    let id = one.allocate();
-    one.end();
-    let seen = one.snapshot().clone();
-    assert!(seen.sees(id), "its own end");
-    let (other, other_seen) = thread.join().unwrap();
-    assert_ne!(id, other);
-    // Two snapshots agree on who was first.
-    assert!(seen.sees(other) || other_seen.sees(id), "each end is before the other");
-    let last = one.snapshot();
-    assert!(last.sees(id) && last.sees(other) && last.concurrent().is_empty());
 }
 
 #[test]
@@ -92,7 +24,8 @@ fn ends_at_once_are_all_published() {
     }
 }
 
-/// Two that write at once, and two that look: never does one see only the first, and the other only the second.
+/// Two that write at once, and two that look: never does one see only the first, and the other only
+/// the second.
 fn long_fork(protocol: Protocol) {
     let coordinator = new(protocol);
     let mut sessions: Vec<Session> = (0..3).map(|_| coordinator.session().unwrap()).collect();
@@ -117,31 +50,9 @@ fn long_fork(protocol: Protocol) {
 
 #[test]
 fn there_is_no_long_fork() {
-    for protocol in [Protocol::Adaptive(Adaptive::DEFAULT), Protocol::Help] {
+    for protocol in Protocol::ALL {
         check_no_more(2, move || long_fork(protocol));
     }
-}
-
-/// One takes an id while another ends, with whom nothing else is shared: it may be helped.
-fn allocation(protocol: Protocol) {
-    let coordinator = new(protocol);
-    let mut one = coordinator.session().unwrap();
-    let mut two = coordinator.session().unwrap();
-    let first = one.allocate();
-    let thread = thread::spawn(move || {
-        let id = two.allocate();
-        // Nobody sees it before it is over.
-        let mine = two.snapshot().sees(id);
-        (two, id, mine)
-    });
-    one.end();
-    let seen = one.snapshot().clone();
-    let (mut two, id, mine) = thread.join().unwrap();
-    assert!(first != id && !mine);
-    assert!(seen.sees(first) && !seen.sees(id), "it is still at work");
-    assert_eq!(two.id(), Some(id));
-    two.end();
-    assert!(one.snapshot().sees(id), "now it is over");
 }
 
 #[test]
@@ -151,7 +62,8 @@ fn an_id_is_hidden_from_the_moment_it_is_taken() {
     }
 }
 
-/// What is published is not freed while somebody reads it, and the oldest id is below what anybody uses.
+/// What is published is not freed while a session reads it, and the oldest id is below what any
+/// session uses.
 #[test]
 fn what_is_in_use_is_kept() {
     check(2, || {
@@ -199,8 +111,9 @@ fn the_oldest_id_waits_for_who_uses_a_snapshot() {
     });
 }
 
-/// One takes ids again and again, and is helped: neither what a late helper took for the transaction before becomes this one's id, nor is it overlooked
-/// who was helped before the others could see that it is at work.
+/// One takes ids again and again, and is helped. What a late helper took for the transaction before
+/// does not become this one's id. And a session that was helped before the others could see that it
+/// is at work is not overlooked.
 fn late_help() {
     let coordinator = new(Protocol::Help);
     let mut helper = coordinator.session().unwrap();

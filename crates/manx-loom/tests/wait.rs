@@ -1,9 +1,9 @@
 //! The waiting room under loom: every order of steps that the memory model allows.
 //!
-//! Loom reports a deadlock if a wake-up is lost, because here a parked thread has no timeout to save it,
-//! and spinning is bounded by 0. Each model preempts a thread a bounded number of times, which is where
-//! the orders are that matter (Musuvathi and Qadeer, "Iterative context bounding", 2007). That loom would
-//! find what these tests look for is a test of its own, at the end.
+//! Loom reports a deadlock if a wake-up is lost, because here a parked thread has no timeout to
+//! save it, and spinning is bounded by 0. Each model preempts a thread a bounded number of times,
+//! which is where the orders are that matter (Musuvathi and Qadeer, "Iterative context bounding",
+//! 2007). That loom would find what these tests look for is a test of its own, at the end.
 
 mod common;
 
@@ -25,8 +25,8 @@ impl<P: Policy> Lock<P> {
         Arc::new(Lock { taken: AtomicBool::new(false), inside: AtomicU32::new(0), freed })
     }
 
-    /// By a compare-and-exchange that stores nothing if it fails: loom does not order the stores of failed
-    /// swaps before a release that they did not see, as real memory must.
+    /// By a compare-and-exchange that stores nothing if it fails: loom does not order the stores of
+    /// failed swaps before a release that they did not see, as real memory must.
     fn try_lock(&self) -> bool {
         self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
@@ -144,8 +144,9 @@ fn who_gives_up_hands_its_wake_up_on() {
         let hasty = thread::spawn({
             let lock = Arc::clone(&lock);
             move || {
-                // It may give up (its first round has a limit), and does so once it was woken: the lock is
-                // left to the patient one, whom the only signal has not reached then.
+                // It may give up (its first round has a limit), and does so once it was woken: the
+                // lock is left to the patient one, and the only signal has not reached that one
+                // then.
                 let mut backoff = lock.freed.start();
                 backoff.wait_at_most(u64::MAX - 1);
                 if lock.taken.load(Ordering::Acquire) {
@@ -191,7 +192,8 @@ fn who_leaves_a_mutable_wait_after_spinning_hands_the_signal_on() {
         let hasty = thread::spawn({
             let lock = Arc::clone(&lock);
             move || {
-                // It spins, stops, and leaves without a look, whether or not the only signal relied on it.
+                // It spins, stops, and leaves without a look, whether or not the only signal relied
+                // on it.
                 let mut backoff = lock.freed.start();
                 backoff.wait_at_most(u64::MAX - 1);
                 if lock.taken.load(Ordering::Acquire) {

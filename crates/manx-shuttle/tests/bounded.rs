@@ -1,5 +1,5 @@
-//! The default lock under randomized schedules: more threads than loom can bear, limits that race with offers,
-//! and the C library's own functions at work on the same word.
+//! The default lock under randomized schedules: more threads than loom can bear, limits that race
+//! with offers, and the C library's own functions at work on the same word.
 //!
 //! Shuttle models sequentially consistent memory only; the orderings are loom's business
 //! (`crates/manx-loom/tests/bounded.rs`).
@@ -112,8 +112,9 @@ fn windows_that_end_at_any_step_lose_nobody() {
     }
 }
 
-/// A waiter whose window ends while the lock is on offer to others joins them, and does not take the place of one: that one would
-/// sleep on, counted no more. Here it would sleep for ever, because it trusts.
+/// A waiter whose window ends while the lock is on offer to others joins them, and does not take
+/// the place of one: that waiter would sleep on, counted no more. Here it would sleep for ever,
+/// because it trusts.
 #[test]
 fn an_offer_goes_to_those_counted_only() {
     check(site!(), || {
@@ -149,7 +150,8 @@ fn limits_race_with_offers_and_leave_nothing_behind() {
     });
 }
 
-/// Sleepers that nothing but a wake-up ends, beside some that stand by and give up, or become overdue.
+/// Sleepers that nothing but a wake-up ends, beside some that stand by and give up, or become
+/// overdue.
 #[test]
 fn who_stands_by_forgets_no_sleeper() {
     check(site!(), || {
@@ -175,7 +177,8 @@ fn who_stands_by_forgets_no_sleeper() {
     });
 }
 
-/// Counts may be wrong for a while, so what is left in `side` is not asserted; exclusion and progress are.
+/// Counts may be wrong for a while, so what is left in `side` is not asserted; exclusion and
+/// progress are.
 #[test]
 fn the_c_library_works_on_the_same_word() {
     check(site!(), || {
@@ -197,7 +200,8 @@ fn the_c_library_works_on_the_same_word() {
 #[test]
 fn ghosts_of_a_fork_hold_nobody_up_for_ever() {
     check(site!(), || {
-        // As a forked child finds it: two waiters are counted that are not there, and it holds the lock.
+        // As a forked child finds it: two waiters are counted that are not there, and it holds the
+        // lock.
         platform::fork::become_child();
         let lock = Lock::new(MARKED | 2, 2 * OVERDUE_ONE);
         lock.pass();

@@ -1,5 +1,5 @@
-//! Condition variables under randomized schedules: more threads and rounds than loom can try, deadlines that race with
-//! signals, and a kernel that wakes whom it likes.
+//! Condition variables under randomized schedules: more threads and rounds than loom can try,
+//! deadlines that race with signals, and a kernel that wakes any thread it likes.
 //!
 //! A lost wake-up is a deadlock here: a wait without a deadline has nothing else to save it.
 
@@ -30,7 +30,8 @@ impl Shared {
         Arc::new(Shared { number: Mutex::new(0), changed: RawCondvar::new() })
     }
 
-    /// Waits while the condition is true, and then changes the number; false if the time was up before.
+    /// Waits while the condition is true, and then changes the number; false if the time was up
+    /// before.
     fn wait(&self, limited: bool, condition: impl Fn(u32) -> bool, change: impl Fn(u32) -> u32) -> bool {
         let deadline = limited.then(|| Deadline { clock: Clock::Monotonic, ns: clock::now_ns() + LIMIT_NS });
         let mut number = self.number.lock().unwrap();

@@ -1,9 +1,9 @@
-//! Parking under randomized schedules: more threads and rounds than loom can try, and limits that race
-//! with wake-ups.
+//! Parking under randomized schedules: more threads and rounds than loom can try, and limits that
+//! race with wake-ups.
 //!
-//! Shuttle models sequentially consistent memory only, whatever ordering is asked for; the orderings are
-//! loom's business (`crates/manx-loom/tests`). A lost wake-up is a deadlock here as it is there: a thread
-//! that parks without a limit has nothing else to save it.
+//! Shuttle models sequentially consistent memory only, whatever ordering is asked for; the
+//! orderings are loom's business (`crates/manx-loom/tests`). A lost wake-up is a deadlock here as
+//! it is there: a thread that parks without a limit has nothing else to save it.
 
 mod common;
 
@@ -128,7 +128,8 @@ fn who_gives_up_hands_its_wake_up_on() {
                     if number % 2 == 0 {
                         lock.with(Event::signal_one);
                     } else {
-                        // It gives up after it was woken: the only signal has not reached the patient ones then.
+                        // It gives up after it was woken: the only signal has not reached the
+                        // patient ones then.
                         let mut backoff = lock.freed.start_spinning(0);
                         backoff.wait_at_most(LIMIT_NS);
                         backoff.wait_at_most(LIMIT_NS);

@@ -1,5 +1,5 @@
-//! The mutable policy under randomized schedules: spinners, sleepers woken ahead of time, and those who
-//! give up, all at once.
+//! The mutable policy under randomized schedules: spinners, sleepers woken ahead of time, and
+//! waiters that give up, all at once.
 //!
 //! Shuttle models sequentially consistent memory only; the orderings are loom's business
 //! (`crates/manx-loom/tests`). Three may spin here, and the virtual clock ends a spin at any step.
@@ -18,7 +18,7 @@ const THREADS: u32 = 6;
 const ROUNDS: u32 = 3;
 const LIMIT_NS: u64 = 20_000;
 
-/// Nobody is left behind once all are done.
+/// Checks that no waiter is left behind once all are done.
 fn assert_empty(policy: &Mutable) {
     assert_eq!((policy.spinners(), policy.parked()), (0, 0));
 }
@@ -81,7 +81,7 @@ fn mutable_waits_that_give_up_leave_the_lock_to_the_others() {
 
 #[test]
 fn who_leaves_a_mutable_wait_hands_the_only_signal_on() {
-    // Nobody but this one could take the lock and signal again, so all depends on the hand-over.
+    // No other thread could take the lock and signal again, so all depends on the hand-over.
     const PATIENT: u32 = 1;
     check(site!(), || {
         let lock = Lock::new(Mutable::new());
@@ -94,7 +94,8 @@ fn who_leaves_a_mutable_wait_hands_the_only_signal_on() {
                         lock.with(Mutable::signal_one);
                     } else {
                         // It leaves once it sees the lock free, which it has no use for, or without
-                        // another look after so many rounds: spinning, about to park, or just woken.
+                        // another look after a number of rounds: spinning, about to park, or just
+                        // woken.
                         let mut backoff = lock.freed.start();
                         let mut rounds_left = 1 + thread_rng().next_u64() % 5;
                         while rounds_left > 0 && lock.taken.load(Ordering::Acquire) {
@@ -106,7 +107,7 @@ fn who_leaves_a_mutable_wait_hands_the_only_signal_on() {
             }
         });
         for _ in 0..2 * THREADS {
-            // Better with somebody parked whom the signal can reach, and it comes in any case.
+            // Better with a parked thread that the signal can reach; it comes in any case.
             if lock.freed.parked() < 2 {
                 thread::yield_now();
             }

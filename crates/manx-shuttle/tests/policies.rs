@@ -1,4 +1,4 @@
-//! Policies that nobody signals, and limits by the virtual clock, under randomized schedules.
+//! Policies without signals, and limits by the virtual clock, under randomized schedules.
 //!
 //! Shuttle models sequentially consistent memory only; the orderings are loom's business
 //! (`crates/manx-loom/tests`).
@@ -21,7 +21,7 @@ fn passes<P: Policy + Send + Sync + Clone + 'static>(site: Site, policy: P) {
         let lock = Lock::new(policy.clone());
         together(THREADS, &lock, |lock, _| {
             for round in 0..ROUNDS {
-                // In between somebody may give up, and tries again without a limit.
+                // In between a thread may give up, and tries again without a limit.
                 if round != 1 || !lock.with_in(100_000, |_| ()) {
                     lock.with(|_| ());
                 }
@@ -66,7 +66,8 @@ fn adaptive_waits_go_through_their_stages_while_others_run() {
     });
 }
 
-/// A wait that fails has waited for as long as it was told to, and a wait that need not fails never.
+/// A wait that fails has waited for as long as it was told to, and a wait that need not fails
+/// never.
 fn keeps_its_limit<P: Policy + Send + Sync + 'static>(site: Site, policy: fn() -> P, signal: fn(&P)) {
     check(site, move || {
         const LIMIT_NS: u64 = 120_000;

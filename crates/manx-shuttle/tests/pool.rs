@@ -1,7 +1,8 @@
-//! The crew of a pool under randomized schedules: more workers, more who queue, and a target that changes all the time.
+//! The crew of a pool under randomized schedules: more workers, more submitters, and a target that
+//! changes all the time.
 //!
-//! As in `crates/manx-loom/tests/pool.rs`, the queue is a number. A job that stays behind is a deadlock: the first thread
-//! waits for it without a limit.
+//! As in `crates/manx-loom/tests/pool.rs`, the queue is a number. A job that stays behind is a
+//! deadlock: the first thread waits for it without a limit.
 
 use manx_shuttle::pool::crew::{Call, Crew, Told};
 use manx_shuttle::wait::{Event, Policy};

@@ -1,16 +1,21 @@
-//! The default range lock under randomized schedules: more threads, more ranges and more ways to ask than loom can try.
+//! The default range lock under randomized schedules: more threads, more ranges and more ways to
+//! ask than loom can try.
 //!
-//! Each key has a cell that reports two who use it at once. Locks are small, so that ranges are wide, in several shards or on the
-//! heap; the window of an execution is drawn, from none to one without an end. Clocks jump and waits end early or are interrupted,
-//! as chance has it. In the end nobody holds anything, nobody waits, and nothing is closed. Shuttle models sequentially
-//! consistent memory only; the orderings are loom's business (`crates/manx-loom/tests`).
+//! Each key has a cell that reports two threads that use it at once. Locks are small, so that
+//! ranges are wide, in several shards or on the heap; the window of an execution is drawn, from
+//! none to one without an end. Clocks jump and waits end early or are interrupted, as chance has
+//! it. In the end no range is held, no thread waits, and nothing is closed. Shuttle models
+//! sequentially consistent memory only; the orderings are loom's business
+//! (`crates/manx-loom/tests`).
 
 #[allow(dead_code, reason = "the lock made of a flag is for the tests of policies")]
 mod common;
 
 use Access::{Exclusive, Shared};
 use common::together;
-use manx_shuttle::range::{Access, LockError, LockFuture, Options, RangeGuard, RangeLock, Span, SpanSet};
+use manx_shuttle::range::{
+    Access, LockError, LockFuture, Options, RangeGuard, RangeLock, Span, SpanSet, task,
+};
 use platform::cell::UnsafeCell;
 use platform::clock;
 use platform::explore::check;
@@ -34,7 +39,7 @@ struct Guarded<const SHARDS: usize, const SLOTS: usize> {
     written: AtomicU32,
 }
 
-// SAFETY: keys are used by who holds them; a cell reports it if that is not enough.
+// SAFETY: keys are used by their holders; a cell reports it if that is not enough.
 unsafe impl<const SHARDS: usize, const SLOTS: usize> Sync for Guarded<SHARDS, SLOTS> {}
 // SAFETY: as above.
 unsafe impl<const SHARDS: usize, const SLOTS: usize> Send for Guarded<SHARDS, SLOTS> {}
@@ -87,7 +92,7 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
                     cell.with_mut(|number| unsafe { *number += 1 });
                     self.written.fetch_add(1, Ordering::Relaxed);
                 }
-                // SAFETY: held by those who read.
+                // SAFETY: held by readers.
                 Shared => assert!(cell.with(|number| unsafe { *number }) < 1_000_000, "{key}"),
             }
         }
@@ -157,7 +162,8 @@ fn holders_in_one_shard_are_alone_with_their_keys() {
     check(site!(), holders_are_alone::<1, 2>);
 }
 
-/// Each holds several at once, what it takes beside the first without waiting, and gives them back in any order.
+/// Each holds several at once, what it takes beside the first without waiting, and gives them back
+/// in any order.
 #[test]
 fn several_at_once() {
     check(site!(), || {
@@ -217,7 +223,8 @@ fn guards_change_while_others_wait() {
                 }
                 guarded.work(guard.span(), guard.access());
                 let mut parts = changed(guarded, guard);
-                // Who upgrades holds one range only: otherwise two could wait for each other's second.
+                // A thread that upgrades holds one range only: otherwise two could wait for each
+                // other's second.
                 if parts.len() == 1 {
                     parts = parts.into_iter().flat_map(|part| changed(guarded, part)).collect();
                 }
@@ -228,7 +235,7 @@ fn guards_change_while_others_wait() {
     });
 }
 
-/// Sets of ranges, and ranges, by those who hold nothing else.
+/// Sets of ranges, and ranges, by threads that hold nothing else.
 #[test]
 fn sets_are_all_or_nothing() {
     check(site!(), || {
@@ -256,8 +263,9 @@ fn sets_are_all_or_nothing() {
     });
 }
 
-/// Owners lock ascending keys, some of them again, and give parts back; others want ranges that overlap several of theirs. Nobody queues
-/// behind who waits for it, so the order of keys is enough.
+/// Owners lock ascending keys, some of them again, and give parts back; others want ranges that
+/// overlap several of theirs. No owner queues behind a thread that waits for it, so the order of
+/// keys is enough.
 #[test]
 fn owners_lock_in_the_order_of_keys() {
     check(site!(), || {
@@ -298,6 +306,15 @@ fn owners_lock_in_the_order_of_keys() {
 /// Wakes a thread that waits for it on a futex.
 struct Flag(platform::atomic::AtomicU32);
 
+impl Flag {
+    /// Returns once the flag was set, and takes it down.
+    fn wait(&self) {
+        while self.0.swap(0, Ordering::Acquire) == 0 {
+            futex::wait(&self.0, 0);
+        }
+    }
+}
+
 impl Wake for Flag {
     fn wake(self: std::sync::Arc<Self>) {
         self.0.store(1, Ordering::Release);
@@ -307,7 +324,8 @@ impl Wake for Flag {
 
 type Task<'a, const SHARDS: usize, const SLOTS: usize> = Pin<Box<LockFuture<'a, u64, SHARDS, SLOTS>>>;
 
-/// Two tasks in each thread are polled whenever one was woken, and now and then one is dropped instead.
+/// Two tasks in each thread are polled whenever one was woken, and now and then one is dropped
+/// instead.
 #[test]
 fn tasks_wait_and_are_cancelled() {
     check(site!(), || {
@@ -341,9 +359,7 @@ fn tasks_wait_and_are_cancelled() {
                     Poll::Pending => draw(4) != 0,
                 });
                 if tasks.len() == before {
-                    while flag.0.swap(0, Ordering::Acquire) == 0 {
-                        futex::wait(&flag.0, 0);
-                    }
+                    flag.wait();
                 }
             }
         });
@@ -351,7 +367,73 @@ fn tasks_wait_and_are_cancelled() {
     });
 }
 
-/// Few may be held. Who is refused is told so, and nobody who waits is forgotten.
+/// Runs a future on this thread.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    let flag = std::sync::Arc::new(Flag(platform::atomic::AtomicU32::new(0)));
+    let waker = Waker::from(std::sync::Arc::clone(&flag));
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        flag.wait();
+    }
+}
+
+/// A future that is given up if it is not done by the first poll, or, as chance has it, at all.
+async fn perhaps<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = std::pin::pin!(future);
+    let gives_up = draw(3) == 0;
+    std::future::poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending if gives_up => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
+}
+
+/// Tasks and owners lock ascending keys without a thread, and give up some of their waits; others
+/// want ranges that overlap several of theirs, or two that lie apart. No task queues behind a
+/// waiter that waits for it, so the order of keys is enough.
+#[test]
+fn tasks_lock_in_the_order_of_keys() {
+    check(site!(), || {
+        let guarded = Guarded::<4, 1>::new();
+        together(THREADS, &guarded, |guarded, number| {
+            if number == 0 {
+                for _ in 0..ROUNDS {
+                    guarded.take().into_iter().for_each(|guard| guarded.use_up(guard));
+                    let set = SpanSet::merged([Span::point(draw(KEYS)), Span::point(draw(KEYS))]).unwrap();
+                    drop(guarded.lock.lock_many(set).expect("both of them, in the end"));
+                }
+                return;
+            }
+            block_on(task(async {
+                let mut owner = coin().then(|| guarded.lock.owner());
+                let mut guards = Vec::new();
+                let mut key = draw(3);
+                while key < KEYS {
+                    let end = (key + 1 + draw(3)).min(KEYS);
+                    let span = Span::new(key, end).unwrap();
+                    let answer = match &mut owner {
+                        Some(owner) => perhaps(owner.lock_as_async(span.clone(), Exclusive)).await,
+                        None => perhaps(guarded.lock.lock_async(span.clone(), Exclusive))
+                            .await
+                            .map(|answer| answer.map(|guard| guards.push(guard))),
+                    };
+                    if let Some(answer) = answer {
+                        answer.expect("nobody locks downwards");
+                        guarded.work(&span, Exclusive);
+                    }
+                    key = end + draw(2);
+                }
+            }));
+        });
+        guarded.assert_done();
+    });
+}
+
+/// Few may be held. A refused thread is told so, and no waiter is forgotten.
 #[test]
 fn there_is_room_for_few() {
     check(site!(), || {
@@ -387,7 +469,7 @@ fn two_holders_would_be_found() {
         let guarded = Guarded::<1, 1>::new();
         together(2, &guarded, |guarded, _| {
             let guard = guarded.lock.lock_shared(2..4).unwrap();
-            // Who only shares writes.
+            // A thread that only shares writes.
             guarded.work(guard.span(), Exclusive);
         });
     });

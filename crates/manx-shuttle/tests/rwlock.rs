@@ -1,7 +1,9 @@
-//! The readers-writer lock under randomized schedules: more threads and rounds than loom can try, windows that end and
-//! deadlines that pass at any step, and a kernel that wakes whom it likes.
+//! The readers-writer lock under randomized schedules: more threads and rounds than loom can try,
+//! windows that end and deadlines that pass at any step, and a kernel that wakes any thread it
+//! likes.
 //!
-//! A lost wake-up is a deadlock here, and an execution that goes on for ever is reported, so starvation is found as well.
+//! A lost wake-up is a deadlock here, and an execution that goes on for ever is reported, so
+//! starvation is found as well.
 
 #[allow(dead_code, reason = "the lock made of a flag is for the tests of policies")]
 mod common;
@@ -21,7 +23,7 @@ const ROUNDS: u32 = 3;
 const LIMIT_NS: u64 = 20_000;
 const PATIENT: Option<u64> = Some(UNBOUNDED_NS);
 const OVERDUE: Option<u64> = Some(0);
-/// Ends while somebody waits, or does not.
+/// Ends while a thread waits, or does not.
 const SHORT: Option<u64> = Some(10_000);
 
 /// A number that is written under the lock, and read.
@@ -30,7 +32,8 @@ struct Shared {
     number: UnsafeCell<u32>,
 }
 
-// SAFETY: the number is used under the lock only, and that this suffices is what is tested: the cell panics otherwise.
+// SAFETY: the number is used under the lock only, and that this suffices is what is tested: the
+// cell panics otherwise.
 unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
@@ -75,7 +78,7 @@ impl Shared {
 
     /// Under the lock, or when the others have ended.
     fn number(&self) -> u32 {
-        // SAFETY: nobody writes.
+        // SAFETY: no thread writes.
         self.number.with(|number| unsafe { *number })
     }
 
@@ -154,8 +157,9 @@ fn who_gives_up_takes_nobodys_wake_up_and_leaves_no_gate_closed() {
 #[test]
 fn a_writer_passes_though_readers_never_leave_the_lock_free() {
     check(site!(), || {
-        // Two readers hand the lock to each other: one enters before the other leaves. They do so until the writer has been
-        // there. If it were never served, this would go on for ever, which is reported.
+        // Two readers hand the lock to each other: one enters before the other leaves. They do so
+        // until the writer has been there. If it were never served, this would go on for ever,
+        // which is reported.
         let shared = Shared::new();
         assert!(shared.lock.try_read());
         together(3, &shared, |shared, number| {

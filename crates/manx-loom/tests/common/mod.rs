@@ -5,7 +5,8 @@
 /// The most steps of an execution: a proof that takes more loops for ever.
 const BRANCHES_MAX: usize = 20_000;
 
-/// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is set.
+/// Runs `test` in every order with at most `preemptions` preemptions; one more if `MANX_FULL` is
+/// set.
 pub fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
     let more = usize::from(std::env::var_os("MANX_FULL").is_some());
     check_no_more(preemptions + more, test);

@@ -1,6 +1,8 @@
-//! What is done with ranges beyond taking them and giving them back: futures, guards that change, upgrades.
+//! What is done with ranges beyond taking them and giving them back: futures, guards that change,
+//! upgrades.
 
 use super::*;
+use manx_loom::range::task;
 use platform::atomic::{AtomicU32, Ordering};
 use platform::futex;
 use std::future::Future;
@@ -23,7 +25,8 @@ impl Flag {
     }
 
     fn wait(&self) {
-        // Who fails has not stored anything: loom cannot tell that the waker's store comes after an exchange of 0 for 0.
+        // A thread that fails has not stored anything: loom cannot tell that the waker's store
+        // comes after an exchange of 0 for 0.
         while self.0.compare_exchange(1, 0, Ordering::Acquire, Ordering::Relaxed).is_err() {
             futex::wait(&self.0, 0);
         }
@@ -93,7 +96,107 @@ fn a_task_is_cancelled_while_its_range_is_handed_over() {
     a_task_is_cancelled(OVERDUE, 1);
 }
 
-/// What is cut, made smaller, shared and had alone again is nobody else's in between, and who waits for a part of it gets that.
+/// A task that is waited for, by a thread or by another task, takes more of what the waiter wants.
+/// Without an identity it would queue behind a waiter that waits for it.
+fn a_task_is_waited_for(by_a_task: bool, window_ns: u64, preemptions: usize) {
+    check(preemptions, move || {
+        let guarded = Guarded::<1, 4>::new(window_ns);
+        let waiter = spawn(&guarded, move |guarded| {
+            if by_a_task {
+                let held = block_on(task(guarded.lock.lock_async(span((0, 3)), Exclusive))).unwrap();
+                guarded.work((0, 3), Exclusive);
+                drop(held);
+            } else {
+                guarded.lock((0, 3), Exclusive);
+            }
+        });
+        block_on(task(async {
+            let low = guarded.lock.lock_async(span((0, 1)), Exclusive).await.unwrap();
+            guarded.work((0, 1), Exclusive);
+            let high = guarded.lock.lock_async(span((2, 3)), Exclusive).await.unwrap();
+            guarded.work((2, 3), Exclusive);
+            drop((low, high));
+        }));
+        waiter.join().unwrap();
+        guarded.assert_done([2, 1, 2, 0]);
+    });
+}
+
+#[test]
+fn a_task_does_not_queue_behind_a_thread_that_waits_for_it() {
+    a_task_is_waited_for(false, PATIENT, 2);
+    a_task_is_waited_for(false, OVERDUE, 2);
+}
+
+#[test]
+fn a_task_does_not_queue_behind_a_task_that_waits_for_it() {
+    a_task_is_waited_for(true, PATIENT, 1);
+    a_task_is_waited_for(true, OVERDUE, 1);
+}
+
+/// An owner's wait is cancelled while its range is released or handed over: what it held before it
+/// holds.
+fn an_owners_wait_is_cancelled(window_ns: u64, preemptions: usize) {
+    check(preemptions, move || {
+        let guarded = Guarded::<1, 4>::new(window_ns);
+        let other = spawn(&guarded, |guarded| guarded.lock((1, 3), Exclusive));
+        let mut owner: Owner<'_, u64, 1, 4> = guarded.lock.owner();
+        owner.lock_shared(0..1).unwrap();
+        let had = {
+            let mut future = pin!(owner.lock_as_async(span((0, 2)), Exclusive));
+            future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+        };
+        match had {
+            true => guarded.work((0, 2), Exclusive),
+            false => guarded.work((0, 1), Shared),
+        }
+        assert_eq!(owner.held().count(), 1 + usize::from(had));
+        drop(owner);
+        other.join().unwrap();
+        let had = u32::from(had);
+        guarded.assert_done([had, 1 + had, 1, 0]);
+    });
+}
+
+#[test]
+fn an_owners_wait_is_cancelled_while_its_range_is_handed_over() {
+    an_owners_wait_is_cancelled(PATIENT, 2);
+    an_owners_wait_is_cancelled(OVERDUE, 2);
+}
+
+/// Two owners without a thread share a range and want it alone.
+fn two_owners_upgrade(window_ns: u64, preemptions: usize) {
+    let upgrades = |guarded: &Guarded<1, 4>, keys: Keys| {
+        let mut owner = guarded.lock.owner();
+        block_on(owner.lock_as_async(span(keys), Shared)).unwrap();
+        guarded.work(keys, Shared);
+        match block_on(owner.lock_as_async(span(keys), Exclusive)) {
+            Ok(()) => guarded.work(keys, Exclusive),
+            Err(error) => {
+                assert_eq!((error, owner.held().count()), (LockError::UpgradeDeadlock, 1));
+                guarded.work(keys, Shared);
+            }
+        }
+        u32::from(owner.held().count() == 2)
+    };
+    check(preemptions, move || {
+        let guarded = Guarded::<1, 4>::new(window_ns);
+        let other = spawn(&guarded, move |guarded| upgrades(guarded, (0, 2)));
+        let had = upgrades(&guarded, (1, 3));
+        let other_had = other.join().unwrap();
+        assert!(had + other_had > 0, "one of them goes on");
+        guarded.assert_done([other_had, had + other_had, had, 0]);
+    });
+}
+
+#[test]
+fn one_of_two_owners_that_upgrade_without_a_thread_goes_on() {
+    two_owners_upgrade(PATIENT, 1);
+    two_owners_upgrade(OVERDUE, 1);
+}
+
+/// What is cut, made smaller, shared and had alone again is no other thread's in between, and a
+/// thread that waits for a part of it gets that.
 fn a_guard_changes(window_ns: u64, preemptions: usize) {
     check(preemptions, move || {
         let guarded = Guarded::<1, 4>::new(window_ns);
@@ -157,7 +260,8 @@ fn upgrades(guarded: &Guarded<1, 4>, keys: Keys) -> bool {
     }
 }
 
-/// Two that share want it alone: at most one of them is told, and the other has it as soon as that one gives up its share.
+/// Two that share want it alone: at most one of them is told, and the other has it as soon as that
+/// one gives up its share.
 fn two_upgrade(window_ns: u64, preemptions: usize) {
     check(preemptions, move || {
         let guarded = Guarded::<1, 4>::new(window_ns);

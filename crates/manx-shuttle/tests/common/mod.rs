@@ -1,4 +1,5 @@
-//! What the tests of the waiting room share: a lock made of a flag and a policy, and threads by the number.
+//! What the tests of the waiting room share: a lock made of a flag and a policy, and threads by the
+//! number.
 
 use manx_shuttle::wait::Policy;
 use platform::thread;
@@ -29,7 +30,8 @@ impl<P: Policy> Lock<P> {
         self.unlock(signal);
     }
 
-    /// Takes the lock and gives it back, unless that takes longer than this; returns whether it took it.
+    /// Takes the lock and gives it back, unless that takes longer than this; returns whether it
+    /// took it.
     pub fn with_in(&self, limit_ns: u64, signal: impl Fn(&P)) -> bool {
         let taken = self.freed.until_for(limit_ns, || self.try_lock());
         if taken {
@@ -52,7 +54,8 @@ impl<P: Policy> Lock<P> {
     }
 }
 
-/// Runs `run` in so many threads, with what they share and their numbers, and waits for all of them.
+/// Runs `run` in `threads` threads, with what they share and their numbers, and waits for all of
+/// them.
 pub fn together<T: Send + Sync + 'static>(
     threads: u32,
     shared: &Arc<T>,

@@ -1,19 +1,21 @@
-//! The range locks that the default one is compared with, under loom: every order of steps that the memory model
-//! allows.
+//! The range locks that the default one is compared with, under loom: every order of steps that the
+//! memory model allows.
 //!
-//! Each key has a cell that loom watches: two holders at once, one that does not see what the holder before it wrote,
-//! and a node of a list that is written again while somebody still looks at it are reported; so is a range that its
-//! waiters never get. Waits yield here, so a thread that waits lets others go first. (Song's list is under a spin
-//! lock and nothing else, and whoever waits asks for it again and again: of that loom sees no end.)
+//! Each key has a cell that loom watches: two holders at once, a holder that does not see what the
+//! one before it wrote, and a node of a list that is written again while a thread still looks at it
+//! are reported; so is a range that its waiters never get. Waits yield here, so a thread that waits
+//! lets others go first. (Song's list is under a spin lock and nothing else, and a waiter asks for
+//! it again and again: of that loom sees no end.)
 
+#[path = "../../../crates/manx-loom/tests/common/mod.rs"]
 mod common;
 
 use Access::{Exclusive, Shared};
+use baselines_loom::range::{Bitmap, IntervalTree, Kogan, KoganRw, Segments};
 use common::check;
 use loom::sync::Arc;
 use loom::thread;
-use manx_loom::range::baseline::{Bitmap, IntervalTree, Kogan, KoganRw, Segments};
-use manx_loom::range::{Access, RawRangeLock, Span};
+use manx::range::{Access, RawRangeLock, Span};
 use platform::cell::UnsafeCell;
 
 const KEYS: u64 = 4;
@@ -24,7 +26,7 @@ struct Guarded<L> {
     keys: [UnsafeCell<u32>; KEYS as usize],
 }
 
-// SAFETY: keys are used by who holds them; loom reports it if that is not enough.
+// SAFETY: keys are used by their holders; loom reports it if that is not enough.
 unsafe impl<L: RawRangeLock> Sync for Guarded<L> {}
 
 /// From `first` up to, and without, `end`.
@@ -49,7 +51,7 @@ impl<L: RawRangeLock + 'static> Guarded<L> {
             match access {
                 // SAFETY: held alone.
                 Exclusive => key.with_mut(|number| unsafe { *number += 1 }),
-                // SAFETY: held by those who read.
+                // SAFETY: held by readers.
                 Shared => assert!(key.with(|number| unsafe { *number }) < 100),
             }
         }
@@ -69,7 +71,7 @@ impl<L: RawRangeLock + 'static> Guarded<L> {
         true
     }
 
-    /// Nobody holds anything, and each key was written so often.
+    /// Checks that no thread holds anything, and that each key was written `times` times.
     fn assert_done(&self, times: [u32; KEYS as usize]) {
         let held =
             self.lock.try_lock(&Span::all(), Exclusive).expect("what is free is taken without waiting");
@@ -102,7 +104,8 @@ fn two_overlap<L: RawRangeLock + 'static>(preemptions: usize) {
     });
 }
 
-/// A thread that holds one range takes another beside those of the other thread, and gives them back out of order.
+/// A thread that holds one range takes another beside those of the other thread, and gives them
+/// back out of order.
 fn two_hold_several<L: RawRangeLock + 'static>(preemptions: usize) {
     check(preemptions, || {
         let guarded = Guarded::<L>::new();
@@ -119,8 +122,8 @@ fn two_hold_several<L: RawRangeLock + 'static>(preemptions: usize) {
     });
 }
 
-/// Three threads: one has what overlaps both others'. (Two that wait for each other's keys could take turns for ever,
-/// as loom sees it, and never let the third one run.)
+/// Three threads: one has what overlaps both others'. (Two that wait for each other's keys could
+/// take turns for ever, as loom sees it, and never let the third one run.)
 fn three_overlap<L: RawRangeLock + 'static>(preemptions: usize) {
     check(preemptions, || {
         let guarded = Guarded::<L>::new();
@@ -148,8 +151,8 @@ fn one_tries<L: RawRangeLock + 'static>(preemptions: usize) {
     });
 }
 
-/// One shares early keys, one wants later ones of them alone, with a range in between that the first one shares:
-/// where who shares is linked is not where the other one looks.
+/// One shares early keys, one wants later ones of them alone, with a range in between that the
+/// first one shares: where the reader is linked is not where the other one looks.
 fn one_shares_beside_another<L: RawRangeLock + 'static>(preemptions: usize) {
     check(preemptions, || {
         let guarded = Guarded::<L>::new();
@@ -162,7 +165,7 @@ fn one_shares_beside_another<L: RawRangeLock + 'static>(preemptions: usize) {
     });
 }
 
-/// The same with tries, one of which may give way.
+/// The same with tries; one of them may give way.
 fn one_tries_to_share_beside_another<L: RawRangeLock + 'static>(preemptions: usize) {
     check(preemptions, || {
         let guarded = Guarded::<L>::new();
@@ -238,7 +241,7 @@ macro_rules! exclusion {
     )*};
 }
 
-/// What those do that share.
+/// What the sharing locks do.
 macro_rules! sharing {
     ($($name:ident: $lock:ty, $two:expr, $three:expr;)*) => {$(
         mod $name {
@@ -308,7 +311,7 @@ fn a_bitmap_undoes_what_it_took() {
     });
 }
 
-/// Loom would find what these tests look for: a lock that excludes nobody.
+/// Loom would find what these tests look for: a lock that excludes no thread.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn a_lock_that_excludes_nobody_is_found() {

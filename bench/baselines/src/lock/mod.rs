@@ -1,0 +1,34 @@
+//! The locks that manx's own ones are compared with, each as its authors describe it and made
+//! correct.
+//!
+//! All of them are [`RawLock`](manx::lock::RawLock)s and, on the machine, `lock_api::RawMutex`es,
+//! so each may stand beneath [`Reorderable`](manx::lock::Reorderable) and [`Asl`](manx::lock::Asl).
+//! Those in the order of arrival collapse when threads outnumber CPUs; they are here to show that.
+
+mod cna;
+mod mcs_park;
+mod mutable_lock;
+mod shfl;
+mod tas;
+mod ticket;
+mod ttas;
+
+pub use cna::{Cna, CnaHeld};
+pub use mcs_park::McsPark;
+pub use mutable_lock::MutableLock;
+pub use shfl::Shfl;
+pub use tas::Tas;
+pub use ticket::Ticket;
+pub use ttas::Ttas;
+
+platform::os_only! {
+    manx::for_lock_api! {
+        [] Tas;
+        [] Ttas;
+        [] Ticket;
+        [] McsPark;
+        [] MutableLock;
+        [const BIG: u32] Shfl<BIG>;
+        [const LOCAL: u32] Cna<LOCAL>;
+    }
+}

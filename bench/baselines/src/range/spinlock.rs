@@ -1,0 +1,55 @@
+//! A value under a spin lock, as the range locks that keep a search structure have one.
+//!
+//! Song's skip list and the kernel's interval tree hold a spin lock for the few hundred
+//! instructions of a search and a change. In a kernel the holder is not preempted. Here it is; so a
+//! waiter spins for a moment only, then yields, then sleeps ([`Adaptive`]), and survives more
+//! threads than CPUs. Everything else is as in a test-and-test-and-set lock.
+//!
+//! Invariant 1: between its change from false to true and the next store of false, the value
+//! belongs to the thread that changed `taken`.
+//!
+//! # Memory orderings
+//! Taking acquires, giving back releases; looks before are hints.
+
+use manx::wait::{Adaptive, Policy};
+use platform::atomic::{AtomicBool, Ordering};
+use platform::cell::UnsafeCell;
+
+/// A value that one thread at a time works with. See the module's text.
+#[derive(Debug)]
+pub(super) struct Spinlock<T> {
+    taken: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: by Invariant 1 the value is used by one thread at a time; which one may change, hence
+// `Send`.
+unsafe impl<T: Send> Sync for Spinlock<T> {}
+
+impl<T> Spinlock<T> {
+    pub(super) fn new(value: T) -> Spinlock<T> {
+        Spinlock { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    /// Lets `work` change the value, alone. It must not panic, or no thread gets the value again.
+    #[inline]
+    pub(super) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        if !self.take() {
+            self.take_contended();
+        }
+        // SAFETY: by Invariant 1 this thread is the only one here.
+        let result = self.value.with_mut(|value| work(unsafe { &mut *value }));
+        self.taken.store(false, Ordering::Release);
+        result
+    }
+
+    #[inline]
+    fn take(&self) -> bool {
+        self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[cold]
+    fn take_contended(&self) {
+        Adaptive::DEFAULT.until(|| !self.taken.load(Ordering::Relaxed) && self.take());
+    }
+}

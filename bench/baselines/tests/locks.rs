@@ -1,0 +1,66 @@
+//! The locks that manx's are compared with do what every lock does, by themselves and beneath locks
+//! that stand on others.
+
+#[path = "../../../crates/manx/tests/common/locks.rs"]
+mod locks;
+
+use baselines::lock::{Cna, CnaHeld, McsPark, MutableLock, Shfl, Tas, Ticket, Ttas};
+use locks::{NotSendable, Sendable};
+use manx::lock::{Asl, FutexMutex, Mcs, RawLock, Reorderable};
+use std::thread;
+
+locks::every_lock! {
+    tas: Tas;
+    ttas: Ttas;
+    ticket: Ticket;
+    mcs_park: McsPark;
+    mutable_lock: MutableLock;
+    shfl: Shfl;
+    shfl_that_alternates: Shfl<1>;
+    cna: Cna;
+    cna_that_alternates: Cna<1>;
+    reorderable_ticket: Reorderable<Ticket>;
+    reorderable_mcs_park: Reorderable<McsPark>;
+    reorderable_shfl: Reorderable<Shfl>;
+    reorderable_cna: Reorderable<Cna>;
+    asl_ticket: Asl<Ticket>;
+    asl_mcs_park: Asl<McsPark>;
+    asl_shfl: Asl<Shfl>;
+    asl_cna: Asl<Cna>;
+}
+
+#[test]
+fn names_differ_also_from_those_of_manx() {
+    let mut names = [
+        Tas::NAME,
+        Ttas::NAME,
+        Ticket::NAME,
+        Mcs::NAME,
+        McsPark::NAME,
+        FutexMutex::NAME,
+        MutableLock::NAME,
+        <Shfl as RawLock>::NAME,
+        <Cna as RawLock>::NAME,
+        Reorderable::<Mcs>::NAME,
+        Asl::<Mcs>::NAME,
+    ];
+    names.sort_unstable();
+    assert!(names.is_sorted_by(|one, other| one < other), "{names:?}");
+}
+
+#[test]
+fn a_place_in_a_queue_stays_in_its_thread() {
+    const { assert!(!Sendable::<CnaHeld>::YES) };
+    const { assert!(!Sendable::<lock_api::MutexGuard<'static, McsPark, u32>>::YES) };
+    const { assert!(!Sendable::<lock_api::MutexGuard<'static, Cna, u32>>::YES) };
+    // The others hold nothing that is a thread's.
+    const { assert!(Sendable::<lock_api::MutexGuard<'static, Ticket, u32>>::YES) };
+}
+
+#[test]
+fn what_holds_nothing_of_a_threads_may_be_unlocked_in_another_one() {
+    let mutex = lock_api::Mutex::<Ticket, u32>::new(0);
+    let guard = mutex.lock();
+    thread::scope(|scope| scope.spawn(move || drop(guard)).join().expect("it unlocks"));
+    assert!(!mutex.is_locked());
+}

@@ -1,0 +1,59 @@
+//! The range locks that the default one is compared with do what every range lock does.
+
+#[path = "../../../crates/manx/tests/common/mod.rs"]
+mod common;
+
+use manx::range::{Access, RawRangeLock, Span};
+
+common::range::every_range_lock! {
+    map: baselines::range::Map, Exact;
+    song: baselines::range::Song, Exact;
+    interval_tree: baselines::range::IntervalTree, Exact;
+    kogan: baselines::range::Kogan, Exact;
+    kogan_rw: baselines::range::KoganRw, Exact;
+    segments: baselines::range::Segments, Coarse;
+    bitmap: baselines::range::Bitmap, Coarse;
+    skip_list: baselines::range::SkipList, Exact;
+    // To it the highest keys are one.
+    skip_list_published: baselines::range::SkipListPublished, Coarse;
+}
+
+/// A lock that lets every thread in, unless it `REFUSES` all that try.
+struct Broken<const REFUSES: bool>;
+
+// SAFETY: none; that the tests find it is what is tested here.
+unsafe impl<const REFUSES: bool> RawRangeLock for Broken<REFUSES> {
+    type Held = ();
+    const NAME: &'static str = "broken";
+    const SHARES: bool = true;
+
+    fn with_space(_space: u64) -> Broken<REFUSES> {
+        Broken
+    }
+
+    fn try_lock(&self, _span: &Span<u64>, _access: Access) -> Option<()> {
+        (!REFUSES).then_some(())
+    }
+
+    fn lock(&self, _span: &Span<u64>, _access: Access) {}
+
+    unsafe fn unlock(&self, (): ()) {}
+}
+
+#[test]
+#[should_panic(expected = "alone with its keys")]
+fn a_lock_that_excludes_nobody_is_found_by_its_keys() {
+    common::range::holders_are_alone_with_their_keys::<Broken<false>>();
+}
+
+#[test]
+#[should_panic(expected = "broken")]
+fn a_lock_that_excludes_nobody_is_found_by_the_model() {
+    common::range::tries_succeed_as_the_model_says::<Broken<false>>();
+}
+
+#[test]
+#[should_panic(expected = "broken")]
+fn a_lock_that_refuses_what_is_free_is_found_by_the_model() {
+    common::range::tries_succeed_as_the_model_says::<Broken<true>>();
+}

@@ -1,0 +1,15 @@
+//! The FIFO and unfair locks: a holder sees what the holder before it wrote.
+
+use super::turns::counts_alone;
+use baselines::lock::{Cna, McsPark, MutableLock, Shfl, Tas, Ticket, Ttas};
+
+#[test]
+fn every_lock_orders_memory() {
+    counts_alone::<Tas>();
+    counts_alone::<Ttas>();
+    counts_alone::<Ticket>();
+    counts_alone::<McsPark>();
+    counts_alone::<MutableLock>();
+    counts_alone::<Shfl<1>>();
+    counts_alone::<Cna>();
+}
