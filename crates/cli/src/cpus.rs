@@ -1,7 +1,8 @@
 //! `manx cpus`: how many CPUs a program would really get here, why not more, and who knows it.
 //!
-//! The budget is [`CpuBudget`]'s, of this process, which is that of whatever the same shell starts. What runtimes would
-//! say is found by asking them (`probes.rs`): each that is installed is run, as it is and under `manx run`.
+//! The budget is [`CpuBudget`]'s, of this process, which is that of whatever the same shell starts.
+//! What runtimes would say is found by asking them (`probes.rs`): each that is installed is run, as
+//! it is and under `manx run`.
 
 mod ask;
 mod facts;
@@ -10,10 +11,9 @@ mod probes;
 mod text;
 mod watch;
 
-use crate::failure::{BROKEN, Failure, reason};
-use crate::sigpipe::or_unread;
+use command::failure::Failure;
+use command::sigpipe::print;
 use manx::cpu::{CpuBudget, Rounding};
-use std::io::{self, Write as _};
 
 /// The arguments of `manx cpus`.
 #[derive(Debug, clap::Args)]
@@ -62,7 +62,7 @@ What is shown:
   Then, for each runtime that has a variable for it: what it counts, how many CPUs
   that are if it reads no quota, how it rounds the fraction of a quota, and the
   variable that `manx run` would set here, if it would. --json has the sources.";
-    format!("{MORE}\n\n{}", crate::EXIT_CODES)
+    format!("{MORE}\n\n{}", command::failure::EXIT_CODES)
 }
 
 /// Shows the CPUs.
@@ -71,14 +71,14 @@ What is shown:
 /// With code 125 if standard output cannot be written.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     if args.ask {
-        return print(&ask::answers());
+        return print(&ask::answers()).map(|()| 0);
     }
     if args.watch {
         return watch::run(|budget| line(args, budget));
     }
     let budget = CpuBudget::now();
     if args.count {
-        return print(&line(args, &budget));
+        return print(&line(args, &budget)).map(|()| 0);
     }
     let facts = facts::Facts::now();
     let answers = if args.no_runtimes { probes::Answers::default() } else { probes::ask_all() };
@@ -87,6 +87,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     } else {
         text::all(&budget, &facts, &answers)
     })
+    .map(|()| 0)
 }
 
 /// The budget in a line, in the form that was asked for.
@@ -101,15 +102,4 @@ fn line(args: &Args, budget: &CpuBudget) -> String {
     } else {
         format!("{budget}\n")
     }
-}
-
-/// Writes to standard output; nobody reading is no error.
-fn print(text: &str) -> Result<u8, Failure> {
-    let mut out = io::stdout().lock();
-    or_unread(out.write_all(text.as_bytes()).and_then(|()| out.flush())).map(|()| 0).map_err(unwritable)
-}
-
-fn unwritable(error: io::Error) -> Failure {
-    let what = format!("standard output cannot be written: {}", reason(&error));
-    Failure::new(BROKEN, what, "see where it goes")
 }

@@ -1,7 +1,5 @@
-//! The entry point of `manx`; everything else is in the library, where man pages and tests reach it.
-//!
-//! The C `main`, not Rust's: Rust's runtime ignores SIGPIPE and opens the standard descriptors that are
-//! closed before `main` starts, and a program that `manx run` becomes would inherit both.
+//! The entry point of `manx`; everything else is in the library, where man pages and tests reach
+//! it. It is the C `main`, not Rust's: see `command::main`.
 
 #![no_main]
 

@@ -1,38 +1,35 @@
 //! `manx run`: becomes the program, with the preload library in it.
 //!
 //! Order of what happens, and of what is complained about first: the settings are put together
-//! ([`settings`]), the program is found and followed to what really runs ([`program`]), what would keep the
-//! library out is looked for ([`obstacle`]), the library is found ([`library`]), the environment is
-//! composed ([`environment`], [`cpus`], [`variables`]), old entries of the user's cache folder are removed ([`cache`]), and
-//! the process executes the program ([`exec`]). Nothing is forked and nothing stays behind, so signals, exit status, terminal and
-//! standard streams are the program's own.
+//! ([`settings`]), the program is found and followed to what really runs ([`program`]), what would
+//! keep the library out is looked for ([`obstacle`]), the library is found ([`library`]), the
+//! environment is composed ([`environment`], [`cpus`], [`variables`]), old entries of the user's
+//! cache folder are removed ([`cache`]), and the process executes the program ([`command::exec`]).
+//! Nothing is forked and nothing stays behind, so signals, exit status, terminal and standard
+//! streams are the program's own.
 
 pub mod cache;
 pub mod config;
 pub mod cpus;
 pub mod dry;
-pub mod duration;
 pub mod elf;
 pub mod environment;
-pub mod exec;
 pub mod libraries;
 pub mod library;
 pub mod loops;
 pub mod obstacle;
 pub mod program;
 pub mod script;
-pub mod search;
 pub mod settings;
-pub mod slo;
 pub mod variables;
 
-use crate::failure::{BROKEN, Failure, reason};
-use crate::sigpipe::{Inherited, or_unread};
+use command::exec;
+use command::failure::Failure;
+use command::sigpipe::{Inherited, print};
 use preload_abi::SWITCH_VARIABLE;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The arguments of `manx run`.
 #[derive(Debug, clap::Args)]
@@ -81,7 +78,7 @@ Environment:
   MANX_OPTIONS  settings from outside, also without `manx run`
   MANX_PRELOAD  the path of libmanx_preload.so, if it lies neither
                 beside manx nor in ../lib/manx from there";
-    format!("{FILTERS}\n\n{}\n\n{ENVIRONMENT}\n\n{}", config::DOCUMENTATION, crate::EXIT_CODES)
+    format!("{FILTERS}\n\n{}\n\n{ENVIRONMENT}\n\n{}", config::DOCUMENTATION, command::failure::EXIT_CODES)
 }
 
 /// Becomes the program.
@@ -93,7 +90,7 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     let program = program::Program::find(&args.command[0])?;
     let plan = Plan::make(&settings, &program)?;
     if args.dry_run {
-        return print(&dry::describe(&plan, &settings, &program));
+        return print(&dry::describe(&plan, &settings, &program)).map(|()| 0);
     }
     if !settings.quiet {
         warn(&plan, &program);
@@ -131,24 +128,13 @@ fn warn(plan: &Plan, program: &program::Program) {
     }
 }
 
-/// Writes what was asked for to standard output.
-fn print(text: &str) -> Result<u8, Failure> {
-    match or_unread(io::stdout().lock().write_all(text.as_bytes())) {
-        Ok(()) => Ok(0),
-        Err(error) => Err(Failure::new(
-            BROKEN,
-            format!("standard output cannot be written: {}", reason(&error)),
-            "see where it goes",
-        )),
-    }
-}
-
 /// What is to be done to the program.
 #[derive(Debug)]
 enum Plan {
     /// Nothing.
     Unchanged(Why),
-    /// The libraries are preloaded, but do nothing in this program, which is not meant: what it starts may be.
+    /// The libraries are preloaded, but do nothing in this program, which is not meant: what it
+    /// starts may be.
     Pass { libraries: Vec<PathBuf>, changes: Vec<(&'static str, OsString)> },
     /// Nothing can be preloaded, but it is told of its CPUs by its environment.
     Environment { obstacle: obstacle::Obstacle, told: cpus::Told, changes: Vec<(&'static str, OsString)> },
@@ -200,11 +186,4 @@ impl Plan {
             Plan::Preload { told, .. } => told.as_ref(),
         }
     }
-}
-
-/// Whether this process may do `mode` (an access(2) mode) with `path`.
-fn access(path: &Path, mode: libc::c_int) -> bool {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: the path is NUL-terminated; the call only reads it.
-    unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), mode, libc::AT_EACCESS) == 0 }
 }

@@ -1,13 +1,13 @@
 //! `manx stats`: where a program has waited, in loops and for locks, live and afterwards.
 //!
-//! Where the counts are found is in [`source`], how they get into memory in [`image`]; the table and the
-//! JSON are those that the preload library itself writes ([`preload_abi::render`]).
+//! Where the counts are found is in [`source`], how they get into memory in [`image`]; the table
+//! and the JSON are those that the preload library itself writes ([`preload_abi::render`]).
 
 pub mod image;
 pub mod source;
 
-use crate::failure::{Failure, NO_STATISTICS, reason};
-use crate::sigpipe::or_unread;
+use command::failure::{Failure, NO_STATISTICS, reason};
+use command::sigpipe::or_unread;
 use preload_abi::{live, render};
 use source::Source;
 use std::ffi::OsString;
@@ -22,13 +22,14 @@ const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 
 /// The arguments of `manx stats`.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = crate::EXIT_CODES)]
+#[command(after_long_help = command::failure::EXIT_CODES)]
 pub struct Args {
     /// A process id, or a file that statistics were written to
     ///
-    /// A file is what `manx run --stats=FILE` was given: FILE once the program has ended, FILE.live while it
-    /// runs or after it was killed. With `--stats` alone, the counts of a process stay in PID.live in the
-    /// folder manx-stats-UID of TMPDIR. A file whose name is a number is written ./NUMBER.
+    /// A file is what `manx run --stats=FILE` was given: FILE once the program has ended, FILE.live
+    /// while it runs or after it was killed. With `--stats` alone, the counts of a process stay in
+    /// PID.live in the folder manx-stats-UID of TMPDIR. A file whose name is a number is written
+    /// ./NUMBER.
     #[arg(value_name = "PID|FILE")]
     target: OsString,
 

@@ -1,4 +1,5 @@
-//! `manx run --dry-run` shows the busy-wait loops of a program and its libraries, and what would be done.
+//! `manx run --dry-run` shows the busy-wait loops of a program and its libraries, and what would be
+//! done.
 
 mod support;
 
@@ -14,8 +15,8 @@ const PAUSE: &str = r#"
 #endif
 "#;
 
-/// A library with a loop of each kind: one that waits for memory, one that counts and sleeps, one that counts and gives up,
-/// and a delay.
+/// A library with a loop of each kind: one that waits for memory, one that counts and sleeps, one
+/// that counts and gives up, and a delay.
 fn library(sandbox: &Sandbox) -> PathBuf {
     let source = format!(
         "#include <sched.h>

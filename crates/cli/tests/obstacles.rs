@@ -114,8 +114,8 @@ fn a_program_that_gets_more_rights() {
     warned(&sandbox, &copy("setuid", Some(NOBODY), None, 0o4755), 5, "is set-user-id");
     warned(&sandbox, &copy("setgid", None, Some(NOBODY), 0o2755), 5, "is set-group-id");
 
-    // Nothing is gained from a file of one's own, nor where only locking is meant, nor where the kernel was
-    // told that nothing shall be gained.
+    // Nothing is gained from a file of one's own, nor where only locking is meant, nor where the
+    // kernel was told that nothing shall be gained.
     let library = sandbox.stand_in();
     for program in [copy("own", None, None, 0o4755), copy("locking", None, Some(NOBODY), 0o2745)] {
         let run = output(sandbox.manx().arg("run").arg(program));

@@ -1,4 +1,5 @@
-//! `manx run` becomes the program: whatever a program gets from its parent or gives back passes unchanged.
+//! `manx run` becomes the program: whatever a program gets from its parent or gives back passes
+//! unchanged.
 
 mod support;
 
@@ -111,7 +112,8 @@ fn signals_are_as_the_parent_left_them() {
 #[test]
 fn descriptors_are_as_the_parent_left_them() {
     let sandbox = Sandbox::new();
-    // `ls` opens the folder as its lowest free descriptor, so an open or closed one more would show.
+    // `ls` opens the folder as its lowest free descriptor, so an open or closed one more would
+    // show.
     let list = |manx: &str| {
         let mut command = bare("sh");
         command.env("MANX_PRELOAD", sandbox.stand_in());

@@ -1,8 +1,8 @@
 //! What this process is told: one line a function, its name and its answer.
 //!
-//! The probes run this command as a program of its own, as it is and under `manx run`, so it stands for every program
-//! that is linked with the C library, and for Rust. OpenMP's library is opened if it is installed; it reads its variables
-//! when that happens.
+//! The probes run this command as a program of its own, as it is and under `manx run`, so it stands
+//! for every program that is linked with the C library, and for Rust. OpenMP's library is opened if
+//! it is installed; it reads its variables when that happens.
 
 use std::ffi::CStr;
 use std::fmt::Write as _;
@@ -46,7 +46,8 @@ fn affinity() -> Option<usize> {
 /// How many threads a parallel region would have.
 fn openmp() -> Option<usize> {
     OPENMP.iter().find_map(|name| {
-        // SAFETY: the name is that of a library which may be opened; the function has this type and takes nothing.
+        // SAFETY: the name is that of a library which may be opened; the function has this type and
+        // takes nothing.
         unsafe {
             let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW);
             if library.is_null() {

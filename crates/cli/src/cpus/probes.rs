@@ -1,8 +1,8 @@
 //! Asks the runtimes that are installed how many CPUs there are, as they are and under `manx run`.
 //!
-//! Each is a program that answers within a tenth of a second and has no file to be compiled. All are run at the same time; who
-//! has not answered after [`LIMIT`] is killed, with all that it started. One that is not installed, or does not
-//! answer what it should, has no row.
+//! Each is a program that answers within a tenth of a second and has no file to be compiled. All
+//! are run at the same time; who has not answered after [`LIMIT`] is killed, with all that it
+//! started. One that is not installed, or does not answer what it should, has no row.
 //!
 //! | runtime | how it is asked |
 //! | --- | --- |
@@ -10,7 +10,8 @@
 //! | Java | the first lines of its log say how many CPUs are available, which is what `availableProcessors` returns |
 //! | Go | the trace of its scheduler says what `GOMAXPROCS` is, and any Go program writes it: the `go` command itself |
 
-use crate::run::{library, search};
+use crate::run::library;
+use command::search;
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
@@ -32,7 +33,8 @@ struct Probe {
     program: &'static str,
     arguments: &'static [&'static str],
     variables: &'static [(&'static str, &'static str)],
-    /// The runtime's name, what is asked, and what stands before the answer in what the program writes.
+    /// The runtime's name, what is asked, and what stands before the answer in what the program
+    /// writes.
     questions: &'static [Question],
     attempts: usize,
 }
@@ -221,7 +223,8 @@ fn wait(child: &mut Child, deadline: Instant) -> bool {
 
 fn kill(child: &mut Child) {
     if let Ok(leader) = i32::try_from(child.id()) {
-        // SAFETY: kill has no memory effects; the leader has not been reaped, so the group is that of our child.
+        // SAFETY: kill has no memory effects; the leader has not been reaped, so the group is that
+        // of our child.
         unsafe { libc::kill(-leader, libc::SIGKILL) };
     }
     let _ = child.wait();

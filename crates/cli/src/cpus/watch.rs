@@ -2,8 +2,8 @@
 //!
 //! A line a change, whether somebody reads it or a program does.
 
-use super::unwritable;
-use crate::failure::Failure;
+use command::failure::Failure;
+use command::sigpipe::unwritable;
 use manx::cpu::{BudgetWatch, CpuBudget};
 use std::io::{self, ErrorKind, Write as _};
 use std::time::Duration;

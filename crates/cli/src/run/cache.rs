@@ -1,13 +1,16 @@
 //! Removes from the user's cache folder what no program has used for a month.
 //!
-//! The preload library keeps there what it found in a library or a program, under the build's own name. A build that is gone leaves its
-//! entry behind, and somebody that builds a program all day leaves many. `manx run` looks through the folder once a day; the
-//! programs that it starts never do.
+//! The preload library keeps there what it found in a library or a program, under the build's own
+//! name. A build that is gone leaves its entry behind, and somebody that builds a program all day
+//! leaves many. `manx run` looks through the folder once a day; the programs that it starts never
+//! do.
 //!
-//! A file that is read tells so by its time of access, which the kernel brings up to date once a day (`relatime`). Where it does
-//! not (`noatime`), an entry is removed a month after it was made, and the next start makes it again.
+//! A file that is read tells so by its time of access, which the kernel brings up to date once a
+//! day (`relatime`). Where it does not (`noatime`), an entry is removed a month after it was made,
+//! and the next start makes it again.
 //!
-//! The folder is looked through only if it and the folder around it are the user's own: what runs as root leaves the folder of another user alone.
+//! The folder is looked through only if it and the folder around it are the user's own: what runs
+//! as root leaves the folder of another user alone.
 
 use preload_abi::{CACHE_FOLDER, CACHE_PREFIXES};
 use std::fs::{FileTimes, Metadata, OpenOptions};
@@ -21,7 +24,8 @@ const UNUSED: Duration = DAY.saturating_mul(30);
 /// Its modification time says when the folder was last looked through.
 const STAMP: &str = "looked-through";
 
-/// Looks through the folder if that is due. Nothing here is worth an error: what cannot be removed stays.
+/// Looks through the folder if that is due. Nothing here is worth an error: what cannot be removed
+/// stays.
 pub fn look_through() {
     if let Some(folder) = folder().filter(|folder| folder.ancestors().take(2).all(is_own)) {
         look_through_at(&folder, SystemTime::now());

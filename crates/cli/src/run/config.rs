@@ -1,12 +1,13 @@
 //! Settings in a TOML file: what is long, or the same every time.
 //!
-//! The keys are the flags' names; see [`DOCUMENTATION`]. Whatever is wrong is told with its line and
-//! column, what is allowed there, and for a misspelt key the nearest one.
+//! The keys are the flags' names; see [`DOCUMENTATION`]. Whatever is wrong is told with its line
+//! and column, what is allowed there, and for a misspelt key the nearest one.
 
-use super::duration::parse_us;
-use super::settings::{Destination, Layer, parse_cores, parse_cpus, parse_dilation, parse_entry};
-use super::slo::parse_slo;
-use crate::failure::{Failure, USAGE, reason};
+use super::settings::{Destination, Layer, parse_cpus, parse_entry};
+use command::cores::{parse_cores, parse_dilation};
+use command::duration::parse_us;
+use command::failure::{Failure, USAGE, reason};
+use command::slo::parse_slo;
 use preload_abi::cpus::{Cpus, Place, Places};
 use preload_abi::options::{Guard, Lock};
 use preload_abi::slo::Slo;

@@ -1,4 +1,5 @@
-//! How many CPUs the program is told of: by the preload library while it runs, and by [`variables`] when it starts.
+//! How many CPUs the program is told of: by the preload library while it runs, and by [`variables`]
+//! when it starts.
 
 use super::settings::Settings;
 use super::variables;
@@ -16,7 +17,8 @@ pub struct Told {
 }
 
 impl Told {
-    /// By the settings and the budget of this process, which becomes the program; `None` if the program is to be told nothing.
+    /// By the settings and the budget of this process, which becomes the program; `None` if the
+    /// program is to be told nothing.
     pub fn by(settings: &Settings) -> Option<Told> {
         match settings.cpus() {
             Cpus::Keep => None,

@@ -1,7 +1,7 @@
 //! What an ELF file says about itself: for which machine it is, who loads it, and what it needs.
 //!
-//! Only the pages that are asked for are read, so that a program of hundreds of megabytes costs no more
-//! than `true`.
+//! Only the pages that are asked for are read, so that a program of hundreds of megabytes costs no
+//! more than `true`.
 
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
@@ -44,7 +44,8 @@ pub struct Elf {
     pub loader: Option<PathBuf>,
     /// The libraries that it needs (`DT_NEEDED`).
     pub needed: Vec<String>,
-    /// Where its libraries are sought before `LD_LIBRARY_PATH` (`DT_RPATH`, if there is no `DT_RUNPATH`).
+    /// Where its libraries are sought before `LD_LIBRARY_PATH` (`DT_RPATH`, if there is no
+    /// `DT_RUNPATH`).
     pub rpath: Vec<String>,
     /// Where its libraries are sought behind `LD_LIBRARY_PATH` (`DT_RUNPATH`).
     pub runpath: Vec<String>,
@@ -64,7 +65,8 @@ impl Elf {
         let machine = machine(start);
         let mut facts = Elf { machine, loader: None, needed: vec![], rpath: vec![], runpath: vec![] };
         if machine == Machine::Ours {
-            // A file whose tables are damaged says nothing; whether it runs is for the kernel to decide.
+            // A file whose tables are damaged says nothing; whether it runs is for the kernel to
+            // decide.
             let _ = facts.fill(&data);
         }
         Ok(Some(facts))

@@ -1,14 +1,15 @@
 //! Composes what the program's environment gets: `LD_PRELOAD`, `MANX_OPTIONS` and `MANX_CORES`.
 //!
-//! Manx's libraries go behind the libraries that are preloaded already: what another library interposes, it sees first. The one that
-//! sees requests is there only if there is a target for them.
+//! Manx's libraries go behind the libraries that are preloaded already: what another library
+//! interposes, it sees first. The one that sees requests is there only if there is a target for
+//! them.
 //!
-//! A sanitizer's runtime refuses to work if anything is preloaded before it: if the program needs one as a
-//! library, it is preloaded too, as the very first.
+//! A sanitizer's runtime refuses to work if anything is preloaded before it: if the program needs
+//! one as a library, it is preloaded too, as the very first.
 
 use super::program::Program;
 use super::settings::Settings;
-use crate::failure::{BROKEN, Failure};
+use command::failure::{BROKEN, Failure};
 use preload_abi::{CORES_VARIABLE, LIBRARY_NAME, OPTIONS_VARIABLE, REQUESTS_LIBRARY_NAME};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};

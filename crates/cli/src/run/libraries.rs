@@ -1,8 +1,8 @@
 //! Which libraries a program will load when it starts, found as the loader finds them.
 //!
-//! The order is ld.so(8)'s: `DT_RPATH`, `LD_LIBRARY_PATH`, `DT_RUNPATH`, then the system's folders. Its cache
-//! is not read, but the configuration that the cache is made from is. What a program opens later with
-//! `dlopen` cannot be known before it runs.
+//! The order is ld.so(8)'s: `DT_RPATH`, `LD_LIBRARY_PATH`, `DT_RUNPATH`, then the system's folders.
+//! Its cache is not read, but the configuration that the cache is made from is. What a program
+//! opens later with `dlopen` cannot be known before it runs.
 
 use super::elf::{Elf, Machine};
 use std::collections::{BTreeSet, VecDeque};

@@ -2,10 +2,10 @@
 //!
 //! `MANX_PRELOAD` names it; otherwise it lies beside the `manx` binary (as a build leaves it) or in
 //! `../lib/manx/` (as an installation does). Its ELF file is read, never opened with `dlopen`: its
-//! constructors have no business in the launcher. The library that sees requests lies beside it, and is needed only if there is a
-//! target for them.
+//! constructors have no business in the launcher. The library that sees requests lies beside it,
+//! and is needed only if there is a target for them.
 
-use crate::failure::{BROKEN, Failure, reason};
+use command::failure::{BROKEN, Failure, reason};
 use object::{Object as _, ObjectSymbol as _};
 use preload_abi::{LIBRARY_NAME, REQUESTS_LIBRARY_NAME, REQUESTS_VERSION_SYMBOL, VERSION_SYMBOL};
 use std::path::{Path, PathBuf};

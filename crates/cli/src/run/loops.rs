@@ -19,7 +19,8 @@ use std::fmt::Write;
 
 /// Whose instructions are searched.
 const HOST: Machine = if cfg!(target_arch = "aarch64") { Machine::Aarch64 } else { Machine::X86_64 };
-/// How many functions may start between a function's start and an address in it: aliases and inner labels.
+/// How many functions may start between a function's start and an address in it: aliases and inner
+/// labels.
 const NESTED_MAX: usize = 16;
 
 /// One loop, as a line of the table.
@@ -38,7 +39,8 @@ pub fn describe(libraries: &Libraries, settings: &Settings, out: &mut impl Write
     let (mut lines, mut files, mut bytes) = (Vec::new(), 0, 0);
     let (mut unread, mut unmeant) = (Vec::new(), Vec::new());
     for (index, file) in libraries.files.iter().enumerate() {
-        // The program is known by its file's own name, a library by that by which the loader finds it.
+        // The program is known by its file's own name, a library by that by which the loader finds
+        // it.
         let target = if index == 0 { file.canonicalize().ok() } else { None };
         let file = target.as_ref().unwrap_or(file);
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
@@ -228,8 +230,8 @@ impl Symbols {
         near.filter(move |function| address - function.start < function.size)
     }
 
-    /// The function that holds `address` and the offset in it, with the address itself unless the library knows the function by
-    /// its name, too; or the address.
+    /// The function that holds `address` and the offset in it, with the address itself unless the
+    /// library knows the function by its name, too; or the address.
     fn name(&self, address: u64) -> String {
         let exported = self.around(address).find(|function| function.exported);
         match exported.or_else(|| self.around(address).next()) {
@@ -239,7 +241,8 @@ impl Symbols {
         }
     }
 
-    /// Whether filters leave the loop at `address` in, as the library judges it: by the functions that are exported.
+    /// Whether filters leave the loop at `address` in, as the library judges it: by the functions
+    /// that are exported.
     fn are_meant(&self, filters: &Filters<'_>, module: &str, address: u64) -> bool {
         filters.has(&Place {
             module: module.as_bytes(),

@@ -1,4 +1,5 @@
-//! Why a library cannot be preloaded into a program: the program then runs unchanged, after a warning.
+//! Why a library cannot be preloaded into a program: the program then runs unchanged, after a
+//! warning.
 
 use super::elf::{self, Elf, Machine};
 use super::program::Program;
@@ -63,7 +64,8 @@ fn in_file(elf: &Elf, path: &Path) -> Option<Obstacle> {
     }
 }
 
-/// How executing `path` gives rights that this process lacks, as the kernel decides it for `AT_SECURE`.
+/// How executing `path` gives rights that this process lacks, as the kernel decides it for
+/// `AT_SECURE`.
 fn privileges(path: &Path) -> Option<&'static str> {
     const GROUP_EXECUTE: u32 = 0o010;
     let metadata = std::fs::metadata(path).ok()?;

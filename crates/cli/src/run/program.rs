@@ -1,28 +1,29 @@
-//! What will really run: the program's file, the interpreters that its `#!` lines name, and the ELF file
-//! at the end of that chain, which is the one that the preload library will be in.
+//! What will really run: the program's file, the interpreters that its `#!` lines name, and the ELF
+//! file at the end of that chain, which is the one that the preload library will be in.
 
 use super::elf::Elf;
 use super::script::Interpreter;
-use super::search;
-use crate::failure::{Failure, NOT_FOUND};
+use command::failure::{Failure, NOT_FOUND};
+use command::search;
 use preload_abi::filter::Filters;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// How far scripts are followed. The kernel follows five that name each other directly; `env` starts afresh.
+/// How far scripts are followed. The kernel follows five that name each other directly; `env`
+/// starts afresh.
 const CHAIN_MAX: usize = 32;
 
 /// A program, followed to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// The files in the order in which they lead to one another: first the one that is executed, last the
-    /// one that runs in the end.
+    /// The files in the order in which they lead to one another: first the one that is executed,
+    /// last the one that runs in the end.
     pub chain: Vec<PathBuf>,
     /// What the last of them says about itself; `None` if it is no ELF file or cannot be read.
     pub elf: Option<Elf>,
-    /// Which file of the chain is executed last, by the caller or by `env`. The kernel tells a program this name: a script's for its
-    /// interpreter, a link's for its target.
+    /// Which file of the chain is executed last, by the caller or by `env`. The kernel tells a
+    /// program this name: a script's for its interpreter, a link's for its target.
     executed: usize,
 }
 
@@ -30,14 +31,16 @@ impl Program {
     /// Finds the program that `name` stands for and follows it.
     ///
     /// # Errors
-    /// With code 127 or 126 if it, or an interpreter that it needs, is missing or cannot be executed.
+    /// With code 127 or 126 if it, or an interpreter that it needs, is missing or cannot be
+    /// executed.
     pub fn find(name: &OsStr) -> Result<Program, Failure> {
         let (mut chain, mut executed) = (vec![search::find(name)?], 0);
         // A chain without an end is not ours to complain about: executing it says what is wrong.
         while chain.len() < CHAIN_MAX
             && let Some(next) = following(&chain[chain.len() - 1])?
         {
-            // An interpreter alone is found by the kernel; what stands behind `env` is executed by it.
+            // An interpreter alone is found by the kernel; what stands behind `env` is executed by
+            // it.
             let through_env = next.len() > 1;
             chain.extend(next);
             if through_env {
@@ -61,8 +64,8 @@ impl Program {
         &self.chain[self.chain.len() - 1]
     }
 
-    /// The names by which filters know the program: that of the file that runs in the end, without links, and that by which it is
-    /// executed.
+    /// The names by which filters know the program: that of the file that runs in the end, without
+    /// links, and that by which it is executed.
     pub fn names(&self) -> [Vec<u8>; 2] {
         let image = self.image().canonicalize().unwrap_or_else(|_| self.image().to_owned());
         [&image, &self.chain[self.executed]]

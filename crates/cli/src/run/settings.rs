@@ -1,16 +1,18 @@
 //! What the program is to be run with, put together from the places where it may be said.
 //!
-//! The nearest to the command wins: its flags, then the file that `--config` names, then `MANX_OPTIONS`
-//! (which an outer `manx run` or a container may have set), then the defaults.
+//! The nearest to the command wins: its flags, then the file that `--config` names, then
+//! `MANX_OPTIONS` (which an outer `manx run` or a container may have set), then the defaults.
 
 use super::config;
-use super::duration::parse_us;
-use super::slo::parse_slo;
-use crate::failure::{Failure, USAGE};
+use command::cores::{parse_cores, parse_dilation};
+use command::duration::parse_us;
+use command::failure::{Failure, USAGE};
+use command::search;
+use command::slo::parse_slo;
 use manx::cpu::{Classes, MEASURED};
 use preload_abi::cpus::{Cpus, Place, Places};
 use preload_abi::filter::{Entries, Entry, Filters, encode_entry};
-use preload_abi::options::{self, DILATIONS, Guard, Lock, Options, Short, Stats};
+use preload_abi::options::{self, Guard, Lock, Options, Short, Stats};
 use preload_abi::slo::{SLOS_MAX, Slo, Slos};
 use preload_abi::{CORES_VARIABLE, OPTIONS_VARIABLE};
 use std::ffi::{OsStr, OsString};
@@ -28,31 +30,37 @@ pub struct Flags {
     #[arg(long, value_name = "WHICH")]
     lock: Option<LockWord>,
 
-    /// A latency target, as 2ms or 2ms@p99.9: waits for locks may be as long as it allows, and no longer
+    /// A latency target, as 2ms or 2ms@p99.9: waits for locks may be as long as it allows, and no
+    /// longer
     ///
-    /// It is for requests: from the return of a read from a socket to the next write to it, by the same thread. For epochs
-    /// that the program marks itself (manx_epoch_start), put their id before it, as in 7=500us@p99; then it
-    /// replaces what the program says. The percentile is 99 unless given. May be given several times.
+    /// It is for requests: from the return of a read from a socket to the next write to it, by the
+    /// same thread. For epochs that the program marks itself (manx_epoch_start), put their id
+    /// before it, as in 7=500us@p99; then it replaces what the program says. The percentile is 99
+    /// unless given. May be given several times.
     #[arg(long, value_name = "[ID=]TIME[@pN]", value_parser = parse_slo)]
     slo: Vec<Slo>,
 
-    /// Which CPUs are fast and which are slow, as big:0-3,little:4-7, or measured [default: as the machine says]
+    /// Which CPUs are fast and which are slow, as big:0-3,little:4-7, or measured [default: as the
+    /// machine says]
     #[arg(long, value_name = "CORES", value_parser = parse_cores)]
     cores: Option<String>,
 
-    /// Take threads on slow CPUs RATIO times as long for everything, to measure locks on a machine whose CPUs are alike
+    /// Take threads on slow CPUs RATIO times as long for everything, to measure locks on a machine
+    /// whose CPUs are alike
     ///
-    /// A thread of a little CPU (see --cores) is held up before each mutex that it locks or unlocks, for RATIO - 1 times the CPU
-    /// time since the last one; with every --lock, glibc too. Pin threads to CPUs for it to make sense.
+    /// A thread of a little CPU (see --cores) is held up before each mutex that it locks or
+    /// unlocks, for RATIO - 1 times the CPU time since the last one; with every --lock, glibc too.
+    /// Pin threads to CPUs for it to make sense.
     #[arg(long, value_name = "RATIO", value_parser = parse_dilation)]
     dilate: Option<u32>,
 
     /// How many CPUs the program is told that it has: auto, a number, or keep [default: auto]
     ///
-    /// auto is what it really gets, by its affinity, its cpuset and the quotas of its control groups. A fraction is rounded down, or as
-    /// the program's runtime rounds quotas itself. A number is that many; keep leaves it what it would be told. It is told where it
-    /// asks the C library, and by variables such as GOMAXPROCS that are not set yet, and never of more CPUs than the machine
-    /// has. See `manx cpus`.
+    /// auto is what it really gets, by its affinity, its cpuset and the quotas of its control
+    /// groups. A fraction is rounded down, or as the program's runtime rounds quotas itself. A
+    /// number is that many; keep leaves it what it would be told. It is told where it asks the C
+    /// library, and by variables such as GOMAXPROCS that are not set yet, and never of more CPUs
+    /// than the machine has. See `manx cpus`.
     #[arg(long, value_name = "COUNT", value_parser = parse_cpus)]
     cpus: Option<Cpus>,
 
@@ -62,7 +70,8 @@ pub struct Flags {
     #[arg(long, value_name = "WHERE", value_delimiter = ',')]
     cpus_also: Vec<PlaceWord>,
 
-    /// What is meant: executables, libraries, LIBRARY:SYMBOL or LIBRARY:0xOFFSET; all else is left alone
+    /// What is meant: executables, libraries, LIBRARY:SYMBOL or LIBRARY:0xOFFSET; all else is left
+    /// alone
     ///
     /// See "Filters" below. May be given several times, or with commas between.
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = parse_entry)]
@@ -74,11 +83,12 @@ pub struct Flags {
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = parse_entry)]
     not: Vec<String>,
 
-    /// Count where threads wait, in loops and for locks: a table on standard error when the program exits, or JSON
-    /// in FILE
+    /// Count where threads wait, in loops and for locks: a table on standard error when the program
+    /// exits, or JSON in FILE
     ///
-    /// While the program runs, `manx stats` shows the same; nothing is lost if it is killed. Processes that
-    /// it starts append their process id to FILE. `stderr` and `off` are not file names here: write ./off.
+    /// While the program runs, `manx stats` shows the same; nothing is lost if it is killed.
+    /// Processes that it starts append their process id to FILE. `stderr` and `off` are not file
+    /// names here: write ./off.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "stderr")]
     stats: Option<OsString>,
 
@@ -123,32 +133,6 @@ pub struct Flags {
     /// Do not warn when the program has to run unchanged
     #[arg(short, long)]
     quiet: bool,
-}
-
-/// Checks which CPUs are said to be fast and which slow, or measures it, if that is what is said.
-///
-/// # Errors
-/// What is wrong with `text`, and what to write.
-pub fn parse_cores(text: &str) -> Result<String, String> {
-    let machine = Classes::of_this_machine();
-    let checked =
-        Classes::parse_or_measure(text).and_then(|said| said.on(&machine.big().union(machine.little())));
-    let said = |checked: Classes| if text.trim() == MEASURED { checked.to_string() } else { text.to_owned() };
-    checked.map(said).map_err(|error| error.to_string())
-}
-
-/// Reads how many times as long threads on slow CPUs are to take, in thousandths.
-///
-/// # Errors
-/// What is wrong with `text`, and what to write.
-pub fn parse_dilation(text: &str) -> Result<u32, String> {
-    let thousandths = text.parse::<f64>().ok().map(|ratio| (ratio * 1000.0).round());
-    thousandths
-        .filter(|thousandths| {
-            (f64::from(*DILATIONS.start())..=f64::from(*DILATIONS.end())).contains(thousandths)
-        })
-        .map(|thousandths| thousandths as u32)
-        .ok_or_else(|| "write a number from 1 to 1000, as 3.75".to_owned())
 }
 
 /// Reads how many CPUs the program is told of.
@@ -210,11 +194,13 @@ fn parse_short(text: &str) -> Result<Short, String> {
 /// A lock, as the command line spells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum LockWord {
-    /// Whoever runs may overtake those who sleep, for at most a window of time: fast, and nobody starves
+    /// Running threads may overtake sleeping ones, for at most a window of time: fast, and no
+    /// thread starves
     Manx,
-    /// Whoever runs may take a free lock, and nobody says for how long; waiting is adaptive
+    /// Any running thread may take a free lock, without a bound; waiting is adaptive
     Adaptive,
-    /// As manx, but threads on little cores let those on big ones pass, for as long as their epoch's SLO allows
+    /// As manx, but threads on little cores let those on big ones pass, for as long as their
+    /// epoch's SLO allows
     Asl,
     /// In the order of arrival, whatever it costs when threads outnumber CPUs
     Fifo,
@@ -365,8 +351,8 @@ pub struct Settings {
     /// What `MANX_CORES` is to be in the program's environment, if it was said.
     pub cores: Option<String>,
     stats: Destination,
-    /// The process that an outer `manx run` became, if its file for statistics is still the one: that
-    /// process alone writes to the file itself. Otherwise 0.
+    /// The process that an outer `manx run` became, if its file for statistics is still the one:
+    /// that process alone writes to the file itself. Otherwise 0.
     outer: u32,
     /// No warning is to be given.
     pub quiet: bool,
@@ -376,8 +362,8 @@ impl Settings {
     /// Puts the settings together.
     ///
     /// # Errors
-    /// With code 2 if `MANX_OPTIONS` or the configuration file cannot be understood, or statistics cannot
-    /// go where they should.
+    /// With code 2 if `MANX_OPTIONS` or the configuration file cannot be understood, or statistics
+    /// cannot go where they should.
     pub fn gather(flags: &Flags) -> Result<Settings, Failure> {
         let environment = std::env::var_os(OPTIONS_VARIABLE).unwrap_or_default();
         let mut settings = Settings::from_environment(environment.as_bytes())?;
@@ -525,7 +511,8 @@ impl Settings {
     }
 }
 
-/// Refuses a file for statistics that could not be written when the program ends, since it is too late then.
+/// Refuses a file for statistics that could not be written when the program ends, since it is too
+/// late then.
 fn check_destination(path: &Path) -> Result<(), Failure> {
     let refuse = |why: &str, help: &str| {
         Err(Failure::new(USAGE, format!("statistics cannot go to {}: {why}", path.display()), help))
@@ -537,9 +524,9 @@ fn check_destination(path: &Path) -> Result<(), Failure> {
         refuse("it is no regular file", "name one; `--stats` alone writes to standard error")
     } else if !folder.is_dir() {
         refuse("there is no such folder", "create the folder first")
-    } else if !super::access(folder, libc::W_OK | libc::X_OK) {
+    } else if !search::access(folder, libc::W_OK | libc::X_OK) {
         refuse("you may not write to its folder", "name a file elsewhere")
-    } else if path.exists() && !super::access(path, libc::W_OK) {
+    } else if path.exists() && !search::access(path, libc::W_OK) {
         refuse("you may not write to it", "name another file")
     } else {
         Ok(())

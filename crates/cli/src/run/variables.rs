@@ -1,20 +1,22 @@
 //! The variables that tell runtimes how many CPUs there are, or how many threads to have.
 //!
-//! A program that asks the C library is answered by the preload library. Go, .NET and others ask the kernel, and read a control
-//! group's quota by themselves or not at all; numeric libraries count the CPUs of the affinity mask, which stays as it is because
-//! threads are bound by it. Each of them has a variable. [`RULES`] is the table: what the runtime counts if its variable is not set,
-//! how it rounds a fraction of a CPU, and where its authors say so.
+//! A program that asks the C library is answered by the preload library. Go, .NET and others ask
+//! the kernel, and read a control group's quota by themselves or not at all; numeric libraries
+//! count the CPUs of the affinity mask, which stays as it is because threads are bound by it. Each
+//! of them has a variable. [`RULES`] is the table: what the runtime counts if its variable is not
+//! set, how it rounds a fraction of a CPU, and where its authors say so.
 //!
-//! 1. A variable that the user has set stays as it is. A variable that would override another one which the user has set is not set:
-//!    OpenBLAS reads `OMP_NUM_THREADS` too, so with that the user has spoken for both.
-//! 2. A variable is set only if the budget is below what its runtime would find by itself. Without a quota and with all CPUs allowed,
-//!    nothing is set.
-//! 3. A fraction is rounded as the runtime itself rounds quotas, or down if it knows of none. A number that the user has said
-//!    (`--cpus=N`) is told as it is.
-//! 4. The program is told what it gets when it starts. A runtime that follows quotas while it runs stops to do so when its variable
-//!    is set: Go, by `GOMAXPROCS`.
-//! 5. Nothing about spinning is set (`OMP_WAIT_POLICY`, `OPENBLAS_THREAD_TIMEOUT`): whether to spin is decided while the
-//!    program runs.
+//! 1. A variable that the user has set stays as it is. A variable that would override another one
+//!    which the user has set is not set: OpenBLAS reads `OMP_NUM_THREADS` too, so with that the
+//!    user has spoken for both.
+//! 2. A variable is set only if the budget is below what its runtime would find by itself. Without
+//!    a quota and with all CPUs allowed, nothing is set.
+//! 3. A fraction is rounded as the runtime itself rounds quotas, or down if it knows of none. A
+//!    number that the user has said (`--cpus=N`) is told as it is.
+//! 4. The program is told what it gets when it starts. A runtime that follows quotas while it runs
+//!    stops to do so when its variable is set: Go, by `GOMAXPROCS`.
+//! 5. Nothing about spinning is set (`OMP_WAIT_POLICY`, `OPENBLAS_THREAD_TIMEOUT`): whether to spin
+//!    is decided while the program runs.
 //!
 //! These have no row, and why:
 //!
@@ -99,7 +101,8 @@ enum When {
     Unset,
     /// Where the user has set it to `auto`, which asks for the number of CPUs.
     Auto,
-    /// Where the user asks for it, since it is said on standard error: [`JAVA_OPTION`] is added to the value.
+    /// Where the user asks for it, since it is said on standard error: [`JAVA_OPTION`] is added to
+    /// the value.
     AlsoJava,
 }
 

@@ -1,4 +1,5 @@
-//! The bytes of a live file in memory, read from such a file or built from the JSON that a program left.
+//! The bytes of a live file in memory, read from such a file or built from the JSON that a program
+//! left.
 //!
 //! Both ways lead to the same bytes, so one definition renders both.
 

@@ -5,12 +5,12 @@
 //! | `--stats=FILE` | `FILE.live` | `FILE`, JSON; `FILE.live` is gone |
 //! | `--stats` | `PID.live` in the folder [`folder`] | the same |
 //!
-//! So of `FILE` and `FILE.live`, the latter is always the newer. A process that runs maps its live file,
-//! and `/proc/PID/maps` says where that is; it is opened through `/proc/PID/root`, as the process itself sees
-//! it, for it may live in a container.
+//! So of `FILE` and `FILE.live`, the latter is always the newer. A process that runs maps its live
+//! file, and `/proc/PID/maps` says where that is; it is opened through `/proc/PID/root`, as the
+//! process itself sees it, for it may live in a container.
 
 use super::image::Image;
-use crate::failure::{Failure, NO_STATISTICS, reason};
+use command::failure::{Failure, NO_STATISTICS, reason};
 use preload_abi::LIBRARY_NAME;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -101,7 +101,8 @@ impl Source {
     /// With code 1 if they cannot be read, or are none.
     pub fn read(&self) -> Result<Image, Failure> {
         match read(&self.path) {
-            // The program may have ended meanwhile: its live file has become JSON without the suffix.
+            // The program may have ended meanwhile: its live file has become JSON without the
+            // suffix.
             Err(ReadError::System(error)) if error.kind() == io::ErrorKind::NotFound => {
                 let ended = self.path.as_os_str().as_bytes().strip_suffix(LIVE.as_bytes());
                 match ended.map(|path| read(Path::new(OsStr::from_bytes(path)))) {

@@ -1,5 +1,5 @@
-//! What the tests of the command share: a folder of their own, small C programs, and a stand-in for the
-//! preload library that has its version symbol and does nothing.
+//! What the tests of the command share: a folder of their own, small C programs, and a stand-in for
+//! the preload library that has its version symbol and does nothing.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::ffi::OsStr;

@@ -1,0 +1,63 @@
+//! `manx bench asl`: its options, and what they ask of the experiment.
+
+use super::{Common, conduct, plots};
+use clap::builder::PossibleValuesParser;
+use command::cores::parse_dilation;
+use command::failure::Failure;
+use std::path::PathBuf;
+use std::time::Duration;
+use workload::asl::{self, Part, Setup};
+
+/// The measured time of a run, and that of a smoke check.
+const TIME: Duration = Duration::from_secs(1);
+const QUICK_TIME: Duration = Duration::from_millis(20);
+
+#[derive(Debug, clap::Args)]
+pub(super) struct AslArgs {
+    #[command(flatten)]
+    common: Common,
+    /// The parts to measure, named as in the paper; several with commas between [default: all]
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = parts())]
+    part: Vec<String>,
+    /// Little threads take RATIO times as long [default: what the machine's cores are, or 3.75 if
+    /// they are alike]
+    #[arg(long, value_name = "RATIO", value_parser = parse_dilation)]
+    dilate: Option<u32>,
+    /// Do not bind threads to CPUs: each is big or little wherever it runs
+    #[arg(long)]
+    unpinned: bool,
+    /// Write the pictures to this folder, as SVG and PNG
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
+}
+
+fn parts() -> PossibleValuesParser {
+    PossibleValuesParser::new(Part::ALL.map(Part::name))
+}
+
+pub(super) fn asl(args: &AslArgs) -> Result<u8, Failure> {
+    let common = &args.common;
+    let time = if common.quick { QUICK_TIME } else { TIME };
+    let named = |part: &Part| args.part.is_empty() || args.part.iter().any(|name| name == part.name());
+    let parts = Part::ALL.into_iter().filter(named).collect();
+    let setup = Setup {
+        parts,
+        quick: common.quick,
+        time,
+        dilation: args.dilate.map(|thousandths| f64::from(thousandths) / 1000.0),
+        pinned: !args.unpinned,
+    };
+    plots::prepare(args.plots.as_deref())?;
+    let mut charts = Vec::new();
+    let ended = conduct::conduct(
+        "asl",
+        common,
+        |bench| asl::measure(setup, bench),
+        |report| {
+            asl::conclude(report);
+            charts = asl::draw(report);
+        },
+    );
+    plots::write(args.plots.as_deref(), &charts)?;
+    ended
+}

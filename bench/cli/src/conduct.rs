@@ -1,0 +1,147 @@
+//! What all experiments have in common: Ctrl-C, progress, the tables at the end, the JSON file.
+
+use super::progress::Shown;
+use super::{Common, QUICK, QUICK_MARGIN};
+use command::companion;
+use command::failure::{BROKEN, Failure, USAGE, reason};
+use command::sigpipe::print;
+use report::{Report, Resolution};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use workload::harness::Bench;
+use workload::{Error, interrupt, machine};
+
+/// What a shell reports for a command that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+/// Runs an experiment: `measure` runs programs, `conclude` draws tables from whatever was measured.
+pub(super) fn conduct(
+    name: &str,
+    common: &Common,
+    measure: impl FnOnce(&mut Bench) -> Result<(), Error>,
+    conclude: impl FnOnce(&mut Report),
+) -> Result<u8, Failure> {
+    // Opened first, so that nobody measures for an hour and then cannot write.
+    let json = common.json.as_deref().map(open).transpose()?;
+    interrupt::install();
+    let mut progress = Shown::new(name);
+    let budget = common.quick.then(|| QUICK - QUICK_MARGIN);
+    let mut bench = Bench::new(name, machine::here(), budget, &mut progress);
+    bench.resolution = resolution(common);
+    if let Some(seed) = common.seed {
+        bench.draw_from(seed);
+    }
+    let result = measure(&mut bench);
+    let mut report = bench.finish(&result);
+    if !report.runs.is_empty() || result.is_ok() {
+        conclude(&mut report);
+        print(&report.to_string())?;
+    }
+    if let (Some(file), Some(path)) = (json, &common.json) {
+        write(file, &report).map_err(|error| unwritable(path, &error))?;
+    }
+    match result {
+        Ok(()) => Ok(0),
+        Err(Error::Interrupted) => Ok(INTERRUPTED),
+        Err(error) => Err(failure(name, &error)),
+    }
+}
+
+/// How long to go on: a smoke check runs everything once.
+fn resolution(common: &Common) -> Resolution {
+    Resolution {
+        width: common.width / 100.0,
+        limit: Duration::from_secs_f64(common.minutes * 60.0),
+        pairs_max: common.repeats.map(|most| most as usize).or(common.quick.then_some(1)),
+        ..Resolution::default()
+    }
+}
+
+/// The `manx` that goes with this command: programs are measured under its `manx run`, and clients
+/// beside its `manx serve`.
+pub(super) fn manx_path() -> Result<PathBuf, Error> {
+    companion::MANX.find().map_err(|failure| Error::missing(failure.what, failure.help))
+}
+
+/// This command, which some measured processes are.
+pub(super) fn own_path() -> Result<PathBuf, Error> {
+    std::env::current_exe().map_err(|error| {
+        Error::request(
+            format!("/proc/self/exe: {}", reason(&error)),
+            "manx-bench must know where it is to run itself",
+        )
+    })
+}
+
+/// An experiment's error with its exit code.
+pub(super) fn failure(name: &str, error: &Error) -> Failure {
+    let what = |what: &str| format!("bench {name}: {what}");
+    match error {
+        Error::Interrupted => Failure::new(INTERRUPTED, what("interrupted"), ""),
+        Error::Request { what: text, help } => Failure::new(USAGE, what(text), help.as_str()),
+        Error::Missing { what: text, help } => Failure::new(BROKEN, what(text), help.as_str()),
+        Error::Failed { what: text, stderr } => Failure::new(BROKEN, what(text), stderr.trim_end()),
+    }
+}
+
+/// Opens without cutting off: what an earlier run left stays until there is something to put in its
+/// place.
+fn open(path: &Path) -> Result<File, Failure> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(
+        USAGE,
+        format!("--json {}: {}", path.display(), reason(error)),
+        "name a file that can be written",
+    )
+}
+
+fn write(mut file: File, report: &Report) -> io::Result<()> {
+    let mut text = serde_json::to_vec(report)?;
+    text.push(b'\n');
+    // Pipes and devices have no length to set.
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    file.write_all(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_has_its_code_and_its_words() {
+        let codes = [
+            (Error::request("a", "b"), USAGE),
+            (Error::missing("a", "b"), BROKEN),
+            (Error::Failed { what: "a".into(), stderr: "b\n".into() }, BROKEN),
+        ];
+        for (error, code) in codes {
+            let failure = failure("x", &error);
+            assert_eq!((failure.code, failure.to_string()), (code, "manx: bench x: a\n  b".to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_file_keeps_what_it_had_until_there_is_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.json");
+        std::fs::write(&path, "x".repeat(100_000)).unwrap();
+        let file = open(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().len(), 100_000);
+        write(file, &Report::new("b", report::Machine::default(), 0)).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(Report::from_json(&text).unwrap().bench, "b");
+        assert_eq!(open(&folder.path().join("none/x.json")).unwrap_err().code, USAGE);
+    }
+}

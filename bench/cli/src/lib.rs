@@ -1,0 +1,271 @@
+//! `manx-bench`, which `manx bench` and `manx profile` become: what measures, and nothing that is
+//! installed with `manx` depends on it.
+//!
+//! [`command()`] is the definition of its command line, [`main`] runs it. Each experiment compares
+//! the versions it measures within one run; [`profile`] sweeps the latency target of somebody's
+//! program.
+//!
+//! Tables go to standard output, progress to standard error, everything to the file of `--json`. An
+//! interrupted experiment shows and writes what it has measured, and exits with 130 as a shell
+//! would.
+
+mod asl;
+mod conduct;
+mod engines;
+mod plots;
+mod pool;
+pub mod profile;
+mod progress;
+mod range;
+mod servers;
+mod txn;
+mod victims;
+
+use clap::CommandFactory as _;
+use command::failure::Failure;
+use command::sigpipe::print;
+use conduct::conduct;
+use std::path::PathBuf;
+use std::time::Duration;
+use workload::engine::{Choice, Compiler, Engines, Kind};
+use workload::{guard, inversion, machine, waiting};
+
+/// The longest that `--quick` takes.
+const QUICK: Duration = Duration::from_secs(45);
+/// Of these, what is left for compiling and the last run.
+const QUICK_MARGIN: Duration = Duration::from_secs(8);
+
+/// Run one of Manx's experiments on this machine
+#[derive(Debug, clap::Parser)]
+#[command(name = "manx-bench", bin_name = "manx bench", display_name = "manx-bench", version)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Args {
+    #[command(subcommand)]
+    experiment: Option<Experiment>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Experiment {
+    /// What threads of high priority do to an engine that busy-waits, and what the guard makes of
+    /// it
+    Inversion(InversionArgs),
+    /// What the guard costs programs that need no repair
+    Guard(GuardArgs),
+    /// What Manx's locks make of databases that have more threads than CPUs
+    Engines(engines::EnginesArgs),
+    /// What `manx run` makes of servers that everybody runs: MariaDB, PostgreSQL, memcached
+    Servers(servers::ServersArgs),
+    /// Programs that everybody runs and that wait badly: as they are, under `manx run`, and with
+    /// their best setting
+    Victims(victims::VictimsArgs),
+    /// How late each way of waiting notices that its wait is over, and the CPU it burns until then
+    Wait(WaitArgs),
+    /// What locks make of a target for latency, on cores of two speeds
+    Asl(asl::AslArgs),
+    /// Locks of ranges side by side: throughput, who waits for how long, memory
+    Range(range::RangeArgs),
+    /// Pools of threads beside each other and beside neighbours: queue, service and total latency
+    Pool(pool::PoolArgs),
+    /// Transactions: snapshots under three protocols, and beside other engines
+    Txn(txn::TxnArgs),
+    /// Sweep a program's latency target, draw what it costs and brings, and suggest one
+    #[command(bin_name = "manx profile", display_name = "manx-profile")]
+    Profile(profile::Args),
+}
+
+/// What every experiment takes.
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// A smoke check of at most 45 seconds, not a measurement
+    #[arg(long)]
+    quick: bool,
+    /// The most rounds of a case; a round runs every version once, in an order drawn at random
+    /// [default: as many as --width needs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeats: Option<u32>,
+    /// Go on with a case until the ratios of its targets are known to ±PERCENT
+    #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = percent)]
+    width: f64,
+    /// Go on with a case for no longer than this; the first five rounds are always made
+    #[arg(long, value_name = "MINUTES", default_value = "10", value_parser = minutes)]
+    minutes: f64,
+    /// Draw the orders of the rounds from this number, which the report of a run names [default:
+    /// from the clock]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Write every run, table and target to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(percent) if (0.01..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("not a number of percent from 0.01 to 100".into()),
+    }
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(minutes) if (0.0..=1440.0).contains(&minutes) => Ok(minutes),
+        _ => Err("not a number of minutes from 0 to 1440".into()),
+    }
+}
+
+/// Which engine is measured.
+#[derive(Debug, clap::Args)]
+struct EngineArgs {
+    /// The engine: the real one, or a small built-in one with the same protocol [default:
+    /// wiredtiger, or snapshot where that is not installed]
+    #[arg(long, value_enum, value_name = "NAME")]
+    engine: Option<EngineName>,
+    /// Measure this libwiredtiger.so instead of the machine's own
+    #[arg(long, value_name = "LIB")]
+    library: Option<PathBuf>,
+    /// The folder of wiredtiger.h, if it does not lie near the library
+    #[arg(long, value_name = "DIR")]
+    include: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum EngineName {
+    /// WiredTiger
+    Wiredtiger,
+    /// The built-in one
+    Snapshot,
+}
+
+#[derive(Debug, clap::Args)]
+struct InversionArgs {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    engine: EngineArgs,
+    /// Compare with this libwiredtiger.so, whose source was repaired
+    #[arg(long, value_name = "LIB")]
+    fixed: Option<PathBuf>,
+    /// Only the main comparison and the timeline, in about two minutes
+    #[arg(long, conflicts_with = "quick")]
+    demo: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct GuardArgs {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct WaitArgs {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// The definition of the command line, for man pages and completions.
+pub fn command() -> clap::Command {
+    Args::command()
+}
+
+/// Runs the command with the process's own arguments, and exits.
+pub fn main() -> ! {
+    command::main(|_| command::parsed(command(), |args: Args| run(&args)))
+}
+
+/// Runs the experiment that was named, or lists them.
+///
+/// # Errors
+/// What went wrong; tables of what had been measured until then are printed first.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    match &args.experiment {
+        None => list(),
+        Some(Experiment::Inversion(args)) => inversion(args),
+        Some(Experiment::Guard(args)) => guard(args),
+        Some(Experiment::Engines(args)) => engines::engines(args),
+        Some(Experiment::Servers(args)) => servers::servers(args),
+        Some(Experiment::Victims(args)) => victims::victims(args),
+        Some(Experiment::Wait(args)) => wait(args),
+        Some(Experiment::Asl(args)) => asl::asl(args),
+        Some(Experiment::Range(args)) => range::range(args),
+        Some(Experiment::Pool(args)) => pool::pool(args),
+        Some(Experiment::Txn(args)) => txn::txn(args),
+        Some(Experiment::Profile(args)) => profile::run(args),
+    }
+}
+
+fn list() -> Result<u8, Failure> {
+    let text = "\
+The experiments:
+  inversion  what threads of high priority do to an engine that busy-waits, and what the guard makes of it
+  guard      what the guard costs programs that need no repair
+  engines    what Manx's locks make of databases that have more threads than CPUs
+  servers    what manx run makes of servers that everybody runs: MariaDB, PostgreSQL, memcached
+  victims    programs that everybody runs and that wait badly: as they are, under manx run, with their best setting
+  wait       how late each way of waiting notices that its wait is over, and the CPU it burns until then
+  asl        what locks make of a target for latency, on cores of two speeds
+  range      locks of ranges side by side: throughput, who waits for how long, memory
+  pool       pools of threads beside each other and beside neighbours: queue, service and total latency
+  txn        transactions: snapshots under three protocols, and beside other engines
+
+`manx bench NAME --help` shows an experiment's options; `--quick` is a smoke check of each.
+";
+    print(text)?;
+    Ok(0)
+}
+
+fn inversion(args: &InversionArgs) -> Result<u8, Failure> {
+    let common = &args.common;
+    let extent = match (common.quick, args.demo) {
+        (true, _) => inversion::Extent::Quick,
+        (_, true) => inversion::Extent::Demo,
+        _ => inversion::Extent::Full,
+    };
+    conduct(
+        "inversion",
+        common,
+        |bench| {
+            let compiler = Compiler::from_environment()?;
+            let engines = Engines::prepare(&choice(&args.engine, args.fixed.as_ref()), &compiler)?;
+            let setup =
+                inversion::Setup { engines, manx: conduct::manx_path()?, extent, cpus: machine::cpu_list(2) };
+            inversion::measure(&setup, bench)
+        },
+        inversion::conclude,
+    )
+}
+
+fn guard(args: &GuardArgs) -> Result<u8, Failure> {
+    let common = &args.common;
+    conduct(
+        "guard",
+        common,
+        |bench| {
+            let compiler = Compiler::from_environment()?;
+            let engines = Engines::prepare(&choice(&args.engine, None), &compiler)?;
+            let setup = guard::Setup {
+                engines,
+                compiler,
+                manx: conduct::manx_path()?,
+                quick: common.quick,
+                cpus: machine::cpu_list(2),
+            };
+            guard::measure(&setup, bench)
+        },
+        guard::conclude,
+    )
+}
+
+fn wait(args: &WaitArgs) -> Result<u8, Failure> {
+    let common = &args.common;
+    let setup = waiting::Setup { quick: common.quick };
+    conduct("wait", common, |bench| waiting::measure(setup, bench), waiting::conclude)
+}
+
+fn choice(engine: &EngineArgs, fixed: Option<&PathBuf>) -> Choice {
+    let kind = engine.engine.map(|name| match name {
+        EngineName::Wiredtiger => Kind::WiredTiger,
+        EngineName::Snapshot => Kind::Snapshot,
+    });
+    Choice { kind, library: engine.library.clone(), fixed: fixed.cloned(), include: engine.include.clone() }
+}

@@ -1,0 +1,125 @@
+//! `manx bench pool`: its options, and what they ask of the experiment.
+
+use super::{Common, conduct, plots};
+use clap::builder::PossibleValuesParser;
+use command::failure::{BROKEN, Failure};
+use report::Report;
+use report::target::Outcome;
+use std::path::PathBuf;
+use std::time::Duration;
+use workload::pool::{self, Kind, Part, Setup, leader, process};
+
+/// The time of a run in seconds, as in the paper, and that of a smoke check.
+const SECONDS: f64 = 5.0;
+const QUICK_SECONDS: f64 = 0.2;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct PoolArgs {
+    #[command(flatten)]
+    common: Common,
+    /// The parts to measure; several with commas between [default: all]
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = parts())]
+    part: Vec<String>,
+    /// The kinds of pools to compare; several with commas between [default: all]
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = kinds())]
+    kind: Vec<String>,
+    /// The time of each run [default: 5]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    time: Option<f64>,
+    /// Requests come at random, as often, instead of at equal distances
+    #[arg(long)]
+    poisson: bool,
+    /// Sessions of the processes of a run: one for all, or one for each
+    ///
+    /// The kernel divides the CPUs among sessions first, then among the threads of each. Processes
+    /// that somebody starts from one shell share a session; services have one each.
+    #[arg(long, value_enum, value_name = "WHICH", default_value_t = Sessions::One)]
+    sessions: Sessions,
+    /// End with an error if a figure to reach is missed
+    #[arg(long)]
+    check: bool,
+    /// Write the pictures to this folder, as SVG and PNG
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
+    /// Start these processes at one moment: what a run is, in a session of its own
+    #[arg(long = leader::CROWD, value_name = "JSON", hide = true, exclusive = true)]
+    crowd: Option<String>,
+    /// Be one of them
+    #[arg(long = leader::PROCESS, value_name = "JSON", hide = true, exclusive = true)]
+    process: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Sessions {
+    /// One for all
+    One,
+    /// One for each
+    Each,
+}
+
+fn parts() -> PossibleValuesParser {
+    PossibleValuesParser::new(Part::ALL.map(Part::name))
+}
+
+fn kinds() -> PossibleValuesParser {
+    PossibleValuesParser::new(Kind::ALL.iter().map(|kind| kind.name()))
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.05..=600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("not a number of seconds from 0.05 to 600".into()),
+    }
+}
+
+pub(super) fn pool(args: &PoolArgs) -> Result<u8, Failure> {
+    let failed = |error| conduct::failure("pool", &error);
+    if let Some(crowd) = &args.crowd {
+        return leader::lead(crowd).map(|()| 0).map_err(failed);
+    }
+    if let Some(one) = &args.process {
+        return process::run(one).map(|()| 0).map_err(failed);
+    }
+    let common = &args.common;
+    let named = |names: &[String], name: &str| names.is_empty() || names.iter().any(|other| other == name);
+    let usual = if common.quick { QUICK_SECONDS } else { SECONDS };
+    plots::prepare(args.plots.as_deref())?;
+    let (mut charts, mut missed) = (Vec::new(), Vec::new());
+    let ended = conduct::conduct(
+        "pool",
+        common,
+        |bench| {
+            let setup = Setup {
+                parts: Part::ALL.into_iter().filter(|part| named(&args.part, part.name())).collect(),
+                kinds: Kind::ALL.iter().copied().filter(|kind| named(&args.kind, kind.name())).collect(),
+                quick: common.quick,
+                time: Duration::from_secs_f64(args.time.unwrap_or(usual)),
+                poisson: args.poisson,
+                sessions: args.sessions == Sessions::Each,
+                manx: conduct::manx_path()?,
+                own: conduct::own_path()?,
+            };
+            pool::measure(setup, bench)
+        },
+        |report| {
+            pool::conclude(report);
+            charts = pool::draw(report);
+            missed = short(report);
+        },
+    );
+    plots::write(args.plots.as_deref(), &charts)?;
+    match ended {
+        Ok(0) if args.check && !missed.is_empty() => {
+            let count = missed.len();
+            let what = format!("bench pool: {count} figure{} missed", if count == 1 { "" } else { "s" });
+            Err(Failure::new(BROKEN, what, missed.join("\n  ")))
+        }
+        other => other,
+    }
+}
+
+/// The targets that are missed, in words.
+fn short(report: &Report) -> Vec<String> {
+    let missed = report.targets.iter().filter(|target| target.verdict == Outcome::FallsShort);
+    missed.map(|target| target.name.clone()).collect()
+}

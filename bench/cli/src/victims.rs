@@ -1,0 +1,87 @@
+//! `manx bench victims`: its options, and what they ask of the experiment.
+
+use super::{Common, conduct};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use command::failure::Failure;
+use std::time::Duration;
+use workload::engine::Compiler;
+use workload::victims::{self, Place, QUICK, Setup, VICTIMS};
+use workload::{Error, machine};
+
+/// Seconds after which a run is cut off, and those of a smoke check.
+const LIMIT: u32 = 60;
+const QUICK_LIMIT: u32 = 3;
+/// For what is only to be seen: rounds of a case, and seconds.
+const DEMO_ROUNDS: u32 = 1;
+const DEMO_LIMIT: u32 = 8;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct VictimsArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Only these victims, with commas between [default: all; with --quick, those that need a C
+    /// compiler only]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = names())]
+    only: Vec<String>,
+    /// The same as --repeats
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "repeats")]
+    rounds: Option<u32>,
+    /// Cut a run off after this time [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    limit: Option<u32>,
+    /// Only where CPUs are short, one load of each victim, and one round
+    #[arg(long, conflicts_with = "quick")]
+    demo: bool,
+}
+
+fn names() -> PossibleValuesParser {
+    PossibleValuesParser::new(
+        VICTIMS.each_ref().map(|victim| PossibleValue::new(victim.name).help(victim.words)),
+    )
+}
+
+pub(super) fn victims(args: &VictimsArgs) -> Result<u8, Failure> {
+    let common = &args.common;
+    let names: Vec<&str> = match (args.only.is_empty(), common.quick) {
+        (true, true) => QUICK.to_vec(),
+        _ => args.only.iter().map(String::as_str).collect(),
+    };
+    let chosen = victims::choose(&names).map_err(refused)?;
+    let cpus: Vec<usize> = machine::cpus().into_iter().take(2).collect();
+    let (rounds, limit) = match (common.quick, args.demo) {
+        (true, _) => (None, QUICK_LIMIT),
+        (_, true) => (common.repeats.is_none().then_some(DEMO_ROUNDS), DEMO_LIMIT),
+        _ => (None, LIMIT),
+    };
+    let (rounds, limit) = (args.rounds.or(rounds), args.limit.unwrap_or(limit));
+    conduct::conduct(
+        "victims",
+        common,
+        |bench| {
+            if let Some(rounds) = rounds {
+                bench.resolution.pairs_max = Some(rounds as usize);
+            }
+            let manx = conduct::manx_path()?;
+            let setup = Setup {
+                victims: chosen.clone(),
+                place: Place::find(&manx, Compiler::from_environment()?)?,
+                manx,
+                quick: common.quick,
+                demo: args.demo,
+                cpus,
+                limit: Duration::from_secs(limit.into()),
+            };
+            victims::measure(&setup, bench)
+        },
+        |report| {
+            victims::conclude(report, &chosen);
+            if args.demo {
+                report.targets.retain(|verdict| verdict.measured.is_some());
+            }
+        },
+    )
+}
+
+fn refused(error: Error) -> Failure {
+    conduct::failure("victims", &error)
+}
