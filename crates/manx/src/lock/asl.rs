@@ -1,14 +1,18 @@
-//! The asymmetry-aware lock: big cores stand in line, little ones stand by for as long as their epoch allows.
+//! The asymmetry-aware lock: big cores stand in line, little ones stand by for as long as their
+//! epoch allows.
 //!
-//! Liu and others, "Asymmetry-aware scalable locking" (2022), Algorithm 3, on top of [`Reorderable`]. A thread on a
-//! big core takes the lock beneath in its order. One on a little core lets others overtake it for the window of the
-//! epoch that it is in, and in no epoch for the longest window, [`slo::WINDOW_NS_MAX`] unless somebody says
-//! otherwise: without a promise of latency only throughput counts.
+//! Liu and others, "Asymmetry-aware scalable locking" (2022), Algorithm 3, on top of
+//! [`Reorderable`]. A thread on a big core takes the lock beneath in its order. A thread on a
+//! little core lets others overtake it for the window of the epoch that it is in. In no epoch it
+//! does so for the longest window, [`slo::WINDOW_NS_MAX`] unless another one is set: without a
+//! promise of latency only throughput counts.
 //!
-//! Who tries to lock takes a lock that is free, whatever its core. Who holds such a lock already does not stand by for another: those
-//! that wait for the first would stand by with it. Who comes to run on a big core while it stands by stands in line.
+//! A thread that tries to lock takes a free lock, whatever its core. A thread that holds such a
+//! lock already does not stand by for another: the waiters of the first would stand by with it. A
+//! thread that comes to run on a big core while it stands by stands in line.
 //!
-//! Invariant 1: what is held is held as the lock beneath gave it, so trying, nesting and giving back are its own.
+//! Invariant 1: what is held is held as the lock beneath gave it, so trying, nesting and giving
+//! back are its own.
 
 use super::{RawLock, Reorderable};
 use crate::cpu::{Class, class};
@@ -16,7 +20,8 @@ use crate::slo;
 use core::cell::Cell;
 
 platform::thread_local! {
-    /// How many such locks the thread holds. One that another thread gives back is counted wrongly: a hint.
+    /// The number of such locks that the thread holds: a hint. A lock that another thread gives
+    /// back is counted wrongly.
     static HELD: Cell<i32> = Cell::new(0);
 }
 
@@ -57,8 +62,8 @@ impl<L: RawLock> Asl<L> {
         &self.lock
     }
 
-    /// Sets the longest window of this lock, which is also the one outside of any epoch; `None`: that of all
-    /// ([`slo::set_window_ns_max`]).
+    /// Sets the longest window of this lock, which is also the one outside of any epoch; `None`:
+    /// that of all ([`slo::set_window_ns_max`]).
     pub fn set_window_ns_max(&self, window_ns: Option<u64>) {
         self.lock.set_window_ns_max(window_ns);
     }
@@ -113,28 +118,3 @@ unsafe impl<L: RawLock> RawLock for Asl<L> {
         self.lock.is_locked()
     }
 }
-
-/// Locks that start without running anything, over each lock that these stand on.
-macro_rules! const_new {
-    ($($beneath:ty),*) => {$(
-        impl Reorderable<$beneath> {
-            platform::const_fn! {
-                /// A free lock.
-                pub const fn new() -> Self {
-                    Reorderable::over(<$beneath>::new())
-                }
-            }
-        }
-
-        impl Asl<$beneath> {
-            platform::const_fn! {
-                /// A free lock.
-                pub const fn new() -> Self {
-                    Asl::over(<$beneath>::new())
-                }
-            }
-        }
-    )*};
-}
-
-const_new! { super::Ticket, super::Mcs, super::McsPark, super::FutexMutex, super::Shfl, super::Cna }

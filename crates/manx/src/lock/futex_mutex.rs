@@ -1,28 +1,29 @@
 //! The futex mutex: try, and sleep in the kernel until the lock is given back.
 //!
-//! Drepper's third mutex ("Futexes are tricky", 2004), which is also the GNU C library's default: a waiter
-//! sleeps at once, the lock is free while the one who was woken is on its way, and whoever runs may take it in
-//! the meantime. That makes it fast with any number of threads, and unfair to those who sleep: somebody may
-//! wait for as long as others come back before it has woken up.
+//! Drepper's third mutex ("Futexes are tricky", 2004), which is also the GNU C library's default. A
+//! waiter sleeps at once. The lock is free while a woken waiter is on its way, and any running
+//! thread may take it in the meantime. That makes it fast with any number of threads, and unfair to
+//! sleeping threads: a sleeper may wait for as long as others come back before it has woken up.
 //!
 //! | `word` | meaning |
 //! | --- | --- |
 //! | 0 | free |
 //! | 1 | held |
-//! | 2 | held, and perhaps somebody sleeps |
+//! | 2 | held, and perhaps a thread sleeps |
 //!
 //! Invariants:
-//! 1. Between its change from 0 to something else and the next exchange for 0, `word` belongs to the thread
-//!    that changed it, but for others turning 1 into 2.
-//! 2. Whoever sleeps has seen or written a 2 since the lock was last given back, and sleeps only while it is
-//!    2. Who takes the lock after having waited leaves a 2, for others that may sleep as well. So an unlock
-//!    that takes away a 1 has nobody to wake.
-//! 3. After the exchange in `unlock` the lock may be gone. The kernel still gets its address, as a key: at worst a
-//!    thread that sleeps elsewhere at the same address looks again.
+//! 1. Between its change from 0 to something else and the next exchange for 0, `word` belongs to
+//!    the thread that changed it, but for others turning 1 into 2.
+//! 2. A thread that sleeps has seen or written a 2 since the lock was last given back, and sleeps
+//!    only while it is 2. A thread that takes the lock after a wait leaves a 2, for others that may
+//!    sleep as well. So an unlock that takes away a 1 has no thread to wake.
+//! 3. After the exchange in `unlock` the lock may be gone. The kernel still gets its address, as a
+//!    key: at worst a thread that sleeps elsewhere at the same address looks again.
 //!
 //! # Memory orderings
-//! Every change of `word` is a read-modify-write, with acquire where it may take the lock and with release
-//! where it gives it back. The kernel orders a sleeper's comparison against a waker's exchange.
+//! Every change of `word` is a read-modify-write, with acquire where it may take the lock and with
+//! release where it gives it back. The kernel orders a sleeper's comparison against a waker's
+//! exchange.
 
 use super::RawLock;
 use platform::atomic::{AtomicU32, Ordering};
@@ -69,8 +70,8 @@ fn wake_one(place: *const AtomicU32) {
     futex::wake(place, 1);
 }
 
-// SAFETY: by Invariant 1, and by the orderings in the module's text. Where the lock is matters to those only
-// who wait for it.
+// SAFETY: by Invariant 1, and by the orderings in the module's text. Where the lock is matters only
+// to the threads that wait for it.
 unsafe impl RawLock for FutexMutex {
     type Held = ();
     const NAME: &'static str = "futex";

@@ -1,15 +1,17 @@
-//! When one that stands by looks.
+//! When a thread that stands by looks at the lock.
 //!
-//! A look takes the lock's cache line away from the holder. So one that stands by measures what a look costs it and
-//! waits `LOOKS_APART` times as long at least before the next; then twice as long each time. It spins for
-//! `SPIN_NS` in all, then sleeps for longer and longer, up to `SLEEP_NS_MAX`; it yields instead of spinning while the process is
-//! short of CPUs. What is left of a window when it is too short for a sleep is spun, too: the kernel ends a sleep 50 µs late.
+//! A look takes the lock's cache line away from the holder. So a thread that stands by measures
+//! what a look costs it. It waits at least `LOOKS_APART` times as long before the next look, and
+//! then twice as long each time. It spins for `SPIN_NS` in all, then sleeps for longer and longer,
+//! up to `SLEEP_NS_MAX`; it yields instead of spinning while the process is short of CPUs. What is
+//! left of a window when it is too short for a sleep is spun, too: the kernel ends a sleep 50 µs
+//! late.
 
 use crate::cpu::shortage::{refresh_if_old_at, short_of_cpus};
 use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
 use platform::{cpu, thread};
 
-/// How many times the cost of a look lie between two, at least.
+/// The time between two looks is at least this number of times the cost of a look.
 const LOOKS_APART: u64 = 40;
 /// The shortest time between two looks …
 const APART_NS_MIN: u64 = 250;
@@ -22,7 +24,8 @@ const SLEEP_NS_MIN: u64 = 50_000;
 /// The longest sleep between two looks.
 const SLEEP_NS_MAX: u64 = 1_000_000;
 
-/// Looks now and then whether the lock can be had, by `take`, until the window is over or the caller not willing (`None`).
+/// Looks now and then whether the lock can be had, by `take`, until the window is over or the
+/// caller not willing (`None`).
 pub(super) fn until_had<H>(
     window_ns: u64,
     mut take: impl FnMut() -> Option<H>,

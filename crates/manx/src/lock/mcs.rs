@@ -1,24 +1,23 @@
 //! The MCS lock: a queue in which each waiter spins on a word of its own.
 //!
-//! Mellor-Crummey and Scott's lock (1991; see [`super::queue`]). First in, first out; a hand-over costs one
-//! cache miss however many wait. As with every strict queue whose waiters spin, all of them wait for the next in
-//! line even if that thread has no CPU: with more threads than CPUs it loses nearly all of its throughput, and
-//! [`super::McsPark`] most of it.
+//! Mellor-Crummey and Scott's lock (1991; see [`super::queue`]). First in, first out; a hand-over
+//! costs one cache miss however many wait. As with every strict queue whose waiters spin, all of
+//! them wait for the next in line even if that thread has no CPU: with more threads than CPUs it
+//! loses nearly all of its throughput.
 //!
 //! | `state` of a place | meaning | changed by |
 //! | --- | --- | --- |
 //! | 0 | it waits, or has never had to | |
-//! | 1 | it holds the lock | the one before, once, when it leaves |
+//! | 1 | it holds the lock | the thread before, once, when it leaves |
 //!
-//! Invariant 1: who holds the lock is the first in the queue, and stays in it until it unlocks. So a place is
-//! lent for as long as the lock is held, and what a holder keeps is a pointer to it.
+//! Invariant 1: the holder of the lock is the first in the queue, and stays in it until it unlocks.
+//! So a place is lent for as long as the lock is held, and what a holder keeps is a pointer to it.
 //!
 //! # Memory orderings
-//! The word is stored with release and read with acquire: who is told sees what the last holder wrote. The rest
-//! is the queue's.
+//! The word is stored with release and read with acquire: a thread that is told sees what the last
+//! holder wrote. The rest is the queue's.
 
-use super::node;
-use super::queue::{Queue, QueueHeld};
+use super::queue::{Queue, QueueHeld, give_back, lend};
 use super::{Fifo, RawLock};
 use crate::wait::{Policy, Spin};
 use platform::atomic::Ordering;
@@ -40,8 +39,8 @@ impl Mcs {
     }
 }
 
-// SAFETY: by Invariant 1, Invariant 3 of the queue, and the orderings in the module's texts. Places do not know
-// where the lock is.
+// SAFETY: by Invariant 1, Invariant 3 of the queue, and the orderings in the module's texts. Places
+// do not know where the lock is.
 unsafe impl RawLock for Mcs {
     type Held = QueueHeld;
     const NAME: &'static str = "mcs";
@@ -52,7 +51,7 @@ unsafe impl RawLock for Mcs {
 
     #[inline]
     fn lock(&self) -> QueueHeld {
-        let node = node::lend();
+        let node = lend();
         // SAFETY: just lent, and given back in `unlock`.
         if !unsafe { self.queue.enter(node) } {
             // SAFETY: lent to this thread.
@@ -76,7 +75,7 @@ unsafe impl RawLock for Mcs {
             unsafe { behind.as_ref() }.state.store(YOURS, Ordering::Release);
         }
         // SAFETY: lent by `lock`, and it has left the queue.
-        unsafe { node::give_back(node) };
+        unsafe { give_back(node) };
     }
 
     #[inline]

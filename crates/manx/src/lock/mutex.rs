@@ -1,7 +1,7 @@
 //! The default mutex, eight bytes: [`bounded`] with its two words side by side.
 //!
-//! All-zero is free. There is no poisoning: a critical section that panics releases the mutex as it unwinds, and
-//! whoever comes next sees what it left half done.
+//! All-zero is free. There is no poisoning: a critical section that panics releases the mutex as it
+//! unwinds, and the next holder sees what it left half done.
 
 use super::bounded::{self, Acquired, Thread, TimedOut, Wait};
 use crate::slo;
@@ -44,15 +44,16 @@ pub struct RawMutex {
 
 impl RawMutex {
     platform::const_fn! {
-        /// A mutex that nobody holds.
+        /// A mutex that no thread holds.
         pub const fn new() -> RawMutex {
             RawMutex { word: AtomicU32::new(0), side: AtomicU32::new(0) }
         }
     }
 
     platform::const_fn! {
-        /// A mutex whose waiters may be overtaken for `window_ns` (5 ns to [`bounded::WINDOW_NS_MAX`], rounded up by
-        /// less than a quarter; longer is for ever) instead of [`bounded::WINDOW_NS`].
+        /// A mutex whose waiters may be overtaken for `window_ns` (5 ns to
+        /// [`bounded::WINDOW_NS_MAX`], rounded up by less than a quarter; longer is for ever)
+        /// instead of [`bounded::WINDOW_NS`].
         ///
         /// ```
         /// use manx::lock::{Mutex, RawMutex};
@@ -84,20 +85,24 @@ impl RawMutex {
         acquired
     }
 
-    /// Waits for the mutex as told, and tells how it went. If no window is told and the mutex has none of its own,
-    /// it is that of the epoch that the calling thread is in ([`crate::slo`]).
+    /// Waits for the mutex as told, and tells how it went. If no window is told and the mutex has
+    /// none of its own, it is that of the epoch that the calling thread is in ([`crate::slo`]).
     ///
     /// # Errors
     /// The deadline is over.
     #[cold]
     pub fn acquire_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
-        // Relaxed: the window's bits never change.
-        let side = self.side.load(Ordering::Relaxed);
-        let window_ns = wait.window_ns.or_else(|| bounded::in_epoch(side, slo::window_ns()));
-        // Nobody else's code works on this mutex.
-        let wait = Wait { window_ns, trusting: true, ..*wait };
         THREAD.with(|thread| {
-            let acquired = bounded::acquire_slow(&self.word, &self.side, thread, &wait)?;
+            // No code but ours works on this mutex.
+            let trusting = true;
+            let acquired = if bounded::spin(&self.word, &self.side, thread, trusting) {
+                Acquired::default()
+            } else {
+                // Relaxed: the window's bits never change.
+                let side = self.side.load(Ordering::Relaxed);
+                let window_ns = wait.window_ns.or_else(|| bounded::in_epoch(side, slo::window_ns()));
+                bounded::sleep(&self.word, &self.side, thread, &Wait { window_ns, trusting, ..*wait })?
+            };
             thread.took();
             Ok(acquired)
         })
@@ -131,7 +136,7 @@ impl RawMutex {
         THREAD.with(|thread| bounded::release_slow(&self.word, &self.side, thread));
     }
 
-    /// Releases the mutex to whoever waits, rather than to whoever runs.
+    /// Releases the mutex to a waiter, rather than to a running thread.
     ///
     /// # Safety
     /// The calling context holds it.
@@ -143,7 +148,7 @@ impl RawMutex {
         }
     }
 
-    /// Whether somebody holds the mutex just now.
+    /// Returns whether a thread holds the mutex just now.
     pub fn is_acquired(&self) -> bool {
         // Relaxed: out of date when it is returned, whatever the ordering.
         self.word.load(Ordering::Relaxed) != 0
@@ -156,8 +161,8 @@ impl Default for RawMutex {
     }
 }
 
-// SAFETY: exclusion, acquire and release are those of `bounded` (its Invariant 1); no pointer into the lock
-// is kept while nobody waits.
+// SAFETY: exclusion, acquire and release are those of `bounded` (its Invariant 1); no pointer into
+// the lock is kept while no thread waits.
 unsafe impl super::RawLock for RawMutex {
     type Held = ();
     const NAME: &'static str = "manx";
@@ -232,7 +237,7 @@ platform::os_only! {
                 .or_else(|| self.lock_contended(Some(deadline)).then(GuardNoSend::new))
         }
 
-        /// What must be known before a release, if anybody asked.
+        /// Tells observers, if there are any, that the mutex is about to be released.
         #[inline(always)]
         fn observe_release(&self) {
             if observe::on() {
@@ -241,8 +246,8 @@ platform::os_only! {
         }
     }
 
-    // SAFETY: exclusion, acquire and release are those of `bounded` (its Invariant 1). An observer panics
-    // before the wait only, when nothing has been acquired.
+    // SAFETY: exclusion, acquire and release are those of `bounded` (its Invariant 1). An observer
+    // panics before the wait only, when nothing has been acquired.
     unsafe impl lock_api::RawMutex for RawMutex {
         const INIT: RawMutex = RawMutex::new();
         type Guard = GuardNoSend;
@@ -281,7 +286,8 @@ platform::os_only! {
         }
     }
 
-    // SAFETY: as above; an offer goes to one waiter, who holds the lock from when it takes it.
+    // SAFETY: as above; an offer goes to one waiter, which holds the lock from when it takes the
+    // offer.
     unsafe impl lock_api::RawMutexFair for RawMutex {
         #[inline]
         unsafe fn unlock_fair(&self, _guard: GuardNoSend) {

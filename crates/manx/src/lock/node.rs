@@ -1,8 +1,9 @@
 //! Places in a queue: each thread owns some, and stands in one of them in each queue that it is in.
 //!
-//! The next in line writes into the place of the one before it, so a place stays where it is for as long as
-//! somebody stands in it. Guards move, and threads hold several locks at once and release them in any order, so
-//! places are neither in guards nor a stack: they are lent from a pool that belongs to the thread.
+//! The next in line writes into the place of the one before it, so a place stays where it is for as
+//! long as a thread stands in it. Guards move, and threads hold several locks at once and release
+//! them in any order, so places are neither in guards nor a stack: they are lent from a pool that
+//! belongs to the thread.
 //!
 //! ```text
 //!   lend: from the free list, or the heap if that is empty ──► queue ──► give back: to the free list,
@@ -11,87 +12,115 @@
 //!
 //! Invariants:
 //! 1. A place is in its owner's free list, or lent. Only its owner lends it and gives it back.
-//! 2. A place that is given back is nobody's business but its owner's: no queue leads to it, and who stood
-//!    behind it has been seen, so that nobody will write to it. (Its address may still be used to wake
-//!    somebody, as a name.)
-//! 3. A free list has at most [`KEPT`] places. So a thread keeps at most that many beyond those that are
-//!    lent, and none after its end: what is lent while the thread's variables are being destroyed comes from
-//!    the heap and goes back there.
-//! 4. A place that is never given back, because somebody forgot a guard, is never reused either.
+//! 2. A place that is given back concerns only its owner: no queue leads to it, and the thread that
+//!    stood behind it has been seen, so that no thread will write to it. (Its address may still be
+//!    used to wake a thread, as a name.)
+//! 3. A free list has at most [`KEPT`] places. So a thread keeps at most this number of places
+//!    beside the lent ones, and none after its end: what is lent while the thread's variables are
+//!    being destroyed comes from the heap and goes back there.
+//! 4. A place that is never given back, because a program forgot a guard, is never reused either.
 
-use super::cna::Side;
 use platform::atomic::{AtomicPtr, AtomicU32};
 use platform::cell::UnsafeCell;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
-/// So many places are kept by a thread for later: as many locks as most threads ever hold at once.
+/// The number of places that a thread keeps for later: as many as the locks that most threads ever
+/// hold at once.
 const KEPT: u32 = 8;
 
 /// A place in a queue.
 ///
-/// Two cache lines of its own, since they are fetched in pairs: a waiter looks at its own place only.
+/// Two cache lines of its own, since they are fetched in pairs: a waiter looks at its own place
+/// only.
 #[repr(align(128))]
-pub(super) struct Node {
-    /// Who stands behind.
-    pub(super) next: AtomicPtr<Node>,
+pub struct Node<S = ()> {
+    /// The place behind this one.
+    pub next: AtomicPtr<Node<S>>,
     /// How far this place has come; the lock knows what it means. 0 when lent.
-    pub(super) state: AtomicU32,
+    pub state: AtomicU32,
     /// The next one in the free list. Used by the owner only.
-    free: Cell<*mut Node>,
-    /// What a lock keeps here whose holders pass more on than the lock. [`Side::NONE`] when lent; who changes it
+    free: Cell<*mut Node<S>>,
+    /// What a lock keeps here beside the queue. [`Side::NONE`] when lent; the lock that changes it
     /// puts that back.
-    pub(super) side: UnsafeCell<Side>,
+    pub side: UnsafeCell<S>,
+}
+
+/// What a lock keeps at each place beside the queue: `()`, unless holders pass on more than the
+/// lock.
+///
+/// Each such type has places of its own, which a thread keeps in a [`Pool`].
+pub trait Side: Sized + 'static {
+    /// What a place has when it is lent.
+    const NONE: Self;
+
+    /// Runs this with the pool of the calling thread; `None` if the thread's variables are gone.
+    fn with_pool<R>(run: impl FnOnce(&Pool<Self>) -> R) -> Option<R>;
 }
 
 /// A thread's free list.
-struct Pool {
-    first: Cell<*mut Node>,
+pub struct Pool<S> {
+    first: Cell<*mut Node<S>>,
     count: Cell<u32>,
 }
 
 platform::thread_local! {
-    static POOL: Pool = Pool { first: Cell::new(ptr::null_mut()), count: Cell::new(0) };
+    static POOL: Pool<()> = Pool::new();
 }
 
-/// Lends a place to the calling thread, with nobody behind it and state 0.
+impl Side for () {
+    const NONE: () = ();
+
+    #[inline]
+    fn with_pool<R>(run: impl FnOnce(&Pool<()>) -> R) -> Option<R> {
+        POOL.try_with(run).ok()
+    }
+}
+
+/// Lends a place to the calling thread, with no place behind it and state 0.
 #[inline]
-pub(super) fn lend() -> NonNull<Node> {
-    // An error says that the thread's variables are gone: Invariant 3.
-    let kept = POOL.try_with(Pool::take).ok().flatten();
+pub fn lend<S: Side>() -> NonNull<Node<S>> {
+    // Nothing says that the thread's variables are gone: Invariant 3.
+    let kept = S::with_pool(Pool::take).flatten();
     kept.unwrap_or_else(allocate)
 }
 
 /// Takes a place back.
 ///
 /// # Safety
-/// The calling thread was lent the place and nobody else knows of it any more (Invariant 2).
+/// The calling thread was lent the place and no other thread knows of it any more (Invariant 2).
 #[inline]
-pub(super) unsafe fn give_back(node: NonNull<Node>) {
-    if !POOL.try_with(|pool| pool.keep(node)).unwrap_or(false) {
+pub unsafe fn give_back<S: Side>(node: NonNull<Node<S>>) {
+    if !S::with_pool(|pool| pool.keep(node)).unwrap_or(false) {
         // SAFETY: it came from `allocate`, and is in no list and no queue.
         unsafe { free(node) };
     }
 }
 
 #[cold]
-fn allocate() -> NonNull<Node> {
+fn allocate<S: Side>() -> NonNull<Node<S>> {
     let (next, free) = (AtomicPtr::new(ptr::null_mut()), Cell::new(ptr::null_mut()));
-    let node = Box::new(Node { next, state: AtomicU32::new(0), free, side: UnsafeCell::new(Side::NONE) });
+    let node = Box::new(Node { next, state: AtomicU32::new(0), free, side: UnsafeCell::new(S::NONE) });
     NonNull::from(Box::leak(node))
 }
 
 /// # Safety
 /// The place came from [`allocate`] and is not used any more.
 #[cold]
-unsafe fn free(node: NonNull<Node>) {
+unsafe fn free<S>(node: NonNull<Node<S>>) {
     // SAFETY: as the caller promised.
     drop(unsafe { Box::from_raw(node.as_ptr()) });
 }
 
-impl Pool {
+impl<S> Pool<S> {
+    /// An empty one, which keeps 8 places at most.
+    #[allow(clippy::new_without_default, reason = "one for each thread and kind of place")]
+    pub const fn new() -> Self {
+        Pool { first: Cell::new(ptr::null_mut()), count: Cell::new(0) }
+    }
+
     #[inline]
-    fn take(&self) -> Option<NonNull<Node>> {
+    fn take(&self) -> Option<NonNull<Node<S>>> {
         let node = NonNull::new(self.first.get())?;
         // SAFETY: by Invariant 1 a place in the list is there, and this thread's.
         self.first.set(unsafe { node.as_ref() }.free.get());
@@ -101,12 +130,12 @@ impl Pool {
 
     /// Puts a place into the list, if there is room.
     #[inline]
-    fn keep(&self, node: NonNull<Node>) -> bool {
+    fn keep(&self, node: NonNull<Node<S>>) -> bool {
         use platform::atomic::Ordering::Relaxed;
         if self.count.get() >= KEPT {
             return false;
         }
-        // SAFETY: its owner has it, and nobody else (Invariant 2).
+        // SAFETY: only its owner has it (Invariant 2).
         let place = unsafe { node.as_ref() };
         // Relaxed: the next queue that leads to it publishes it.
         place.next.store(ptr::null_mut(), Relaxed);
@@ -117,7 +146,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl<S> Drop for Pool<S> {
     fn drop(&mut self) {
         while let Some(node) = self.take() {
             // SAFETY: by Invariant 1 it is in no queue.
@@ -147,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_place_is_lent_again_and_again() {
-        let first = lend();
+        let first = lend::<()>();
         // SAFETY: lent, and in no queue.
         unsafe { give_back(first) };
         for _ in 0..1_000 {
@@ -173,7 +202,7 @@ mod tests {
     #[test]
     fn a_place_comes_back_as_new() {
         use platform::atomic::Ordering::Relaxed;
-        let node = lend();
+        let node = lend::<()>();
         // SAFETY: lent to this thread.
         let place = unsafe { node.as_ref() };
         place.state.store(7, Relaxed);

@@ -1,21 +1,27 @@
-//! Whether it pays to stand by at a lock: who else uses it, and who waits.
+//! Whether it pays to stand by at a lock: how other threads use it, and whether they wait.
 //!
 //! # In use
-//! A lock that is free at a look may be in use all the same: between two holds of a thread that comes again and again, and there may
-//! be no more such threads than one. To take it then makes a big core wait for a little one's hold, which is what standing by is to
-//! avoid. So those that do not stand by count their passes, and one that stands by takes the lock when it is free and the passes
-//! of late were `QUIET_NS` apart, or there were none for that long; if most looks found it held, only if nobody has passed between
-//! two looks that found it free. It need not stand by at all if the lock is free and nobody has passed since the last one that could
-//! have. (The paper asks whether the queue is empty, which says as much if there are several big cores.)
+//! A lock that is free at a look may be in use all the same: between two holds of a thread that
+//! comes again and again. One such thread is enough. To take the lock then makes a big core wait
+//! for a little one's hold, which is what standing by is to avoid. So threads that do not stand by
+//! count their passes. A thread that stands by takes the lock when it is free and the recent passes
+//! were `QUIET_NS` apart, or there were none for that long. If most looks found the lock held, the
+//! thread takes it only if no other thread has passed between two looks that found it free. A
+//! thread need not stand by at all if the lock is free and no thread has passed since the last one
+//! that could have stood by. (The paper asks whether the queue is empty, which says as much if
+//! there are several big cores.)
 //!
 //! # In others' way
-//! To stand by costs the one that does, and pays if its hold would make others wait. Of a lock that is free most of the time that
-//! is not so. So who does not stand by and has to wait for long, `LONG_NS`, says that as well, and the next one that might stand by knows
-//! whether somebody did since the last one of its kind came to hold the lock. If that is rare, less than a third of the times, it
-//! does not stand by. Nor does it if one that did found the lock held at less than an eighth of its looks: then order gains nothing,
-//! however often two meet.
+//! To stand by costs the thread that does, and pays if its hold would make others wait. That is not
+//! so at a lock that is free most of the time. So a thread that does not stand by and has to wait
+//! for long, `LONG_NS`, says that as well. The next thread that might stand by then knows whether
+//! that has happened since the last thread of its kind came to hold the lock. If that is rare, less
+//! than a third of the times, it does not stand by. It also does not stand by if an earlier thread
+//! that did found the lock held at less than an eighth of its looks: then order gains nothing,
+//! however often two threads meet.
 //!
-//! Invariant 1: the word is written by holders only. It is a hint: whatever it says, locks exclude and windows end.
+//! Invariant 1: the word is written by holders only. It is a hint: whatever it says, locks exclude
+//! and windows end.
 
 use super::looks;
 use platform::atomic::{AtomicU32, Ordering};
@@ -24,16 +30,16 @@ use platform::thread;
 
 /// A wait that is shorter than this is not worth what standing by costs.
 const LONG_NS: u64 = 1_000;
-/// A lock whose passes are so far apart is not in use.
+/// A lock whose passes are this far apart is not in use.
 const QUIET_NS: u64 = 10_000;
 
-/// How others than those that stand by use a lock. All-zero to begin with.
+/// How threads that do not stand by use a lock. All-zero to begin with.
 ///
 /// | bits | |
 /// | --- | --- |
 /// | 0 … 11 | their passes |
-/// | 12 … 23 | what these were when one last passed that might have stood by |
-/// | 24 | one has waited for long since |
+/// | 12 … 23 | what these were when a thread last passed that might have stood by |
+/// | 24 | a thread has waited for long since |
 /// | 25 … 31 | whether that is so most of the time: 0 never, 127 always; exclusive or with `SCORE_IN_THE_WAY` |
 #[derive(Debug, Default)]
 #[repr(transparent)]
@@ -41,16 +47,18 @@ pub struct Passes(AtomicU32);
 
 impl Passes {
     platform::const_fn! {
-        /// Nobody has passed.
+        /// A lock that no thread has passed.
         pub const fn new() -> Self {
             Passes(AtomicU32::new(0))
         }
     }
 
-    /// The calling holder did not stand by, and had to wait for so many ticks.
+    /// Counts a pass of the calling holder, which did not stand by and had to wait for
+    /// `waited_ticks`.
     #[inline]
     pub fn passed(&self, waited_ticks: u64) {
-        // Invariant 1. Relaxed: a hint, of which no order follows; so wherever the counts are read.
+        // Invariant 1. Relaxed: a hint, from which no order follows; the same holds wherever the
+        // counts are read.
         let passes = self.0.load(Ordering::Relaxed);
         let waited = if waited_ticks != 0 && ticks_to_ns(waited_ticks) >= LONG_NS { WAITED } else { 0 };
         self.0.store(passes & !PASSED | passes.wrapping_add(1) & PASSED | waited, Ordering::Relaxed);
@@ -79,15 +87,17 @@ impl Passes {
         self.0.store(passes & (PASSED << SEEN_SHIFT | PASSED) | score, Ordering::Relaxed);
     }
 
-    /// Whether somebody has passed since the last one that might have stood by, and a hold would be in others' way.
+    /// Returns whether a thread has passed since the last pass of a thread that might have stood
+    /// by, and a hold would be in others' way.
     #[inline]
     pub fn are_in_use(&self) -> bool {
         let passes = self.0.load(Ordering::Relaxed);
         score(passes) >= SCORE_IN_THE_WAY && (passes >> SEEN_SHIFT) & PASSED != passes & PASSED
     }
 
-    /// Stands by: looks now and then whether the lock is in use, and tries to take it if it is not, until it is had, or the
-    /// window is over or the caller is not `willing` any more (`None`). A thread of a real-time class never stands by.
+    /// Stands by: looks now and then whether the lock is in use, and tries to take it if it is not,
+    /// until it is had, or the window is over or the caller is not `willing` any more (`None`). A
+    /// thread of a real-time class never stands by.
     #[cold]
     pub fn stand_by<H>(
         &self,
@@ -143,14 +153,14 @@ const SEEN_SHIFT: u32 = 12;
 const WAITED: u32 = 1 << (2 * SEEN_SHIFT);
 const SCORE_SHIFT: u32 = 2 * SEEN_SHIFT + 1;
 const SCORE_MAX: u32 = u32::MAX >> SCORE_SHIFT;
-/// What a pass takes away from the score that nobody waited for. One that somebody waited for adds twice that, so that the score rises
-/// if a third of the passes make somebody wait.
+/// What a pass that made no thread wait takes away from the score. A pass that made a thread wait
+/// adds twice that, so that the score rises if a third of the passes make a thread wait.
 const SCORE_STEP: u32 = 8;
 /// From this score on it is better to stand by.
 const SCORE_IN_THE_WAY: u32 = 64;
-/// Whoever stands by knows how much a lock is used after so many looks and passes …
+/// A thread that stands by knows how much a lock is used after this number of looks and passes …
 const LOOKS_MIN: u32 = 8;
-/// … and that it is too little if fewer than one in so many found it held.
+/// … and that it is too little if fewer than one look in this number found it held.
 const FEW: u32 = 8;
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
-//! The reorderable lock: any lock, before which some stand by for a while, so that others pass.
+//! The reorderable lock: any lock, before which some threads stand by for a while, so that others
+//! pass.
 //!
-//! On cores of two speeds the order of arrival makes the slow ones the pace of all, and any other order of a lock
-//! makes somebody wait for long. Here the caller says for how long it may be overtaken (Liu and others,
-//! "Asymmetry-aware scalable locking", 2022, Algorithm 1): [`Reorderable::lock_immediately`] stands in line at once;
-//! [`Reorderable::lock_reorder`] stands by first, takes the lock if it finds it free, and stands in line when its
-//! window is over. Giving the lock back is the lock's own affair: it knows nothing of those that stand by.
+//! On cores of two speeds the order of arrival gives all threads the pace of the slow ones, and any
+//! other order of a lock makes some thread wait for long. Here the caller says for how long it may
+//! be overtaken (Liu and others, "Asymmetry-aware scalable locking", 2022, Algorithm 1):
+//! [`Reorderable::lock_immediately`] stands in line at once; [`Reorderable::lock_reorder`] stands
+//! by first, takes the lock if it finds it free, and stands in line when its window is over. Giving
+//! the lock back is the lock's own affair: it knows nothing of the threads that stand by.
 //!
 //! ```text
 //!   lock_reorder ──► free? ──no──► stand by: look, wait twice as long, look …
@@ -13,15 +15,18 @@
 //!                    taken         taken        in line, as lock_immediately
 //! ```
 //!
-//! Where the paper lets those that find the lock free stand in line, a look here takes the lock or does not: of several
-//! that look at the same time one succeeds, and the others do not stand in the way of those who arrive.
+//! Where the paper lets threads that find the lock free stand in line, a look here takes the lock
+//! or does not. Of several threads that look at the same time one succeeds, and the others do not
+//! stand in the way of arriving threads.
 //!
-//! When it looks is `looks.rs`'s, and whether standing by pays `passes.rs`'s: that knows who else uses the lock.
+//! `looks.rs` decides when a thread looks. `passes.rs` decides whether standing by pays: it knows
+//! how other threads use the lock.
 //!
 //! Invariants:
-//! 1. Who stands by is in no queue: nobody waits for it, and nobody has to wake it.
-//! 2. Standing by ends after the window, or after the maximum if that is shorter; from then on the caller waits as the lock's
-//!    own order has it. So over a lock that is [`super::Fifo`] nobody starves.
+//! 1. A thread that stands by is in no queue: no thread waits for it, and no thread has to wake it.
+//! 2. Standing by ends after the window, or after the maximum if that is shorter; from then on the
+//!    caller waits as the lock's own order has it. So over a lock that is [`super::Fifo`] no thread
+//!    starves.
 //! 3. With a window of 0 `lock_reorder` is the lock's own `lock`.
 //! 4. The counts of passes are written by holders only.
 
@@ -36,7 +41,7 @@ pub use crate::slo::WINDOW_NS_MAX;
 /// The lock has no maximum of its own.
 const UNSET: u64 = u64::MAX;
 
-/// A lock that some may let others overtake them at. See the module's text.
+/// A lock at which a thread may let others overtake it. See the module's text.
 ///
 /// ```
 /// use manx::lock::{Mcs, RawLock, Reorderable};
@@ -100,7 +105,8 @@ impl<L: RawLock> Reorderable<L> {
         held
     }
 
-    /// Lets others pass for `window_ns` at most, and for no longer than [`Reorderable::window_ns_max`].
+    /// Lets others pass for `window_ns` at most, and for no longer than
+    /// [`Reorderable::window_ns_max`].
     #[inline]
     pub fn lock_reorder(&self, window_ns: u64) -> L::Held {
         self.lock_reorder_while(window_ns, || true)
@@ -122,8 +128,9 @@ impl<L: RawLock> Reorderable<L> {
     }
 }
 
-// SAFETY: exclusion and the order of memory are those of the lock beneath: whatever is returned came from its
-// `lock` or `try_lock`, and goes back to its `unlock`. Nothing refers to where this lock is.
+// SAFETY: exclusion and the order of memory are those of the lock beneath: whatever is returned
+// came from its `lock` or `try_lock`, and goes back to its `unlock`. Nothing refers to where this
+// lock is.
 unsafe impl<L: RawLock> RawLock for Reorderable<L> {
     type Held = L::Held;
     const NAME: &'static str = "reorderable";

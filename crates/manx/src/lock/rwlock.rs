@@ -1,12 +1,13 @@
-//! The default readers-writer lock, eight bytes: readers share, and those who run may overtake those who sleep, for a
-//! window.
+//! The default readers-writer lock, eight bytes: readers share, and running threads may overtake
+//! sleeping ones, for a window.
 //!
-//! A lock that prefers readers starves writers, one that prefers writers starves readers, and one that
-//! serves in the order of arrival stands still whenever whose turn it is does not run. Here, as in [`super::bounded`],
-//! a thread that runs and finds the lock in a fitting state takes it. A waiter whose window is over is *overdue*: an
-//! overdue writer keeps new readers and writers out, an overdue reader keeps writers out. If there are both,
-//! overdue readers and overdue writers take turns (the idea of phase fairness: Brandenburg and Anderson,
-//! "Spin-based reader-writer synchronization for multiprocessor real-time systems", 2010).
+//! A lock that prefers readers starves writers, and a lock that prefers writers starves readers. A
+//! lock that serves in the order of arrival stands still whenever the next thread in line does not
+//! run. Here, as in [`super::bounded`], a thread that runs and finds the lock in a fitting state
+//! takes it. A waiter whose window is over is *overdue*: an overdue writer keeps new readers and
+//! writers out, an overdue reader keeps writers out. If there are both, overdue readers and overdue
+//! writers take turns (the idea of phase fairness: Brandenburg and Anderson, "Spin-based
+//! reader-writer synchronization for multiprocessor real-time systems", 2010).
 //!
 //! # State
 //! One word of 64 bits, so that one step decides which threads may enter, and which are woken.
@@ -30,58 +31,66 @@
 //! | an overdue writer | the writer, readers, the readers' turn |
 //!
 //! # Waiting
-//! A waiter spins, sets the flag of its rank, and sleeps in the kernel on the upper half of `state`, in its rank's futex set. When
-//! its window is over it is counted as overdue, and does the same in its other rank.
+//! A waiter spins, sets the flag of its rank, and sleeps in the kernel on the upper half of
+//! `state`, in its rank's futex set. When its window is over it is counted as overdue, and does the
+//! same in its other rank.
 //!
 //! # Release
-//! A release computes the state that it leaves behind, clears in it the flags of all ranks that may enter now, and makes that the
-//! state by one step (`Settled`). The flags that it cleared say which waiters to wake: all readers; or one writer, if no
-//! reader was there.
+//! A release computes the state that it leaves behind, clears in it the flags of all ranks that may
+//! enter now, and makes that the state by one step (`Settled`). The flags that it cleared say which
+//! waiters to wake: all readers; or one writer, if no reader was there.
 //!
 //! # Invariants
-//! 1. There is a writer or there are readers, never both; each is added by one step from a state that lets its rank enter (the
-//!    table), and taken away by its holder.
-//! 2. The step that takes a holder away is the last access of its release. After it, only the address goes to the
-//!    kernel, as a key: the next holder may have freed the memory.
-//! 3. The flag of a rank is set only in states that keep the rank out. So at the moment when the kernel compares, and finds what the waiter
-//!    expects, the rank is kept out; and the step that lets it in clears the flag and wakes. There is
-//!    no number of wake-ups that could come round to an old value.
-//! 4. The flag of an overdue rank, and the readers' turn, are set only while a thread of that kind is counted as overdue.
-//! 5. If a thread sleeps in a rank whose flag is clear, then a wake-up of it is under way, or a thread that was woken has neither entered
-//!    nor given up yet. Such a thread sets the flags of the ranks for which it alone was woken (`hands_on`), in the
-//!    step by which it enters or gives up; if that rank may enter then, it wakes one of it instead.
-//! 6. The readers' turn begins when a writer releases the lock and readers are overdue, and ends when no overdue reader is
-//!    left. During it no reader becomes overdue, so it ends.
+//! 1. There is a writer or there are readers, never both; each is added by one step from a state
+//!    that lets its rank enter (the table), and taken away by its holder.
+//! 2. The step that takes a holder away is the last access of its release. After it, only the
+//!    address goes to the kernel, as a key: the next holder may have freed the memory.
+//! 3. The flag of a rank is set only in states that keep the rank out. So at the moment when the
+//!    kernel compares, and finds what the waiter expects, the rank is kept out; and the step that
+//!    lets it in clears the flag and wakes. There is no number of wake-ups that could come round to
+//!    an old value.
+//! 4. The flag of an overdue rank, and the readers' turn, are set only while a thread of that kind
+//!    is counted as overdue.
+//! 5. If a thread sleeps in a rank whose flag is clear, then a wake-up of it is under way, or a
+//!    thread that was woken has neither entered nor given up yet. Such a thread sets the flags of
+//!    the ranks for which it alone was woken (`hands_on`), in the step by which it enters or gives
+//!    up; if that rank may enter then, it wakes one of it instead.
+//! 6. The readers' turn begins when a writer releases the lock and readers are overdue, and ends
+//!    when no overdue reader is left. During it no reader becomes overdue, so it ends.
 //!
-//! Invariant 5 needs that the kernel never wakes a thread in vain: a thread that it counts as woken returns so, even if its time was up as well.
+//! Invariant 5 needs that the kernel never wakes a thread in vain: a thread that it counts as woken
+//! returns so, even if its time was up as well.
 //!
 //! # The bound
-//! An overdue writer keeps all others out but overdue ones. Those that hold the lock leave it, and then it is
-//! the turn of overdue writers, one at a time in the order in which they fell asleep, and between two of them of all
-//! overdue readers together. So a waiter holds the lock after at most: its window, its time in the run queue, and
-//! n + 1 times the longest hold of a writer and the longest of a reader, where n writers were overdue before it; for a
-//! reader n is 1. Up to 4,095 of each kind can be overdue; more wait for another window first.
+//! An overdue writer keeps all others out but overdue ones. The holders leave the lock. Then it is
+//! the turn of the overdue writers, one at a time in the order in which they fell asleep, and
+//! between two of them it is the turn of all overdue readers together. So a waiter holds the lock
+//! after at most: its window, its time in the run queue, and n + 1 times the longest hold of a
+//! writer and the longest of a reader, where n writers were overdue before it; for a reader n is 1.
+//! Up to 4,095 of each kind can be overdue; more wait for another window first.
 //!
-//! The window is the one that the caller asks for, or the lock's own, or that of the epoch that the thread is in ([`crate::slo`]), or
-//! [`WINDOW_NS`](super::bounded::WINDOW_NS).
+//! The window is the one that the caller asks for, or the lock's own, or that of the epoch that the
+//! thread is in ([`crate::slo`]), or [`WINDOW_NS`](super::bounded::WINDOW_NS).
 //!
 //! # Cost
-//! A reader leaves by a compare-and-exchange, because the last one clears flags in the same step. A subtraction that looks at the flags
-//! afterwards is faster where readers contend (two threads that do nothing but enter and leave, two far CPUs, 2026-11-23: 44 to 64 ns a
-//! pair, here 65 to 79), but such a look is a use after free. Without contention both take 11 ns.
+//! A reader leaves by a compare-and-exchange, because the last one clears flags in the same step. A
+//! subtraction that looks at the flags afterwards is faster where readers contend (two threads that
+//! do nothing but enter and leave, two far CPUs, 2026-11-23: 44 to 64 ns a pair, here 65 to 79),
+//! but such a look is a use after free. Without contention both take 11 ns.
 //!
 //! # Reading twice
-//! A thread that reads and wants to read once more waits for itself if a writer became overdue in between. The
-//! deadlock mode of [`super::observe()`] names such threads.
+//! A thread that reads and wants to read once more waits for itself if a writer became overdue in
+//! between. The deadlock mode of [`super::observe()`] names such threads.
 //!
 //! # After a fork
-//! The child has the counts and flags of waiters that stayed with the parent, and nothing heals them here, unlike those of the mutex. A
-//! lock that other threads may have waited for during the fork has to be made anew in the child.
+//! The child has the counts and flags of waiters that stayed with the parent, and nothing heals
+//! them here, unlike those of the mutex. A lock that other threads may have waited for during the
+//! fork has to be made anew in the child.
 //!
 //! # Memory orderings
-//! Entering is `Acquire`, leaving is `Release`, and every step is a read-modify-write of the one word: so a
-//! writer synchronises with all readers before it. All else is relaxed: the kernel orders a sleeper's comparison
-//! against the step before a wake-up.
+//! Entering is `Acquire`, leaving is `Release`, and every step is a read-modify-write of the one
+//! word: so a writer synchronises with all readers before it. All else is relaxed: the kernel
+//! orders a sleeper's comparison against the step before a wake-up.
 
 mod state;
 mod waiter;
@@ -105,8 +114,8 @@ platform::os_only! {
 
 /// A readers-writer lock without data. See [the module](self).
 ///
-/// A thread that holds the lock last may free its memory at once, also while another thread is still on its way out of the
-/// function by which it released the lock.
+/// A thread that holds the lock last may free its memory at once, also while another thread is
+/// still on its way out of the function by which it released the lock.
 ///
 /// ```
 /// use manx::lock::RawRwLock;
@@ -129,15 +138,16 @@ pub struct RawRwLock {
 
 impl RawRwLock {
     platform::const_fn! {
-        /// A lock that nobody holds: all zero.
+        /// A lock that no thread holds: all zero.
         pub const fn new() -> RawRwLock {
             RawRwLock { state: AtomicU64::new(0) }
         }
     }
 
     platform::const_fn! {
-        /// A lock whose waiters may be overtaken for `window_ns` (5 ns to [`bounded::WINDOW_NS_MAX`], rounded up by
-        /// less than a quarter; longer is for ever) instead of [`bounded::WINDOW_NS`], in epochs too.
+        /// A lock whose waiters may be overtaken for `window_ns` (5 ns to
+        /// [`bounded::WINDOW_NS_MAX`], rounded up by less than a quarter; longer is for ever)
+        /// instead of [`bounded::WINDOW_NS`], in epochs too.
         ///
         /// ```
         /// use manx::lock::{RawRwLock, RwLock};
@@ -191,9 +201,9 @@ impl RawRwLock {
         }
     }
 
-    /// Waits as told until it is a reader, and tells how it went. If no window is told and the lock has none of its own, it is that of
-    /// the epoch that the calling thread is in ([`crate::slo`]). [`Wait::trusting`] changes nothing here: no wake-up is lost, so no
-    /// waiter looks for one.
+    /// Waits as told until it is a reader, and tells how it went. If no window is told and the lock
+    /// has none of its own, it is that of the epoch that the calling thread is in ([`crate::slo`]).
+    /// [`Wait::trusting`] changes nothing here: no wake-up is lost, so no waiter looks for one.
     ///
     /// # Errors
     /// The deadline is over.
@@ -237,7 +247,7 @@ impl RawRwLock {
         }
     }
 
-    /// Ends the calling thread's stay as the writer, and it is a reader: nobody writes in between.
+    /// Makes the calling thread, which is the writer, a reader: no thread writes in between.
     ///
     /// # Safety
     /// The calling context is the writer.
@@ -246,7 +256,7 @@ impl RawRwLock {
         self.leave_as_writer(READER);
     }
 
-    /// Ends a reader's stay, and lets those run who wait.
+    /// Ends a reader's stay, and lets the waiters run.
     ///
     /// # Safety
     /// The calling context is a reader.
@@ -257,7 +267,7 @@ impl RawRwLock {
         }
     }
 
-    /// Ends the writer's stay, and lets those run who wait.
+    /// Ends the writer's stay, and lets the waiters run.
     ///
     /// # Safety
     /// The calling context is the writer.
@@ -268,19 +278,20 @@ impl RawRwLock {
         }
     }
 
-    /// Whether somebody reads or writes just now.
+    /// Returns whether a thread reads or writes just now.
     pub fn is_held(&self) -> bool {
         // Relaxed: out of date when it is returned, whatever the ordering.
         self.state.load(Ordering::Relaxed) & (WRITER | READERS) != 0
     }
 
-    /// Whether there are as many readers as can be counted, so that [`RawRwLock::read_slow`] would panic.
+    /// Whether there are as many readers as can be counted, so that [`RawRwLock::read_slow`] would
+    /// panic.
     pub fn is_full(&self) -> bool {
         // Relaxed: out of date when it is returned, whatever the ordering.
         self.state.load(Ordering::Relaxed) & READERS >= READERS_MAX
     }
 
-    /// Whether somebody writes just now.
+    /// Returns whether a thread writes just now.
     pub fn is_written(&self) -> bool {
         self.state.load(Ordering::Relaxed) & WRITER != 0
     }
@@ -288,7 +299,7 @@ impl RawRwLock {
     #[inline(always)]
     fn try_enter(&self, kind: &Kind, mut seen: u64) -> bool {
         while kind.waits.may_enter(seen) && seen & READERS < READERS_MAX {
-            // Acquire pairs with the release of those who held it (Invariant 1).
+            // Acquire pairs with the release of the earlier holders (Invariant 1).
             let entered = seen + kind.enters;
             match self.state.compare_exchange_weak(seen, entered, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
@@ -303,8 +314,8 @@ impl RawRwLock {
         self.leave(WRITER, instead)
     }
 
-    /// Makes a holder nobody, or `instead`; returns whether somebody was woken. Nothing is read or written after the step (Invariant
-    /// 2).
+    /// Takes a holder away, or puts `instead` in its place; returns whether a thread was woken.
+    /// Nothing is read or written after the step (Invariant 2).
     #[inline(always)]
     fn leave(&self, holder: u64, instead: u64) -> bool {
         let place = futex::upper(&raw const self.state);

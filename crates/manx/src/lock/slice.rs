@@ -1,12 +1,13 @@
 //! When a thread that releases a contended lock lets others run.
 //!
-//! When threads outnumber CPUs, most of the waiting is done by threads that wait for no lock: they were preempted
-//! somewhere else, or were woken, and sit out the slices of all others, some milliseconds each. No
-//! order in the lock's queue can help them. A thread that yields can: if each runs for 100 µs
-//! and then lets the next one run, 32 threads on two CPUs all run every 1.6 ms.
+//! When threads outnumber CPUs, most of the waiting is done by threads that wait for no lock: they
+//! were preempted somewhere else, or were woken, and sit out the slices of all others, some
+//! milliseconds each. No order in the lock's queue can help them. A thread that yields can: if each
+//! runs for 100 µs and then lets the next one run, 32 threads on two CPUs all run every 1.6 ms.
 //!
-//! A yield costs half a microsecond, and more if caches are lost, and the thread's current piece of work waits meanwhile.
-//! So it happens only after a release, when nobody waits for the thread, and only as often as it pays:
+//! A yield costs half a microsecond, and more if caches are lost, and the thread's current piece of
+//! work waits meanwhile. So it happens only after a release, when no other thread waits for this
+//! one, and only as often as it pays:
 //!
 //! | of its time since it last gave its CPU away, the thread waited for locks | it yields after |
 //! | --- | --- |
@@ -14,23 +15,25 @@
 //! | at least a 64th | [`SLICE_NS_LIGHT`]: most pieces of work are never interrupted |
 //! | less | never: its locks have nothing to do with how long it waits |
 //!
-//! A slice is so long that slice times time away is [`PRODUCT`]: few threads are interrupted seldom, and many get their
-//! turn soon. Threads on one CPU come to the same slice by this. (A rule with a threshold would leave a thread
-//! whose slice is shorter than the others' where it is.)
+//! A slice is so long that slice times time away is [`PRODUCT`]: few threads are interrupted
+//! seldom, and many get their turn soon. Threads on one CPU come to the same slice by this. (A rule
+//! with a threshold would leave a thread whose slice is shorter than the others' where it is.)
 //!
 //! # Beside strangers
-//! A thread that yields forfeits the rest of the scheduler's slice, about a millisecond, to whoever does not yield: beside a program
-//! that computes, a program that yields every 100 µs gets almost nothing. So, while threads are away for long, the
-//! process looks from time to time at how much CPU it got. If that is less than [`SHARE_LOW_PERCENT`] of its CPUs, its
-//! threads yield no more often than after [`SLICE_NS_STRANGE`], until the share has been above [`SHARE_HIGH_PERCENT`] again.
-//! (Shorter slices of the scheduler's, which a thread can ask for since Linux 6.12, did no better, and would be inherited by
-//! programs that this one starts.)
+//! A thread that yields forfeits the rest of the scheduler's slice, about a millisecond, to
+//! programs that do not yield: beside a program that computes, a program that yields every 100 µs
+//! gets almost nothing. So, while threads are away for long, the process looks from time to time at
+//! how much CPU it got. If that is less than [`SHARE_LOW_PERCENT`] of its CPUs, its threads yield
+//! no more often than after [`SLICE_NS_STRANGE`], until the share has been above
+//! [`SHARE_HIGH_PERCENT`] again. (Shorter slices of the scheduler's, which a thread can ask for
+//! since Linux 6.12, did no better, and would be inherited by programs that this one starts.)
 //!
 //! # Other locks
-//! A thread that yields while it holds another lock makes the waiters of that lock wait for a slice of somebody else's. So
-//! the locks that a thread holds are counted ([`Thread::took`], [`Thread::gave`]), and a release yields only if none is left. A
-//! lock that was taken in one thread and released in another makes the first count too high and never too low: that
-//! thread yields no more.
+//! A thread that yields while it holds another lock makes the waiters of that lock wait for another
+//! thread's slice. So the locks that a thread holds are counted ([`Thread::took`],
+//! [`Thread::gave`]), and a release yields only if none is left. A lock that was taken in one
+//! thread and released in another makes the first count too high and never too low: that thread
+//! yields no more.
 //!
 //! Invariant: a [`Thread`] is used by its own thread only.
 
@@ -44,19 +47,21 @@ use platform::{cpu, global};
 pub const SLICE_NS_MIN: u64 = 50_000;
 /// The longest.
 pub const SLICE_NS_MAX: u64 = 200_000;
-/// A slice times the time away that goes with it, in square nanoseconds: 100 µs for 800 µs, which is 8 others.
+/// A slice times the time away that goes with it, in square nanoseconds: 100 µs for 800 µs, which
+/// is 8 others.
 const PRODUCT: u64 = 100_000 * 800_000;
-/// A thread that was away for more than this sat out a whole slice of somebody who does not yield, or there
-/// are very many threads.
+/// A thread that was away for more than this sat out a whole slice of a thread that does not yield,
+/// or there are very many threads.
 const AWAY_NS_STRANGE: u64 = 2_000_000;
-/// How long a thread runs before it yields that waits for locks little. (A yield falls into one of the thread's pieces of work. With
-/// 0.8 ms more than one in a thousand of LevelDB's reads were hit: a p99.9 of 800 µs instead of 3.)
+/// How long a thread that waits little for locks runs before it yields. (A yield falls into one of
+/// the thread's pieces of work. With 0.8 ms more than one in a thousand of LevelDB's reads were
+/// hit: a p99.9 of 800 µs instead of 3.)
 pub const SLICE_NS_LIGHT: u64 = 2_000_000;
 /// How long a thread runs before it yields beside strangers, whatever it waits.
 const SLICE_NS_STRANGE: u64 = 800_000;
-/// Who waits for at least this part of its time waits much …
+/// A thread that waits for at least this part of its time waits much …
 const MUCH: u64 = 8;
-/// … and for less than this, hardly at all.
+/// … and a thread that waits for less than this part, hardly at all.
 const HARDLY: u64 = 64;
 
 /// What the process looks at is how much CPU it got in at least this time …
@@ -67,6 +72,9 @@ const PERIOD_NS_MAX: u64 = 200_000_000;
 const SHARE_LOW_PERCENT: u64 = 65;
 /// Above this share it is alone.
 const SHARE_HIGH_PERCENT: u64 = 92;
+
+/// [`Thread::counts`]: the unit of the number of locks that the thread took.
+const TAKEN_ONE: u64 = 1 << 32;
 
 /// What the lock remembers of each thread; all-zero to begin with.
 #[derive(Debug, Default)]
@@ -84,8 +92,9 @@ pub struct Thread {
     look: Cell<u32>,
     /// How many of its spins in a row were in vain, whatever the locks.
     in_vain: Cell<u32>,
-    /// How many locks it holds, as far as they were counted.
-    held: Cell<u32>,
+    /// The number of locks that it holds, as far as they were counted; above [`TAKEN_ONE`] the
+    /// number that it ever took. One word: each store before an atomic operation makes that longer.
+    counts: Cell<u64>,
 }
 
 platform::os_only! {
@@ -103,7 +112,7 @@ impl Thread {
                 waited_ticks: Cell::new(0),
                 look: Cell::new(0),
                 in_vain: Cell::new(0),
-                held: Cell::new(0),
+                counts: Cell::new(0),
             }
         }
     }
@@ -111,19 +120,26 @@ impl Thread {
     /// The thread has taken a lock.
     #[inline(always)]
     pub fn took(&self) {
-        self.held.set(self.held.get().wrapping_add(1));
+        self.counts.set(self.counts.get().wrapping_add(TAKEN_ONE | 1));
     }
 
-    /// The thread is about to release a lock. A lock that it took before locks were counted was not counted.
+    /// The thread is about to release a lock. A lock that it took before locks were counted was not
+    /// counted.
     #[inline(always)]
     pub fn gave(&self) {
-        self.held.set(self.held.get().saturating_sub(1));
+        self.counts.set(self.counts.get() - u64::from(self.held() != 0));
     }
 
     /// How many locks the thread holds.
     #[inline(always)]
     pub fn held(&self) -> u32 {
-        self.held.get()
+        self.counts.get() as u32
+    }
+
+    /// The number of locks that the thread ever took, modulo 2³².
+    #[inline(always)]
+    pub fn taken(&self) -> u32 {
+        (self.counts.get() / TAKEN_ONE) as u32
     }
 
     /// The thread waits for a lock.
@@ -134,7 +150,7 @@ impl Thread {
         }
     }
 
-    /// It has waited so long, without sleeping, until now.
+    /// Notes that the thread has waited for this time, without sleeping, until now.
     pub(super) fn waited(&self, waited_ticks: u64, now_ticks: u64) {
         let waited_ticks = u32::try_from(waited_ticks).unwrap_or(u32::MAX);
         self.waited_ticks.set(self.waited_ticks.get().saturating_add(waited_ticks));
@@ -172,7 +188,7 @@ impl Thread {
         u64::from(self.look.get() / 16)
     }
 
-    /// A look cost so much.
+    /// Notes what a look cost.
     pub(super) fn looked(&self, cost_ticks: u64) {
         // Beyond this the thread was preempted.
         let cost = cost_ticks.min(4096) as u32 * 16;
@@ -218,8 +234,9 @@ global! {
     static USED_NS: AtomicU64 = AtomicU64::new(0);
 }
 
-/// Finds out whether there are strangers, if nobody did for a while. `strange`: the thread was away for long.
-// Relaxed throughout: hints, of which none orders anything; one thread a period gets past the exchange.
+/// Finds out whether there are strangers, if no thread did for a while. `strange`: the thread was
+/// away for long.
+// Relaxed throughout: hints that order nothing; one thread a period gets past the exchange.
 fn look_around(strange: bool) {
     let beside = BESIDE_STRANGERS.load(Ordering::Relaxed);
     if !strange && !beside {

@@ -1,6 +1,6 @@
 //! A lock's own window, in eight bits of its second word.
 
-/// How long a waiter may be overtaken unless somebody says otherwise.
+/// How long a waiter may be overtaken by default.
 pub const WINDOW_NS: u64 = 1_000_000;
 /// For [`Wait::window_ns`](super::bounded::Wait::window_ns): may be overtaken for ever.
 pub const UNBOUNDED_NS: u64 = u64::MAX;
@@ -12,8 +12,8 @@ const CODE_UNBOUNDED: u32 = 0xff;
 /// The longest window that is a window: about six days. What is longer is without bound.
 pub const WINDOW_NS_MAX: u64 = 1 << 49;
 
-/// What a lock's second word begins as for a window of its own, of at least 5 ns. It is rounded up to three binary
-/// digits, that is by less than a quarter.
+/// What a lock's second word begins as for a window of its own, of at least 5 ns. It is rounded up
+/// to three binary digits, that is by less than a quarter.
 pub const fn with_window_ns(window_ns: u64) -> u32 {
     let code = if window_ns > WINDOW_NS_MAX {
         CODE_UNBOUNDED
@@ -36,12 +36,12 @@ pub(super) fn window_ns(side: u32) -> u64 {
     }
 }
 
-/// The shortest window that an epoch makes of the default lock's. With less nearly every waiter is overdue when it
-/// has slept, and a lock that is handed from sleeper to sleeper serves nobody's target.
+/// The shortest window that an epoch makes of the default lock's. With less nearly every waiter is
+/// overdue when it has slept, and a lock that is handed from sleeper to sleeper serves no target.
 pub const EPOCH_WINDOW_NS_MIN: u64 = 50_000;
 
-/// What to wait with in an epoch with this window: that, unless the lock with this second word has a window of its
-/// own.
+/// What to wait with in an epoch with this window: that, unless the lock with this second word has
+/// a window of its own.
 pub fn in_epoch(side: u32, epoch_window_ns: Option<u64>) -> Option<u64> {
     let own = side >> CODE_SHIFT != 0;
     epoch_window_ns.filter(|_| !own).map(|window_ns| window_ns.max(EPOCH_WINDOW_NS_MIN))

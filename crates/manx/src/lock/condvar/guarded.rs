@@ -1,4 +1,5 @@
-//! The condition variable of programs in Rust, which have guards: unlocking and relocking is `lock_api`'s.
+//! The condition variable of programs in Rust, which have guards: unlocking and relocking is
+//! `lock_api`'s.
 
 use super::{Outcome, RawCondvar};
 use lock_api::{MutexGuard, RawMutex};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Whether the time was up, and nobody had notified this waiter.
+    /// Returns whether the time was up, and no thread had notified this waiter.
     ///
     /// ```
     /// use manx::lock::{Condvar, Mutex};
@@ -26,9 +27,9 @@ impl WaitTimeoutResult {
     }
 }
 
-/// A condition variable for [`Mutex`](crate::lock::Mutex), or any other mutex of `lock_api`; it may be used
-/// with several. There is no poisoning. A wait may end for no reason, though rarely: look again, or use
-/// [`Condvar::wait_while`], which does. See [`RawCondvar`].
+/// A condition variable for [`Mutex`](crate::lock::Mutex), or any other mutex of `lock_api`; it may
+/// be used with several. There is no poisoning. A wait may end for no reason, though rarely: look
+/// again, or use [`Condvar::wait_while`], which does. See [`RawCondvar`].
 ///
 /// ```
 /// use manx::lock::{Condvar, Mutex};
@@ -51,7 +52,7 @@ impl WaitTimeoutResult {
 pub struct Condvar(RawCondvar);
 
 impl Condvar {
-    /// A condition variable that nobody waits for.
+    /// A condition variable that no thread waits for.
     ///
     /// ```
     /// static CHANGED: manx::lock::Condvar = manx::lock::Condvar::new();
@@ -116,8 +117,8 @@ impl Condvar {
         }
     }
 
-    /// Waits as long as the condition is true, but not longer than this. It timed out if the condition is
-    /// still true.
+    /// Waits as long as the condition is true, but not longer than this. It timed out if the
+    /// condition is still true.
     ///
     /// ```
     /// # use manx::lock::{Condvar, Mutex};
@@ -143,12 +144,12 @@ impl Condvar {
         WaitTimeoutResult(false)
     }
 
-    /// Wakes one of those who wait. Returns whether there was one; somebody who is just giving up may count.
+    /// Wakes one waiter. Returns whether there was one; a waiter that is just giving up may count.
     pub fn notify_one(&self) -> bool {
         self.0.signal()
     }
 
-    /// Wakes all who wait; returns how many there were. Some who are just giving up may count.
+    /// Wakes all waiters; returns how many there were. Waiters that are just giving up may count.
     pub fn notify_all(&self) -> usize {
         self.0.broadcast()
     }
@@ -169,7 +170,8 @@ impl Condvar {
     }
 }
 
-/// So long from now; a time that never comes if that is beyond what the clock can say.
+/// Returns the time `limit` from now; a time that never comes if that is beyond what the clock can
+/// say.
 fn after(limit: Duration) -> Deadline {
     let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
     Deadline { clock: Clock::Monotonic, ns: clock::now_ns().saturating_add(limit_ns) }

@@ -1,17 +1,21 @@
-//! Who waits for whom: the graph that deadlocks are found in.
+//! The graph of waiting threads, in which deadlocks are found.
 //!
-//! It knows who holds what, and who waits without a limit. A thread that waits for a lock waits for
-//! each of its holders, and, as a reader, for the writers that wait for it too: only they keep readers out that others
-//! read with. A cycle of threads of which each waits for the next never ends, since each waits for *all* it waits for. Edges
-//! come when somebody begins to wait, so the last who does closes the cycle, and looking from it is enough.
+//! It knows the holders of locks, and the threads that wait without a limit. A thread that waits
+//! for a lock waits for each of its holders. A reader waits for the writers that wait for the lock,
+//! too: while others read, only these writers keep it out. A cycle of threads that each wait for
+//! the next never ends, since each waits for *all* that it waits for. Edges come when a thread
+//! begins to wait, so the last thread that does closes the cycle, and looking from it is enough.
 //!
 //! What can be missed, and what can be reported though it would end:
-//! - Locks taken before observation began are not known, nor are those that another observation does not cover.
-//! - A reader that waits behind a writer *with* a limit, while another writer waits without one, is taken to wait for
-//!   the latter. Reading twice in one thread around a waiting writer is wrong in any case.
-//! - Who holds a lock may give its guard to another thread. The graph keeps the one who took it.
+//! - Locks taken before observation began are not known, nor are locks that another observation
+//!   does not cover.
+//! - A reader that waits behind a writer *with* a limit, while another writer waits without one, is
+//!   taken to wait for the latter. Reading twice in one thread around a waiting writer is wrong in
+//!   any case.
+//! - A holder may give its guard to another thread. The graph keeps the thread that took the lock.
 //!
-//! Memory is bounded by what is held and waited for. One standard lock protects the graph; under it nobody waits.
+//! Memory is bounded by what is held and waited for. One standard lock protects the graph; under it
+//! no thread waits.
 
 use super::names::named;
 use super::{Access, Place};
@@ -51,7 +55,7 @@ pub(super) struct Graph {
     waiters: HashMap<ThreadId, Waiter>,
 }
 
-/// Runs `work` on the graph, which is nobody else's meanwhile.
+/// Runs `work` on the graph, which no other thread uses meanwhile.
 pub(super) fn exclusively<R>(work: impl FnOnce(&mut Graph) -> R) -> R {
     static GRAPH: OnceLock<Mutex<Graph>> = OnceLock::new();
     work(&mut GRAPH.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner))
@@ -65,7 +69,7 @@ impl Who {
 }
 
 impl Graph {
-    /// Nobody holds anything, and nobody waits, as far as is known.
+    /// Forgets all holders and all waiters.
     pub(super) fn forget_all(&mut self) {
         *self = Graph::default();
     }
@@ -74,7 +78,7 @@ impl Graph {
     pub(super) fn hold(&mut self, address: usize, place: Place, access: Access) {
         self.give_up();
         let holders = self.holders.entry(address).or_default();
-        // Nobody else can hold it, or not alone, whatever was not seen.
+        // No other thread can hold it, or not alone, whatever was not seen.
         holders.retain(|other| access == Access::Shared && other.access == Access::Shared);
         holders.push(Holder { who: Who::me(), place, access });
     }
@@ -84,7 +88,7 @@ impl Graph {
         self.waiters.remove(&thread::current().id());
     }
 
-    /// A lock is about to be released by the calling thread, or by somebody who was given its guard.
+    /// The calling thread, which took a lock or was given its guard, is about to release it.
     pub(super) fn release(&mut self, address: usize, access: Access) {
         let Some(holders) = self.holders.get_mut(&address) else { return };
         let me = thread::current().id();
@@ -105,7 +109,8 @@ impl Graph {
         }
     }
 
-    /// The calling thread is about to wait; a deadlock if that would never end, and then it does not.
+    /// Adds a wait of the calling thread. Returns a deadlock if the wait would never end; then it
+    /// is not added.
     pub(super) fn wait(&mut self, address: usize, place: Place, access: Access) -> Option<Deadlock> {
         let who = Who::me();
         let me = who.id;
@@ -118,7 +123,8 @@ impl Graph {
         Some(Deadlock { path })
     }
 
-    /// Whether `from` waits, over however many others, for `to`; if so `path` has the waits.
+    /// Returns whether `from` waits, over however many others, for `to`; if so `path` has the
+    /// waits.
     fn leads_to(&self, from: ThreadId, to: ThreadId, path: &mut Vec<Link>, seen: &mut Vec<ThreadId>) -> bool {
         let Some(waiter) = self.waiters.get(&from) else { return false };
         seen.push(from);
@@ -133,7 +139,7 @@ impl Graph {
         false
     }
 
-    /// Those whom a waiter waits for.
+    /// Returns the threads that a waiter waits for.
     fn waits_for(&self, waiter: &Waiter) -> Vec<Next> {
         let holders = self.holders.get(&waiter.address).into_iter().flatten();
         let reads = |access| access == Access::Shared;
@@ -148,10 +154,10 @@ impl Graph {
     }
 }
 
-/// Whom a thread waits for.
+/// What a thread waits for.
 #[derive(Clone, Debug)]
 enum Next {
-    /// Who holds the lock.
+    /// A holder of the lock.
     Holder(Holder),
     /// A writer that waits, and keeps readers out.
     Writer(Waiter),
@@ -166,20 +172,20 @@ impl Next {
     }
 }
 
-/// A wait for somebody.
+/// A wait for a thread.
 #[derive(Clone, Debug)]
 struct Link {
     waiter: Waiter,
     next: Next,
 }
 
-/// Threads of which each waits for the next and the last for the first.
+/// Threads that each wait for the next, and the last for the first.
 #[derive(Debug)]
 pub(super) struct Deadlock {
     path: Vec<Link>,
 }
 
-/// One paragraph for each thread, beginning with the one that would have closed the cycle.
+/// One paragraph for each thread, beginning with the thread that would have closed the cycle.
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.path.len() {

@@ -103,8 +103,9 @@ impl Histogram {
         self.max_ns
     }
 
-    /// The duration that this share of them (0 to 1) did not exceed, in nanoseconds: the end of its bucket, so at
-    /// most a quarter too long, and never above the longest. `None` if there are none.
+    /// The duration that this share of them (0 to 1) did not exceed, in nanoseconds: the end of its
+    /// bucket, so at most a quarter too long, and never above the longest. `None` if there are
+    /// none.
     ///
     /// ```
     /// assert_eq!(manx::lock::Histogram::default().percentile_ns(0.99), None);
@@ -122,7 +123,8 @@ impl Histogram {
         None
     }
 
-    /// The buckets that are not empty: from so many nanoseconds, to less than so many, and how often.
+    /// Returns the buckets that are not empty: for each its start and its end (not included), in
+    /// nanoseconds, and its count.
     ///
     /// ```
     /// assert_eq!(manx::lock::Histogram::default().buckets().count(), 0);

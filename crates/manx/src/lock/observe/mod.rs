@@ -1,7 +1,8 @@
-//! What locks tell about themselves when somebody asks: statistics, and deadlocks with those who are in them.
+//! What locks tell about themselves on request: statistics, and deadlocks with the threads in them.
 //!
-//! Off by default. While it is off a lock reads one static word for each operation (`on`, a relaxed load)
-//! and does nothing else; the hooks below are cold and out of line. [`observe`] switches at run time.
+//! Off by default. While it is off a lock reads one static word for each operation (`on`, a relaxed
+//! load) and does nothing else; the hooks below are cold and out of line. [`observe`] switches at
+//! run time.
 //!
 //! ```
 //! use manx::lock::{Observe, RwLock, observe, statistics};
@@ -24,15 +25,17 @@
 //! observation ends and begin anew when it begins.
 //!
 //! # Deadlocks
-//! Who is about to block without a limit says so, and what it holds is known. If that closes a cycle of threads of
-//! which each waits for the next, the thread that closes it **panics** instead of blocking, and the message names
-//! every thread, lock, and place in the source. Its unwinding releases what it holds, so that the
-//! others go on; only where `lock_api` cannot let a panic pass, as when a condition variable relocks its mutex, it prints
-//! the message and aborts. One lock protects the graph, so programs are slowed down: this is for tests and for
-//! finding a bug. Who waits with a limit will end by itself and is in no cycle.
+//! A thread that is about to block without a limit says so, and what it holds is known. If that
+//! closes a cycle of threads that each wait for the next, the thread that closes it **panics**
+//! instead of blocking, and the message names every thread, lock, and place in the source. Its
+//! unwinding releases what it holds, so that the others go on; only where `lock_api` cannot let a
+//! panic pass, as when a condition variable relocks its mutex, it prints the message and aborts.
+//! One lock protects the graph, so programs are slowed down: this is for tests and for finding a
+//! bug. A wait with a limit will end by itself and is in no cycle.
 //!
 //! # For locks
-//! A lock calls, at the places where `lock_api` calls it, so that `#[track_caller]` knows the user's line:
+//! A lock calls, at the places where `lock_api` calls it, so that `#[track_caller]` knows the
+//! user's line:
 //!
 //! | when | what |
 //! | --- | --- |
@@ -42,10 +45,13 @@
 //! | it is about to be released, while still held | `if on() { released(address, access) }` |
 //!
 //! Invariants:
-//! 1. No hook blocks on anything but the graph's own lock, under which no other code runs, and none calls a lock
-//!    of this crate. Locks that the memory allocator takes meanwhile are not observed (`alone`).
-//! 2. A hook unwinds in one case only: `waiting` on a deadlock. The lock is not held then, nor waited for.
-//! 3. What is known when observation is switched is forgotten, so a release that nobody saw leaves no holder behind.
+//! 1. No hook blocks on anything but the graph's own lock, under which no other code runs, and none
+//!    calls a lock of this crate. Locks that the memory allocator takes meanwhile are not observed
+//!    (`alone`).
+//! 2. A hook unwinds in one case only: `waiting` on a deadlock. The lock is not held then, nor
+//!    waited for.
+//! 3. What is known when observation is switched is forgotten, so a release that was not observed
+//!    leaves no holder behind.
 
 mod graph;
 mod histogram;
@@ -90,8 +96,9 @@ impl Observe {
     pub const BOTH: Observe = Observe { statistics: true, deadlocks: true };
 }
 
-/// Switches observation of all locks of the process. Statistics begin anew when they are switched on, and stay
-/// readable when they are switched off. Locks that are held at this moment are known from their next use on.
+/// Switches observation of all locks of the process. Statistics begin anew when they are switched
+/// on, and stay readable when they are switched off. Locks that are held at this moment are known
+/// from their next use on.
 ///
 /// ```
 /// use manx::lock::{Observe, RwLock, observe};
@@ -116,7 +123,8 @@ pub fn observe(what: Observe) {
         }
         let counting = if what.statistics { COUNTING } else { 0 };
         let looking = if what.deadlocks { LOOKING } else { 0 };
-        // Release: who reads the word in the table's or the graph's name finds them ready.
+        // Release: a thread that reads the word on behalf of the table or the graph finds them
+        // ready.
         STATE.store(counting | looking, Ordering::Release);
     });
 }
@@ -176,7 +184,8 @@ pub(crate) fn acquired(address: usize, place: Place, access: Access) {
     });
 }
 
-/// The calling thread is about to wait for the lock at `address`; `limited` if it gives up some time.
+/// The calling thread is about to wait for the lock at `address`; `limited` if it gives up some
+/// time.
 ///
 /// # Panics
 /// If it would wait for ever, because all of a cycle of threads would.
@@ -272,8 +281,8 @@ std::thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `hook` with what is observed, unless this thread is inside of a hook already: what the memory allocator
-/// locks for us would be observed within the observation (Invariant 1).
+/// Runs `hook` with what is observed, unless this thread is inside of a hook already: what the
+/// memory allocator locks for us would be observed within the observation (Invariant 1).
 fn alone<R>(hook: impl FnOnce(u32) -> R) -> Option<R> {
     /// Leaves also when unwinding.
     struct Leave;

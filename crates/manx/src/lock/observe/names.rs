@@ -1,8 +1,9 @@
 //! Names of locks, for statistics and for messages.
 //!
-//! A registry by address, apart from the locks, which stay as small as they are. It holds [`NAMES_MAX`] names; more
-//! are refused, and their locks go by their addresses. A name stays when its lock is gone, and a new lock at the same
-//! address inherits it: whoever names locks that come and go takes their names back ([`unname`]).
+//! A registry by address, apart from the locks, which stay as small as they are. It holds
+//! [`NAMES_MAX`] names; more are refused, and their locks go by their addresses. A name stays when
+//! its lock is gone, and a new lock at the same address inherits it: a program that names locks
+//! that come and go takes their names back ([`unname`]).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -31,8 +32,8 @@ impl<R: lock_api::RawRwLock, T: ?Sized> Nameable for lock_api::RwLock<R, T> {
     }
 }
 
-/// Gives a lock a name. Locks with the same name are one row in the statistics. Returns whether there was room
-/// for the name.
+/// Gives a lock a name. Locks with the same name are one row in the statistics. Returns whether
+/// there was room for the name.
 ///
 /// ```
 /// static SHARDS: [manx::lock::RwLock<u64>; 2] = [const { manx::lock::RwLock::new(0) }; 2];

@@ -7,7 +7,7 @@ use platform::atomic::{AtomicU64, Ordering};
 use std::fmt;
 use std::panic::Location;
 
-/// What is known of all locks, those first whose waiters waited longest altogether.
+/// What is known of all locks, by the total time of their waiters, longest first.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     /// One row for each name, and one for each lock without a name.
@@ -33,7 +33,7 @@ pub struct LockStatistics {
     pub shared: u64,
     /// Of all, after a wait.
     pub contended: u64,
-    /// Times that somebody took it without a wait while others waited.
+    /// Times that a thread took it without a wait while others waited.
     pub overtakes: u64,
     /// Times that a waiter's window was over before it was served.
     pub overdue: u64,
@@ -41,7 +41,7 @@ pub struct LockStatistics {
     pub handed_over: u64,
     /// Times that a waiter gave up.
     pub gave_up: u64,
-    /// How long those who waited, and got it, waited.
+    /// How long the waiters waited that got it.
     pub wait: Histogram,
     /// How long it was held.
     pub hold: Histogram,
@@ -86,7 +86,8 @@ impl LockStatistics {
         if self.acquisitions == 0 { 0.0 } else { self.contended as f64 / self.acquisitions as f64 }
     }
 
-    /// What it is called: its name and how many have it, or its address and where it was first taken.
+    /// What it is called: its name and how many have it, or its address and where it was first
+    /// taken.
     pub fn label(&self) -> String {
         match (&self.name, self.first_taken) {
             (Some(name), _) if self.locks > 1 => format!("{name} (x{})", self.locks),

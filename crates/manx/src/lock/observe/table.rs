@@ -1,11 +1,13 @@
 //! The statistics of each lock, by its address, in a table that never grows.
 //!
-//! A slot belongs to the first address that claims it, by a compare-and-exchange, until statistics begin anew. A
-//! search looks at [`PROBES_MAX`] neighbours; an event of a lock that finds none is counted as dropped.
+//! A slot belongs to the first address that claims it, by a compare-and-exchange, until statistics
+//! begin anew. A search looks at [`PROBES_MAX`] neighbours; an event of a lock that finds none is
+//! counted as dropped.
 //!
-//! A hold is timed from the slot if it is exclusive (there is one), and from a few words of the reader's thread if it is
-//! shared; what is released by another thread than took it, or as the ninth at once, is not timed.
-//! Numbers are relaxed atomics: each is right, and two of them are not of the same instant.
+//! A hold is timed from the slot if it is exclusive (there is one), and from a few words of the
+//! reader's thread if it is shared; what is released by another thread than took it, or as the
+//! ninth at once, is not timed. Numbers are relaxed atomics: each is right, and two of them are not
+//! of the same instant.
 
 use super::histogram::Counts;
 use super::{Access, How, Place};
@@ -15,7 +17,8 @@ use std::cell::Cell;
 use std::panic::Location;
 use std::sync::OnceLock;
 
-/// How many locks have statistics of their own. About 2.6 MB, from when statistics are first switched on.
+/// How many locks have statistics of their own. About 2.6 MB, from when statistics are first
+/// switched on.
 pub const CAPACITY: usize = 1024;
 /// How far from its place an address may be.
 const PROBES_MAX: usize = 64;
@@ -25,7 +28,7 @@ const READS: usize = 8;
 /// What is known of a lock.
 #[derive(Debug)]
 pub(super) struct Slot {
-    /// Its address; 0: the slot is nobody's.
+    /// Its address; 0: the slot is free.
     pub address: AtomicUsize,
     /// Where it was first taken, or waited for.
     first: AtomicPtr<Location<'static>>,
@@ -154,7 +157,7 @@ fn slot(address: usize, place: Option<Place>) -> Option<(&'static Table, &'stati
     None
 }
 
-/// A lock was taken, after a wait of so long if any.
+/// A lock was taken; `waited` if that was after a wait.
 pub(super) fn acquired(address: usize, place: Place, access: Access, waited: Option<(u64, How)>) {
     let Some((_, slot)) = slot(address, Some(place)) else { return };
     let add = |number: &AtomicU64, condition: bool| {

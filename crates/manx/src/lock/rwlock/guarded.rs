@@ -1,4 +1,5 @@
-//! The readers-writer lock of programs: around data, with guards, by `lock_api`; and what observers are told.
+//! The readers-writer lock of programs: around data, with guards, by `lock_api`; and what observers
+//! are told.
 
 use super::RawRwLock;
 use crate::lock::bounded::Wait;
@@ -8,7 +9,8 @@ use platform::futex::Deadline;
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
-/// A readers-writer lock around data: eight bytes and the data. There is no poisoning. See [`crate::lock::rwlock`].
+/// A readers-writer lock around data: eight bytes and the data. There is no poisoning. See
+/// [`crate::lock::rwlock`].
 ///
 /// ```
 /// use manx::lock::RwLock;
@@ -76,8 +78,8 @@ impl RawRwLock {
     }
 }
 
-// SAFETY: exclusion, acquire and release are those of `RawRwLock` (its Invariant 1). What unwinds (too many readers, a
-// deadlock that an observer finds) does so before anything is acquired.
+// SAFETY: exclusion, acquire and release are those of `RawRwLock` (its Invariant 1). What unwinds
+// (too many readers, a deadlock that an observer finds) does so before anything is acquired.
 unsafe impl lock_api::RawRwLock for RawRwLock {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: RawRwLock = RawRwLock::new();
@@ -139,7 +141,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     }
 }
 
-// SAFETY: as above. Those who wait are woken and given the CPU.
+// SAFETY: as above. Waiters are woken and given the CPU.
 unsafe impl lock_api::RawRwLockFair for RawRwLock {
     unsafe fn unlock_shared_fair(&self, _guard: GuardNoSend) {
         self.observe_release(Access::Shared);

@@ -1,5 +1,5 @@
-//! The state of the readers-writer lock: its bits, and two functions of them that say which threads may enter and which are
-//! to be woken. The tables stand at the head of [`super`].
+//! The state of the readers-writer lock: its bits, and two functions of them that say which threads
+//! may enter and which are to be woken. The tables stand at the head of [`super`].
 
 use platform::futex;
 
@@ -19,15 +19,18 @@ pub(super) const OVERDUE_WRITERS: u64 = 0xfff << 38;
 pub(super) const WRITER: u64 = 1 << 50;
 /// With overdue waiters of both kinds: the readers go first.
 pub(super) const READERS_TURN: u64 = 1 << 55;
-/// The lock's own window: the upper eight bits, as in a mutex's second word ([`crate::lock::bounded`]).
+/// The lock's own window: the upper eight bits, as in a mutex's second word
+/// ([`crate::lock::bounded`]).
 const WINDOW: u64 = 0xff << 56;
 
 /// How far to shift the state for what the kernel compares, and for the mutex's second word.
 const UPPER: u32 = 32;
-/// Every bit that a waiter sets to announce its sleep is in the half that the kernel compares (Invariant 3).
+/// Every bit that a waiter sets to announce its sleep is in the half that the kernel compares
+/// (Invariant 3).
 const _: () = assert!((ASLEEP >> UPPER) << UPPER == ASLEEP);
 
-/// The half of the state that the kernel compares. It has the lock's window where the mutex's second word has it.
+/// The half of the state that the kernel compares. It has the lock's window where the mutex's
+/// second word has it.
 pub(super) const fn upper(state: u64) -> u32 {
     (state >> UPPER) as u32
 }
@@ -85,7 +88,7 @@ impl Rank {
 pub(super) struct Kind {
     /// What entering adds to the state.
     pub(super) enters: u64,
-    /// One that is overdue, and all of them.
+    /// One overdue waiter, and all of them.
     pub(super) overdue_one: u64,
     pub(super) overdue_all: u64,
     /// Their ranks before and after their windows are over.
@@ -93,8 +96,8 @@ pub(super) struct Kind {
     pub(super) overdue: Rank,
     /// It may become overdue while none of these is set (Invariant 6).
     pub(super) joins_unless: u64,
-    /// What a thread sets that was woken and that enters or gives up: others may sleep for whom nobody else was woken (Invariant
-    /// 5).
+    /// What a woken thread sets when it enters or gives up: other waiters may sleep for which no
+    /// other thread was woken (Invariant 5).
     pub(super) hands_on: u64,
     pub(super) hands_on_overdue: u64,
 }
@@ -139,7 +142,8 @@ impl Settled {
         Settled { state, wakes: Wakes(0) }
     }
 
-    /// Clears the flags of those that may enter in this state, and what stands for overdue waiters that are not there.
+    /// Clears the flags of the ranks that may enter in this state, and what stands for overdue
+    /// waiters that are not there.
     #[inline]
     pub(super) const fn of(mut state: u64) -> Settled {
         if state & (ASLEEP | READERS_TURN) == 0 {
@@ -164,14 +168,14 @@ impl Settled {
 }
 
 impl Wakes {
-    /// Whether there is nobody to be woken.
+    /// Returns whether there is no thread to wake.
     #[inline]
     pub(super) const fn none(self) -> bool {
         self.0 == 0
     }
 
-    /// Wakes all readers that sleep at this address, or one writer if no reader sleeps there. Returns whether it woke a thread.
-    /// Nothing is read from the address.
+    /// Wakes all readers that sleep at this address, or one writer if no reader sleeps there.
+    /// Returns whether it woke a thread. Nothing is read from the address.
     #[cold]
     pub(super) fn wake(self, place: *const platform::atomic::AtomicU32) -> bool {
         let wake = |count, ranks: &[Rank]| {

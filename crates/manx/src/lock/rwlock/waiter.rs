@@ -12,11 +12,12 @@ use platform::atomic::Ordering;
 use platform::futex::{self, Clock, Deadline};
 use platform::{clock, cpu};
 
-/// How often a waiter looks before it sleeps, with twice as many pauses between two looks each time.
+/// How often a waiter looks before it sleeps, with twice as many pauses between two looks each
+/// time.
 const LOOKS: u32 = 9;
 /// The most pauses between two looks, as a power of two.
 const PAUSES_LOG_MAX: u32 = 6;
-/// How long a waiter sleeps at least that may not be overdue yet.
+/// The shortest sleep of a waiter that may not become overdue yet.
 const PATIENCE_NS_MIN: u64 = 50_000;
 
 /// A thread that could not enter at once.
@@ -79,7 +80,8 @@ impl<'a> Waiter<'a> {
         self.lock.state.compare_exchange(seen, next, ordering, Ordering::Relaxed).is_ok()
     }
 
-    /// Looks a few times more before it costs a system call; not while the process is short of CPUs.
+    /// Looks a few times more before it costs a system call; not while the process is short of
+    /// CPUs.
     fn spin(&self) {
         for look in 0..platform::spin_bound(LOOKS) {
             let seen = self.lock.state.load(Ordering::Relaxed);
@@ -100,9 +102,9 @@ impl<'a> Waiter<'a> {
             panic!("a readers-writer lock has 2^25 readers: are guards forgotten in a loop?");
         }
         let settled = Settled::of((self.uncounted(seen) + self.kind.enters) | self.handed_on());
-        // A holder more lets nobody in.
+        // One more holder lets no thread in.
         debug_assert!(settled.wakes.none());
-        // Acquire pairs with the release of those who held it (Invariant 1).
+        // Acquire pairs with the release of the earlier holders (Invariant 1).
         self.step(seen, settled.state, Ordering::Acquire)
     }
 
@@ -111,7 +113,7 @@ impl<'a> Waiter<'a> {
         if self.got.overdue { seen - self.kind.overdue_one } else { seen }
     }
 
-    /// The flags of those that this thread was perhaps woken for (Invariant 5).
+    /// The flags of the waiters that this thread was perhaps woken for (Invariant 5).
     fn handed_on(&self) -> u64 {
         match (self.got.sleeps, self.got.overdue) {
             (0, _) => 0,
@@ -155,7 +157,8 @@ impl<'a> Waiter<'a> {
         bounded.then_some(Deadline { clock: Clock::Monotonic, ns: self.window_end_ns })
     }
 
-    /// Sleeps on this upper half of the state, until the earlier one of its deadline and its window's end.
+    /// Sleeps on this upper half of the state, until the earlier one of its deadline and its
+    /// window's end.
     fn sleep(&mut self, upper: u32) {
         let first = match (self.deadline, self.window_end()) {
             (Some(mine), Some(end)) => Some(if mine.left_ns() < end.left_ns() { mine } else { end }),
