@@ -1,13 +1,15 @@
 //! The slots of a range, or of several, while they are being taken.
 //!
-//! Taking may end early: there may be no slot left, and a key may panic as it is copied. Under the words nobody has seen what
-//! was taken until then, so it can simply be freed again.
+//! Taking may end early: there may be no slot left, and a key may panic as it is copied. The words
+//! are held, so no other thread has seen what was taken until then, and it can simply be freed
+//! again.
 
 use super::request::Want;
 use super::slot::{Entry, Held, Slot};
 use std::ptr;
 
-/// Slots that were taken for one caller, so far. Under the words nobody has seen them, and dropping frees them.
+/// The slots that were taken for one caller so far. The words are held, so no other thread has seen
+/// the slots. The drop frees them.
 pub(super) struct Chain<K> {
     head: *const Slot<K>,
     state: u64,
@@ -22,7 +24,8 @@ impl<K> Chain<K> {
     /// Takes a slot.
     ///
     /// # Safety
-    /// The caller holds the word of the slot's shard until the chain is finished or dropped; the slot is free.
+    /// The caller holds the word of the slot's shard until the chain is finished or dropped; the
+    /// slot is free.
     pub(super) unsafe fn push(&mut self, slot: &Slot<K>, want: &Want<'_, K>, head: u64)
     where
         K: Clone,
@@ -46,7 +49,7 @@ impl<K> Drop for Chain<K> {
     fn drop(&mut self) {
         // SAFETY: taken by `push`, and this is the holder.
         for slot in unsafe { Held(self.head).slots() } {
-            // SAFETY: as above; nobody waits for what nobody has seen.
+            // SAFETY: as above; no other thread has seen the slot, so none waits for it.
             unsafe { (*slot).free() };
         }
     }

@@ -1,13 +1,17 @@
-//! Those who wait for each other: found when the one comes who would close the circle.
+//! Circles of waiters: a circle is found when the waiter that would close it comes.
 //!
-//! The graph is not kept. When somebody enters the waiting room, it is walked from there: a waiter waits for the holders of
-//! what is in its way, and for whoever is before it in the list and excludes it. The room's mutex is held, so that
-//! nobody comes or goes meanwhile; a range that is released while we look makes the graph smaller, never larger.
-//! Without the setting, only the shortest circle is looked for, and only by those who upgrade: two that share a range and both want
-//! it alone. With it, that one is told with its ranges as well.
+//! The graph is not kept. When a waiter enters the waiting room, the graph is walked from this
+//! waiter on: a waiter waits for the holders of what is in its way, and for the waiters before it
+//! in the list that exclude it. The room's mutex is held, so that no waiter comes or goes
+//! meanwhile. A range that is released while we look makes the graph smaller, never larger. Without
+//! the setting, only upgrades look for a circle, and only for the shortest one: two holders share a
+//! range, and both want it alone. With the setting, that circle is reported with its ranges as
+//! well.
 //!
-//! Who is who is told by [`Holder`]: threads for guards, and owners. A task's guard is nobody's, and no circle goes through
-//! it.
+//! A [`Holder`] identifies a holder or a waiter: the thread or the task that took a guard, or an
+//! owner. A future that no task polls has no identity, so no circle goes through its ranges. A task
+//! that polls several futures in turns may wait several times at once. A circle through one of
+//! these waits counts as a circle of the task (`task.rs` says so to its users).
 
 use super::error::LockError;
 use super::holder::Holder;
@@ -21,16 +25,16 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::ptr;
 
-/// One who waits in a circle, and for whom.
+/// A waiter in a circle, and the next member of the circle, which it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Who waits.
+    /// The identity of the waiter.
     pub waiter: Holder,
     /// What it is called, if it is an owner with a [tag](super::Owner::set_tag).
     pub waiter_tag: Option<u64>,
     /// The ranges that it wants.
     pub wants: String,
-    /// For whom.
+    /// The identity of the next member.
     pub holder: Holder,
     /// As [`Link::waiter_tag`].
     pub holder_tag: Option<u64>,
@@ -41,7 +45,7 @@ pub struct Link {
 /// A circle of waiters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
-    /// The first one is who came last; the last one waits for the first.
+    /// The first link's waiter came last. The last link's waiter waits for it.
     pub links: Vec<Link>,
 }
 
@@ -60,7 +64,7 @@ impl fmt::Display for Deadlock {
     }
 }
 
-/// Somebody, by number and tag.
+/// A waiter or a holder, by number and tag.
 struct Called(Holder, Option<u64>);
 
 impl fmt::Display for Called {
@@ -102,13 +106,14 @@ struct Walk<'a, 'r, K, const SHARDS: usize, const SLOTS: usize> {
     lock: &'a RangeLock<K, SHARDS, SLOTS>,
     room: &'a Inside<'r, K>,
     goal: &'a Node<K>,
-    /// Holders whose waits were looked at, or are.
+    /// Holders whose waits were looked at, or are being looked at.
     seen: Vec<Holder>,
     path: Vec<Link>,
 }
 
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'_, '_, K, SHARDS, SLOTS> {
-    /// Whether the goal is waited for by `node`, or by whom it waits for. If so the path leads there.
+    /// Returns whether `node` waits for the goal, directly or through others. If so, the path leads
+    /// there.
     fn from(&mut self, node: &Node<K>) -> bool {
         let mut edges: Vec<(Holder, String)> = Vec::new();
         let add = |edges: &mut Vec<(Holder, String)>, holder: Holder, holds: String| {
@@ -128,7 +133,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'_, '_, K, SHARDS, SL
         for (holder, holds) in edges {
             let request = node.request();
             let (waiter, waiter_tag, wants) = (request.holder, tag(node), written(node));
-            // The goal is not in the room yet. Whoever is in a circle waits there, and says how it is called.
+            // The goal may not be in the room. The other members of a circle wait there, and their
+            // nodes have their tags.
             let its = self.room.nodes().chain([self.goal]).find(|its| its.request().holder == holder);
             let holder_tag = its.and_then(tag);
             self.path.push(Link { waiter, waiter_tag, wants, holder, holder_tag, holds });

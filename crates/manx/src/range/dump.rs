@@ -1,8 +1,10 @@
-//! Who holds what, since when, and who waits for whom; and what has happened so far.
+//! What is held, by which holder and since when; which waiters wait for which holders; and what has
+//! happened so far.
 //!
-//! What is held is of one moment, because all the words of the shards are held while it is collected, and so is who waits.
-//! Between the two somebody may have come or gone. It is for people who look at a program that stands still, and for those
-//! who collect figures; nothing in here is on anybody's way.
+//! The held ranges are of one moment, because all the words of the shards are held while they are
+//! collected. The waiters are of one moment as well. Between the two moments a thread may have come
+//! or gone. A dump helps to look at a program that stands still, and the statistics are figures to
+//! collect. Taking and releasing a range run no code of this file.
 
 use super::holder::Holder;
 use super::key::Key;
@@ -15,33 +17,34 @@ use platform::clock;
 use std::fmt::{self, Write};
 use std::ops::ControlFlow;
 
-/// A range that somebody holds.
+/// A range that is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldRange<K> {
     /// The range.
     pub span: Span<K>,
     /// Whether it is shared.
     pub access: Access,
-    /// By whom.
+    /// The identity of the holder.
     pub holder: Holder,
-    /// For how long, give or take two milliseconds, if the lock records that ([`Options::recorded`](super::Options::recorded)).
+    /// For how long, give or take two milliseconds, if the lock records that
+    /// ([`Options::recorded`](super::Options::recorded)).
     pub held_ns: Option<u64>,
 }
 
-/// One who waits.
+/// A waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter<K> {
     /// For what.
     pub spans: Vec<Span<K>>,
     /// Whether to share it.
     pub access: Access,
-    /// Who.
+    /// The identity of the waiter.
     pub holder: Holder,
     /// For how long.
     pub waited_ns: u64,
     /// Whether it may not be overtaken any more.
     pub overdue: bool,
-    /// Who holds what it waits for, or came before it and excludes it.
+    /// The holders of what it waits for, and the waiters that came before it and exclude it.
     pub waits_for: Vec<Holder>,
 }
 
@@ -50,7 +53,7 @@ pub struct Waiter<K> {
 pub struct Dump<K> {
     /// What is held, in the order of keys.
     pub held: Vec<HeldRange<K>>,
-    /// Who waits, in the order of arrival.
+    /// The waiters, in the order of arrival.
     pub waiting: Vec<Waiter<K>>,
 }
 
@@ -73,6 +76,9 @@ pub struct Statistics {
     pub waiting: u64,
     /// Ranges that the lock has room for on the heap now, beside those in the lock itself.
     pub spilled: u64,
+    /// The number of times that the lock replaced its scale because it had learnt a better one
+    /// (strings only).
+    pub rescaled: u64,
 }
 
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
@@ -100,10 +106,12 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             given_up: counters.given_up.into(),
             waiting: waiting.into(),
             spilled: self.table.spilled() as u64,
+            rescaled: self.table.common.scales.replaced(),
         }
     }
 
-    /// Who holds what, and who waits for whom. It stops everybody for as long as it takes to copy that.
+    /// Returns what is held and by which holder, and which waiters wait for which holders. It stops
+    /// all other users of the lock for as long as the copy takes.
     ///
     /// ```
     /// let lock: manx::range::RangeLock = manx::range::RangeLock::new();
@@ -160,7 +168,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
 }
 
 impl Statistics {
-    fn figures(&self) -> [(&'static str, u64); 8] {
+    fn figures(&self) -> [(&'static str, u64); 9] {
         [
             ("acquired", self.acquired),
             ("waits", self.waits),
@@ -170,6 +178,7 @@ impl Statistics {
             ("given_up", self.given_up),
             ("waiting", self.waiting),
             ("spilled", self.spilled),
+            ("rescaled", self.rescaled),
         ]
     }
 
@@ -237,7 +246,8 @@ impl<K: fmt::Debug> fmt::Display for Dump<K> {
 }
 
 impl<K: fmt::Debug> Dump<K> {
-    /// As a JSON object: `held` and `waiting`, arrays of objects; ranges as Rust writes them, in strings.
+    /// As a JSON object: `held` and `waiting`, arrays of objects; ranges as Rust writes them, in
+    /// strings.
     pub fn to_json(&self) -> String {
         let held = joined(&self.held, ",", |held| {
             let since = held.held_ns.map_or_else(|| "null".to_owned(), |ns| ns.to_string());

@@ -46,12 +46,14 @@ pub enum LockError {
     TimedOut,
     /// The lock holds as many ranges as it may.
     TooMany {
-        /// So many, beside those that have room in the lock itself.
+        /// The maximum number of ranges, beside the ranges that have room in the lock itself.
         limit: u32,
     },
-    /// Those who hold it wait, perhaps by way of others, for the one who asked. Only locks that look for this say so.
+    /// The holders of the range wait for the asker, directly or through others. Only locks that
+    /// look for this report it.
     Deadlock(Box<Deadlock>),
-    /// Somebody else who shares the range waits to have it alone as well: one of the two has to release it first. (A lock that looks for circles names this one, as
+    /// Another holder that shares the range waits to have it alone as well. One of the two has to
+    /// release it first. (A lock that looks for circles reports this circle as
     /// [`LockError::Deadlock`].)
     UpgradeDeadlock,
     /// The owner holds no such range.

@@ -1,9 +1,10 @@
 //! Fewer and wider ranges for an owner that holds many: lock escalation.
 //!
-//! Each range that is held takes memory, and time of everybody who looks for what is in its way. An owner that holds more than
-//! it should exchanges neighbours for one range from the beginning of the first to the end of the last, with what lies between
-//! them, as the range locks of PerconaFT do. It never waits for that: where somebody else holds something in
-//! between, the two stay two. It then holds keys that it never asked for, and others wait for these; that is the price.
+//! Each range that is held takes memory, and time of each thread that looks for what is in its way.
+//! An owner that holds more than it should exchanges neighbours for one range from the beginning of
+//! the first to the end of the last, with what lies between them, as the range locks of PerconaFT
+//! do. It never waits for that: where another holder has something in between, the two stay two. It
+//! then holds keys that it never asked for, and others wait for these; that is the price.
 
 use super::key::Key;
 use super::owner::Owner;
@@ -13,7 +14,7 @@ use super::slot::Held;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Escalation {
     limit: usize,
-    /// So many are too many.
+    /// The number of ranges from which on escalation is due.
     due: usize,
 }
 
@@ -28,15 +29,17 @@ impl Escalation {
         held >= self.due
     }
 
-    /// It was done, and so many are left. If that was of little use, it is not tried again for each that is added.
+    /// Records that escalation was done, and that `left` ranges are left. If that was of little
+    /// use, it is not tried again for each range that is added.
     pub(super) fn was_done(&mut self, left: usize) {
         self.due = self.limit.saturating_add(1).max(left.saturating_mul(2));
     }
 }
 
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS> {
-    /// Makes one range of neighbours that are held in the same way, where nobody else holds anything in between; returns how
-    /// many fewer there are. From then on [`Owner::unlock`] knows the wide ranges only; [`Owner::release`] gives back parts.
+    /// Makes one range of neighbours that are held in the same way, where no other holder has
+    /// anything in between. Returns how many fewer ranges there are. From then on [`Owner::unlock`]
+    /// knows the wide ranges only; [`Owner::release`] gives back parts.
     ///
     /// ```
     /// use manx::range::RangeLock;
@@ -68,7 +71,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS
         before - self.held.len()
     }
 
-    /// One range instead of two, if nobody is in the way.
+    /// Makes one range of two, if no other holder and no waiter is in the way.
     fn join(&mut self, low: Held<K>, high: Held<K>) -> Option<Held<K>> {
         // SAFETY: the owner holds both.
         let (access, other) = unsafe { (low.access(), high.access()) };

@@ -1,8 +1,9 @@
-//! A range that is held for as long as its guard lives, and what can be done with it meanwhile: cut in two, made smaller,
-//! shared, or had alone.
+//! A range that is held for as long as its guard lives, and what can be done with it meanwhile: cut
+//! in two, made smaller, shared, or had alone.
 //!
-//! Each of these takes what it is to become first, which nothing can be in the way of but the guard's own range, and then
-//! releases what it was. So at no moment is the range anybody else's, and what fails leaves everything as it was.
+//! Each of these first takes what it is to become. Nothing can be in the way of that but the
+//! guard's own range. Then it releases what it was. So at no moment does the range belong to
+//! another holder, and a change that fails leaves everything as it was.
 
 use super::error::LockError;
 use super::holder::Holder;
@@ -42,12 +43,13 @@ pub struct RangeGuard<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize =
     held: Held<K>,
 }
 
-// SAFETY: releasing is a step on an atomic word and, if somebody waits, work under the room's mutex, wherever it is done.
+// SAFETY: releasing is a step on an atomic word and, if a waiter waits, work under the room's
+// mutex. Both may be done on any thread.
 unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Send
     for RangeGuard<'_, K, SHARDS, SLOTS>
 {
 }
-// SAFETY: what a shared guard gives access to is the span, which nobody changes.
+// SAFETY: what a shared guard gives access to is the span, which no thread changes.
 unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Sync
     for RangeGuard<'_, K, SHARDS, SLOTS>
 {
@@ -129,7 +131,8 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
     /// Two guards: of what is before `key`, and of what is not.
     ///
     /// # Errors
-    /// One of the two would be empty, or the lock holds as many ranges as it may. The guard is in the error.
+    /// One of the two would be empty, or the lock holds as many ranges as it may. The guard is in
+    /// the error.
     pub fn split_at(self, key: K) -> Result<(Self, Self), Unchanged<Self>> {
         let outcome = match self.span().clone().split_at(key) {
             Ok((low, high)) => self
@@ -143,7 +146,8 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
     /// A guard of a part of the range; the rest is given back.
     ///
     /// # Errors
-    /// It is no part of the range, or the lock holds as many ranges as it may. The guard is in the error.
+    /// It is no part of the range, or the lock holds as many ranges as it may. The guard is in the
+    /// error.
     pub fn shrink<R>(self, to: R) -> Result<Self, Unchanged<Self>>
     where
         R: TryInto<Span<K>, Error: Into<super::BadRange>>,
@@ -166,11 +170,12 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
         self.take_part(self.span(), Access::Shared).map_err(|error| Unchanged { guard: self, error })
     }
 
-    /// The same range, which nobody shares any more. Waits for those who do.
+    /// Waits until no other holder shares the range, and returns a guard that has the range alone.
     ///
     /// # Errors
-    /// [`LockError::UpgradeDeadlock`], or [`LockError::Deadlock`] if the lock detects circles, if somebody else who shares it waits for the same; the others of
-    /// [`RangeLock::lock`]. The guard is in the error.
+    /// [`LockError::UpgradeDeadlock`] if another holder that shares the range waits for the same; a
+    /// lock that detects circles returns [`LockError::Deadlock`] in its place. Also the other
+    /// errors of [`RangeLock::lock`]. The guard is in the error.
     pub fn upgrade(self) -> Result<Self, Unchanged<Self>> {
         self.upgrade_as(None)
     }
@@ -190,8 +195,9 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
         }
     }
 
-    /// The guard as a pointer, for those who cannot keep a guard, such as programs in C. The range is held until
-    /// [`RangeGuard::from_raw`] makes it a guard again. It is not null, and nothing may be read through it.
+    /// Returns the guard as a pointer, for callers that cannot keep a guard, such as programs in C.
+    /// The range is held until [`RangeGuard::from_raw`] makes it a guard again. It is not null, and
+    /// nothing may be read through it.
     ///
     /// ```
     /// use manx::range::{RangeGuard, RangeLock};
@@ -214,11 +220,13 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
     /// The guard that was made into a pointer.
     ///
     /// # Safety
-    /// `raw` is what [`RangeGuard::into_raw`] of a guard of this lock returned. Of all guards that are made of it, one is dropped
-    /// or changed; while others are there (in a [`mem::ManuallyDrop`], to be looked at), none was yet.
+    /// `raw` is what [`RangeGuard::into_raw`] of a guard of this lock returned. Of all guards that
+    /// are made of it, one is dropped or changed; while others are there (in a
+    /// [`mem::ManuallyDrop`], to be looked at), none was yet.
     #[inline]
     pub unsafe fn from_raw(lock: &'a RangeLock<K, SHARDS, SLOTS>, raw: *const ()) -> Self {
-        // SAFETY: the caller's promise: the range is held, and it is the one guard of it that will release it.
+        // SAFETY: the caller's promise: the range is held, and it is the one guard of it that will
+        // release it.
         unsafe { RangeGuard::new(lock, Held(raw.cast())) }
     }
 }

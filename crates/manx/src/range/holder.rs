@@ -1,18 +1,32 @@
-//! Who holds a range or waits for one: 28 bits that fit beside a slot's flags.
+//! The identity of a range's holder or waiter: 28 bits that fit beside a slot's flags.
 //!
-//! A range that is taken as a guard belongs to the thread that took it, one that is taken for an owner, to that.
-//! The number is for people, who read it in a dump; for the wait-for graph; and for one courtesy: who holds what
-//! somebody waits for does not queue behind that waiter. Exclusion never depends on it, so that it may come round after 134
-//! million owners.
+//! A guard's range belongs to the thread that took it, or to the task that this thread polled
+//! (`task.rs`). An owner's range belongs to the owner. The number has three uses: people read it in
+//! a dump, the wait-for graph needs it, and it serves one courtesy: a holder of something does not
+//! queue behind a waiter for it. Exclusion never depends on the number, so numbers may repeat after
+//! 134 million owners or 67 million tasks.
+//!
+//! | bit 27 | bit 26 | the other bits |
+//! | --- | --- | --- |
+//! | 1 | of the number | an owner's number |
+//! | 0 | 1 | a task's number |
+//! | 0 | 0 | a thread's number in the kernel, which is below 2^22; 0: no identity |
+//!
+//! Each thread has one word: the identity for which it runs. That is its own, or that of the task
+//! that it polls.
 
+use platform::atomic::{AtomicU32, Ordering};
+use std::cell::Cell;
 use std::fmt;
 
-/// Owners have this bit; the others are threads.
+/// Owners have this bit.
 const OWNER: u32 = 1 << 27;
-/// So many bits there are.
+/// Tasks have this bit, and not that of owners.
+const TASK: u32 = 1 << 26;
+/// The number of bits of an identity.
 pub(super) const BITS: u32 = 28;
 
-/// Who holds a range or waits for one.
+/// The identity of a range's holder or waiter.
 ///
 /// ```
 /// use manx::range::Holder;
@@ -23,12 +37,19 @@ pub(super) const BITS: u32 = 28;
 pub struct Holder(u32);
 
 impl Holder {
-    /// Nobody known: a task, which runs on this thread now and on another one later.
+    /// No identity: a future that no [`task`](super::task()) polls may run on this thread now and
+    /// on another one later.
     pub const NOBODY: Holder = Holder(0);
 
     /// The owner with this number.
     pub(super) const fn owner(number: u32) -> Holder {
         Holder(OWNER | (number & (OWNER - 1)))
+    }
+
+    /// A task with a number of its own.
+    pub(super) fn new_task() -> Holder {
+        // Relaxed: the numbers only have to differ.
+        Holder(TASK | (TASKS.fetch_add(1, Ordering::Relaxed) & (TASK - 1)))
     }
 
     pub(super) const fn to_bits(self) -> u32 {
@@ -39,14 +60,19 @@ impl Holder {
         Holder(bits & ((1 << BITS) - 1))
     }
 
-    /// Whether it is known who.
+    /// Returns whether the identity is known.
     pub const fn is_known(self) -> bool {
         self.0 != 0
     }
 
     /// The thread's number in the kernel, if it is a thread.
     pub const fn thread(self) -> Option<u32> {
-        if self.0 != 0 && self.0 & OWNER == 0 { Some(self.0) } else { None }
+        if self.0 != 0 && self.0 & (OWNER | TASK) == 0 { Some(self.0) } else { None }
+    }
+
+    /// The task's number, if it is a task: see [`task`](super::task()).
+    pub const fn task_number(self) -> Option<u32> {
+        if self.0 & (OWNER | TASK) == TASK { Some(self.0 & (TASK - 1)) } else { None }
     }
 
     /// The owner's number, if it is an owner.
@@ -57,9 +83,10 @@ impl Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.thread(), self.owner_number()) {
-            (Some(thread), _) => write!(to, "thread {thread}"),
-            (_, Some(owner)) => write!(to, "owner {owner}"),
+        match (self.thread(), self.task_number(), self.owner_number()) {
+            (Some(thread), ..) => write!(to, "thread {thread}"),
+            (_, Some(task), _) => write!(to, "task {task}"),
+            (.., Some(owner)) => write!(to, "owner {owner}"),
             _ => to.write_str("somebody"),
         }
     }
@@ -71,34 +98,78 @@ impl fmt::Debug for Holder {
     }
 }
 
-platform::os_only! {
-    platform::thread_local! {
-        static THREAD: std::cell::Cell<u32> = std::cell::Cell::new(0);
+platform::global! {
+    /// Tasks so far.
+    static TASKS: AtomicU32 = AtomicU32::new(0);
+}
+
+platform::thread_local! {
+    /// The identity for which this thread runs: a task's, or the thread's own; 0: itself, and its
+    /// number was not asked for yet.
+    static CURRENT: Cell<u32> = Cell::new(0);
+}
+
+impl Holder {
+    /// The identity for which the calling thread runs: the innermost [`task`](super::task()) that
+    /// it polls, or the thread itself. Guards that are taken now are this one's.
+    ///
+    /// ```
+    /// use manx::range::{Holder, RangeLock};
+    ///
+    /// let lock: RangeLock<u64> = RangeLock::new();
+    /// let guard = lock.lock(0..10)?;
+    /// assert!(Holder::current().thread().is_some());
+    /// assert_eq!(lock.dump().held[0].holder, Holder::current());
+    /// # drop(guard);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    #[inline(always)]
+    pub fn current() -> Holder {
+        CURRENT.with(|current| match current.get() {
+            0 => Holder::ask(current),
+            known => Holder(known),
+        })
     }
 
-    impl Holder {
-        /// The calling thread.
-        #[inline(always)]
-        pub fn this_thread() -> Holder {
-            THREAD.with(|number| match number.get() {
-                0 => Holder::ask(number),
-                known => Holder(known),
-            })
-        }
+    /// The innermost task that the calling thread polls, or no identity.
+    pub(super) fn current_task() -> Holder {
+        let current = Holder(CURRENT.with(Cell::get));
+        if current.task_number().is_some() { current } else { Holder::NOBODY }
+    }
 
-        #[cold]
-        fn ask(number: &std::cell::Cell<u32>) -> Holder {
-            number.set(platform::thread::id() & (OWNER - 1));
-            Holder(number.get())
-        }
+    #[cold]
+    fn ask(current: &Cell<u32>) -> Holder {
+        current.set(thread_number() & (TASK - 1));
+        Holder(current.get())
+    }
+
+    /// From now on the calling thread runs for this one, until the result is dropped.
+    pub(super) fn enter(self) -> Entered {
+        Entered { before: CURRENT.with(|current| current.replace(self.0)) }
+    }
+}
+
+/// The thread runs for another identity. The drop, also by a panic, restores the identity for which
+/// the thread ran before.
+pub(super) struct Entered {
+    before: u32,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CURRENT.with(|current| current.set(self.before));
+    }
+}
+
+platform::os_only! {
+    fn thread_number() -> u32 {
+        platform::thread::id()
     }
 }
 
 platform::twins_only! {
-    impl Holder {
-        /// The calling thread: threads have no numbers there.
-        pub fn this_thread() -> Holder {
-            Holder::NOBODY
-        }
+    /// Threads have no numbers there.
+    fn thread_number() -> u32 {
+        0
     }
 }

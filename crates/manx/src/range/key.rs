@@ -1,11 +1,14 @@
 //! What ranges are made of: keys in some order, and where each stands in it.
 //!
-//! A range lock compares keys, and has to find fast who is near whom. So each key tells its *position*, a number of
-//! 64 bits that grows with it. Positions decide which part of a lock looks after a key, and rule out most conflicts without
-//! looking at keys. They may be the same for keys that are not ([`Key::EXACT`]); then the keys themselves are compared.
+//! A range lock compares keys, and has to find fast which keys are near each other. So each key
+//! tells its *position*, a number of 64 bits that grows with it. Positions decide which part of a
+//! lock looks after a key, and rule out most conflicts without looking at keys. They may be the
+//! same for keys that are not ([`Key::EXACT`]); then the keys themselves are compared. Keys that
+//! are strings of bytes ([`Key::BYTES`]) show these, and the lock finds out which of them make good
+//! positions (`scale.rs`).
 //!
-//! Invariant: for keys `a` < `b`, `a.position()` ≤ `b.position()`; and if the type is exact, `a.position()` <
-//! `b.position()`.
+//! Invariant: for keys `a` < `b`, `a.position()` ≤ `b.position()`; and if the type is exact,
+//! `a.position()` < `b.position()`.
 
 use std::fmt::{self, Debug};
 
@@ -34,11 +37,47 @@ pub trait Key: Ord + Clone + Debug {
     /// Whether no two keys have the same position.
     const EXACT: bool;
 
-    /// Where the key stands. Of two keys the higher has no lower position; an order that breaks this makes locks that
-    /// do not exclude each other, but nothing worse.
+    /// Whether the key is a string of bytes: [`Key::bytes`] shows it. A lock of such keys learns
+    /// which of the bytes tell them apart.
+    const BYTES: bool = false;
+
+    /// The bytes of the key, if [`Key::BYTES`] says so. Keys are in the order of their bytes: of
+    /// two keys the higher one has the higher bytes, compared as slices are. An order that breaks
+    /// this makes locks that do not exclude each other, but nothing worse.
+    ///
+    /// ```
+    /// use manx::range::{Key, RangeLock};
+    ///
+    /// /// A row, by the bytes that its table stores.
+    /// #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    /// struct Row([u8; 24]);
+    ///
+    /// impl Key for Row {
+    ///     const EXACT: bool = false;
+    ///     const BYTES: bool = true;
+    ///
+    ///     fn bytes(&self) -> &[u8] {
+    ///         &self.0
+    ///     }
+    ///
+    ///     fn position(&self) -> u64 {
+    ///         u64::from_be_bytes(*self.0.first_chunk().expect("it has 24 bytes"))
+    ///     }
+    /// }
+    /// let rows: RangeLock<Row> = RangeLock::new();
+    /// assert!(rows.try_lock(Row([1; 24])..Row([2; 24])).is_ok());
+    /// ```
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        &[]
+    }
+
+    /// Where the key stands. Of two keys the higher has no lower position; an order that breaks
+    /// this makes locks that do not exclude each other, but nothing worse.
     fn position(&self) -> u64;
 
-    /// Writes the key as people read it who are told of a deadlock: as [`Debug`] does, but bytes as text in quotation marks.
+    /// Writes the key for the message of a deadlock: as [`Debug`] does, but bytes as text in
+    /// quotation marks.
     ///
     /// # Errors
     /// Of the formatter.
@@ -98,6 +137,12 @@ macro_rules! bytes {
     ($show:ident: $($type:ty),*) => {$(
         impl Key for $type {
             const EXACT: bool = false;
+            const BYTES: bool = true;
+
+            #[inline]
+            fn bytes(&self) -> &[u8] {
+                self.as_ref()
+            }
 
             #[inline]
             fn position(&self) -> u64 {

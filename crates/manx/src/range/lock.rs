@@ -1,4 +1,5 @@
-//! The default range lock: what is held (`table.rs`), who waits (`waiting.rs`), and the ways to ask.
+//! The default range lock: what is held (`table.rs`), the waiters (`waiting.rs`), and the ways to
+//! ask.
 
 use super::error::{BadRange, LockError};
 use super::guard::RangeGuard;
@@ -16,9 +17,10 @@ use std::slice;
 
 /// A lock of ranges of keys. See [`super`].
 ///
-/// `SHARDS` (a power of two) is how many parts of the key space can be locked at the same time without any two threads meeting;
-/// `SLOTS` how many ranges each of these can hold before it asks for memory. A lock of `u64` has
-/// 57 KiB by default, 19 KiB with 32 shards of 8 slots, and 256 bytes with one shard of one slot.
+/// `SHARDS` (a power of two) is how many parts of the key space can be locked at the same time
+/// without any two threads meeting; `SLOTS` how many ranges each of these can hold before it asks
+/// for memory. A lock of `u64` has 57 KiB by default, 19 KiB with 32 shards of 8 slots, and 256
+/// bytes with one shard of one slot.
 ///
 /// ```
 /// use manx::range::RangeLock;
@@ -54,7 +56,7 @@ platform::os_only! {
 
 impl<K, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
     platform::const_fn! {
-        /// A lock that nobody holds a range of.
+        /// Makes a lock without held ranges.
         pub const fn new() -> Self {
             RangeLock::with(Options::new())
         }
@@ -69,15 +71,17 @@ impl<K, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
 }
 
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
-    /// Waits until nobody else has a key of the range.
+    /// Takes the range. Waits until no other holder has a key of it.
     ///
-    /// A thread that has a range and waits for another one can end in a deadlock with one that does it the other way round. To
-    /// lock always in the same order is safe, and so is to ask for all at once ([`RangeLock::lock_many`]); and a lock can be
-    /// made that finds such circles ([`Options::detecting_deadlocks`]). Tasks are not told apart, so one that holds a range and
-    /// waits for another one ([`RangeLock::lock_async`]) can be behind a waiter that waits for it: let it ask for all at once.
+    /// A thread that has a range and waits for another one can end in a deadlock with a thread that
+    /// does it the other way round. It is safe to lock always in the same order, or to ask for all
+    /// at once ([`RangeLock::lock_many`]). A lock can also be made that finds such circles
+    /// ([`Options::detecting_deadlocks`]). A guard counts for the thread that locked it, or for the
+    /// [`task`](super::task()) that this thread polled.
     ///
     /// # Errors
-    /// [`LockError::BadRange`] and [`LockError::TooMany`]; and [`LockError::Deadlock`], if the lock looks for such.
+    /// [`LockError::BadRange`] and [`LockError::TooMany`]; and [`LockError::Deadlock`], if the lock
+    /// looks for such.
     #[inline]
     pub fn lock<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
     where
@@ -86,7 +90,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         self.lock_as(span(range)?, Access::Exclusive, None)
     }
 
-    /// Waits until nobody has a key of the range for itself.
+    /// Shares the range. Waits until no holder has a key of it for itself.
     ///
     /// # Errors
     /// As [`RangeLock::lock`].
@@ -101,8 +105,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// Takes the range if that needs no waiting.
     ///
     /// # Errors
-    /// [`LockError::WouldBlock`]: somebody has a key of it, or wants it and may not be overtaken any more. As
-    /// [`RangeLock::lock`] beside that.
+    /// [`LockError::WouldBlock`]: a holder has a key of it, or a waiter wants one and may not be
+    /// overtaken any more. As [`RangeLock::lock`] beside that.
     #[inline]
     pub fn try_lock<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
     where
@@ -111,7 +115,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         self.try_lock_as(span(range)?, Access::Exclusive)
     }
 
-    /// Takes the range together with others who share it, if that needs no waiting.
+    /// Takes the range together with other holders that share it, if that needs no waiting.
     ///
     /// # Errors
     /// As [`RangeLock::try_lock`].
@@ -145,7 +149,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         access: Access,
         deadline: impl FnOnce() -> Option<Deadline>,
     ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
-        let held = self.acquire(span, access, Holder::this_thread(), deadline)?;
+        let held = self.acquire(span, access, Holder::current(), deadline)?;
         // SAFETY: just acquired, for this guard alone.
         Ok(unsafe { RangeGuard::new(self, held) })
     }
@@ -153,14 +157,14 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// As [`RangeLock::try_lock`] or [`RangeLock::try_lock_shared`].
     ///
     /// # Errors
-    /// As these.
+    /// As [`RangeLock::try_lock`] and [`RangeLock::try_lock_shared`].
     #[inline]
     pub fn try_lock_as(
         &self,
         span: Span<K>,
         access: Access,
     ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
-        let held = self.try_acquire(span, access, Holder::this_thread())?;
+        let held = self.try_acquire(span, access, Holder::current())?;
         // SAFETY: just acquired, for this guard alone.
         Ok(unsafe { RangeGuard::new(self, held) })
     }
@@ -205,7 +209,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     }
 }
 
-/// The range that somebody means.
+/// Makes a span of the range that the caller names.
 #[inline(always)]
 pub(super) fn span<K, R>(range: R) -> Result<Span<K>, LockError>
 where
@@ -218,10 +222,11 @@ where
 #[derive(Debug)]
 pub struct RawHeld(Held<u64>);
 
-// SAFETY: it is used by who calls `unlock`, which any thread may.
+// SAFETY: it is used by the caller of `unlock`, and any thread may call that.
 unsafe impl Send for RawHeld {}
 
-// SAFETY: exclusion is that of the table (table.rs, Invariant 4); freeing a slot releases and taking acquires.
+// SAFETY: exclusion is that of the table (table.rs, Invariant 4); freeing a slot releases and
+// taking acquires.
 unsafe impl<const SHARDS: usize, const SLOTS: usize> RawRangeLock for RangeLock<u64, SHARDS, SLOTS> {
     type Held = RawHeld;
     const NAME: &'static str = "manx";
@@ -233,14 +238,15 @@ unsafe impl<const SHARDS: usize, const SLOTS: usize> RawRangeLock for RangeLock<
 
     #[inline]
     fn try_lock(&self, span: &Span<u64>, access: Access) -> Option<RawHeld> {
-        self.try_acquire(span.clone(), access, Holder::this_thread()).ok().map(RawHeld)
+        self.try_acquire(span.clone(), access, Holder::current()).ok().map(RawHeld)
     }
 
     #[inline]
     fn lock(&self, span: &Span<u64>, access: Access) -> RawHeld {
-        match self.acquire(span.clone(), access, Holder::this_thread(), || None) {
+        match self.acquire(span.clone(), access, Holder::current(), || None) {
             Ok(held) => RawHeld(held),
-            // Without a deadline and without looking for deadlocks, the limit alone can be in the way.
+            // Without a deadline and without looking for deadlocks, the limit alone can be in the
+            // way.
             Err(error) => panic!("{error}"),
         }
     }

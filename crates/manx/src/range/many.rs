@@ -1,8 +1,10 @@
-//! Several ranges at once: all of them or none, and nobody waits while holding some.
+//! Several ranges at once: all of them or none. No caller waits while it holds some of them.
 //!
-//! What would be in the way is looked for in all ranges under the words of all their shards, and they are taken under these
-//! same words; who waits, waits with nothing in hand. So two that want the same ranges in different orders cannot get stuck.
-//! The ranges of a set do not overlap, which is made sure when the set is made: either that is an error, or they are merged.
+//! A thread looks in all ranges for what is in the way, under the words of all their shards, and
+//! takes the ranges under these same words. A waiter has none of the ranges while it waits. So two
+//! threads that want the same ranges in different orders cannot get stuck. The ranges of a set do
+//! not overlap, which is made sure when the set is made: either that is an error, or they are
+//! merged.
 
 use super::error::{BadRange, LockError};
 use super::holder::Holder;
@@ -14,7 +16,7 @@ use super::slot::Held;
 use super::span::Span;
 use platform::futex::Deadline;
 
-/// Ranges in their order, of which no two overlap; at least one.
+/// One or more ranges, in their order. No two of them overlap.
 ///
 /// ```
 /// use manx::range::{BadRange, Span, SpanSet};
@@ -41,7 +43,7 @@ impl<K: Key> SpanSet<K> {
         }
     }
 
-    /// A set of these, in which those that overlap or touch have become one.
+    /// Makes a set of these ranges. Ranges that overlap or touch become one.
     ///
     /// # Errors
     /// [`BadRange::Empty`] if there are none.
@@ -105,7 +107,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Drop for ManyGuard<'_, K, 
 }
 
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
-    /// Waits until nobody else has a key of any of the ranges.
+    /// Takes all of the ranges. Waits until no other holder has a key of any of them.
     ///
     /// ```
     /// use manx::range::{RangeLock, Span, SpanSet};
@@ -125,7 +127,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         self.lock_many_as(set, Access::Exclusive, None)
     }
 
-    /// As [`RangeLock::lock_many`], alone or together with others who share, until `deadline` if there is one.
+    /// As [`RangeLock::lock_many`], alone or together with other holders that share, until
+    /// `deadline` if there is one.
     ///
     /// # Errors
     /// As [`RangeLock::lock_as`].
@@ -154,5 +157,5 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
 }
 
 fn whole<K>(set: &SpanSet<K>, access: Access) -> Request<'_, K> {
-    Request { spans: &set.0, access, holder: Holder::this_thread(), own: &[], tag: 0 }
+    Request { spans: &set.0, access, holder: Holder::current(), own: &[], tag: 0 }
 }

@@ -1,7 +1,9 @@
-//! Locks of ranges of keys: as cheap as a plain lock when nobody is in the way, and in nobody's way who wants others.
+//! Locks of ranges of keys: as cheap as a plain lock when no other thread is in the way, and never
+//! in the way of a thread that wants other keys.
 //!
-//! A lock that covers more than it must makes threads wait that have nothing to do with each other. [`RangeLock`] covers what
-//! is asked for: some bytes of a file, some rows, some keys, or all of them; exclusively, or shared.
+//! A lock that covers more than it must makes threads wait that have nothing to do with each other.
+//! [`RangeLock`] covers what is asked for: some bytes of a file, some rows, some keys, or all of
+//! them; exclusively, or shared.
 //!
 //! ```
 //! use manx::range::RangeLock;
@@ -24,13 +26,13 @@
 //! | … or give up in time | [`RangeLock::lock_timeout`], [`RangeLock::lock_until`], `lock_shared_…`; likewise for sets, owners and upgrades |
 //! | several ranges, all or none | [`RangeLock::lock_many`] |
 //! | ranges one after the other, until a transaction ends | [`RangeLock::owner`] |
-//! | a range, in a task | [`RangeLock::lock_async`] |
+//! | a range, in a task | [`RangeLock::lock_async`], within [`task()`] for an identity; [`Owner::lock_async`] |
 //! | a part of a slice | [`RangeMutex`] |
 //!
-//! How it works, what bounds its waits, and what else was tried: the README beside this file. The locks that it is compared
-//! with are in [`baseline`].
+//! How it works, what bounds its waits, and what else was tried: the README beside this file. The
+//! locks that it is compared with are another package's, `baselines`, behind the same trait:
+//! [`RawRangeLock`].
 
-pub mod baseline;
 mod chain;
 mod deadlock;
 mod dump;
@@ -40,6 +42,7 @@ mod future;
 mod guard;
 mod holder;
 mod key;
+mod learn;
 mod lock;
 mod many;
 mod options;
@@ -49,19 +52,23 @@ mod precedence;
 mod raw;
 mod reach;
 mod request;
+mod rescale;
 mod room;
+mod scale;
 mod shard;
 mod slot;
 mod span;
 mod table;
+mod task;
 mod waiting;
 mod word;
+mod words;
 mod yielding;
 
 pub use deadlock::{Deadlock, Link};
 pub use dump::{Dump, HeldRange, Statistics, Waiter};
 pub use error::{BadRange, LockError};
-pub use future::LockFuture;
+pub use future::{LockFuture, OwnerLockFuture};
 pub use guard::{RangeGuard, Unchanged};
 pub use holder::Holder;
 pub use key::Key;
@@ -72,6 +79,7 @@ pub use owner::Owner;
 pub use platform::futex::{Clock, Deadline};
 pub use raw::{Access, RawRangeLock};
 pub use span::{Span, Successor};
+pub use task::{Task, task};
 pub use waiting::WINDOW_NS;
 
 platform::os_only! {

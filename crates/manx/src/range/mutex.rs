@@ -1,7 +1,9 @@
-//! A slice whose parts can be had separately: disjoint `&mut [T]` of one buffer, for as many threads as there are parts.
+//! A slice whose parts can be had separately: disjoint `&mut [T]` of one buffer, for as many
+//! threads as there are parts.
 //!
-//! Invariant: an element is used by who holds a range with its index, or shares one, and by nobody else, or by who has the
-//! whole value for itself.
+//! Invariant: an element is used by the holder of a range with its index, or by the holders that
+//! share such a range, and by no other thread; or by the caller that has the whole value for
+//! itself.
 
 use super::error::{BadRange, LockError};
 use super::guard::RangeGuard;
@@ -59,7 +61,7 @@ unsafe impl<T: Sync> Send for SharedSliceGuard<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for SharedSliceGuard<'_, T> {}
 
-/// Parts of a slice that are looked after together; so many are usual.
+/// The usual number of parts of a slice. The elements of one part are looked after together.
 const PARTS: usize = 16;
 
 impl<T> RangeMutex<T> {
@@ -70,7 +72,8 @@ impl<T> RangeMutex<T> {
         RangeMutex::with(elements, Options::new().block_log2(block_log2))
     }
 
-    /// The same, with a lock made as told. Blocks are of so many elements; best if somewhat larger than the usual part.
+    /// As [`RangeMutex::new`], with a lock made as told. The size of blocks is in elements; blocks
+    /// somewhat larger than the usual part are best.
     pub fn with(elements: impl Into<Box<[T]>>, options: Options) -> RangeMutex<T> {
         let elements = Box::into_raw(elements.into()) as *mut [UnsafeCell<T>];
         // SAFETY: a cell is laid out as what is in it, and the box was just given up.
@@ -93,7 +96,8 @@ impl<T> RangeMutex<T> {
         &self.lock
     }
 
-    /// Waits until nobody else has an element of the range. A range without elements is lent at once.
+    /// Lends the range. Waits until no other holder has an element of it. A range without elements
+    /// is lent at once.
     ///
     /// # Errors
     /// [`BadRange::Outside`] and [`BadRange::Inverted`], and as [`RangeLock::lock`].
@@ -109,7 +113,7 @@ impl<T> RangeMutex<T> {
         self.exclusive(&range, |span| self.lock.try_lock_as(span, Access::Exclusive))
     }
 
-    /// Waits until nobody has an element of the range for itself.
+    /// Lends the range to share. Waits until no holder has an element of it for itself.
     ///
     /// # Errors
     /// As [`RangeMutex::lock`].
@@ -117,7 +121,7 @@ impl<T> RangeMutex<T> {
         self.shared(&range, |span| self.lock.lock_as(span, Access::Shared, None))
     }
 
-    /// Takes the range together with others who share it, if that needs no waiting.
+    /// Takes the range together with other holders that share it, if that needs no waiting.
     ///
     /// # Errors
     /// As [`RangeMutex::try_lock`].
@@ -125,7 +129,7 @@ impl<T> RangeMutex<T> {
         self.shared(&range, |span| self.lock.try_lock_as(span, Access::Shared))
     }
 
-    /// All elements, of a slice that is nobody else's.
+    /// Returns all elements. The slice is the caller's alone.
     pub fn get_mut(&mut self) -> &mut [T] {
         let all = self.part(0, self.len());
         // SAFETY: the value is borrowed for this alone (the Invariant's second case).

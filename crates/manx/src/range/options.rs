@@ -1,8 +1,10 @@
 //! What a lock is made with.
 
-/// Positions of a block are two to the power of so many, unless something else is said: pages of 16 KiB of a file.
+/// The default size of a block, as the binary logarithm of its number of positions: pages of 16 KiB
+/// of a file.
 pub const BLOCK_LOG2: u32 = 14;
-/// So many ranges may be held beside those that a lock has room for, unless something else is said.
+/// The default maximum number of ranges that may be held beside the ranges that a lock has room
+/// for.
 pub const SPILL_MAX: u32 = 1 << 20;
 
 /// How a lock is to be made. See [`RangeLock::with`](super::RangeLock::with).
@@ -17,7 +19,7 @@ pub const SPILL_MAX: u32 = 1 << 20;
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Options {
-    /// A block has two to the power of so many positions.
+    /// The binary logarithm of a block's size in positions.
     pub(super) block_log2: u32,
     /// How long waiters may be overtaken; `None`: as long as their epochs say, or the default.
     pub(super) window_ns: Option<u64>,
@@ -27,6 +29,8 @@ pub struct Options {
     pub(super) recorded: bool,
     /// Whether owners that would wait for each other are told.
     pub(super) detects: bool,
+    /// The user has set the size of a block, so the lock does not learn it.
+    pub(super) told: bool,
 }
 
 impl Options {
@@ -38,25 +42,35 @@ impl Options {
             spill_max: SPILL_MAX,
             recorded: false,
             detects: false,
+            told: false,
         }
     }
 
-    /// Ranges within the same 2^`block_log2` positions are looked after together; those of different blocks are in
-    /// nobody's way. Best are blocks somewhat larger than the usual range. [`BLOCK_LOG2`] unless said; at most 63.
+    /// Sets the size of a block to 2^`block_log2` positions. Ranges within one block are looked
+    /// after together; ranges of different blocks are not in each other's way. Blocks somewhat
+    /// larger than the usual range are best. The default is [`BLOCK_LOG2`], the maximum is 63.
+    ///
+    /// A lock of strings ([`Key::BYTES`](super::Key::BYTES)) learns the size of its blocks and the
+    /// bytes that count. This option turns that off: then the first eight bytes of a key are its
+    /// position.
     pub const fn block_log2(mut self, block_log2: u32) -> Options {
         self.block_log2 = if block_log2 > 63 { 63 } else { block_log2 };
+        self.told = true;
         self
     }
 
-    /// How long a waiter may be overtaken, in nanoseconds: 0 for the order of arrival. Unless said, that is what the
-    /// epoch says that it is in ([`crate::slo`]), or [`WINDOW_NS`](super::WINDOW_NS).
+    /// How long a waiter may be overtaken, in nanoseconds: 0 for the order of arrival. Unless said,
+    /// that is what the epoch says that it is in ([`crate::slo`]), or
+    /// [`WINDOW_NS`](super::WINDOW_NS), and at least half a millisecond for each thread that waits
+    /// already.
     pub const fn window_ns(mut self, window_ns: u64) -> Options {
         self.window_ns = Some(window_ns);
         self
     }
 
-    /// So many ranges may be held beside those that the lock has room for; [`SPILL_MAX`] unless said. Memory is taken for eight at
-    /// a time, and for wide ranges from the first on: with fewer than eight no wide range can be held.
+    /// Sets the maximum number of ranges that may be held beside the ranges that the lock has room
+    /// for. The default is [`SPILL_MAX`]. Memory is taken for eight at a time, and for wide ranges
+    /// from the first on: with fewer than eight no wide range can be held.
     pub const fn spill_max(mut self, ranges: u32) -> Options {
         self.spill_max = ranges;
         self
@@ -68,7 +82,9 @@ impl Options {
         self
     }
 
-    /// Looks for circles of threads and owners that wait for each other (a guard counts for the thread that locked it), and tells the one who would close one ([`LockError::Deadlock`](super::LockError::Deadlock)).
+    /// Looks for circles of threads, [tasks](super::task()) and owners that wait for each other. (A
+    /// guard counts for the thread or the task that locked it.) The caller that would close a
+    /// circle gets an error ([`LockError::Deadlock`](super::LockError::Deadlock)).
     pub const fn detecting_deadlocks(mut self) -> Options {
         self.detects = true;
         self

@@ -1,9 +1,10 @@
 //! Where in its block a range lies, in 32 bits: enough to see that most ranges are not in the way.
 //!
-//! A shard's ranges are looked through each time that one is taken. Their slots lie in cache lines that their holders write, and
-//! each look at such a line takes it away from a holder. So there is an outline of each beside the shard's word, where
-//! whoever has the word has all of them. Two outlines that do not meet are those of ranges that do not overlap, if both are of
-//! this shard; two that meet mean that the slot has to be looked at.
+//! A shard's ranges are looked through each time that one is taken. Their slots lie in cache lines
+//! that their holders write, and each look at such a line takes it away from a holder. So there is
+//! an outline of each range beside the shard's word, and a thread that has the word has all of
+//! them. If two outlines of this shard do not meet, their ranges do not overlap. If they meet, the
+//! slot has to be looked at.
 
 /// The first and the last of 65536 parts of a block that a range touches.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +17,7 @@ impl Outline {
     /// Of a range that is not within one block.
     pub(super) const WHOLE: Outline = Outline { first: 0, last: u16::MAX };
 
-    /// So many of the lowest bits do not count in a block of 2^`block_log2` positions.
+    /// Returns the number of lowest bits that do not count in a block of 2^`block_log2` positions.
     pub(super) const fn coarse_log2(block_log2: u32) -> u32 {
         block_log2.saturating_sub(u16::BITS)
     }

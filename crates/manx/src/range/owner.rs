@@ -1,8 +1,10 @@
-//! Owners: those who lock ranges one after the other and give them back when they are done, as transactions do.
+//! Owners: an owner locks ranges one after the other and gives them back when it is done, as a
+//! transaction does.
 //!
-//! What an owner holds is in nobody's way but others'. So it may lock the same keys again, as often as it likes, and each of
-//! these counts; it may lock alone what it shares; and nothing that fails takes anything away from it. The ranges it holds
-//! are remembered in the owner, not in the lock.
+//! What an owner holds is in the way of others, never in its own way. So it may lock the same keys
+//! again, as often as it likes, and each of these counts; it may lock alone what it shares; and
+//! nothing that fails takes anything away from it. The ranges it holds are remembered in the owner,
+//! not in the lock.
 
 use super::error::{BadRange, LockError};
 use super::escalate::Escalation;
@@ -23,7 +25,7 @@ platform::global! {
     static OWNERS: AtomicU32 = AtomicU32::new(0);
 }
 
-/// One who holds ranges of a lock, until it gives them back or is dropped.
+/// A holder of ranges of a lock. It has them until it gives them back or is dropped.
 ///
 /// ```
 /// use manx::range::RangeLock;
@@ -42,7 +44,7 @@ platform::global! {
 pub struct Owner<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 16> {
     pub(super) lock: &'a RangeLock<K, SHARDS, SLOTS>,
     holder: Holder,
-    tag: u64,
+    pub(super) tag: u64,
     /// What it holds, in the order of locking.
     pub(super) held: Vec<Held<K>>,
     escalation: Escalation,
@@ -53,7 +55,7 @@ unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Send
     for Owner<'_, K, SHARDS, SLOTS>
 {
 }
-// SAFETY: a shared owner shows what it holds, which nobody changes.
+// SAFETY: a shared owner shows what it holds, which no thread changes.
 unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Sync
     for Owner<'_, K, SHARDS, SLOTS>
 {
@@ -62,7 +64,7 @@ unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Sync
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
     /// An owner that holds nothing yet.
     pub fn owner(&self) -> Owner<'_, K, SHARDS, SLOTS> {
-        // Relaxed: a number, of which nothing depends but that others have others.
+        // Relaxed: the numbers only have to differ.
         let number = OWNERS.fetch_add(1, Ordering::Relaxed);
         Owner {
             lock: self,
@@ -75,15 +77,17 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
 }
 
 impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, SLOTS> {
-    /// The same owner, which holds few ranges: whenever it holds more than `limit`, those that are neighbours become one, with
-    /// all that lies between them, as far as nobody is in the way. See [`Owner::escalate`].
+    /// Returns the same owner, which holds few ranges from now on. Whenever it holds more than
+    /// `limit`, neighbours become one range, with all that lies between them, as far as no other
+    /// holder and no waiter is in the way. See [`Owner::escalate`].
     #[must_use]
     pub fn escalating(mut self, limit: usize) -> Self {
         self.escalation = Escalation::beyond(limit);
         self
     }
 
-    /// From now on it is called so in a [`Deadlock`](super::Deadlock): by a number that means something to the user, such as a transaction's; 0 is none.
+    /// From now on it is called so in a [`Deadlock`](super::Deadlock): by a number that means
+    /// something to the user, such as a transaction's; 0 is none.
     ///
     /// ```
     /// use manx::range::RangeLock;
@@ -96,16 +100,18 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
         self.tag = tag;
     }
 
-    /// Who this is in a [`Dump`](super::Dump), and in a [`Deadlock`](super::Deadlock).
+    /// The identity by which a [`Dump`](super::Dump) and a [`Deadlock`](super::Deadlock) name it.
     pub fn holder(&self) -> Holder {
         self.holder
     }
 
-    /// Waits until nobody else has a key of the range.
+    /// Takes the range. Waits until no other holder has a key of it.
     ///
     /// # Errors
-    /// [`LockError::UpgradeDeadlock`], or [`LockError::Deadlock`] if the lock detects circles, if the owner shares some of it, and so does another one who waits to have it alone; as
-    /// [`RangeLock::lock`] beside that. What was held is held.
+    /// [`LockError::UpgradeDeadlock`] if the owner shares some of the range, and so does another
+    /// holder that waits to have it alone; a lock that detects circles returns
+    /// [`LockError::Deadlock`] in its place. As [`RangeLock::lock`] beside that. What was held is
+    /// held.
     pub fn lock<R>(&mut self, range: R) -> Result<(), LockError>
     where
         R: TryInto<Span<K>, Error: Into<BadRange>>,
@@ -113,7 +119,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
         self.lock_as(span(range)?, Access::Exclusive, None)
     }
 
-    /// Waits until nobody else has a key of the range for itself.
+    /// Shares the range. Waits until no other holder has a key of it for itself.
     ///
     /// # Errors
     /// As [`RangeLock::lock`].
@@ -135,7 +141,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
         self.try_lock_as(span(range)?, Access::Exclusive)
     }
 
-    /// Takes the range together with others who share it, if that needs no waiting.
+    /// Takes the range together with other holders that share it, if that needs no waiting.
     ///
     /// # Errors
     /// As [`RangeLock::try_lock`].
@@ -164,7 +170,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// As [`Owner::try_lock`] or [`Owner::try_lock_shared`].
     ///
     /// # Errors
-    /// As these.
+    /// As [`Owner::try_lock`] and [`Owner::try_lock_shared`].
     pub fn try_lock_as(&mut self, span: Span<K>, access: Access) -> Result<(), LockError> {
         let held = self.lock.try_request(&self.request(&span, access))?;
         self.add(held);
@@ -175,7 +181,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
         Request { spans: slice::from_ref(span), access, holder: self.holder, own: &self.held, tag: self.tag }
     }
 
-    fn add(&mut self, held: Held<K>) {
+    pub(super) fn add(&mut self, held: Held<K>) {
         self.held.push(held);
         if self.escalation.is_due(self.held.len()) {
             self.escalate();
@@ -209,7 +215,8 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
         Ok(())
     }
 
-    /// Gives back all that is held of the range, by however many locks, and keeps what lies outside of it.
+    /// Gives back all that is held of the range, by however many locks, and keeps what lies outside
+    /// of it.
     ///
     /// ```
     /// use manx::range::RangeLock;
@@ -224,8 +231,8 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// ```
     ///
     /// # Errors
-    /// [`LockError::NotHeld`] if nothing of it is held; [`LockError::TooMany`] if the lock has no room for the parts that are
-    /// kept: what had not been given back until then is still held.
+    /// [`LockError::NotHeld`] if nothing of it is held; [`LockError::TooMany`] if the lock has no
+    /// room for the parts that are kept: what had not been given back until then is still held.
     pub fn release<R>(&mut self, range: R) -> Result<(), LockError>
     where
         R: TryInto<Span<K>, Error: Into<BadRange>>,
@@ -247,7 +254,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
                     Ok(part) => kept.push(part),
                     Err(error) => {
                         for part in kept {
-                            // SAFETY: just taken, and remembered by nobody.
+                            // SAFETY: just taken, and no owner remembers it.
                             unsafe { self.lock.release(part) };
                         }
                         return Err(error);
@@ -263,7 +270,8 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
 
     /// Gives back everything.
     pub fn release_all(&mut self) {
-        // The last first, so that who waits for several meets them in the order of locking.
+        // The last range first, so that a waiter for several of them meets them in the order of
+        // locking.
         while let Some(held) = self.held.pop() {
             // SAFETY: it is not remembered any more.
             unsafe { self.lock.release(held) };

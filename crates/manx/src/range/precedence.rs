@@ -1,18 +1,22 @@
-//! Who of those in the room goes before whom.
+//! Which waiter in the room goes before which other one.
 //!
-//! Whoever came first and excludes somebody goes before it. With one exception, or some would wait for ever: nobody has
-//! to wait for a waiter that waits for it. A waiter waits for the holders of what is in its way, and for those before it; and a
-//! holder that waits itself makes others wait for what it waits for. A waiter that waits for the asker in the end is *stuck* on it,
-//! and the asker passes it. (It loses nothing by that: it could not go on before the asker has given back what it has.)
+//! A waiter that came first goes before a later one that it excludes. There is one exception, or
+//! some would wait for ever: no asker has to wait for a waiter that waits for this asker. A waiter
+//! waits for the holders of what is in its way, and for the waiters before it. A holder that waits
+//! itself makes others wait for what it waits for. A waiter that waits for the asker in the end is
+//! *stuck* on it, and the asker passes it. (The stuck waiter loses nothing by that: it could not go
+//! on before the asker has given back what the asker has.)
 //!
-//! The asker's ranges are those that it names, and those of its thread or owner. A task is nobody ([`Holder::NOBODY`]), and
-//! passes nobody.
+//! The asker's ranges are the ranges that it names, and the ranges of its thread, task or owner
+//! ([`Holder`]). A future that no task polls (`task.rs`) has no identity, and passes no waiter.
 //!
-//! One who comes may close a circle that others are in already: they queue behind a waiter that is stuck on them only now.
-//! So whoever comes to stay has a look at those that it waits for ([`waited_for`]).
+//! A newcomer may close a circle that others are in already: they queue behind a waiter that is
+//! stuck on them only now. So a newcomer that stays looks at the holders that it waits for
+//! ([`waited_for`]).
 //!
-//! The walk here may find too many to be stuck (it does not ask whether a waiter would itself pass an earlier one), which costs
-//! somebody its turn. The one in `deadlock.rs` asks, because what it finds is an error.
+//! The walk here may find too many waiters to be stuck, because it does not ask whether a waiter
+//! would itself pass an earlier one. That costs a waiter its turn. The walk in `deadlock.rs` asks,
+//! because what it finds is an error.
 
 use super::holder::Holder;
 use super::key::Key;
@@ -23,7 +27,8 @@ use super::table::Table;
 use std::ops::ControlFlow;
 use std::ptr;
 
-/// The waiters before `until`, or all, that go before who makes the request. The room's mutex is held as long as the result is
+/// Returns the waiters that go before the maker of the request. Only waiters before `until` count,
+/// or all of them if `until` is not in the list. The room's mutex is held as long as the result is
 /// used.
 pub(super) fn before<'r, K: Key, const SHARDS: usize, const SLOTS: usize>(
     table: &'r Table<K, SHARDS, SLOTS>,
@@ -39,7 +44,7 @@ pub(super) fn before<'r, K: Key, const SHARDS: usize, const SLOTS: usize>(
     })
 }
 
-/// Those who hold something that `node` waits for, in the end.
+/// Returns the holders of something that `node` waits for, in the end.
 pub(super) fn waited_for<K: Key, const SHARDS: usize, const SLOTS: usize>(
     table: &Table<K, SHARDS, SLOTS>,
     list: &List<K>,
@@ -50,12 +55,12 @@ pub(super) fn waited_for<K: Key, const SHARDS: usize, const SLOTS: usize>(
     walk.holders
 }
 
-/// A walk along who waits for whom.
+/// A walk along the waits: from a waiter to the holders and waiters that it waits for.
 struct Walk<'w, 'r, 'n, K, const SHARDS: usize, const SLOTS: usize> {
     table: &'w Table<K, SHARDS, SLOTS>,
-    /// Everybody in the room, from the first on.
+    /// All waiters in the room, from the first on.
     everybody: Nodes<'n, K>,
-    /// Who is looked for.
+    /// The request of the asker that is looked for.
     goal: Option<&'w Request<'r, K>>,
     seen: Vec<*const Node<K>>,
     holders: Vec<Holder>,
@@ -80,7 +85,8 @@ impl<'w, 'r, 'n, K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'w, 'r, '
         let known = self.holders.len();
         let (goal, holders) = (self.goal, &mut self.holders);
         let arrived = self.table.blockers(&wanted, |slot, state| {
-            // SAFETY: the words of what is in the way are held, and the goal holds what it calls its own.
+            // SAFETY: the words of what is in the way are held, and the goal holds what it calls
+            // its own.
             if goal.is_some_and(|goal| unsafe { goal.holds(slot, state) }) {
                 return ControlFlow::Break(());
             }
@@ -93,7 +99,8 @@ impl<'w, 'r, 'n, K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'w, 'r, '
         if arrived.is_break() {
             return true;
         }
-        // Those of these who wait themselves, and those who came before this one and exclude it.
+        // The waiters among these holders, and the waiters that came before this one and exclude
+        // it.
         let found: Vec<Holder> = self.holders[known..].to_vec();
         let mut earlier = true;
         let next = self.everybody.clone().filter(move |other| {

@@ -1,16 +1,17 @@
-//! What every range lock of this room can do, so that any of them can stand in every test and benchmark.
+//! What every range lock of this room can do, so that any of them can stand in every test and
+//! benchmark.
 //!
-//! Keys are integers of 64 bits here. A lock whose size depends on how many keys there are is told the number; the
-//! others do not care.
+//! Keys are integers of 64 bits here. If the size of a lock depends on how many keys there are, the
+//! lock is told the number. The others do not care.
 
 use super::span::Span;
 
 /// Whether others may hold the same keys at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Nobody else.
+    /// No other holder may.
     Exclusive,
-    /// Those who share as well.
+    /// Other holders may, if they share as well.
     Shared,
 }
 
@@ -25,9 +26,11 @@ impl Access {
 /// A lock of ranges of integers, without what it protects.
 ///
 /// # Safety
-/// Between a return of [`lock`](RawRangeLock::lock) or a success of [`try_lock`](RawRangeLock::try_lock) and the
-/// [`unlock`](RawRangeLock::unlock) with what they returned, no other call may return so whose range has a key in common
-/// with it, unless both are shared. What was written before an unlock is visible after the next such return.
+/// Between a return of [`lock`](RawRangeLock::lock) or a success of
+/// [`try_lock`](RawRangeLock::try_lock) and the [`unlock`](RawRangeLock::unlock) with what they
+/// returned, no other `lock` may return and no other `try_lock` may succeed with a range that has a
+/// key in common with the range of the first call, unless both are shared. What was written before
+/// an unlock is visible after the next such return or success.
 pub unsafe trait RawRangeLock: Send + Sync {
     /// What the holder keeps until it unlocks. Any thread may.
     type Held: Send;
@@ -35,15 +38,18 @@ pub unsafe trait RawRangeLock: Send + Sync {
     /// The lock's name in the literature, as benchmarks print it.
     const NAME: &'static str;
 
-    /// Whether those who share really do; otherwise a shared range is taken as if it were exclusive.
+    /// Whether shared ranges are really shared; otherwise a shared range is taken as if it were
+    /// exclusive.
     const SHARES: bool;
 
-    /// A lock that nobody holds, for keys below `space` (at least 1). Ranges that reach beyond it are locked as far as it.
+    /// Makes a lock without held ranges, for keys below `space` (at least 1). Ranges that reach
+    /// beyond `space` are locked as far as it.
     fn with_space(space: u64) -> Self
     where
         Self: Sized;
 
-    /// Takes the range if that needs no waiting. May fail without need while others take or release ranges.
+    /// Takes the range if that needs no waiting. May fail without need while others take or release
+    /// ranges.
     fn try_lock(&self, span: &Span<u64>, access: Access) -> Option<Self::Held>;
 
     /// Waits until the range is this caller's.

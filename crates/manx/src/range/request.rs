@@ -1,4 +1,4 @@
-//! What somebody wants: ranges, all of them or none, and who it is.
+//! What an asker wants: ranges, all of them or none; and the identity of the asker.
 
 use super::holder::Holder;
 use super::key::Key;
@@ -12,9 +12,9 @@ pub(super) struct Request<'a, K> {
     pub(super) spans: &'a [Span<K>],
     pub(super) access: Access,
     pub(super) holder: Holder,
-    /// What is in nobody's way, because the one who asks holds it.
+    /// What the asker holds, which is not in its own way.
     pub(super) own: &'a [Held<K>],
-    /// What the one who asks is called where it is told of; 0: nothing.
+    /// The number by which messages name the asker; 0: none.
     pub(super) tag: u64,
 }
 
@@ -33,7 +33,7 @@ impl<K: Key> Request<'_, K> {
             && self.spans.iter().any(|own| other.spans.iter().any(|its| own.overlaps(its)))
     }
 
-    /// Whether the one who asks holds the slot, which is taken in this state.
+    /// Returns whether the asker holds the slot, which is taken in this state.
     ///
     /// # Safety
     /// The caller holds the word of the slot's shard, and what is in `own` is held.
@@ -43,7 +43,7 @@ impl<K: Key> Request<'_, K> {
         is_its || unsafe { is_among(self.own, slot) }
     }
 
-    /// Whether the one who asks wants for itself what it shares already.
+    /// Returns whether the asker wants for itself what it shares already.
     ///
     /// # Safety
     /// What is in `own` is held.

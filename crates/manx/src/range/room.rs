@@ -1,7 +1,7 @@
-//! The waiting room: who waits for ranges, in the order of arrival.
+//! The waiting room: the waiters for ranges, in the order of arrival.
 //!
-//! One mutex, and a list through nodes that lie on the waiters' stacks or in their futures. Whoever has the mutex may take
-//! words of shards, never the other way round.
+//! One mutex, and a list through nodes that lie on the waiters' stacks or in their futures. A
+//! thread that has the mutex may take words of shards, never the other way round.
 //!
 //! | word of a node | meaning |
 //! | --- | --- |
@@ -10,14 +10,16 @@
 //! | [`HANDED`] | they are its own; it is in the list no more |
 //!
 //! Invariants:
-//! 1. The list, and what is in nodes that are in it, belong to who holds the mutex; a node stays where it is while it is in
-//!    the list, and its request lives as long.
-//! 2. What changes a word to `HANDED` is the last that anybody else does to a node; its owner may then be gone at once. Waking it
-//!    gives the kernel an address, as a name.
+//! 1. The list, and what is in nodes that are in it, belong to the holder of the mutex. A node
+//!    stays where it is while it is in the list, and its request lives as long.
+//! 2. The step that changes a word to `HANDED` is the last step of another thread on a node; the
+//!    node's owner may then be gone at once. Waking the owner gives the kernel an address, as a
+//!    name.
 //!
 //! # Memory orderings
-//! The mutex orders all but `HANDED`, which is stored with release and read with acquire: the waiter sees the ranges that
-//! it was handed, and what their last holders did, which the one who handed them over had seen.
+//! The mutex orders all but `HANDED`, which is stored with release and read with acquire: the
+//! waiter sees the ranges that it was handed, and what their last holders did, because the thread
+//! that handed them over had seen that.
 
 use super::holder::Holder;
 use super::key::Key;
@@ -52,13 +54,13 @@ pub(super) struct Guarded<K> {
     pub(super) window_end_ns: u64,
     /// That is over, and its shards are closed.
     pub(super) overdue: bool,
-    /// It has a part of its ranges already, as one who shares.
+    /// It shares a part of its ranges already.
     pub(super) upgrades: bool,
-    /// Who is to be told; `None`: a thread, which sleeps on the node's word.
+    /// The waker of the task that is to be told; `None`: a thread, which sleeps on the node's word.
     pub(super) waker: Option<Waker>,
 }
 
-/// One who waits.
+/// A waiter.
 #[derive(Debug)]
 pub(super) struct Node<K> {
     pub(super) word: AtomicU32,
@@ -112,7 +114,8 @@ impl<K> Node<K> {
     }
 
     /// # Safety
-    /// The caller holds the mutex, or the node is its own and in no list; and it uses one result at a time.
+    /// The caller holds the mutex, or the node is its own and in no list; and it uses one result at
+    /// a time.
     #[expect(clippy::mut_from_ref, reason = "the mutex makes it exclusive")]
     pub(super) unsafe fn guarded(&self) -> &mut Guarded<K> {
         // SAFETY: Invariant 1 and the caller's promise.
@@ -123,17 +126,17 @@ impl<K> Node<K> {
 /// What has happened in the room.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counters {
-    /// Who came.
+    /// The number of waiters that came.
     pub(super) waits: u64,
     pub(super) waited_ns: u64,
     pub(super) waited_ns_max: u64,
-    /// Who was handed what it waited for.
+    /// The number of waiters that were handed what they waited for.
     pub(super) handed: u32,
-    /// Who left without.
+    /// The number of waiters that left without it.
     pub(super) given_up: u32,
 }
 
-/// Who waits.
+/// The waiters.
 #[derive(Debug)]
 pub(super) struct List<K> {
     first: *const Node<K>,
@@ -156,7 +159,7 @@ platform::os_only! {
 
 // SAFETY: the list is used under the mutex, and so are the nodes that it leads to (Invariant 1).
 unsafe impl<K: Send + Sync> Sync for Room<K> {}
-// SAFETY: as above; nobody waits in a room that is moved.
+// SAFETY: as above; no waiter is in a room that is moved.
 unsafe impl<K: Send> Send for Room<K> {}
 
 impl<K> Room<K> {
@@ -203,12 +206,13 @@ impl<K> DerefMut for Inside<'_, K> {
 }
 
 impl<K> List<K> {
-    /// Puts a waiter behind the others; or before them, if it has a part of its ranges already, which they wait for.
+    /// Puts a waiter behind the others; or before them, if it has a part of its ranges already,
+    /// which they wait for.
     ///
     /// # Safety
     /// The node is in no list, and stays where it is until it was unlinked.
     pub(super) unsafe fn link(&mut self, node: &Node<K>) {
-        // SAFETY: Invariant 1, here and below: the list is borrowed from who holds the mutex.
+        // SAFETY: Invariant 1, here and below: the list is borrowed from the holder of the mutex.
         let guarded = unsafe { node.guarded() };
         let (previous, next) =
             if guarded.upgrades { (ptr::null(), self.first) } else { (self.last, ptr::null()) };
@@ -252,7 +256,8 @@ impl<K> List<K> {
         }
     }
 
-    /// The waiters in order, for as long as the caller holds the mutex. A waiter may be unlinked once the next one was asked for.
+    /// The waiters in order, for as long as the caller holds the mutex. A waiter may be unlinked
+    /// once the next one was asked for.
     pub(super) fn nodes<'n>(&self) -> Nodes<'n, K> {
         Nodes { next: self.first, held: PhantomData }
     }
@@ -275,7 +280,8 @@ impl<'n, K> Iterator for Nodes<'n, K> {
     type Item = &'n Node<K>;
 
     fn next(&mut self) -> Option<&'n Node<K>> {
-        // SAFETY: Invariant 1: the caller holds the mutex as long as it uses the list, and with that the nodes.
+        // SAFETY: Invariant 1: the caller holds the mutex as long as it uses the list, and with
+        // that the nodes.
         let node = unsafe { self.next.as_ref() }?;
         // SAFETY: as above.
         self.next = unsafe { node.guarded() }.next;
@@ -284,7 +290,7 @@ impl<'n, K> Iterator for Nodes<'n, K> {
 }
 
 impl<K: Key> List<K> {
-    /// Whether anybody else waits for what this one wants.
+    /// Returns whether another waiter waits for what this one wants.
     pub(super) fn is_awaited(&self, node: &Node<K>) -> bool {
         self.nodes().any(|other| !ptr::eq(other, node) && other.request().excludes(&node.request()))
     }
@@ -298,7 +304,7 @@ enum Call {
     Task(Waker),
 }
 
-/// Who is to be told, once the mutex is released.
+/// The waiters to wake, once the mutex is released.
 pub(super) struct Wakes {
     calls: [Option<Call>; BATCH],
     count: usize,
@@ -316,7 +322,8 @@ impl Wakes {
     /// Tells a waiter, later, what has become of it; the node is not touched after this.
     ///
     /// # Safety
-    /// The caller holds the mutex; the list of calls is not full; the node's word is not yet changed.
+    /// The caller holds the mutex; the list of calls is not full; the node's word is not yet
+    /// changed.
     pub(super) unsafe fn tell<K>(&mut self, node: &Node<K>, word: u32) {
         // SAFETY: the caller's promise.
         let call = match unsafe { node.guarded() }.waker.take() {

@@ -1,7 +1,8 @@
-//! What is held of one part of the key space: a few slots in the lock itself, and more on the heap while they are needed.
+//! What is held of one part of the key space: a few slots in the lock itself, and more on the heap
+//! while they are needed.
 //!
-//! A shard looks after many keys that are close to each other, and after others that are far from these, as a set of a
-//! cache looks after addresses. All but releasing is done under its word.
+//! A shard looks after many keys that are close to each other, and after others that are far from
+//! these, as a set of a cache looks after addresses. All but releasing is done under its word.
 //!
 //! ```text
 //!   head (a cache line, or two)                                slots
@@ -9,12 +10,15 @@
 //! ```
 //!
 //! Invariants:
-//! 1. What is in the head, but for the word, and the list of chunks belong to who holds the word.
-//! 2. A slot of the lock itself that is taken has its bit in `used`. A bit may be left of one that was freed.
-//! 3. A slot with a bit has its range's outline beside the word: two ranges of this shard that overlap have outlines that
-//!    meet.
-//! 4. A chunk is taken out of the list only when each of its slots was seen to be free under the word. Nobody
-//!    touches a slot after having freed it (`slot.rs`, Invariant 2), so the chunk's memory may then be freed.
+//! 1. What is in the head, but for the word, and the list of chunks belong to the holder of the
+//!    word.
+//! 2. A slot of the lock itself that is taken has its bit in `used`. A bit may be left of a slot
+//!    that was freed.
+//! 3. A slot with a bit has its range's outline beside the word: two ranges of this shard that
+//!    overlap have outlines that meet.
+//! 4. A chunk is taken out of the list only when each of its slots was seen to be free under the
+//!    word. No thread touches a slot after it has freed the slot (`slot.rs`, Invariant 2), so the
+//!    chunk's memory may then be freed.
 
 use super::key::Key;
 use super::outline::Outline;
@@ -80,19 +84,23 @@ impl<K> Spill<K> {
         self.slots().find(|slot| slot.state() == FREE)
     }
 
-    /// Takes the chunks out that have no taken slot, but for so many; returns them, as a list of their own.
+    /// Takes out the chunks that have no taken slot, but for `keep` of them. Returns the chunks
+    /// that it took out, as a list of their own.
     ///
     /// # Safety
-    /// The caller holds the word of the shard, or those of all if the slots are nobody's in particular.
+    /// The caller holds the word of the shard, or the words of all shards if the slots are no
+    /// shard's in particular.
     pub(super) unsafe fn take_empty(&mut self, mut keep: usize) -> Spill<K> {
         let mut empty = Spill::new();
         let mut link: *mut *mut Chunk<K> = &raw mut self.0;
-        // SAFETY: `link` points to the list's beginning or to the link of a chunk in it, which this thread alone may change.
+        // SAFETY: `link` points to the list's beginning or to the link of a chunk in it, which this
+        // thread alone may change.
         while let Some(chunk) = unsafe { (*link).as_mut() } {
             if chunk.slots.iter().all(|slot| slot.state() == FREE) {
                 if keep == 0 {
                     let chunk: *mut Chunk<K> = chunk;
-                    // SAFETY: as above; from here on the chunk is in the other list alone (Invariant 4).
+                    // SAFETY: as above; from here on the chunk is in the other list alone
+                    // (Invariant 4).
                     unsafe {
                         *link = (*chunk).next;
                         (*chunk).next = empty.0;
@@ -127,7 +135,8 @@ impl<K> Drop for Spill<K> {
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Inner<K, const SLOTS: usize> {
-    /// What is out of the ordinary: [`SPILLED`], and [`CLOSED_ONE`] for each overdue waiter that wants something in here.
+    /// What is out of the ordinary: [`SPILLED`], and [`CLOSED_ONE`] for each overdue waiter that
+    /// wants something in here.
     odd: u32,
     /// Bits of slots that may be taken.
     used: u32,
@@ -138,21 +147,22 @@ pub(super) struct Inner<K, const SLOTS: usize> {
     spill: Spill<K>,
 }
 
-/// So many outlines are compared at once: those in the cache line of the word.
+/// The number of outlines that are compared at once: those in the cache line of the word.
 const LINE: usize = 8;
-/// The preferred slots of two threads in a row are so many apart, and in different cache lines.
+/// The preferred slots of two threads in a row are this number of slots apart, and in different
+/// cache lines.
 const APART: usize = 2;
 
 const SPILLED: u32 = 1;
 const CLOSED_ONE: u32 = 2;
 
 impl<K, const SLOTS: usize> Inner<K, SLOTS> {
-    /// Whether somebody overdue wants something in here.
+    /// Returns whether an overdue waiter wants something in here.
     pub(super) fn is_closed(&self) -> bool {
         self.odd >= CLOSED_ONE
     }
 
-    /// One more of them, or one less.
+    /// Counts one more of these waiters, or one less.
     pub(super) fn change_closed(&mut self, by: i32) {
         self.odd = self.odd.wrapping_add_signed(by * CLOSED_ONE as i32);
     }
@@ -257,6 +267,16 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
         each_of(&inner.spill, visit)
     }
 
+    /// Whether this shard has no held range and no overdue waiter.
+    ///
+    /// # Safety
+    /// The caller holds the word.
+    pub(super) unsafe fn is_empty(&self) -> bool {
+        // SAFETY: the caller's promise, here and below.
+        !unsafe { self.inner() }.is_closed()
+            && unsafe { self.each(|_, _| ControlFlow::Break(())) }.is_continue()
+    }
+
     /// A free slot, if there is one, after [`Shard::each`] has looked.
     ///
     /// # Safety
@@ -310,7 +330,7 @@ pub(super) struct Locked<'a, K, const SLOTS: usize>(&'a Shard<K, SLOTS>);
 
 impl<'a, K, const SLOTS: usize> Locked<'a, K, SLOTS> {
     /// # Safety
-    /// The caller holds the word, and leaves it to the result.
+    /// The caller holds the word. From now on the result unlocks it.
     pub(super) unsafe fn new(shard: &'a Shard<K, SLOTS>) -> Self {
         Locked(shard)
     }
@@ -323,13 +343,13 @@ impl<K, const SLOTS: usize> Drop for Locked<'_, K, SLOTS> {
     }
 }
 
-/// What came of looking for a slot for a range.
+/// The result of a search for a slot for a range.
 pub(super) enum Vacant<'a, K> {
-    /// This one is for it.
+    /// This slot is free for the range.
     Slot(&'a Slot<K>),
     /// Something that is held is in its way.
     Blocked,
-    /// Nothing has been learnt.
+    /// The search did not tell: the general way has to.
     Unknown,
 }
 
@@ -348,8 +368,10 @@ pub(super) fn each_of<K, B>(
 }
 
 impl<K, const SLOTS: usize> Shard<K, SLOTS> {
-    /// The common case: nothing is held in here, and nobody overdue wants anything. Otherwise the answer is `None`, and nothing has
-    /// been learnt. `outline` is of the range that is wanted. Whoever prefers the same slot each time finds it in its cache.
+    /// Returns the preferred slot in the common case: nothing is held in here, and no overdue
+    /// waiter wants anything. Otherwise the answer is `None`, and nothing has been learnt.
+    /// `outline` is of the range that is wanted. A thread that prefers the same slot each time
+    /// finds it in its cache.
     ///
     /// # Safety
     /// The caller holds the word, and takes the slot.
@@ -368,7 +390,8 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
         Some(&self.slots[index])
     }
 
-    /// The same if something is held, but nothing is in the way, and there is room in the lock itself.
+    /// The same if something is held, but nothing is in the way, and there is room in the lock
+    /// itself.
     ///
     /// # Safety
     /// The caller holds the word, and takes the slot.
@@ -401,7 +424,8 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
         Vacant::Slot(&self.slots[index])
     }
 
-    /// Looks whether any slot of those with these bits is in the way, and if none is, returns the bits that are left.
+    /// Returns the bits of the slots that are still used, or `None` if one of these slots is in the
+    /// range's way.
     ///
     /// # Safety
     /// The caller holds the word.

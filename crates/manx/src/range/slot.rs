@@ -1,30 +1,34 @@
 //! One held range, and the word that says so.
 //!
-//! A range over several shards has a slot in each; they are chained, and whoever holds the first holds the range
-//! ([`Held`]). Releasing is one step on the word and needs no shard's lock: it tells at once whether somebody waits.
+//! A range over several shards has a slot in each. The slots are chained, and the holder of the
+//! first one holds the range ([`Held`]). Releasing is one step on the word and needs no shard's
+//! lock. That step tells at once whether a waiter waits.
 //!
 //! | bits of the word | meaning |
 //! | --- | --- |
-//! | 0 | [`TAKEN`]: somebody holds this |
+//! | 0 | [`TAKEN`]: the slot has a holder |
 //! | 1 | [`SHARED`]: others may share it |
-//! | 2 | [`AWAITED`]: whoever releases it has to look into the waiting room |
+//! | 2 | [`AWAITED`]: the thread that releases it has to look into the waiting room |
 //! | 3 | [`HEAD`]: the first slot of its range |
-//! | 4 to 31 | who holds it ([`Holder`]) |
+//! | 4 to 31 | the identity of the holder ([`Holder`]) |
 //! | 32 to 63 | since when, in 2^20 ns of the monotonic clock; 0: not recorded |
 //!
 //! A word of 0 is a free slot.
 //!
 //! Invariants:
-//! 1. The entry of a free slot is written only by who holds the word of the slot's shard, and the state is stored last,
-//!    under that same word. From then on the entry does not change until the slot is free.
+//! 1. The entry of a free slot is written only by the holder of the word of the slot's shard, and
+//!    the state is stored last, under that same word. From then on the entry does not change until
+//!    the slot is free.
 //! 2. The step that makes a state 0 is the holder's only one to do so, and its last on the slot.
-//! 3. `AWAITED` is set under the word of the slot's shard, by a step that finds the slot taken. So either the
-//!    releasing step sees it, or the one who sets it sees a free slot.
-//! 4. Entries are read under the word of the slot's shard; the holder reads its own, which nobody changes, at any time.
+//! 3. `AWAITED` is set under the word of the slot's shard, by a step that finds the slot taken. So
+//!    either the releasing step sees it, or the thread that sets it sees a free slot.
+//! 4. Entries are read under the word of the slot's shard. The holder of a slot reads its own entry
+//!    at any time, because no thread changes it.
 //!
 //! # Memory orderings
-//! Freeing releases; looking at a state acquires, so that who finds a slot free (to take it, or to take a range that it
-//! kept from being taken) sees all that was done while it was held. Taking is ordered by the shard's word.
+//! Freeing releases; looking at a state acquires. So a thread that finds a slot free sees all that
+//! was done while it was held. (The thread then takes the slot, or a range that the slot kept from
+//! being taken.) Taking is ordered by the shard's word.
 
 use super::holder::{self, Holder};
 use super::raw::Access;
@@ -61,12 +65,13 @@ pub(super) fn access(state: u64) -> Access {
     if state & SHARED == 0 { Access::Exclusive } else { Access::Shared }
 }
 
-/// Who holds what is in this state.
+/// Returns the holder of what is in this state.
 pub(super) fn holder(state: u64) -> Holder {
     Holder::from_bits((state >> HOLDER_SHIFT) as u32)
 }
 
-/// Since when, in nanoseconds of the monotonic clock, give or take a millisecond, if that was recorded.
+/// Since when, in nanoseconds of the monotonic clock, give or take a millisecond, if that was
+/// recorded.
 pub(super) fn since_ns(state: u64) -> Option<u64> {
     match state >> SINCE_SHIFT {
         0 => None,
@@ -104,7 +109,7 @@ impl<K> Slot<K> {
         }
     }
 
-    /// The state; who finds [`FREE`] sees what the last holder did.
+    /// Returns the state. A thread that finds [`FREE`] sees what the last holder did.
     #[inline(always)]
     pub(super) fn state(&self) -> u64 {
         self.state.load(Ordering::Acquire)
@@ -113,10 +118,11 @@ impl<K> Slot<K> {
     /// The entry.
     ///
     /// # Safety
-    /// The caller holds the word of the slot's shard, or the slot; and keeps holding it while the result is used.
+    /// The caller holds the word of the slot's shard, or the slot; and keeps holding it while the
+    /// result is used.
     #[inline(always)]
     pub(super) unsafe fn entry(&self) -> &Entry<K> {
-        // SAFETY: nobody writes meanwhile, by Invariants 1 and 4.
+        // SAFETY: no thread writes meanwhile, by Invariants 1 and 4.
         self.entry.with(|entry| unsafe { &*entry })
     }
 
@@ -128,12 +134,13 @@ impl<K> Slot<K> {
     pub(super) unsafe fn take(&self, entry: Entry<K>, state: u64) -> Entry<K> {
         // SAFETY: Invariant 1: the slot is free, and the word keeps all others away.
         let old = self.entry.with_mut(|place| unsafe { std::mem::replace(&mut *place, entry) });
-        // Relaxed: published by the unlocking of the word; the holder gets it from the one who took it.
+        // Relaxed: published by the unlocking of the word; the holder gets it from the thread that
+        // took it.
         self.state.store(state, Ordering::Relaxed);
         old
     }
 
-    /// Says that somebody waits for the slot, if it is still taken; returns whether it is.
+    /// Marks the slot as awaited, if it is still taken. Returns whether it is.
     ///
     /// # Safety
     /// The caller holds the word of the slot's shard.
@@ -142,7 +149,7 @@ impl<K> Slot<K> {
         let mut seen = self.state.load(Ordering::Relaxed);
         loop {
             if seen == FREE {
-                // Acquire by a second look: who finds it free goes on.
+                // Acquire by a second look: a thread that finds it free goes on.
                 return self.state() != FREE;
             }
             // Acquire on failure would do as well; Invariant 3 needs the step alone.
@@ -154,7 +161,7 @@ impl<K> Slot<K> {
         }
     }
 
-    /// Frees the slot if nobody waits for it.
+    /// Frees the slot if no waiter waits for it.
     ///
     /// # Safety
     /// The caller holds the slot, and no more if the answer is true.
@@ -166,7 +173,7 @@ impl<K> Slot<K> {
             && self.state.compare_exchange(seen, FREE, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Frees the slot; returns whether somebody waits for it.
+    /// Frees the slot. Returns whether a waiter waits for it.
     ///
     /// # Safety
     /// The caller holds the slot, and does not afterwards.
@@ -177,7 +184,7 @@ impl<K> Slot<K> {
 
 /// A range that is held: the first of its slots.
 ///
-/// Invariant 5: whoever has it holds each slot of the chain.
+/// Invariant 5: the holder of this value holds each slot of the chain.
 #[derive(Debug)]
 pub(super) struct Held<K>(pub(super) *const Slot<K>);
 
@@ -199,7 +206,8 @@ impl<K> Held<K> {
     /// The slots of the range.
     ///
     /// # Safety
-    /// The range is held as long as the result is used, but for the slots that were returned already.
+    /// The range is held as long as the result is used, but for the slots that were returned
+    /// already.
     pub(super) unsafe fn slots(self) -> impl Iterator<Item = *const Slot<K>> {
         let mut next = self.0;
         std::iter::from_fn(move || {
@@ -207,7 +215,8 @@ impl<K> Held<K> {
             if slot.is_null() {
                 return None;
             }
-            // SAFETY: Invariant 5, and the slot after this one is read before the caller can free this one.
+            // SAFETY: Invariant 5, and the slot after this one is read before the caller can free
+            // this one.
             next = unsafe { (*slot).entry().next };
             Some(slot)
         })

@@ -1,8 +1,9 @@
 //! A range of keys: half-open, never empty, its ends open if one wants.
 //!
-//! Whatever a caller has at hand (`a..b`, `a..=b` of integers, `..`, two bounds) becomes a [`Span`] once, and from then on
-//! there is one form: from a first key on, or from the beginning; up to a key that does not belong to it any more, or to
-//! the end. There are no keys that stand for the ends of the space, so every key can be locked.
+//! Whatever a caller has at hand (`a..b`, `a..=b` of integers, `..`, two bounds) becomes a [`Span`]
+//! once, and from then on there is one form: from a first key on, or from the beginning; up to a
+//! key that does not belong to it any more, or to the end. There are no keys that stand for the
+//! ends of the space, so every key can be locked.
 //!
 //! Invariant: a span that exists has `start` < `end` where it has both.
 
@@ -69,14 +70,15 @@ impl<K: Key> Span<K> {
         Span { start: Some(start), end: None }
     }
 
-    /// Up to, and without, `end`. A range up to the lowest key there is contains none; nobody can tell which that is,
-    /// so it is accepted.
+    /// Returns the span up to, and without, `end`. A range up to the lowest key there is contains
+    /// no key. It is accepted all the same, because this function cannot tell which key is the
+    /// lowest.
     pub const fn to(end: K) -> Span<K> {
         Span { start: None, end: Some(end) }
     }
 
-    /// Whether some key may be in both: exactly that where each has two ends. (A span up to the lowest key there is overlaps
-    /// those with that key, although it has none.)
+    /// Whether some key may be in both: exactly that where each has two ends. (A span up to the
+    /// lowest key there is overlaps those with that key, although it has none.)
     #[inline]
     pub fn overlaps(&self, other: &Span<K>) -> bool {
         if K::EXACT {
@@ -108,7 +110,8 @@ impl<K: Key> Span<K> {
     /// What is before `key` and what is not.
     ///
     /// # Errors
-    /// One of the two would be empty: the key is not inside, or is the first one. The span is given back.
+    /// One of the two would be empty: the key is not inside, or is the first one. The span is given
+    /// back.
     pub fn split_at(self, key: K) -> Result<(Span<K>, Span<K>), Span<K>> {
         let lowest = K::EXACT && key.position() == 0;
         let inside = !lowest
@@ -165,9 +168,19 @@ impl<K: Key> Span<K> {
         })
     }
 
-    /// The position of the first key.
+    /// The position of the first key ([`Key::position`]). For a lock that knows ranges by
+    /// positions.
+    ///
+    /// ```
+    /// use manx::range::Span;
+    ///
+    /// let span = Span::new(3_u64, 7)?;
+    /// assert_eq!((span.first(), span.last()), (3, 6));
+    /// assert_eq!((Span::<u64>::all().first(), Span::<u64>::all().last()), (0, u64::MAX));
+    /// # Ok::<(), manx::range::BadRange>(())
+    /// ```
     #[inline(always)]
-    pub(super) fn first(&self) -> u64 {
+    pub fn first(&self) -> u64 {
         match &self.start {
             Some(start) => start.position(),
             None => 0,
@@ -175,8 +188,9 @@ impl<K: Key> Span<K> {
     }
 
     /// A position that no key of the span is above, and the lowest such if positions are exact.
+    /// [`Span::first`] has an example.
     #[inline(always)]
-    pub(super) fn last(&self) -> u64 {
+    pub fn last(&self) -> u64 {
         match &self.end {
             // A span that ends at the lowest position there is, and begins nowhere, has no key.
             Some(end) if K::EXACT => end.position().saturating_sub(1),
@@ -323,7 +337,8 @@ impl<K: Key + Successor> TryFrom<RangeInclusive<K>> for Span<K> {
 
     fn try_from(range: RangeInclusive<K>) -> Result<Span<K>, BadRange> {
         let (start, last) = range.into_inner();
-        // The end of an inverted range may be the successor of its start's predecessor: 6..=5 is empty, 7..=5 inverted.
+        // The end of an inverted range may be the successor of its start's predecessor: 6..=5 is
+        // empty, 7..=5 inverted.
         Span::between(Bound::Included(start), Bound::Included(last))
     }
 }

@@ -1,24 +1,29 @@
 //! What is held: shards of the key space, and a list of ranges too wide for shards.
 //!
-//! Two cores cannot take turns with one cache line more than some ten million times a second, whatever is done with it.
-//! So the key space is cut into blocks, and each shard looks after every so many-th of them. A range that lies within one block,
-//! as nearly all do, concerns one shard. One over a few blocks (`reach.rs`) takes a slot in each of their shards. A wider
-//! one is put into a list of its own. What makes that exact is one rule.
+//! Two cores cannot take turns with one cache line more than some ten million times a second,
+//! whatever is done with it. So the key space is cut into blocks, and each shard looks after some
+//! of them. A range that lies within one block, as nearly all do, concerns one shard. One over a
+//! few blocks (`reach.rs`) takes a slot in each of their shards. A wider one is put into a list of
+//! its own. What makes that exact is one rule.
 //!
 //! Invariants:
-//! 1. Whoever looks for what is in the way of some ranges, and takes them, holds the words of all the shards that the
-//!    ranges concern ([`Reach`]) from the first look until everything is taken. Words are locked in the order of shards.
-//! 2. A range that is wide concerns all shards. So the list of wide ranges belongs, to be changed, to who holds all the
-//!    words, and, to be read, to who holds any one of them.
-//! 3. Whether the list may have a taken slot is bit [`WIDE`] of `special`. It is set under all words, and taken away by
-//!    who holds any word and found all of them free: nobody can have added one meanwhile.
-//! 4. Of two ranges that overlap, both concern the shard of a block in common, or one of them is wide. So the one that
-//!    is taken later sees the other.
+//! 1. A thread that looks for what is in the way of some ranges, and takes them, holds the words of
+//!    all the shards that the ranges concern ([`Reach`]) from the first look until everything is
+//!    taken. Words are locked in the order of shards.
+//! 2. A range that is wide concerns all shards. So a thread that changes the list of wide ranges
+//!    holds all the words, and a thread that reads it holds any one of them.
+//! 3. Bit [`WIDE`] of `special` says whether the list may have a taken slot. It is set under all
+//!    words. It is taken away by a thread that holds any word and found all slots of the list free:
+//!    no other thread can have added a range meanwhile.
+//! 4. Of two ranges that overlap, both concern the shard of a block in common, or one of them is
+//!    wide. So the later taker sees the earlier range.
+//! 5. The scale in use says which shards a range of strings concerns. It does not change while any
+//!    word is held (`rescale.rs`).
 //!
 //! # Memory orderings
-//! Words order everything but one thing. `special` is read under a word, and changed under all, or under any for what Invariant 3
-//! allows: who takes `WIDE` away releases what it acquired from the wide slots that it found free, and who reads `special`
-//! acquires that.
+//! Words order everything but one thing. `special` is read under a word, and changed under all, or
+//! under any for what Invariant 3 allows: a thread that takes `WIDE` away releases what it acquired
+//! from the wide slots that it found free, and a thread that reads `special` acquires that.
 
 use super::chain::Chain;
 use super::holder::Holder;
@@ -28,9 +33,11 @@ use super::outline::Outline;
 use super::raw::Access;
 use super::reach::{Reach, shard_of};
 use super::request::{Request, Want};
+use super::rescale::{InUse, Scales};
 use super::shard::{CHUNK, Chunk, Locked, Shard, Spill, Vacant, each_of};
 use super::slot::{self, AWAITED, Entry, HEAD, Held, Slot};
 use super::span::Span;
+use super::words::Words;
 use platform::atomic::{AtomicU32, Ordering};
 use platform::cell::UnsafeCell;
 use platform::clock;
@@ -42,14 +49,14 @@ const WIDE: u32 = 1;
 /// `special`: it is recorded since when ranges are held.
 const RECORDED: u32 = 2;
 /// `special`: one overdue waiter for something wide.
-const WIDE_OVERDUE: u32 = 4;
+pub(super) const WIDE_OVERDUE: u32 = 4;
 
 /// Why ranges were not taken.
 #[derive(Debug)]
 pub(super) enum Refused {
     /// Something that is held was in the way.
     Blocked,
-    /// Somebody overdue may want some of it.
+    /// An overdue waiter may want some of it.
     Closed,
     /// The lock holds as many ranges as it may.
     Full,
@@ -58,16 +65,16 @@ pub(super) enum Refused {
 /// A range that was not taken as one within a block.
 pub(super) struct Missed<K> {
     pub(super) span: Span<K>,
-    /// Something that is held was in its way. Otherwise nothing has been learnt.
+    /// A held range was in its way. Otherwise the reason is not known.
     pub(super) blocked: bool,
 }
 
 /// How ranges are looked for and taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct How {
-    /// Even if somebody overdue may want some of it.
+    /// Ranges are taken even if an overdue waiter may want some of them.
     pub(super) closed: bool,
-    /// Every slot in the way is told that somebody waits for it.
+    /// Every slot in the way is marked as awaited.
     pub(super) waiting: bool,
     /// What is taken is awaited already.
     pub(super) awaited: bool,
@@ -75,21 +82,22 @@ pub(super) struct How {
 
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Common<K> {
-    special: AtomicU32,
+pub(super) struct Common<K> {
+    pub(super) special: AtomicU32,
     /// Chunks on the heap.
     chunks: AtomicU32,
-    coarse_log2: u32,
-    options: Options,
+    pub(super) coarse_log2: u32,
+    pub(super) options: Options,
     wide: UnsafeCell<Spill<K>>,
+    pub(super) scales: Scales,
 }
 
 /// What is held.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Table<K, const SHARDS: usize, const SLOTS: usize> {
-    common: Common<K>,
-    shards: [Shard<K, SLOTS>; SHARDS],
+    pub(super) common: Common<K>,
+    pub(super) shards: [Shard<K, SLOTS>; SHARDS],
 }
 
 platform::os_only! {
@@ -114,6 +122,7 @@ impl<K, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
                 coarse_log2: Outline::coarse_log2(options.block_log2),
                 options,
                 wide: UnsafeCell::new(Spill::new()),
+                scales: Scales::new(),
             };
             Table { common, shards: free_shards() }
         }
@@ -128,7 +137,7 @@ impl<K, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
     ///
     /// # Safety
     /// The caller holds a word while the result is used.
-    unsafe fn wide(&self) -> &Spill<K> {
+    pub(super) unsafe fn wide(&self) -> &Spill<K> {
         // SAFETY: Invariant 2 and the caller's promise.
         self.common.wide.with(|wide| unsafe { &*wide })
     }
@@ -141,20 +150,6 @@ impl<K, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
     unsafe fn wide_mut(&self) -> &mut Spill<K> {
         // SAFETY: Invariant 2 and the caller's promise.
         self.common.wide.with_mut(|wide| unsafe { &mut *wide })
-    }
-
-    /// The shards of a reach, in order.
-    fn reached(&self, reach: &Reach) -> impl Iterator<Item = &Shard<K, SLOTS>> {
-        let all: &[_] = if matches!(reach, Reach::All) { &self.shards } else { &[] };
-        all.iter().chain(reach.few().iter().map(|index| &self.shards[usize::from(*index)]))
-    }
-
-    /// Locks the words of a reach.
-    fn words(&self, reach: Reach) -> Words<'_, K, SHARDS, SLOTS> {
-        for shard in self.reached(&reach) {
-            shard.lock();
-        }
-        Words { table: self, reach }
     }
 
     /// Gives back the chunks of `spill`.
@@ -175,7 +170,8 @@ impl<K, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
             .is_ok()
     }
 
-    /// Ranges taken so far. Those of shards that others are busy with are counted a moment earlier or later.
+    /// Ranges taken so far. Those of shards that others are busy with are counted a moment earlier
+    /// or later.
     pub(super) fn acquired(&self) -> u64 {
         self.shards
             .iter()
@@ -196,7 +192,8 @@ impl<K, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         self.common.chunks.load(Ordering::Relaxed) as usize * CHUNK
     }
 
-    /// Shows each held range: its slot and the state of that, all of the same moment. Nothing is taken or released by `show`.
+    /// Shows each held range: its slot and the state of that, all of the same moment. Nothing is
+    /// taken or released by `show`.
     pub(super) fn each_held(&self, mut show: impl FnMut(&Entry<K>, u64)) {
         let words = self.words(Reach::All);
         let mut visit = |slot: &Slot<K>, state: u64| {
@@ -216,36 +213,7 @@ impl<K, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
     }
 }
 
-/// The words of a reach, held.
-struct Words<'a, K, const SHARDS: usize, const SLOTS: usize> {
-    table: &'a Table<K, SHARDS, SLOTS>,
-    reach: Reach,
-}
-
-impl<K, const SHARDS: usize, const SLOTS: usize> Drop for Words<'_, K, SHARDS, SLOTS> {
-    fn drop(&mut self) {
-        for shard in self.table.reached(&self.reach) {
-            // SAFETY: locked in `words`.
-            unsafe { shard.unlock() };
-        }
-    }
-}
-
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
-    /// What the ranges of a request concern.
-    fn reach(&self, request: &Request<'_, K>) -> Reach {
-        let mut reach = Reach::NONE;
-        for want in request.wants() {
-            reach = reach.and(self.reach_of(&want));
-        }
-        reach
-    }
-
-    /// What one range concerns.
-    fn reach_of(&self, want: &Want<'_, K>) -> Reach {
-        Reach::of::<SHARDS>(want.first, want.last, self.common.options.block_log2)
-    }
-
     /// Takes one range, if it is within one block, and nothing is out of the ordinary.
     #[inline(always)]
     pub(super) fn take_narrow(
@@ -254,32 +222,39 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         access: Access,
         holder: Holder,
     ) -> Result<Held<K>, Missed<K>> {
-        let (first, last) = (span.first(), span.last());
-        let block_log2 = self.common.options.block_log2;
+        let used = self.scale();
+        let (first, last) = Self::ends(&span, used);
+        let (block_log2, coarse_log2) = self.grid(used);
         let block = first >> block_log2;
         if last >> block_log2 != block {
             return Err(Missed { span, blocked: false });
         }
         let shard = &self.shards[shard_of::<SHARDS>(block)];
-        let outline = Outline::within(first, last, self.common.coarse_log2);
+        let outline = Outline::within(first, last, coarse_log2);
         let preferred = holder.to_bits() as usize;
         let state = slot::taken(access, holder) | HEAD;
-        // What is below is not one function, so that the common case needs no registers for the others.
+        // What is below is not one function, so that the common case needs no registers for the
+        // others.
         if !shard.try_lock() {
-            return self.take_contended(shard, span, outline, state);
+            return self.take_contended(used, shard, span, outline, state);
         }
-        // SAFETY: just locked. Acquire pairs with the release of whoever took `WIDE` away.
+        if !self.is_in_use(used) {
+            // SAFETY: just locked.
+            unsafe { shard.unlock() };
+            return Err(Missed { span, blocked: false });
+        }
+        // SAFETY: just locked. Acquire pairs with the release of the thread that took `WIDE` away.
         let slot = unsafe {
             if self.common.special.load(Ordering::Acquire) != 0 {
-                return self.take_beside(shard, span, outline, state);
+                return self.take_beside(used, shard, span, outline, state);
             }
             match shard.only(outline, preferred) {
                 Some(slot) => slot,
-                None => return self.take_beside(shard, span, outline, state),
+                None => return self.take_beside(used, shard, span, outline, state),
             }
         };
         // SAFETY: locked above, and the slot is free.
-        Ok(unsafe { self.fill(shard, slot, span, state) })
+        Ok(unsafe { Self::fill(used, shard, slot, span, state) })
     }
 
     /// The same, once the word is free.
@@ -287,6 +262,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
     #[inline(never)]
     fn take_contended(
         &self,
+        used: Option<&InUse>,
         shard: &Shard<K, SLOTS>,
         span: Span<K>,
         outline: Outline,
@@ -294,7 +270,13 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
     ) -> Result<Held<K>, Missed<K>> {
         shard.lock_contended();
         // SAFETY: just locked.
-        unsafe { self.take_beside(shard, span, outline, state) }
+        unsafe {
+            if !self.is_in_use(used) {
+                shard.unlock();
+                return Err(Missed { span, blocked: false });
+            }
+            self.take_beside(used, shard, span, outline, state)
+        }
     }
 
     /// The same where others hold something in the shard, or did.
@@ -304,6 +286,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
     #[inline(never)]
     unsafe fn take_beside(
         &self,
+        used: Option<&InUse>,
         shard: &Shard<K, SLOTS>,
         span: Span<K>,
         outline: Outline,
@@ -321,7 +304,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
             match vacant {
                 Vacant::Slot(slot) => {
                     std::mem::forget(locked);
-                    Ok(self.fill(shard, slot, span, state))
+                    Ok(Self::fill(used, shard, slot, span, state))
                 }
                 none => Err(Missed { span, blocked: matches!(none, Vacant::Blocked) }),
             }
@@ -333,29 +316,38 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
     /// # Safety
     /// The caller holds the word of the shard, and the slot is free.
     #[inline(always)]
-    unsafe fn fill(&self, shard: &Shard<K, SLOTS>, slot: &Slot<K>, span: Span<K>, state: u64) -> Held<K> {
+    unsafe fn fill(
+        used: Option<&InUse>,
+        shard: &Shard<K, SLOTS>,
+        slot: &Slot<K>,
+        span: Span<K>,
+        state: u64,
+    ) -> Held<K> {
         // SAFETY: the caller's promise.
-        let old = unsafe {
-            shard.inner().acquired += 1;
+        let (old, number) = unsafe {
+            let number = shard.inner().acquired;
+            shard.inner().acquired = number + 1;
             let old = slot.take(Entry { next: ptr::null(), span }, state);
             shard.unlock();
-            old
+            (old, number)
         };
         // Whatever a key does when it is dropped, no word is held.
         drop(old);
+        Self::learn_from(used, Held(slot), number);
         Held(slot)
     }
 
     /// Takes all ranges of a request, or none, as told.
     pub(super) fn take(&self, request: &Request<'_, K>, how: How) -> Result<Held<K>, Refused> {
-        let reach = self.reach(request);
         let mut makes_room = false;
         loop {
-            let words = self.words(reach);
+            let words = self.words_for(request);
             self.look(&words, request, how, !makes_room)?;
             match self.insert(&words, request, how) {
-                Ok(held) => {
+                Ok((held, number)) => {
+                    let used = words.used;
                     drop(words);
+                    Self::learn_from(used, held, number);
                     return Ok(held);
                 }
                 Err(NoRoom { shard }) => {
@@ -367,8 +359,9 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         }
     }
 
-    /// Takes all ranges of a request, or none, for a waiter that looks again and again: one within a block by its outline, so
-    /// that the others' slots stay in their caches, and so that its own outline is not that of a whole block.
+    /// Takes all ranges of a request, or none, for a waiter that tries again and again. It compares
+    /// outlines for a single range within a block, so that the others' slots stay in their caches,
+    /// and so that the range gets an outline of its own.
     pub(super) fn take_again(&self, request: &Request<'_, K>) -> Result<Held<K>, Refused> {
         if let ([span], []) = (request.spans, request.own) {
             match self.take_narrow(span.clone(), request.access, request.holder) {
@@ -380,14 +373,16 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         self.take(request, How::default())
     }
 
-    /// Whether nothing is in the way, whoever may be overdue; every slot that is gets to know that somebody waits for it.
+    /// Returns whether nothing is in the way; overdue waiters do not count. Every slot that is in
+    /// the way is marked as awaited.
     pub(super) fn is_free_or_awaited(&self, request: &Request<'_, K>) -> bool {
-        let words = self.words(self.reach(request));
+        let words = self.words_for(request);
         let how = How { closed: true, waiting: true, awaited: false };
         self.look(&words, request, how, true).is_ok()
     }
 
-    /// Looks for what is in the way. `tidies`: and gives slots back to the heap that are not needed any more.
+    /// Looks for what is in the way. `tidies`: and gives slots back to the heap that are not needed
+    /// any more.
     fn look(
         &self,
         words: &Words<'_, K, SHARDS, SLOTS>,
@@ -395,7 +390,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         how: How,
         tidies: bool,
     ) -> Result<(), Refused> {
-        // Acquire pairs with the release of whoever took `WIDE` away.
+        // Acquire pairs with the release of the thread that took `WIDE` away.
         let special = self.common.special.load(Ordering::Acquire);
         let mut closed = special >= WIDE_OVERDUE;
         let mut blocked = false;
@@ -447,13 +442,14 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         }
     }
 
-    /// Takes the ranges, under these words. Nothing is in the way.
+    /// Takes the ranges, under these words. Nothing is in the way. Returns the number of the last
+    /// one in its shard as well.
     fn insert(
         &self,
-        _words: &Words<'_, K, SHARDS, SLOTS>,
+        words: &Words<'_, K, SHARDS, SLOTS>,
         request: &Request<'_, K>,
         how: How,
-    ) -> Result<Held<K>, NoRoom> {
+    ) -> Result<(Held<K>, u64), NoRoom> {
         let mut state = slot::taken(request.access, request.holder);
         if how.awaited {
             state |= AWAITED;
@@ -463,7 +459,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         }
         let mut chain = Chain::new(state);
         for want in request.wants() {
-            let reach = self.reach_of(&want);
+            let reach = self.reach_of(want.span, words.used);
             if matches!(reach, Reach::All) {
                 // SAFETY: all words are held (Invariant 2).
                 let slot = unsafe { self.wide() }.vacant().ok_or(NoRoom { shard: None })?;
@@ -482,15 +478,19 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
                 head = 0;
             }
         }
-        for want in request.wants() {
-            let first = self.reach_of(&want).few().first().copied().unwrap_or(0);
+        let mut number = 0;
+        for span in request.spans {
+            let first = self.reach_of(span, words.used).few().first().copied().unwrap_or(0);
             // SAFETY: its word is held, as all are that the request concerns.
-            unsafe { self.shards[usize::from(first)].inner() }.acquired += 1;
+            let inner = unsafe { self.shards[usize::from(first)].inner() };
+            number = inner.acquired;
+            inner.acquired += 1;
         }
-        Ok(chain.finish())
+        Ok((chain.finish(), number))
     }
 
-    /// Adds slots to a shard, or to the wide ones. `tidies`: of the wide ones, those that are free may go, but for one chunk.
+    /// Adds slots to a shard, or to the list of wide ranges. `tidies`: free chunks of that list may
+    /// go, but for one.
     #[cold]
     fn make_room(&self, shard: Option<u16>, tidies: bool) -> Result<(), Refused> {
         if !self.allow_chunk() {
@@ -509,7 +509,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
             }
             None => {
                 let words = self.words(Reach::All);
-                // SAFETY: all words are held (Invariant 2). One chunk stays, for who takes wide ranges now and then.
+                // SAFETY: all words are held (Invariant 2). One chunk stays, for threads that take
+                // wide ranges now and then.
                 let empty = unsafe {
                     let empty = self.wide_mut().take_empty(if tidies { 1 } else { usize::MAX });
                     self.wide_mut().push(chunk);
@@ -522,7 +523,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         Ok(())
     }
 
-    /// Keeps newcomers from overtaking who waits for this: until [`Table::open`] they are told that it is closed.
+    /// Keeps newcomers from overtaking the waiter for this request: until [`Table::open`] they are
+    /// told that it is closed.
     pub(super) fn close(&self, request: &Request<'_, K>) {
         self.change_closed(request, 1);
     }
@@ -533,7 +535,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
     }
 
     fn change_closed(&self, request: &Request<'_, K>, by: i32) {
-        let words = self.words(self.reach(request));
+        let words = self.words_for(request);
         if matches!(words.reach, Reach::All) {
             self.common.special.fetch_add(WIDE_OVERDUE.wrapping_mul(by as u32), Ordering::Relaxed);
             return;
@@ -544,10 +546,11 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         }
     }
 
-    /// Whether something that `request` has to wait for is held by who makes the other one.
+    /// Returns whether the maker of `other` holds something that `request` has to wait for.
     pub(super) fn waits_for(&self, request: &Request<'_, K>, other: &Request<'_, K>) -> bool {
         self.blockers(request, |slot, state| {
-            // SAFETY: the words of what is in the way are held, and `other` holds what it calls its own.
+            // SAFETY: the words of what is in the way are held, and `other` holds what it calls its
+            // own.
             match unsafe { other.holds(slot, state) } {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
@@ -562,7 +565,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         request: &Request<'_, K>,
         mut show: impl FnMut(&Slot<K>, u64) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        let words = self.words(self.reach(request));
+        let words = self.words_for(request);
         let mut visit = |slot: &Slot<K>, state: u64| {
             // SAFETY: all words that the request concerns are held.
             if request.wants().any(|want| unsafe { want.is_blocked_by(slot, state) }) {
@@ -584,8 +587,10 @@ struct NoRoom {
     shard: Option<u16>,
 }
 
-// SAFETY: entries are shared under words only, and by who holds them (slot.rs, Invariants 1 and 4); they are made and
-// dropped by whatever thread.
+// SAFETY: entries are shared under words only, and by their holders (slot.rs, Invariants 1 and 4);
+// they are made and dropped by whatever thread. A scale does not change, and what is learnt belongs
+// to the holder of its word.
 unsafe impl<K: Send + Sync, const SHARDS: usize, const SLOTS: usize> Sync for Table<K, SHARDS, SLOTS> {}
-// SAFETY: as above; pointers to slots are made by the table alone, and none exists while it is moved.
+// SAFETY: as above; pointers to slots are made by the table alone, and none exists while it is
+// moved.
 unsafe impl<K: Send, const SHARDS: usize, const SLOTS: usize> Send for Table<K, SHARDS, SLOTS> {}

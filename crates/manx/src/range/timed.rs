@@ -1,8 +1,9 @@
-//! Waiting no longer than that: for so long, or until then.
+//! Waiting with a limit: for a duration, or until a point in time.
 //!
-//! A limit becomes a point of the monotonic clock once, and nothing that happens while somebody waits prolongs it. It
-//! limits the wait and nothing else: a range that is free is taken however little time there is, so with no time at
-//! all each of these is its `try_…` (but says [`LockError::TimedOut`]). Who gives up leaves nothing behind and keeps what it held.
+//! A limit becomes a point of the monotonic clock once, and nothing that happens during the wait
+//! prolongs it. It limits the wait and nothing else: a range that is free is taken however little
+//! time there is. So with no time at all each of these is its `try_…` (but returns
+//! [`LockError::TimedOut`]). A waiter that gives up leaves nothing behind and keeps what it held.
 
 use super::error::{BadRange, LockError};
 use super::guard::{RangeGuard, Unchanged};
@@ -15,12 +16,12 @@ use super::span::Span;
 use platform::futex::Deadline;
 use std::time::{Duration, Instant};
 
-/// So long from now.
+/// Returns the deadline that is `timeout` from now.
 fn after(timeout: Duration) -> Option<Deadline> {
     Some(Deadline::after(timeout))
 }
 
-/// Then; now, if that is over.
+/// Returns the deadline at `end`; now, if `end` is over.
 fn at(end: Instant) -> Option<Deadline> {
     after(end.saturating_duration_since(Instant::now()))
 }
@@ -136,7 +137,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         self.lock_within(span(range)?, Access::Shared, || at(end))
     }
 
-    /// Waits for all of the ranges, alone or together with others who share, no longer than `timeout`.
+    /// Waits for all of the ranges, alone or together with other holders that share, no longer than
+    /// `timeout`.
     ///
     /// ```
     /// use manx::range::{Access, LockError, RangeLock, Span, SpanSet};
@@ -165,7 +167,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         self.lock_many_as(set, access, after(timeout))
     }
 
-    /// Waits for all of the ranges, alone or together with others who share, no longer than until `end`.
+    /// Waits for all of the ranges, alone or together with other holders that share, no longer than
+    /// until `end`.
     ///
     /// ```
     /// use manx::range::{Access, RangeLock, Span, SpanSet};
@@ -261,7 +264,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS
         self.lock_as(span(range)?, Access::Exclusive, after(timeout))
     }
 
-    /// As [`Owner::lock`], but waits no longer than until `end`: one for all that a transaction locks.
+    /// As [`Owner::lock`], but waits no longer than until `end`: one for all that a transaction
+    /// locks.
     ///
     /// ```
     /// use manx::range::RangeLock;

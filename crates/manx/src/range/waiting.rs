@@ -1,12 +1,15 @@
-//! Waiting for ranges: who goes first, for how long, and who is told when.
+//! Waiting for ranges: which waiter goes first, for how long, and when a waiter is told.
 //!
-//! A range that is free is anybody's who comes; nobody asks who waits elsewhere. Whoever finds something in its way may be overtaken,
-//! for its *window*. As long as that lasts it lets others run, and looks again (`yielding.rs`): most likely the holder is kept from running, and
-//! a sleeper that is woken takes the CPU away from the next holder. Then it waits in the room (`room.rs`), having told each slot in its way
-//! that it is awaited. When the window is over it is *overdue*. It closes the shards of its ranges, so that newcomers come to
-//! the room as well and queue behind it if they want any of the same; and the release that frees its ranges hands them
-//! over. (Who came to the room before its window was over, because that is long or somebody overdue was before it, is woken
-//! when its ranges are free, and tries.) Strangers are never in each other's way: what counts is whether ranges overlap.
+//! A free range belongs to the first thread that asks for it; no thread looks for waiters
+//! elsewhere. A thread that finds something in its way may be overtaken for its *window*. First it
+//! lets others run and tries again (`yielding.rs`): most likely the holder is kept from running,
+//! and a sleeper that is woken takes the CPU away from the next holder. Then it waits in the room
+//! (`room.rs`), having told each slot in its way that it is awaited. When the window is over it is
+//! *overdue*. It closes the shards of its ranges, so that newcomers come to the room as well and
+//! queue behind it if they want any of the same; and the release that frees its ranges hands them
+//! over. (A waiter that came to the room before its window was over, because that is long or an
+//! overdue waiter was before it, is woken when its ranges are free, and tries.) Strangers are never
+//! in each other's way: what counts is whether ranges overlap.
 //!
 //! ```text
 //!           ┌──────── free ◄──────────────────────┐
@@ -15,21 +18,27 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Whoever waits, and was not told anything since it looked, is behind somebody in the list who goes before it, or each slot
-//!    that was in its way when it looked is awaited. (The second is made true under the words of the shards, by the
-//!    look itself.)
-//! 2. Who leaves the room with its ranges leaves slots behind that are awaited, if anybody in the room is excluded by
-//!    it. Who leaves without them makes everybody that it excluded look, as a release does (*settling*).
-//! 3. So somebody who waits is told when nothing is in its way any more: by the release of the last slot, or by whoever was
-//!    before it.
-//! 4. While somebody overdue waits, its shards are closed, and each range that is taken there was not excluded by it. So
-//!    what is in its way becomes less with each release, and never more but by those before it in the list.
+//! 1. For each waiter that was not told anything since it looked, one of these is true: it is
+//!    behind a waiter in the list that goes before it, or each slot that was in its way when it
+//!    looked is awaited. (The second is made true under the words of the shards, by the look
+//!    itself.)
+//! 2. A waiter that leaves the room with its ranges leaves slots behind that are awaited, if it
+//!    excludes any waiter in the room. A waiter that leaves without its ranges makes each waiter
+//!    that it excluded look, as a release does (*settling*).
+//! 3. So a waiter is told when nothing is in its way any more: by the release of the last slot, or
+//!    by a waiter that was before it.
+//! 4. While an overdue waiter waits, its shards are closed, and it excludes no range that is taken
+//!    there. So what is in its way becomes less with each release. Only waiters before it in the
+//!    list can make it more.
 //!
-//! Who goes before whom is told in `precedence.rs`.
+//! `precedence.rs` tells which waiter goes before which.
 //!
 //! # The bound
-//! A waiter with nobody before it has its ranges after at most: its window, the time until it runs (to become
-//! overdue), and the longest of the holds in its way. One with others before it waits for these first.
+//! A waiter's window is the lock's or its epoch's. If neither names one, it is [`WINDOW_NS`], or
+//! [`EACH_NS`] for each waiter that is in the room before it, if that is longer. A waiter with no
+//! other one before it has its ranges after at most: its window, the time until it runs (to become
+//! overdue), and the longest of the holds in its way. A waiter with others before it waits for
+//! these first.
 
 use super::deadlock;
 use super::error::LockError;
@@ -49,12 +58,20 @@ use platform::futex::{self, Clock, Deadline};
 use std::pin::pin;
 use std::ptr;
 
-/// How long a waiter may be overtaken unless its lock or its epoch says otherwise. Shorter than a mutex's: of the threads that come
-/// later only some are in the way, so that less is lost by waiting for the one. Longer than a yield takes when eight threads share
-/// two CPUs: a waiter that is overdue after its first yield is nearly always asleep when it is handed its range.
-pub const WINDOW_NS: u64 = 200_000;
+/// How long a waiter may be overtaken unless its lock or its epoch says otherwise. Longer than a
+/// thread runs until the scheduler gives the CPU to another one (3 to 4 ms): a waiter that comes
+/// back after that time should try for a while, rather than make every thread behind it sleep until
+/// it was handed its range.
+pub const WINDOW_NS: u64 = 5_000_000;
 
-/// Keys that became free, or that somebody waits for no more: from the one position to the other, both included.
+/// The window is at least this time for each waiter that is in the room already. A hand-over to a
+/// sleeping waiter lasts until the scheduler runs it. Without this rule every release would be such
+/// a hand-over where many threads wait for the same keys: 32 threads made 0.07 of the best peer's
+/// throughput.
+const EACH_NS: u64 = 500_000;
+
+/// Keys that became free, or that a waiter waits for no more: from the one position to the other,
+/// both included.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Stretch {
     first: u64,
@@ -95,7 +112,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         }
     }
 
-    /// The same where somebody overdue may want some of it.
+    /// Takes ranges in the same way where an overdue waiter may want some of them.
     pub(super) fn try_closed(&self, request: &Request<'_, K>) -> Result<Held<K>, LockError> {
         let room = self.room.lock();
         if self.overdue_before(&room, request) {
@@ -112,14 +129,15 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         LockError::TooMany { limit: self.table.options().spill_max }
     }
 
-    /// Whether somebody overdue goes before who asks.
+    /// Returns whether an overdue waiter goes before the asker.
     fn overdue_before(&self, room: &Inside<'_, K>, request: &Request<'_, K>) -> bool {
         // SAFETY: the room's mutex is held.
         precedence::before(&self.table, room, *request, ptr::null())
             .any(|node| unsafe { node.guarded() }.overdue)
     }
 
-    /// Waits for ranges, until the deadline if there is one. `blocked`: something in the way was seen just now.
+    /// Waits for ranges, until the deadline if there is one. `blocked`: something in the way was
+    /// seen just now.
     #[cold]
     pub(super) fn lock_request(
         &self,
@@ -146,13 +164,19 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         result
     }
 
-    /// How long a waiter may be overtaken.
+    /// How long a waiter may be overtaken, unless the number of waiters makes that longer.
     pub(super) fn window_ns(&self) -> u64 {
-        let in_epoch = || slo::window_ns().map_or(WINDOW_NS, |window_ns| window_ns.max(EPOCH_WINDOW_NS_MIN));
-        self.table.options().window_ns.unwrap_or_else(in_epoch)
+        self.told_window_ns().unwrap_or(WINDOW_NS)
     }
 
-    /// Comes to the room, unless nothing is in the way any more. `prepare` is called when it has come, under the mutex.
+    /// The window that the lock's options or the thread's epoch name.
+    fn told_window_ns(&self) -> Option<u64> {
+        let in_epoch = || slo::window_ns().map(|window_ns| window_ns.max(EPOCH_WINDOW_NS_MIN));
+        self.table.options().window_ns.or_else(in_epoch)
+    }
+
+    /// Comes to the room, unless nothing is in the way any more. `prepare` is called when it has
+    /// come, under the mutex.
     pub(super) fn enter(
         &self,
         node: &Node<K>,
@@ -162,9 +186,13 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         // SAFETY: the node is new, and every way out of the waits below unlinks it first.
         unsafe { room.link(node) };
         room.counters.waits += 1;
-        let now_ns = clock::now_ns();
         // SAFETY: the mutex is held.
-        if now_ns >= unsafe { node.guarded() }.window_end_ns {
+        let guarded = unsafe { node.guarded() };
+        if self.told_window_ns().is_none() {
+            let end_ns = guarded.began_ns.saturating_add(EACH_NS * u64::from(room.count - 1));
+            guarded.window_end_ns = guarded.window_end_ns.max(end_ns);
+        }
+        if clock::now_ns() >= guarded.window_end_ns {
             self.make_overdue(&room, node);
         }
         let refused = match self.admit(&room, node) {
@@ -184,9 +212,10 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         Ok(None)
     }
 
-    /// Those that the newcomer waits for may be behind somebody who waits for them only now, by way of the newcomer.
+    /// Tells the holders that the newcomer waits for, if they wait too: they may be behind a waiter
+    /// that waits for them only now, by way of the newcomer.
     fn let_pass<'s>(&'s self, room: Inside<'s, K>, node: &Node<K>) {
-        // The newcomer, one that waits for it, and one behind that.
+        // The newcomer, a waiter for it, and a waiter behind this waiter.
         if room.count < 3 || !node.request().holder.is_known() {
             return;
         }
@@ -194,7 +223,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         self.tell(room, |other| !ptr::eq(other, node) && holders.contains(&other.request().holder));
     }
 
-    /// Takes a waiter's ranges if nobody is before it and nothing in the way (Invariants 1 and 2).
+    /// Takes a waiter's ranges if no waiter goes before it and nothing is in the way (Invariants 1
+    /// and 2).
     fn admit(&self, room: &Inside<'_, K>, node: &Node<K>) -> Result<Option<Held<K>>, LockError> {
         if self.is_behind(room, node) {
             return Ok(None);
@@ -207,7 +237,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         }
     }
 
-    /// Whether the waiter has to let somebody else go first.
+    /// Returns whether the waiter has to let another waiter go first.
     fn is_behind(&self, room: &Inside<'_, K>, node: &Node<K>) -> bool {
         precedence::before(&self.table, room, node.request(), node).next().is_some()
     }
@@ -236,7 +266,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         self.settle(room, &freed);
     }
 
-    /// Nobody may overtake the waiter from now on (Invariant 4).
+    /// Makes the waiter overdue: no other thread may overtake it from now on (Invariant 4).
     fn make_overdue(&self, _room: &Inside<'_, K>, node: &Node<K>) {
         // SAFETY: the room's mutex is held.
         let guarded = unsafe { node.guarded() };
@@ -267,7 +297,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
                 futex::wait_set(&node.word, WAITING, futex::ANY_SET, until);
             }
             if node.word.load(Ordering::Acquire) == HANDED {
-                // SAFETY: nobody else touches the node any more (room.rs, Invariant 2).
+                // SAFETY: no other thread touches the node any more (room.rs, Invariant 2).
                 return Ok(unsafe { node.guarded() }.held);
             }
             let now_ns = clock::now_ns();
@@ -282,8 +312,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         }
     }
 
-    /// What has become of a waiter that was told something, or whose time is up. `None`: it goes on waiting, and `prepare` was
-    /// called under the mutex.
+    /// What has become of a waiter that was told something, or whose time is up. `None`: it goes on
+    /// waiting, and `prepare` was called under the mutex.
     pub(super) fn look(
         &self,
         node: &Node<K>,
@@ -295,7 +325,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         // Relaxed: words change under the mutex.
         let word = node.word.load(Ordering::Relaxed);
         if word == HANDED {
-            // SAFETY: nobody else touches the node any more.
+            // SAFETY: no other thread touches the node any more.
             return Some(Ok(unsafe { node.guarded() }.held));
         }
         node.word.store(WAITING, Ordering::Relaxed);
@@ -325,7 +355,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         None
     }
 
-    /// A waiter that does not want to wait any more: its future is dropped. Whatever it was handed is released.
+    /// A waiter that does not want to wait any more: its future is dropped. Whatever it was handed
+    /// is released.
     pub(super) fn cancel(&self, node: &Node<K>) {
         let room = self.room.lock();
         // SAFETY: the mutex is held.
@@ -355,7 +386,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         }
     }
 
-    /// Gives back a range of several slots, or one that somebody waits for, and tells those who do.
+    /// Gives back a range of several slots, or a range that waiters wait for, and tells these
+    /// waiters.
     ///
     /// # Safety
     /// As [`RangeLock::release`].
@@ -379,12 +411,14 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         }
     }
 
-    /// Some ranges became free, or nobody waits for them any more: tells those who may go on (Invariant 3).
+    /// Tells the waiters that may go on, after some ranges became free, or a waiter waits for them
+    /// no more (Invariant 3).
     fn settle<'s>(&'s self, room: Inside<'s, K>, freed: &[Stretch]) {
         self.tell(room, |node| freed.iter().any(|stretch| stretch.meets(&node.request())));
     }
 
-    /// Tells those of these who may go on: who was told nothing yet, and is behind nobody.
+    /// Tells the waiters that `whom` picks, if they may go on: they were told nothing yet, and are
+    /// behind no other waiter.
     fn tell<'s>(&'s self, mut room: Inside<'s, K>, whom: impl Fn(&Node<K>) -> bool) {
         let mut wakes = Wakes::new();
         let mut now_ns = 0;
@@ -409,12 +443,13 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             if !again {
                 return;
             }
-            // More than fit into one batch: those that were told are not told again.
+            // More than fit into one batch: waiters that were told are not told again.
             room = self.room.lock();
         }
     }
 
-    /// Hands the waiter its ranges, if they are free and it is overdue; tells it to look, if they are free and it is not.
+    /// Hands the waiter its ranges, if they are free and it is overdue; tells it to look, if they
+    /// are free and it is not.
     fn serve(&self, room: &mut Inside<'_, K>, node: &Node<K>, now_ns: u64, wakes: &mut Wakes) {
         // SAFETY: the mutex is held, here and below.
         if now_ns < unsafe { node.guarded() }.window_end_ns {

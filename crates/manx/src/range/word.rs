@@ -1,14 +1,16 @@
 //! The spin lock around a shard: one word, taken for some ten nanoseconds.
 //!
-//! Who finds it taken looks for a while, then yields, then sleeps in growing steps, because the holder may have lost its
-//! CPU (the policy of [`crate::wait::Adaptive`]). There is no queue: what is done under a word is a look at a few cache lines,
-//! and whose turn it is is decided in the waiting room.
+//! A thread that finds it taken looks for a while, then yields, then sleeps in growing steps,
+//! because the holder may have lost its CPU (the policy of [`crate::wait::Adaptive`]). There is no
+//! queue: the work under a word is a look at a few cache lines, and the waiting room decides which
+//! waiter goes next.
 //!
-//! Invariant 1: between its exchange from 0 to 1 and its store of 0, the word belongs to the thread that made
-//! the exchange.
+//! Invariant 1: between its exchange from 0 to 1 and its store of 0, the word belongs to the thread
+//! that made the exchange.
 //!
 //! # Memory orderings
-//! The exchange acquires and the store releases, so who holds the word sees what was done under it before.
+//! The exchange acquires and the store releases, so the holder of the word sees what was done under
+//! it before.
 
 use crate::wait::{Adaptive, Policy};
 use platform::atomic::{AtomicU32, Ordering};
@@ -17,7 +19,8 @@ use platform::cpu;
 /// How a word is waited for: a preempted holder needs the CPU more than we do.
 const POLICY: Adaptive = Adaptive::DEFAULT.spins(200).yields(100).step_ns(50_000);
 
-/// Pauses of who found the word taken, before it looks again: about half a microsecond.
+/// The number of pauses of a thread that found the word taken, before it looks again: about half a
+/// microsecond.
 const AWAY: u32 = 120;
 
 /// A free word is 0.
@@ -31,7 +34,8 @@ impl Word {
         }
     }
 
-    /// Who fails has not stored anything: loom cannot tell that the holder's store of 0 comes after an exchange of 1 for 1.
+    /// Takes the word, if it is free. A thread that fails has not stored anything: loom cannot tell
+    /// that the holder's store of 0 comes after an exchange of 1 for 1.
     #[inline(always)]
     pub(super) fn try_lock(&self) -> bool {
         self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
