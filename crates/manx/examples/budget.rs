@@ -1,7 +1,7 @@
 //! How many CPUs this process can use, and everything that limits it.
 //!
-//! `--plain` prints the same for programs, and `--follow N` the number now and each of the next N that it becomes: the
-//! emulated guest of `cargo xtask guest` runs both.
+//! `--plain` prints the same for programs, and `--follow N` the number now and each of the next N
+//! that it becomes: the emulated guest of `cargo xtask guest` runs both.
 
 use manx::cpu::{BudgetWatch, CpuBudget, Rounding};
 use std::process::ExitCode;

@@ -11,8 +11,8 @@
 //! - [`txn`]: transactions over any ordered store.
 //! - [`wait`]: how a loop waits for something that another thread does.
 //!
-//! The source says nothing about the machine but `use platform::…`, so a model checker runs these very
-//! lines (the package `manx-loom`), and so does a sampler of schedules (`manx-shuttle`).
+//! The source says nothing about the machine but `use platform::…`, so a model checker runs these
+//! very lines (the package `manx-loom`), and so does a sampler of schedules (`manx-shuttle`).
 
 pub mod cpu;
 pub mod lock;

@@ -1,9 +1,10 @@
 //! How many CPUs a process can really use: a fraction, where it comes from, and why.
 //!
-//! The kernel limits a process in several ways at once, and each is written somewhere else: the CPUs that are online, the
-//! thread's affinity, the CPUs of its group (cpuset), and the CPU time that its group *or any group above it* gets in each
-//! period (quota). The budget is the least of these. Most runtimes read some of them, of the process' own group alone, and round
-//! before anybody can look; see [`Rounding`] for that.
+//! The kernel limits a process in several ways at once, and each is written somewhere else: the
+//! CPUs that are online, the thread's affinity, the CPUs of its group (cpuset), and the CPU time
+//! that its group *or any group above it* gets in each period (quota). The budget is the least of
+//! these. Most runtimes read some of them, of the process' own group alone, and round before a
+//! program can see the fraction; see [`Rounding`] for that.
 //!
 //! | file | what |
 //! | --- | --- |
@@ -11,7 +12,7 @@
 //! | `mounts.rs` | where hierarchies of groups are mounted |
 //! | `membership.rs` | to which groups the process belongs |
 //! | `groups.rs` | the folders of a group and its ancestors |
-//! | `search.rs` | the names of groups that nobody tells |
+//! | `search.rs` | the names of groups that no file tells |
 //! | `layout.rs` | the four together, whatever is masked |
 //! | `quota.rs` | what the files of a group say |
 //! | `sources.rs` | which file says which limit |
@@ -22,9 +23,11 @@
 //! | `watch.rs` | the same again and again, from open files |
 //! | `background.rs` | a thread that does so |
 //!
-//! 1. A limit that cannot be read is left out, and [`CpuBudget::doubts`] says so. Nothing fails: there is always an answer, more than 0.
-//! 2. CPUs are intersected, and quotas of all ancestors up to the mount's root compared; the least decides. Of two that
-//!    say the same, the one named first in this sentence does: online, cpuset, affinity, quota from the own group upwards.
+//! 1. A limit that cannot be read is left out, and [`CpuBudget::doubts`] says so. Nothing fails:
+//!    there is always an answer, more than 0.
+//! 2. CPUs are intersected, and quotas of all ancestors up to the mount's root compared; the least
+//!    decides. Of two that say the same, the one named first in this sentence does: online, cpuset,
+//!    affinity, quota from the own group upwards.
 //! 3. A weight is never a limit.
 
 mod background;
@@ -76,17 +79,19 @@ pub struct CpuBudget {
 }
 
 impl CpuBudget {
-    /// That of the calling process at this moment. Affinity and groups are the calling thread's, as threads that it starts inherit them.
+    /// That of the calling process at this moment. Affinity and groups are the calling thread's, as
+    /// threads that it starts inherit them.
     ///
-    /// Nothing that the kernel hides or garbles makes this fail: it is left out, and [`CpuBudget::doubts`] says so. It opens
-    /// a dozen files (some 0.1 ms); who asks again and again has a [`BudgetWatch`].
+    /// Nothing that the kernel hides or garbles makes this fail: it is left out, and
+    /// [`CpuBudget::doubts`] says so. It opens a dozen files (some 0.1 ms); a program that asks
+    /// again and again has a [`BudgetWatch`].
     pub fn now() -> CpuBudget {
         let affinity = Some(CpuSet::from_words(platform::cpu::allowed()));
         CpuBudget::detect("/".as_ref(), affinity.as_ref())
     }
 
-    /// That of a process whose `/proc` and `/sys` are below `root`, which has the calling process' number, and whose affinity is this if it
-    /// is known.
+    /// That of a process whose `/proc` and `/sys` are below `root`, which has the calling process'
+    /// number, and whose affinity is this if it is known.
     ///
     /// ```
     /// use manx::cpu::{CpuBudget, CpuSet, LimitKind};
@@ -123,8 +128,8 @@ impl CpuBudget {
         CpuBudget { cpus, limits, weight: sources::weight(files, layout), doubts }
     }
 
-    /// How many CPUs all sets have in common, infinitely many if none is known; and what each of them says. The last one that binds is the one that
-    /// decides among them.
+    /// How many CPUs all sets have in common, infinitely many if none is known; and what each of
+    /// them says. The last set that binds decides among them.
     fn sets(
         files: &Files,
         layout: &Layout,
@@ -136,7 +141,7 @@ impl CpuBudget {
         for kind in sources::sets(files, layout, affinity, doubts) {
             let Some(cpus) = kind.cpus() else { continue };
             let both = allowed.as_ref().map_or_else(|| cpus.clone(), |allowed| allowed.intersection(cpus));
-            // One that has nothing in common with the others is about some other machine.
+            // A set that has nothing in common with the others is about some other machine.
             let binds = !both.is_empty() && allowed.as_ref() != Some(&both);
             if binds {
                 allowed = Some(both);
@@ -161,8 +166,8 @@ impl CpuBudget {
         &self.binding().kind
     }
 
-    /// The number and the reason in words: `1.5 CPUs: quota 150000/100000 of the parent group /a of /a/b`. Behind it, after
-    /// semicolons, is what could not be read.
+    /// The number and the reason in words: `1.5 CPUs: quota 150000/100000 of the parent group /a of
+    /// /a/b`. Behind it, after semicolons, is what could not be read.
     pub fn why(&self) -> String {
         let mut why = format!("{}: {}", Cpus(self.cpus), self.source());
         for doubt in &self.doubts {
@@ -172,7 +177,7 @@ impl CpuBudget {
         why
     }
 
-    /// Every limit that was found, the one that decides among them.
+    /// Every limit that was found, also the limit that decides.
     pub fn limits(&self) -> &[Limit] {
         &self.limits
     }

@@ -1,14 +1,16 @@
 //! Measuring how fast each CPU is, with a fixed piece of work.
 //!
-//! The calling thread goes to each CPU that it may run on, one after the other and [`ROUNDS`] times over, so that what changes
-//! with time (heat, other programs) meets all of them alike. There it works until the core has left its low frequencies,
-//! and then times some pieces of work. The work is a chain of multiplications and loads, each of which needs the one before,
-//! within the first-level cache: what is measured is the core, not the memory. Times are of the thread's own CPU clock,
-//! so who takes the CPU away costs nothing; a busy sibling of a core, and a host that gives the core to others, do slow it down,
-//! and that is what they do to critical sections, too.
+//! The calling thread goes to each CPU that it may run on, one after the other and [`ROUNDS`] times
+//! over, so that what changes with time (heat, other programs) meets all of them alike. There it
+//! works until the core has left its low frequencies, and then times some pieces of work. The work
+//! is a chain of multiplications and loads, where each one needs the one before, within the
+//! first-level cache: what is measured is the core, not the memory. Times are of the thread's own
+//! CPU clock, so a thread that takes the CPU away costs nothing; a busy sibling of a core, and a
+//! host that gives the core to others, do slow it down, and that is what they do to critical
+//! sections, too.
 //!
-//! It takes about 10 ms for each CPU, all of it busy: this is for a launcher, or for the start of a program, never for a library
-//! behind a program's back.
+//! It takes about 10 ms for each CPU, all of it busy: this is for a launcher, or for the start of a
+//! program, never for a library behind a program's back.
 
 use super::{BadClasses, Classes, CpuSet, MEASURED, Samples};
 use platform::cpu;
@@ -17,7 +19,7 @@ use std::hint::black_box;
 
 /// Each CPU is visited so often …
 const ROUNDS: usize = 4;
-/// … and times so many pieces of work at each visit …
+/// … and times this number of pieces of work at each visit …
 const PIECES: usize = 8;
 /// … after it has been busy for so long.
 const WARM_UP_NS: u64 = 2_000_000;
@@ -27,10 +29,12 @@ const _: () = assert!(ROUNDS * PIECES >= super::measured::SAMPLES_MIN);
 const _: () = assert!(ROUNDS * PIECES <= super::measured::SAMPLES_MAX);
 
 impl Classes {
-    /// Measures how fast the CPUs are that the calling thread may run on; those where it may not are big.
+    /// Measures how fast the CPUs are that the calling thread may run on; those where it may not
+    /// are big.
     ///
-    /// The calling thread is busy for about 10 ms for each CPU, and visits all of them; afterwards it may run where it could
-    /// before. Best on a machine that is doing little else, and not in two threads at once.
+    /// The calling thread is busy for about 10 ms for each CPU, and visits all of them; afterwards
+    /// it may run where it could before. Best on a machine that is doing little else, and not in
+    /// two threads at once.
     ///
     /// ```
     /// use manx::cpu::{Classes, set_classes};
@@ -50,8 +54,8 @@ impl Classes {
         samples.classes_on(&machine)
     }
 
-    /// Reads a text as [`Classes::parse`] does; and if it is [`MEASURED`], measures. The text of what comes of it names every
-    /// CPU, so it can be passed on to another process.
+    /// Reads a text as [`Classes::parse`] does; and if it is [`MEASURED`], measures. The text of
+    /// what comes of it names every CPU, so it can be passed on to another process.
     ///
     /// ```
     /// use manx::cpu::Classes;

@@ -55,7 +55,7 @@ pub struct Step {
 }
 
 impl Classes {
-    /// These CPUs are big, and those little; one that is in both is little.
+    /// These CPUs are big, and those little; a CPU that is in both is little.
     pub fn new(big: &CpuSet, little: &CpuSet, source: Source) -> Classes {
         Classes { big: big.difference(little), little: little.clone(), source }
     }
@@ -65,8 +65,8 @@ impl Classes {
         Classes { big: cpus, little: CpuSet::EMPTY, source: Source::Alike }
     }
 
-    /// By the speed of each CPU, however it was measured: in what units is all the same. CPUs that are left out
-    /// are big, and so are all if no step between speeds is wide enough.
+    /// By the speed of each CPU, however it was measured: in what units is all the same. CPUs that
+    /// are left out are big, and so are all if no step between speeds is wide enough.
     ///
     /// ```
     /// use manx::cpu::{Class, Classes};
@@ -93,7 +93,7 @@ impl Classes {
         Some(Classes::new(cpus, &little.map(|&(cpu, _)| cpu).collect(), source(step)))
     }
 
-    /// The class of a CPU. One that is in neither set is big.
+    /// The class of a CPU. A CPU that is in neither set is big.
     pub fn of(&self, cpu: usize) -> Class {
         if self.little.contains(cpu) { Class::Little } else { Class::Big }
     }
@@ -118,8 +118,8 @@ impl Classes {
         self.source.to_string()
     }
 
-    /// The same for a machine that has these CPUs. Those that were not named belong to the class that was not
-    /// named either, and to the big ones if both were.
+    /// The same for a machine that has these CPUs. CPUs that were not named belong to the class
+    /// that was not named either, and to the big ones if both were.
     ///
     /// ```
     /// use manx::cpu::Classes;

@@ -1,4 +1,5 @@
-//! Which classes of cores the machine tells, from the source that is believed most to the last resort.
+//! Which classes of cores the machine tells, from the source that is believed most to the last
+//! resort.
 //!
 //! | source | what may be wrong with it |
 //! | --- | --- |
@@ -8,10 +9,10 @@
 //! | `cpuN/acpi_cppc/highest_perf` | flat on some hybrids, a ranking of equal cores on others |
 //! | CPUID leaf 0x1A | each CPU has to be asked on itself, and in a virtual machine each question is an exit |
 //!
-//! The first source that tells a difference decides. One that shows all cores alike may just not know, so
-//! the next one is asked. A file that is missing or is not what it should be says nothing, and neither
-//! does a CPU that is offline: most of its files are gone. Virtual machines usually have none of these files, and
-//! then all CPUs are big.
+//! The first source that tells a difference decides. A source that shows all cores alike may just
+//! not know, so the next source is asked. A file that is missing or is not what it should be says
+//! nothing, and neither does a CPU that is offline: most of its files are gone. Virtual machines
+//! usually have none of these files, and then all CPUs are big.
 
 use super::classes::{Classes, Source, Step};
 use super::told::{BadClasses, Problem, VARIABLE};
@@ -53,27 +54,29 @@ impl Classes {
         machine.classes(&cpus).unwrap_or_else(|| Classes::alike(cpus))
     }
 
-    /// What this machine tells: by its files, and if they show no difference, by asking the CPUs. Listed are those that
-    /// are online.
+    /// What this machine tells: by its files, and if they show no difference, by asking the CPUs.
+    /// It lists the CPUs that are online.
     ///
-    /// To ask them, the calling thread runs on each of them for a moment; only where the CPU says that it
-    /// has two kinds of cores.
+    /// To ask them, the calling thread runs on each of them for a moment; only where the CPU says
+    /// that it has two kinds of cores.
     pub fn of_this_machine() -> Classes {
         let machine = Machine { root: Path::new(ROOT) };
         let cpus = machine.online().unwrap_or_else(|| CpuSet::from_words(cpu::allowed()));
         machine.classes(&cpus).or_else(|| by_kind(&cpus, kinds)).unwrap_or_else(|| Classes::alike(cpus))
     }
 
-    /// What `MANX_CORES` says, if it is set. If that is `measured`, the CPUs are measured now: see [`Classes::measure`].
+    /// What `MANX_CORES` says, if it is set. If that is `measured`, the CPUs are measured now: see
+    /// [`Classes::measure`].
     ///
     /// # Errors
-    /// It says something wrong. A program that its user may correct reports it; otherwise the variable is
-    /// as good as not set.
+    /// It says something wrong. A program that its user may correct reports it; otherwise the
+    /// variable is as good as not set.
     pub fn told() -> Result<Option<Classes>, BadClasses> {
         Classes::told_and_read(Classes::parse_or_measure)
     }
 
-    /// The same, but nothing is measured: for threads that need an answer and have not asked for work.
+    /// The same, but nothing is measured: for threads that need an answer and have not asked for
+    /// work.
     pub(super) fn told_at_once() -> Result<Option<Classes>, BadClasses> {
         Classes::told_and_read(Classes::parse)
     }

@@ -1,22 +1,24 @@
 //! Classes from measurements: how long the same work took on each CPU.
 //!
-//! What the machine tells may be missing, as in most virtual machines, or beside the point: a core may be slow because of a limit on its
-//! power, or because its host gives it to others. What counts for a lock is how long it is held. So the times of
-//! something that is done on every CPU alike, such as a program's hold times ([`Samples::time`]) or a fixed piece of
-//! work ([`Classes::measure`]), say which cores are slow.
+//! What the machine tells may be missing, as in most virtual machines, or beside the point: a core
+//! may be slow because of a limit on its power, or because its host gives it to others. What counts
+//! for a lock is how long it is held. So the times of something that is done on every CPU alike,
+//! such as a program's hold times ([`Samples::time`]) or a fixed piece of work
+//! ([`Classes::measure`]), say which cores are slow.
 //!
-//! *The statistic* is the lower quartile of a CPU's last [`SAMPLES_MAX`] times. Interrupts, preemption and cold caches make a time
-//! longer and never shorter, so up to three quarters of them may be disturbed; one that is too short, for whatever
-//! reason, counts for no more than it should, which the minimum could not say. A CPU with less than [`SAMPLES_MIN`] times is not
+//! *The statistic* is the lower quartile of a CPU's last [`SAMPLES_MAX`] times. Interrupts,
+//! preemption and cold caches make a time longer and never shorter, so up to three quarters of them
+//! may be disturbed; a time that is too short, for whatever reason, counts for no more than it
+//! should, which the minimum could not say. A CPU with less than [`SAMPLES_MIN`] times is not
 //! judged, and so it is big.
 //!
-//! *Speeds* are what the kernel calls capacities: [`FASTEST`] for the fastest CPU, half of it for one that takes twice as long. Two
-//! classes are made of them by the rule for all speeds (`split.rs`): at the widest step, if that is of
-//! [`STEP_PERCENT`](super::STEP_PERCENT) or more.
+//! *Speeds* are what the kernel calls capacities: [`FASTEST`] for the fastest CPU, half of it for a
+//! CPU that takes twice as long. Two classes are made of them by the rule for all speeds
+//! (`split.rs`): at the widest step, if that is of [`STEP_PERCENT`](super::STEP_PERCENT) or more.
 //!
-//! *Hysteresis.* Measured again, cores whose step is about that wide would change their class each time. So a division that
-//! was made ([`Samples::classes_after`]) is kept as long as its slowest big core is faster than its fastest little one by
-//! half of that step, [`KEEP_PERCENT`].
+//! *Hysteresis.* Measured again, cores whose step is about that wide would change their class each
+//! time. So a division that was made ([`Samples::classes_after`]) is kept as long as its slowest
+//! big core is faster than its fastest little one by half of that step, [`KEEP_PERCENT`].
 
 use super::CpuSet;
 use super::classes::{Classes, Source};
@@ -24,13 +26,14 @@ use platform::clock::now_ns;
 use platform::cpu::current;
 use std::collections::BTreeMap;
 
-/// So many times of a CPU are needed to judge it.
+/// The number of times of a CPU that are needed to judge it.
 pub const SAMPLES_MIN: usize = 16;
-/// So many of its times count, the last ones.
+/// The number of its times that count at most: the last ones.
 pub const SAMPLES_MAX: usize = 64;
 /// The speed of the fastest CPU.
 pub const FASTEST: u64 = 1024;
-/// How much faster the slowest big core has to be than the fastest little one for these classes to be kept, in percent of the latter.
+/// How much faster the slowest big core has to be than the fastest little one for these classes to
+/// be kept, in percent of the latter.
 pub const KEEP_PERCENT: u64 = 107;
 
 /// How long the same work took on each CPU.
@@ -82,13 +85,14 @@ impl Times {
 }
 
 impl Samples {
-    /// The work took so long on this CPU. If the thread may have moved meanwhile, the time is better left out.
+    /// The work took so long on this CPU. If the thread may have moved meanwhile, the time is
+    /// better left out.
     pub fn record(&mut self, cpu: usize, took_ns: u64) {
         self.of.entry(cpu).or_default().record(took_ns);
     }
 
-    /// Does this, such as a critical section, and records how long it took; unless the thread has moved to another CPU
-    /// meanwhile.
+    /// Does this, such as a critical section, and records how long it took; unless the thread has
+    /// moved to another CPU meanwhile.
     ///
     /// ```
     /// use manx::cpu::Samples;
@@ -143,7 +147,8 @@ impl Samples {
         Classes::from_speeds(self.speeds())
     }
 
-    /// The same, when these were the classes so far, by whatever source: they are kept as long as the speeds bear them out.
+    /// The same, when these were the classes so far, by whatever source: they are kept as long as
+    /// the speeds bear them out.
     ///
     /// ```
     /// use manx::cpu::{Classes, Samples};
@@ -194,7 +199,8 @@ mod tests {
         samples
     }
 
-    /// In an order that chance shuffles, two of five times are longer, by up to a thousand times; the others by 2 % at most.
+    /// In an order that chance shuffles, two of five times are longer, by up to a thousand times;
+    /// the others by 2 % at most.
     fn noise() -> impl Strategy<Value = Vec<u64>> {
         let one = (0..20_u64, 0..1_000_000_u64);
         let all = prop::collection::vec(one, SAMPLES_MIN..SAMPLES_MAX).prop_map(|times| {

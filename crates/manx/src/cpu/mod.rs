@@ -1,12 +1,13 @@
 //! Which cores are fast and which are slow.
 //!
-//! A lock that treats big and little cores differently asks for the class of the core that it runs on, each time
-//! that it has to wait. So [`class`] reads what the thread has said of itself, and otherwise one byte for the CPU
-//! on which it runs now, whose number the kernel keeps where a thread reads it without asking.
+//! A lock that treats big and little cores differently asks for the class of the core that it runs
+//! on, each time that it has to wait. So [`class`] reads what the thread has said of itself, and
+//! otherwise one byte for the CPU on which it runs now, whose number the kernel keeps where a
+//! thread reads it without asking.
 //!
-//! The bytes are filled when somebody asks for the first time: by what `MANX_CORES` says, or by what the machine
-//! tells. [`Classes`] is the list itself: it can be told, detected below any folder that looks like `/sys`, and
-//! shown with the reason for it.
+//! The bytes are filled when a thread asks for the first time: by what `MANX_CORES` says, or by
+//! what the machine tells. [`Classes`] is the list itself: it can be told, detected below any
+//! folder that looks like `/sys`, and shown with the reason for it.
 //!
 //! | file | what |
 //! | --- | --- |
@@ -24,11 +25,12 @@
 //! | `thread_pressure.rs` | for how long a thread has run, and has waited for a CPU |
 //! | `pressure.rs`, `pressure/` | all that keeps the process from its CPUs, as counters and rates |
 //! | `siblings.rs` | which CPUs are threads of one core |
-//! | `shortage.rs`, `shortage/` | whether the process is short of CPUs: one word, and who keeps it up to date |
+//! | `shortage.rs`, `shortage/` | whether the process is short of CPUs: one word, and what keeps it up to date |
 //! | `text.rs` | numbers in the kernel's small files |
 //!
-//! There are two classes, as in the paper that this is for (Liu and others, "Asymmetry-aware scalable locking",
-//! 2022). Of three or more kinds of cores the fast ones are big: the line is drawn at the widest step (`split.rs`).
+//! There are two classes, as in the paper that this is for (Liu and others, "Asymmetry-aware
+//! scalable locking", 2022). Of three or more kinds of cores the fast ones are big: the line is
+//! drawn at the widest step (`split.rs`).
 
 mod classes;
 pub mod measured;
@@ -106,8 +108,8 @@ platform::twins_only! {
     }
 }
 
-/// The class of core that the calling thread runs on: as the thread has said, or that of the CPU on which it
-/// is now.
+/// The class of core that the calling thread runs on: as the thread has said, or that of the CPU on
+/// which it is now.
 ///
 /// ```
 /// use manx::cpu::{Class, class, set_class_of_this_thread};
@@ -124,8 +126,8 @@ pub fn class() -> Class {
     }
 }
 
-/// Says of which class the core is that the calling thread runs on, wherever it runs: to emulate slow cores,
-/// and for tests. `None` takes it back.
+/// Says of which class the core is that the calling thread runs on, wherever it runs: to emulate
+/// slow cores, and for tests. `None` takes it back.
 ///
 /// ```
 /// use manx::cpu::{Class, class, class_of_this_cpu, set_class_of_this_thread};
@@ -136,6 +138,7 @@ pub fn class() -> Class {
 /// assert_eq!(class(), class_of_this_cpu());
 /// ```
 pub fn set_class_of_this_thread(class: Option<Class>) {
-    // A thread whose variables are gone is about to end, and a class that it cannot keep is forgotten.
+    // A thread whose variables are gone is about to end, and a class that it cannot keep is
+    // forgotten.
     let _ = SAID.try_with(|it| it.set(class));
 }

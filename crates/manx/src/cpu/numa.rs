@@ -1,16 +1,19 @@
-//! Which NUMA node the calling thread runs on: to whom its memory, and the last holder's cache lines, are near.
+//! Which NUMA node the calling thread runs on: this tells whether memory, and the last holder's
+//! cache lines, are near to it.
 //!
-//! A lock that prefers its holder's neighbours asks each time that somebody has to wait. So [`numa_node`] reads what the thread has said
-//! of itself, and otherwise one number for the CPU on which it runs now. The numbers are filled in when somebody
-//! asks for the first time, from `/sys/devices/system/node`; on a machine with one node, or one that says nothing of them, every answer
-//! is 0 and not even the CPU is asked for.
+//! A lock that prefers its holder's neighbours asks each time that a thread has to wait. So
+//! [`numa_node`] reads what the thread has said of itself, and otherwise one number for the CPU on
+//! which it runs now. The numbers are filled in when a thread asks for the first time, from
+//! `/sys/devices/system/node`; on a machine with one node, or a machine that says nothing of them,
+//! every answer is 0 and not even the CPU is asked for.
 //!
 //! Invariants:
-//! 1. A number is written before `KNOWN` says that there are several nodes, and never changes its meaning afterwards:
-//!    two that fill in the table at the same time find the same.
+//! 1. A number is written before `KNOWN` says that there are several nodes, and never changes its
+//!    meaning afterwards: two that fill in the table at the same time find the same.
 //!
 //! # Memory orderings
-//! All relaxed: a CPU whose number is not seen yet is taken for one of node 0, and a node is a hint.
+//! All relaxed: a CPU whose number is not seen yet is taken for one of node 0, and a node is a
+//! hint.
 
 use std::cell::Cell;
 
@@ -18,8 +21,8 @@ platform::thread_local! {
     static SAID: Cell<Option<u32>> = Cell::new(None);
 }
 
-/// The number of the NUMA node that the calling thread runs on: as the thread has said, or that of the CPU on which it
-/// is now.
+/// The number of the NUMA node that the calling thread runs on: as the thread has said, or that of
+/// the CPU on which it is now.
 ///
 /// ```
 /// use manx::cpu::{numa_node, set_numa_node_of_this_thread};
@@ -36,8 +39,8 @@ pub fn numa_node() -> u32 {
     }
 }
 
-/// Says on which NUMA node the calling thread runs, wherever it does: to emulate machines of several nodes, and for tests.
-/// `None` takes it back.
+/// Says on which NUMA node the calling thread runs, wherever it does: to emulate machines of
+/// several nodes, and for tests. `None` takes it back.
 ///
 /// ```
 /// use manx::cpu::{numa_node, numa_node_of_this_cpu, set_numa_node_of_this_thread};

@@ -1,9 +1,10 @@
 //! What keeps a process from the CPUs that it could use, and what it leaves unused.
 //!
-//! No single file tells, and each is missing somewhere: so a [`Pressure`] is a set of counters, each of which may be absent, and what it
-//! means is in the difference of two ([`Pressure::since`]). From Linux 6.18, measured with open files:
+//! No single file tells, and each is missing somewhere: so a [`Pressure`] is a set of counters.
+//! Each counter may be absent, and what it means is in the difference of two ([`Pressure::since`]).
+//! From Linux 6.18, measured with open files:
 //!
-//! | field | of whom | file | costs | granularity, and what is wrong with it |
+//! | field | of what | file | costs | granularity, and what is wrong with it |
 //! | --- | --- | --- | --- | --- |
 //! | `threads` | process | `task/T/schedstat` of each thread | 5 µs a thread | ns; a wait counts when it is over. Throttling is in it. Threads that began and ended in between are not |
 //! | `preempted` | process | `getrusage` | 0.6 µs | one; yields are in it |
@@ -32,7 +33,8 @@ use platform::{clock, usage};
 use sources::{in_root, read_into};
 use std::path::{Path, PathBuf};
 
-/// Counters that tell, by their growth, what keeps a process from running. See the table at the head of this file's page.
+/// Counters that tell, by their growth, what keeps a process from running. See the table at the
+/// head of this file's page.
 ///
 /// ```
 /// use manx::cpu::Pressure;
@@ -121,7 +123,8 @@ impl PressureWatch {
         PressureWatch::with(Path::new("/"), BudgetWatch::new())
     }
 
-    /// Watches a process whose `/proc` and `/sys` are below `root`; how often it was preempted is the caller's own.
+    /// Watches a process whose `/proc` and `/sys` are below `root`; how often it was preempted is
+    /// the caller's own.
     ///
     /// ```
     /// let now = manx::cpu::PressureWatch::detect("/nonexistent".as_ref()).read();

@@ -1,19 +1,23 @@
 //! How many threads run or wish to, on the whole machine, at this moment.
 //!
-//! The fourth field of `/proc/loadavg`, before the slash. The three before it are averages of minutes; this one is none: while the
-//! file is read, the kernel adds up the lengths of all its run queues. So a program learns in about a microsecond, of a file that it keeps
-//! open, whether there are more threads that wish to run than CPUs.
+//! The fourth field of `/proc/loadavg`, before the slash. The three before it are averages of
+//! minutes; this one is none: while the file is read, the kernel adds up the lengths of all its run
+//! queues. So a program learns in about a microsecond, of a file that it keeps open, whether there
+//! are more threads that wish to run than CPUs.
 //!
 //! What the number is, found by trying on Linux 6.18 (`tests/cpu_pressure.rs` does it again):
 //!
-//! 1. It is of the moment: five threads that begin or cease to spin are there, or gone, at the next read.
+//! 1. It is of the moment: five threads that begin or cease to spin are there, or gone, at the next
+//!    read.
 //! 2. The caller is in it, because it runs.
-//! 3. It is the machine's: threads of other groups and of other PID namespaces are in it, and a container reads the same as its host,
-//!    unless somebody has put a file of their own in the place of this one (lxcfs does).
-//! 4. Threads that may not run are not in it: those that sleep, wait for a disk, or are stopped, and those that their
-//!    group's quota throttles.
-//! 5. All threads count alike, whatever their priority: one of nice 19 beside us takes hardly any CPU from us and is one more
-//!    all the same. So the number alone does not say that anybody waits; [`ThreadPressure`](super::ThreadPressure) does.
+//! 3. It is the machine's: threads of other groups and of other PID namespaces are in it, and a
+//!    container reads the same as its host, unless another program has put its own file in the
+//!    place of this one (lxcfs does).
+//! 4. Threads that may not run are not in it: threads that sleep, wait for a disk, or are stopped,
+//!    and threads that their group's quota throttles.
+//! 5. All threads count alike, whatever their priority: one of nice 19 beside us takes hardly any
+//!    CPU from us and is one more all the same. So the number alone does not say that any thread
+//!    waits; [`ThreadPressure`](super::ThreadPressure) does.
 
 use super::text::{number, words};
 use platform::atomic::{AtomicI32, Ordering};
@@ -52,8 +56,8 @@ impl Runnable {
         Some(Runnable { file: File::open(&path).ok()? })
     }
 
-    /// How many threads of the machine run or wish to, the caller included; `None` if the file says something else. One system call, nothing
-    /// is allocated.
+    /// How many threads of the machine run or wish to, the caller included; `None` if the file says
+    /// something else. One system call, nothing is allocated.
     pub fn threads(&self) -> Option<u32> {
         threads_in(&self.file)
     }
@@ -80,11 +84,13 @@ const NOT_OPEN: i32 = -1;
 /// There is none.
 const NOWHERE: i32 = -2;
 
-/// The process's descriptor of the file. It stays open until the process ends; a child of a fork reads the same file by it.
+/// The process's descriptor of the file. It stays open until the process ends; a child of a fork
+/// reads the same file by it.
 static DESCRIPTOR: AtomicI32 = AtomicI32::new(NOT_OPEN);
 
-/// How many threads run or wish to on the whole machine at this moment, the caller included: `None` where `/proc` does not tell. Costs
-/// about 1 µs, and a little more the first time, when it opens the file, which stays open. Allocates nothing.
+/// How many threads run or wish to on the whole machine at this moment, the caller included: `None`
+/// where `/proc` does not tell. Costs about 1 µs, and a little more the first time, when it opens
+/// the file, which stays open. Allocates nothing.
 ///
 /// ```
 /// let cpus = platform::cpu::count();
@@ -98,8 +104,8 @@ pub fn runnable() -> Option<u32> {
     match DESCRIPTOR.load(Ordering::Relaxed) {
         NOWHERE => None,
         NOT_OPEN => open(NOT_OPEN),
-        // If that fails, somebody has closed all descriptors that it did not know, and the number may be another file's by
-        // now, which is not ours to close.
+        // If that fails, other code has closed all descriptors that it did not know, and the number
+        // may be another file's by now, which is not ours to close.
         known => threads_in(&File::borrowed(known)).or_else(|| open(known)),
     }
 }
@@ -113,7 +119,7 @@ fn open(before: i32) -> Option<u32> {
         let _ = DESCRIPTOR.compare_exchange(before, NOWHERE, Ordering::Relaxed, Ordering::Relaxed);
         return None;
     };
-    // One of those who open it at the same time is first; the others close theirs.
+    // One of the threads that open it at the same time is first; the others close their files.
     let ours = file.descriptor();
     if DESCRIPTOR.compare_exchange(before, ours, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         file.leave_open();

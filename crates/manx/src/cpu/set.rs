@@ -1,6 +1,7 @@
 //! A set of CPUs, and its text as the kernel writes it: `0-3,6`.
 //!
-//! The set is a bit for each CPU that can be, so it needs no memory but its own and numbers may be sparse.
+//! The set is a bit for each CPU that can be, so it needs no memory but its own and numbers may be
+//! sparse.
 
 use platform::cpu::COUNT_MAX;
 use std::fmt;
@@ -93,7 +94,8 @@ impl CpuSet {
         CpuSet { words: std::array::from_fn(|at| combine(self.words[at], other.words[at])) }
     }
 
-    /// Adds the CPUs of one part of a list: a number, or the first and the last with a hyphen between them.
+    /// Adds the CPUs of one part of a list: a number, or the first and the last with a hyphen
+    /// between them.
     ///
     /// # Errors
     /// It is neither; then nothing has been added.

@@ -1,15 +1,18 @@
 //! Whether the process is short of CPUs: one word that every waiter reads before it spins.
 //!
-//! Who waits for a thread that runs does best to spin, and who waits for one that wishes to run and cannot does worst: it may be
-//! burning the very CPU that the other needs. So there is one word for the process, and while it says that CPUs are short,
-//! the policies of [`wait`](crate::wait) do not spin, and the locks spin less.
+//! A waiter does best to spin if the thread that it waits for runs. It does worst to spin if that
+//! thread wishes to run and cannot: the waiter may be burning the very CPU that the other thread
+//! needs. So there is one word for the process, and while it says that CPUs are short, the policies
+//! of [`wait`](crate::wait) do not spin, and the locks spin less.
 //!
-//! The word is false until somebody says otherwise: by hand ([`set_short_of_cpus`]), or by keeping it
-//! ([`keep_shortage`]). While it is kept, waiters keep it up to date themselves, in their slow paths, each for all: see `keeper.rs`
-//! for how, and `estimate.rs` for the rule. There is no thread for it, so a process in which nobody waits spends nothing on it.
+//! The word is false until a caller says otherwise: by hand ([`set_short_of_cpus`]), or by keeping
+//! it ([`keep_shortage`]). While it is kept, waiters keep it up to date themselves, in their slow
+//! paths, each for all: see `keeper.rs` for how, and `estimate.rs` for the rule. There is no thread
+//! for it, so a process in which no thread waits spends nothing on it.
 //!
 //! # Memory orderings
-//! The word is a hint and orders nothing: it is read and written relaxed, but where `keeper.rs` says why not.
+//! The word is a hint and orders nothing: it is read and written relaxed, but where `keeper.rs`
+//! says why not.
 
 use platform::atomic::{AtomicBool, Ordering};
 
@@ -24,8 +27,8 @@ platform::global! {
     static SHORT: AtomicBool = AtomicBool::new(false);
 }
 
-/// Says whether there are more runnable threads than CPUs for them. While somebody keeps the word ([`keep_shortage`]), this holds until
-/// it is refreshed.
+/// Says whether there are more runnable threads than CPUs for them. While the word is kept
+/// ([`keep_shortage`]), this holds until it is refreshed.
 ///
 /// ```
 /// manx::cpu::set_short_of_cpus(true);
@@ -36,7 +39,8 @@ pub fn set_short_of_cpus(short: bool) {
     SHORT.store(short, Ordering::Relaxed);
 }
 
-/// Whether threads of this process wait for CPUs so much that spinning does not pay, as far as somebody said or found out.
+/// Whether threads of this process wait for CPUs so much that spinning does not pay, as far as a
+/// caller has said or a waiter has found out.
 ///
 /// ```
 /// let spins = if manx::cpu::short_of_cpus() { 0 } else { 100 };

@@ -1,10 +1,11 @@
 //! Which CPUs are threads of one core, and how many cores a set of CPUs has.
 //!
-//! Two CPUs that are threads of one core share its units: together they do a quarter more than one alone, not twice as much. So
-//! four CPUs may be four cores or two, and whoever counts CPUs for work that keeps a core busy wants to know. The kernel
-//! lists the threads of a CPU's core, itself included, in `cpuN/topology/thread_siblings_list` (since Linux 5.6 also in
-//! `core_cpus_list`). A CPU that is offline has no such file, and many virtual machines show each CPU as a core of its own; a CPU of
-//! which nobody says anything is a core.
+//! Two CPUs that are threads of one core share its units: together they do a quarter more than one
+//! alone, not twice as much. So four CPUs may be four cores or two, and a program that counts CPUs
+//! for work that keeps a core busy wants to know. The kernel lists the threads of a CPU's core,
+//! itself included, in `cpuN/topology/thread_siblings_list` (since Linux 5.6 also in
+//! `core_cpus_list`). A CPU that is offline has no such file, and many virtual machines show each
+//! CPU as a core of its own; a CPU that no file describes is a core.
 
 use super::CpuSet;
 use super::detect::Machine;
@@ -25,7 +26,8 @@ const FILES: [&str; 2] = ["thread_siblings_list", "core_cpus_list"];
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cores {
-    /// The CPUs that share a core with one of a lower number, by their number, and the lowest of their core.
+    /// The CPUs that share a core with one of a lower number, by their number, and the lowest of
+    /// their core.
     others: Vec<(usize, usize)>,
 }
 
@@ -108,7 +110,8 @@ mod tests {
 
     #[test]
     fn the_threads_of_a_core_are_one() {
-        // As Intel numbers them: the second threads after all the first ones; CPU 4 is a core alone, 5 is offline.
+        // As Intel numbers them: the second threads after all the first ones; CPU 4 is a core
+        // alone, 5 is offline.
         let cores = machine(&[
             ("online", "0-4\n"),
             ("cpu0/topology/thread_siblings_list", "0,2\n"),

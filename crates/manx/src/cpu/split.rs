@@ -1,20 +1,23 @@
 //! From the speeds of cores to two classes.
 //!
-//! Speeds of equal cores differ: some bins boost higher than others, and firmware ranks its cores by small steps so that the
-//! scheduler prefers the best of them. So a line is drawn only at a step that no such difference reaches:
-//! [`STEP_PERCENT`], measured between neighbours, because a long ranking of small steps is still one kind of core.
-//! Equal cores were seen to differ by up to 10 % (two chiplets of one package), and big and little ones by 24 % at least.
+//! Speeds of equal cores differ: some bins boost higher than others, and firmware ranks its cores
+//! by small steps so that the scheduler prefers the best of them. So a line is drawn only at a step
+//! that no such difference reaches: [`STEP_PERCENT`], measured between neighbours, because a long
+//! ranking of small steps is still one kind of core. Equal cores were seen to differ by up to 10 %
+//! (two chiplets of one package), and big and little ones by 24 % at least.
 //!
-//! If there are more kinds than two (prime, big and little, or big, little and low power), the line is drawn at
-//! the widest step, by ratio, so that those on one side of it have more in common than those across it. Of
-//! steps of the same ratio it is the one between the slowest.
+//! If there are more kinds than two (prime, big and little, or big, little and low power), the line
+//! is drawn at the widest step, by ratio, so that those on one side of it have more in common than
+//! those across it. Of steps of the same ratio it is the one between the slowest.
 
 use super::classes::Step;
 
-/// How much faster the slowest big core is than the fastest little one, at least, in percent of the latter.
+/// How much faster the slowest big core is than the fastest little one, at least, in percent of the
+/// latter.
 pub const STEP_PERCENT: u64 = 115;
 
-/// The widest step between two speeds, if it is wide enough to make two classes. A speed of 0 is none.
+/// The widest step between two speeds, if it is wide enough to make two classes. A speed of 0 is
+/// none.
 pub fn widest_step(speeds: impl Iterator<Item = u64>) -> Option<Step> {
     let mut speeds: Vec<u64> = speeds.filter(|&speed| speed > 0).collect();
     speeds.sort_unstable();

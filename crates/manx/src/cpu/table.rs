@@ -1,12 +1,14 @@
 //! A byte for each CPU that says its class.
 //!
-//! A byte begins as *not known*. Whoever finds that for the CPU it runs on looks at the machine and fills in all
-//! CPUs that are online; so a CPU that comes online later has the machine looked at again. Two that do so at the same time find the
-//! same. Nothing is measured here (`MANX_CORES=measured` is for those who look into it first). Nothing is locked, so a fork at any time leaves a table that works.
+//! A byte begins as *not known*. A thread that finds that for the CPU it runs on looks at the
+//! machine and fills in all CPUs that are online; so a CPU that comes online later has the machine
+//! looked at again. Two that do so at the same time find the same. Nothing is measured here
+//! (`MANX_CORES=measured` is for programs that call `Classes::told` first). Nothing is locked, so a
+//! fork at any time leaves a table that works.
 //!
 //! Invariants:
-//! 1. What somebody has said ([`set_classes`]) is not overwritten by what was detected, whichever came first:
-//!    detection only replaces *not known*.
+//! 1. What a caller has said ([`set_classes`]) is not overwritten by what was detected, whichever
+//!    came first: detection only replaces *not known*.
 //!
 //! # Memory orderings
 //! All relaxed: a byte is all there is to see.
@@ -22,8 +24,8 @@ const LITTLE: u8 = 2;
 
 static TABLE: [AtomicU8; COUNT_MAX] = [const { AtomicU8::new(NOT_KNOWN) }; COUNT_MAX];
 
-/// The class of the CPU that the calling thread runs on, or ran on a moment ago, whatever the thread has said.
-/// It needs no thread-local of this library.
+/// The class of the CPU that the calling thread runs on, or ran on a moment ago, whatever the
+/// thread has said. It needs no thread-local of this library.
 ///
 /// ```
 /// use manx::cpu::{Classes, class_of_this_cpu, set_classes};
@@ -43,8 +45,8 @@ pub fn class_of_this_cpu() -> Class {
     }
 }
 
-/// Says of which class each CPU is, from now on and for the whole process; a CPU that is in neither set is
-/// big. Best before threads ask.
+/// Says of which class each CPU is, from now on and for the whole process; a CPU that is in neither
+/// set is big. Best before threads ask.
 ///
 /// ```
 /// use manx::cpu::{Class, Classes, class_of_this_cpu, set_classes};
@@ -63,8 +65,8 @@ pub fn set_classes(classes: &Classes) {
 
 #[cold]
 fn find(cpu: usize) -> Class {
-    // A text that makes no sense is as good as none: there is nobody here to tell. And it is not the place to measure:
-    // somebody waits for a lock.
+    // A text that makes no sense is as good as none: there is no caller here to tell. And it is not
+    // the place to measure: a thread waits for a lock.
     let classes = match Classes::told_at_once() {
         Ok(Some(told)) => told,
         _ => Classes::of_this_machine(),
@@ -72,11 +74,11 @@ fn find(cpu: usize) -> Class {
     for cpu in classes.big().union(classes.little()).iter().chain([cpu]) {
         if let Some(byte) = TABLE.get(cpu) {
             let found = byte_of(classes.of(cpu));
-            // By Invariant 1. A failure is somebody else's answer.
+            // By Invariant 1. A failure is another thread's answer.
             let _ = byte.compare_exchange(NOT_KNOWN, found, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
-    // What somebody has said meanwhile comes first.
+    // What a caller has said meanwhile comes first.
     match TABLE.get(cpu).map(|byte| byte.load(Ordering::Relaxed)) {
         Some(LITTLE) => Class::Little,
         _ => Class::Big,

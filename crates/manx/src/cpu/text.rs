@@ -1,8 +1,10 @@
-//! Numbers in the small files that the kernel writes, read where they stand: nothing is allocated, nothing panics.
+//! Numbers in the small files that the kernel writes, read where they stand: nothing is allocated,
+//! nothing panics.
 //!
-//! The readers of this room are called while somebody waits for a lock, inside of programs that are not ours. So a
-//! file goes into a buffer on the stack by one system call, and the numbers are taken out of the bytes. A text that is not what the
-//! kernel writes yields `None`, never a guess: a descriptor that somebody else closed may by now be another file.
+//! The readers of this room are called while a thread waits for a lock, inside of programs that are
+//! not ours. So a file goes into a buffer on the stack by one system call, and the numbers are
+//! taken out of the bytes. A text that is not what the kernel writes yields `None`, never a guess:
+//! a descriptor that other code closed may by now be another file.
 
 /// The decimal number that is all of `text`, if it fits.
 pub(crate) fn number(text: &[u8]) -> Option<u64> {

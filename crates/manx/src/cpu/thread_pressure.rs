@@ -1,8 +1,9 @@
 //! For how long a thread has run, and for how long it wished to run and could not.
 //!
-//! `/proc/self/task/T/schedstat` has three numbers: nanoseconds on a CPU, nanoseconds in a run queue, and how often the
-//! thread was given a CPU. The second one is what all else in this room guesses at: it grows only while the thread is kept from
-//! running. What each number is worth, found by trying on Linux 6.18:
+//! `/proc/self/task/T/schedstat` has three numbers: nanoseconds on a CPU, nanoseconds in a run
+//! queue, and how often the thread was given a CPU. The second one is what all else in this room
+//! guesses at: it grows only while the thread is kept from running. What each number is worth,
+//! found by trying on Linux 6.18:
 //!
 //! | number | grows |
 //! | --- | --- |
@@ -10,7 +11,8 @@
 //! | `run_ns` | at each tick of the scheduler (1 to 10 ms) and when the thread gives its CPU away. `platform::clock::thread_cpu_ns` is exact |
 //! | `slices` | by one each time that the thread gets a CPU |
 //!
-//! A reading costs about 0.75 µs. A kernel without scheduler statistics has no such file, and some sandboxes hide it.
+//! A reading costs about 0.75 µs. A kernel without scheduler statistics has no such file, and some
+//! sandboxes hide it.
 
 use super::text::{number, words};
 use platform::file::File;
@@ -52,7 +54,8 @@ impl ThreadTimes {
         }
     }
 
-    /// Which part of the time in which it wished to run it spent waiting, from 0 to 1; 0 if it never wished to.
+    /// Which part of the time in which it wished to run it spent waiting, from 0 to 1; 0 if it
+    /// never wished to.
     pub fn waiting(&self) -> f64 {
         let wished_ns = self.run_ns.saturating_add(self.wait_ns);
         if wished_ns == 0 { 0.0 } else { self.wait_ns as f64 / wished_ns as f64 }
@@ -61,8 +64,9 @@ impl ThreadTimes {
 
 /// A reader of a thread's times, which keeps its file open.
 ///
-/// The file is that thread's, whoever reads it: a reader may be sent to another thread, and one that a fork's child
-/// inherits still tells of the parent's thread. The times of a thread that has ended are not to be had (`None`).
+/// The file is that thread's, whichever thread reads it: a reader may be sent to another thread,
+/// and a reader that a fork's child inherits still tells of the parent's thread. The times of a
+/// thread that has ended are not to be had (`None`).
 ///
 /// ```
 /// use manx::cpu::ThreadPressure;

@@ -1,8 +1,8 @@
 //! Classes in a user's words: `big:0-3,little:4-7`.
 //!
-//! The text is a list with commas, as the kernel writes lists of CPUs; a class's name and a colon before a part
-//! hold for the parts behind it too, so `little:0,2,big:1,3` means what it seems to. What is wrong is said with
-//! the part that is wrong and what to write instead.
+//! The text is a list with commas, as the kernel writes lists of CPUs; a class's name and a colon
+//! before a part hold for the parts behind it too, so `little:0,2,big:1,3` means what it seems to.
+//! What is wrong is said with the part that is wrong and what to write instead.
 
 use super::classes::{Classes, Source};
 use super::set::BadList;
@@ -56,8 +56,8 @@ pub enum Problem {
 }
 
 impl Classes {
-    /// Reads a text such as `big:0-3,little:4-7`. Whether the machine has these CPUs is not asked, and those that
-    /// are not named are in neither set: see [`Classes::on`].
+    /// Reads a text such as `big:0-3,little:4-7`. Whether the machine has these CPUs is not asked,
+    /// and CPUs that are not named are in neither set: see [`Classes::on`].
     ///
     /// ```
     /// use manx::cpu::{Class, Classes};

@@ -10,7 +10,7 @@ use crate::cpu::CpuBudget;
 use std::fmt;
 use std::time::Duration;
 
-/// The most workers of a pool, those that stand in for blocked ones included.
+/// The maximum number of workers of a pool, the stand-ins for blocked ones included.
 pub const WORKERS_MAX: usize = 4096;
 /// Room in a pool's queue, unless said otherwise.
 pub const QUEUE_BOUND: usize = 65_536;
@@ -69,19 +69,20 @@ impl Builder {
         Builder { name: name.into(), ..self }
     }
 
-    /// So many workers at most are active at a time. Unless told, as many as there are CPUs that the process may ever run on, by its affinity; the
-    /// overcommitment of [`Control::Share`] multiplies that.
+    /// Sets the maximum number of workers that are active at a time. Unless told, as many as there
+    /// are CPUs that the process may ever run on, by its affinity; the overcommitment of
+    /// [`Control::Share`] multiplies that.
     pub fn workers_max(self, workers: usize) -> Builder {
         Builder { workers_max: Some(workers), ..self }
     }
 
-    /// So many further workers at most stand in for those that block; [`STAND_INS`] unless told. They are started when they are
-    /// needed first.
+    /// Sets the maximum number of further workers that stand in for blocked ones; [`STAND_INS`]
+    /// unless told. They are started when they are needed first.
     pub fn stand_ins(self, workers: usize) -> Builder {
         Builder { stand_ins: workers, ..self }
     }
 
-    /// The queue holds so many jobs from outside; [`QUEUE_BOUND`] unless told.
+    /// Sets how many jobs from outside the queue holds; [`QUEUE_BOUND`] unless told.
     pub fn queue_bound(self, jobs: usize) -> Builder {
         Builder { queue_bound: jobs, ..self }
     }
@@ -91,29 +92,32 @@ impl Builder {
         Builder { stack_bytes: bytes, ..self }
     }
 
-    /// Who decides how many workers are active.
+    /// Sets what decides how many workers are active.
     pub fn control(self, control: Control) -> Builder {
         Builder { control, ..self }
     }
 
-    /// How often the control thread of [`Control::Pressure`] looks while more is queued than is being done; [`TICK`] unless told.
+    /// How often the control thread of [`Control::Pressure`] looks while more is queued than is
+    /// being done; [`TICK`] unless told.
     pub fn tick(self, tick: Duration) -> Builder {
         Builder { tick, ..self }
     }
 
-    /// Called in the worker with the words of each panic of a job. The panic itself is contained: the worker goes on, and who waits
-    /// for the job is told.
+    /// Called in the worker with the words of each panic of a job. The panic itself is contained:
+    /// the worker goes on, and a thread that waits for the job is told.
     pub fn on_panic(self, report: impl Fn(&str) + Send + Sync + 'static) -> Builder {
         Builder { on_panic: Some(Box::new(report)), ..self }
     }
 
-    /// What dropping the pool does, and how long it waits for that; to drain it for [`DROP_TIMEOUT`] unless told. What then still
-    /// runs ends when it ends, and what is still queued is dropped.
+    /// What dropping the pool does, and how long it waits for that; to drain it for
+    /// [`DROP_TIMEOUT`] unless told. What then still runs ends when it ends, and what is still
+    /// queued is dropped.
     pub fn on_drop(self, how: Shutdown, timeout: Duration) -> Builder {
         Builder { on_drop: (how, timeout), ..self }
     }
 
-    /// As many workers are active as make's jobserver allows: one, and one for each token that is to be had while jobs are queued.
+    /// As many workers are active as make's jobserver allows: one, and one for each token that is
+    /// to be had while jobs are queued.
     ///
     /// ```
     /// use manx::pool::FriendlyPool;
@@ -131,8 +135,8 @@ impl Builder {
         self
     }
 
-    /// The pool takes its part of the CPUs as a member of a registry, among processes that divide them exactly. For
-    /// [`Control::Pressure`].
+    /// The pool takes its part of the CPUs as a member of a registry, among processes that divide
+    /// them exactly. For [`Control::Pressure`].
     ///
     /// ```
     /// use manx::pool::FriendlyPool;
@@ -149,7 +153,8 @@ impl Builder {
         self
     }
 
-    /// Makes the pool. Its first worker is started now, the others when there is something to do for them.
+    /// Makes the pool. Its first worker is started now, the others when there is something to do
+    /// for them.
     ///
     /// # Errors
     /// A number makes no sense, or the system has no thread for the first worker.

@@ -1,16 +1,19 @@
-//! Who of a pool's workers runs, and who is parked: the one place where workers go to sleep and are called.
+//! Which of a pool's workers run, and which are parked: the one place where workers go to sleep and
+//! are called.
 //!
-//! The paper's pool (Jeffery and others, "Reducing tail latencies through environment- and neighbour-aware thread management", section 5.2)
-//! keeps one thread for each CPU and a number of them that are to be active; a worker above that number parks itself. Here
-//! it is a count too, but no worker is tied to a place in it: whoever finishes a job while too many are active parks, and
-//! whoever offers a job while too few are active calls one. So a worker in a long job, or one that blocks, never stands for
-//! a place that others could use, and a pool without work has no active worker at all.
+//! The paper's pool (Jeffery and others, "Reducing tail latencies through environment- and
+//! neighbour-aware thread management", section 5.2) keeps one thread for each CPU and a number of
+//! them that are to be active; a worker above that number parks itself. Here it is a count too, but
+//! no worker is tied to a place in it: a worker that finishes a job while too many are active
+//! parks, and a thread that offers a job while too few are active calls a worker. So a worker in a
+//! long job, or a worker that blocks, never stands for a place that others could use, and a pool
+//! without work has no active worker at all.
 //!
 //! | word | meaning |
 //! | --- | --- |
-//! | `state`, low half | *active* workers: those that run a job or look for one |
+//! | `state`, low half | *active* workers: they run a job or look for one |
 //! | `state`, high half | *searching* workers: those of the active that look for a job |
-//! | `target` | so many are to be active |
+//! | `target` | the number of workers that are to be active |
 //! | `parked` | a bit for each seat whose worker can be called, parked or not yet born |
 //! | `seats[n]` | what the worker of seat `n` is told: a futex |
 //!
@@ -26,19 +29,25 @@
 //! ```
 //!
 //! Invariants:
-//! 1. `active` counts the workers that have been called and have neither rested, retired, blocked nor ended since; and the calls under way.
-//! 2. Whoever takes a seat's bit, and nobody else, writes the seat until its worker has seen what was written. A worker
-//!    that has set its bit goes on only when it is told to, or after it took the bit back itself.
-//! 3. A worker that parks says so (its bit, then the counts) before it looks for jobs a last time; who offers a job has queued it before
-//!    it looks at the counts. So one of the two sees the other: no job stays behind while a worker could be called.
-//! 4. No more need be called than jobs are queued. Who relies on a searcher may: it looks again after it has stopped being one, and if it
-//!    found a job, was the last one, and there are more jobs, it calls the next.
-//! 5. Seats are born in order: bits are taken from the lowest, so a seat that is not born is taken only if all below are in use.
+//! 1. `active` counts the workers that have been called and have neither rested, retired, blocked
+//!    nor ended since; and the calls under way.
+//! 2. Only the thread that takes a seat's bit writes the seat until its worker has seen what was
+//!    written. A worker that has set its bit goes on only when it is told to, or after it took the
+//!    bit back itself.
+//! 3. A worker that parks says so (its bit, then the counts) before it looks for jobs a last time;
+//!    a thread that offers a job has queued it before it looks at the counts. So one of the two
+//!    sees the other: no job stays behind while a worker could be called.
+//! 4. No more need be called than jobs are queued. A thread that offers a job may rely on a
+//!    searcher: the searcher looks again after it has stopped being one. If it found a job, was the
+//!    last searcher, and there are more jobs, it calls the next worker.
+//! 5. Seats are born in order: bits are taken from the lowest, so a seat that is not born is taken
+//!    only if all below are in use.
 //!
 //! # Memory orderings
-//! Invariant 3 is Dekker's pattern: both sides have a sequentially consistent fence between what they write and what they
-//! read. A bit is set with release and taken with acquire, so the taker's write to the seat follows the worker's. Who is told
-//! to go on learns of jobs by the queue, not from here.
+//! Invariant 3 is Dekker's pattern: both sides have a sequentially consistent fence between what
+//! they write and what they read. A bit is set with release and taken with acquire, so the taker's
+//! write to the seat follows the worker's. A worker that is told to go on learns of jobs by the
+//! queue, not from here.
 
 use platform::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use platform::futex;
@@ -69,11 +78,12 @@ fn searching_of(state: u64) -> u32 {
 pub enum Call {
     /// As many are searching as jobs are queued: they will find them.
     Needless,
-    /// As many are active as may be, or nobody is left to be called.
+    /// As many are active as may be, or no worker is left to be called.
     Enough,
     /// A worker was woken.
     Woken,
-    /// This seat's worker needs a thread, which the caller starts; if it cannot, it says so by [`Crew::stillborn`].
+    /// This seat's worker needs a thread, which the caller starts; if it cannot, it says so by
+    /// [`Crew::stillborn`].
     Unborn(usize),
 }
 
@@ -99,7 +109,8 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// Seats for so many workers, of which none is born; `target` of them are to be active at most.
+    /// Returns seats for `seats` workers, none of them born yet; at most `target` of them are to be
+    /// active.
     pub fn new(seats: usize, target: u32) -> Crew {
         let word = |at: usize| match seats - at * 64 {
             left @ 0..64 => (1 << left) - 1,
@@ -118,7 +129,8 @@ impl Crew {
     /// How many are active.
     #[inline]
     pub fn active(&self) -> u32 {
-        // Relaxed, here and where no reason stands: a hint, or a count that the fences of Invariant 3 order.
+        // Relaxed, here and where no reason stands: a hint, or a count that the fences of Invariant
+        // 3 order.
         active_of(self.state.load(Ordering::Relaxed))
     }
 
@@ -128,19 +140,20 @@ impl Crew {
         self.target.load(Ordering::Relaxed)
     }
 
-    /// Changes how many are to be active. Who raises it then offers what is queued.
+    /// Changes how many are to be active. A caller that raises it then offers what is queued.
     pub fn set_target(&self, target: u32) {
         self.target.store(target, Ordering::Relaxed);
     }
 
-    /// A job has been queued: calls a worker if fewer than `bound` are active and nobody is searching.
+    /// A job has been queued: calls a worker if fewer than `bound` are active and no worker is
+    /// searching.
     #[inline]
     pub fn offer(&self, bound: u32) -> Call {
         self.offer_of(bound, 1)
     }
 
-    /// The same, if fewer are searching than jobs are queued, as far as the caller knows: so a burst of jobs does not wait until one worker has
-    /// called the next.
+    /// The same, if fewer are searching than jobs are queued, as far as the caller knows: so a
+    /// burst of jobs does not wait until one worker has called the next.
     #[inline]
     pub fn offer_of(&self, bound: u32, queued: u32) -> Call {
         // Pairs with the fence of `park` (Invariant 3).
@@ -174,8 +187,8 @@ impl Crew {
         match self.take_any() {
             Some(seat) => self.tell(seat, CALLED),
             None => {
-                // All others block, and look for jobs themselves when they come back. But as long as this call was counted, somebody
-                // may have parked who relied on it.
+                // All others block, and look for jobs themselves when they come back. But as long
+                // as this call was counted, a worker that relied on it may have parked.
                 self.state.fetch_sub(ACTIVE + SEARCHING, Ordering::Relaxed);
                 fence(Ordering::SeqCst);
                 if self.has_spare() { self.offer_of(bound, queued) } else { Call::Enough }
@@ -189,7 +202,8 @@ impl Crew {
             let mut bits = word.load(Ordering::Relaxed);
             while bits != 0 {
                 let lowest = bits & bits.wrapping_neg();
-                // Acquire: pairs with the release in `set_bit`, so that our write to the seat follows the worker's.
+                // Acquire: pairs with the release in `set_bit`, so that our write to the seat
+                // follows the worker's.
                 let before = word.fetch_and(!lowest, Ordering::Acquire);
                 if before & lowest != 0 {
                     return Some(at * 64 + lowest.trailing_zeros() as usize);
@@ -208,13 +222,13 @@ impl Crew {
     }
 
     fn set_bit(&self, seat: usize) {
-        // Release: pairs with the acquire of whoever takes the bit.
+        // Release: pairs with the acquire of the thread that takes the bit.
         self.parked[seat / 64].fetch_or(1 << (seat % 64), Ordering::Release);
     }
 
     /// Writes to a seat whose bit the caller has taken (Invariant 2), and wakes its worker.
     fn tell(&self, seat: usize, what: u32) -> Call {
-        // Nobody else writes the seat, so this reads what its worker, or `new`, wrote.
+        // No other thread writes the seat, so this reads what its worker, or `new`, wrote.
         let before = self.seats[seat].load(Ordering::Relaxed);
         // Release: pairs with the acquire of the worker that reads it.
         self.seats[seat].store(what, Ordering::Release);
@@ -232,13 +246,14 @@ impl Crew {
         self.state.fetch_sub(ACTIVE + SEARCHING, Ordering::Relaxed);
     }
 
-    /// The calling worker, which was searching, has found a job. If it was the only searcher it must offer what else is queued
-    /// (Invariant 4): then this returns true.
+    /// The calling worker, which was searching, has found a job. If it was the only searcher it
+    /// must offer what else is queued (Invariant 4): then this returns true.
     #[inline]
     pub fn found(&self) -> bool {
         let was_only = searching_of(self.state.fetch_sub(SEARCHING, Ordering::Relaxed)) == 1;
         if was_only {
-            // Pairs with the fence of `offer`: who relied on this searcher has queued what it sees now.
+            // Pairs with the fence of `offer`: if a thread relied on this searcher, the searcher
+            // sees now what that thread has queued.
             fence(Ordering::SeqCst);
         }
         was_only
@@ -250,8 +265,8 @@ impl Crew {
         self.state.fetch_add(SEARCHING, Ordering::Relaxed);
     }
 
-    /// The calling worker, which is searching, found nothing. From here on it can be called; it must look for jobs once more, and offer
-    /// what it finds, before it calls [`wait`](Crew::wait).
+    /// The calling worker, which is searching, found nothing. From here on it can be called; it
+    /// must look for jobs once more, and offer what it finds, before it calls [`wait`](Crew::wait).
     pub fn rest(&self, seat: usize) {
         self.seats[seat].store(PARKED, Ordering::Relaxed);
         self.set_bit(seat);
@@ -260,8 +275,8 @@ impl Crew {
         fence(Ordering::SeqCst);
     }
 
-    /// If more than `bound` are active, the calling worker, which is not searching, stops being one of them: as after
-    /// [`rest`](Crew::rest), and this returns true.
+    /// If more than `bound` are active, the calling worker, which is not searching, stops being one
+    /// of them: as after [`rest`](Crew::rest), and this returns true.
     #[inline]
     pub fn retire(&self, seat: usize, bound: u32) -> bool {
         self.active() > bound && self.retire_slow(seat, bound)
@@ -285,7 +300,7 @@ impl Crew {
             }
         }
         if self.take(seat) {
-            // Nobody had called it: it stays as it was.
+            // No thread had called it: it stays as it was.
             self.seats[seat].store(CALLED, Ordering::Relaxed);
             return false;
         }
@@ -297,7 +312,8 @@ impl Crew {
 
     /// Parks until the worker is told something.
     pub fn wait(&self, seat: usize) -> Told {
-        // Pairs with the fence of `close`: it sees that nobody is active, or this sees that it is closed.
+        // Pairs with the fence of `close`: that sees that no worker is active, or this sees that
+        // the crew is closed.
         if self.closed.load(Ordering::Relaxed) && self.is_deserted() {
             self.dismiss();
         }
@@ -311,25 +327,27 @@ impl Crew {
         }
     }
 
-    /// The calling worker was told to end, but there is a job: it goes on, active and searching, unless `bound` others are active.
+    /// The calling worker was told to end, but there is a job: it goes on, active and searching,
+    /// unless `bound` others are active.
     pub fn stay(&self, bound: u32) -> bool {
         let more = |state| (active_of(state) < bound).then_some(state + ACTIVE + SEARCHING);
         self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    /// The calling worker is about to block: another may be active in its place. What is queued must be offered afterwards.
+    /// The calling worker is about to block: another may be active in its place. What is queued
+    /// must be offered afterwards.
     pub fn block(&self) {
         // In this order, so that a pool with a blocked worker never looks deserted.
         self.blocked.fetch_add(1, Ordering::Relaxed);
         self.state.fetch_sub(ACTIVE, Ordering::Release);
-        // Pairs with the fence of `offer`: Invariant 3 is for who blocks, too.
+        // Pairs with the fence of `offer`: Invariant 3 is for a worker that blocks, too.
         fence(Ordering::SeqCst);
     }
 
     /// The calling worker has blocked and goes on; it is one too many perhaps, until its job ends.
     pub fn unblock(&self) {
         self.state.fetch_add(ACTIVE, Ordering::Relaxed);
-        // Release: whoever sees that it blocks no more sees that it is active.
+        // Release: a thread that sees that it blocks no more sees that it is active.
         self.blocked.fetch_sub(1, Ordering::Release);
     }
 
@@ -338,15 +356,16 @@ impl Crew {
         self.blocked.load(Ordering::Relaxed)
     }
 
-    /// Whether nobody is active, and nobody blocks who will be.
+    /// Whether no worker is active, and none blocks that will be active again.
     fn is_deserted(&self) -> bool {
-        // Acquire, in this order: who has unblocked is seen to be active, and who has stopped to be active is seen to block.
+        // Acquire, in this order: a worker that has unblocked is seen to be active, and a worker
+        // that has stopped being active is seen to block.
         self.blocked.load(Ordering::Acquire) == 0
             && active_of(self.state.load(Ordering::Acquire)) == 0
             && self.blocked.load(Ordering::Acquire) == 0
     }
 
-    /// Whether a worker could be called if there was a reason: somebody is parked or not yet born.
+    /// Whether a worker could be called if there was a reason: a worker is parked or not yet born.
     pub fn has_spare(&self) -> bool {
         self.parked.iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
@@ -359,7 +378,8 @@ impl Crew {
         })
     }
 
-    /// When nobody is active any more, all workers end. Until then jobs are done by as many workers as ever.
+    /// When no worker is active any more, all workers end. Until then jobs are done by as many
+    /// workers as ever.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         // Pairs with the fences of `rest` and `retire`.
@@ -369,10 +389,11 @@ impl Crew {
         }
     }
 
-    /// Tells all who are parked to end. One who has no thread yet may still be called, and ends afterwards.
+    /// Tells all parked workers to end. A worker without a thread may still be called, and ends
+    /// afterwards.
     fn dismiss(&self) {
         for seat in 0..self.seats.len() {
-            // A seat that is not born changes only by being called; one that is born stays so.
+            // A seat that is not born changes only by being called; a seat that is born stays so.
             if self.seats[seat].load(Ordering::Relaxed) != UNBORN && self.take(seat) {
                 let _ = self.tell(seat, DISMISSED);
             }

@@ -11,7 +11,8 @@ pub enum Refused {
     Full,
     /// The pool has been shut down.
     Closed,
-    /// The process has been forked, and this is the child: the pool's workers stayed with its parent. Make a new pool.
+    /// The process has been forked, and this is the child: the pool's workers stayed with its
+    /// parent. Make a new pool.
     Forked,
 }
 
@@ -108,7 +109,7 @@ impl std::error::Error for NoResult {}
 /// Why a pool cannot be made.
 #[derive(Debug)]
 pub enum BadPool {
-    /// So many workers were asked for; 1 to [`super::WORKERS_MAX`] are possible.
+    /// This number of workers was asked for; 1 to [`super::WORKERS_MAX`] are possible.
     Workers(usize),
     /// A queue that holds nothing.
     EmptyQueue,
@@ -150,10 +151,11 @@ impl std::error::Error for BadPool {
     }
 }
 
-/// Jobs that had not ended when a shutdown's time was up. Nobody waits for them any more; they end when they end.
+/// Jobs that had not ended when a shutdown's time was up. No thread waits for them any more; they
+/// end when they end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StillRunning {
-    /// So many workers have not ended.
+    /// The number of workers that have not ended.
     pub workers: u32,
 }
 

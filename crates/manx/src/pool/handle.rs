@@ -1,9 +1,12 @@
-//! The result of a job: a place that the job fills, and a handle that waits for it, as a thread or as a future.
+//! The result of a job: a place that the job fills, and a handle that waits for it, as a thread or
+//! as a future.
 //!
 //! Invariants:
-//! 1. The job's side writes the result once, then sets `DONE` (release). The handle's side reads it after it has seen `DONE`
-//!    (acquire), and takes it at most once, because taking consumes the handle or its readiness.
-//! 2. A job's side that goes away without a result leaves one that says why: so each wait ends.
+//! 1. The job's side writes the result once, then sets `DONE` (release). The handle's side reads it
+//!    after it has seen `DONE` (acquire), and takes it at most once, because taking consumes the
+//!    handle or its readiness.
+//! 2. A job's side that goes away without a result leaves a result that says why: so each wait
+//!    ends.
 
 use super::error::NoResult;
 use super::worker::{self, Help};
@@ -105,7 +108,7 @@ pub struct JoinHandle<T> {
 impl<T> JoinHandle<T> {
     /// Whether the job has ended, or never will begin.
     pub fn is_finished(&self) -> bool {
-        // Acquire: what the job wrote is there for whoever goes by this.
+        // Acquire: what the job wrote is there for a caller that goes by this.
         self.place.state.load(Ordering::Acquire) == DONE || self.is_lost()
     }
 
@@ -113,8 +116,8 @@ impl<T> JoinHandle<T> {
         self.place.generation != platform::fork::generation()
     }
 
-    /// Waits until the job has ended. From a job of the same pool it is no waste either: the worker does other jobs of its own, or
-    /// another one is active in its place.
+    /// Waits until the job has ended. From a job of the same pool it is no waste either: the worker
+    /// does other jobs of its own, or another one is active in its place.
     ///
     /// # Errors
     /// The job has no result.
@@ -157,7 +160,7 @@ impl<T> Future for JoinHandle<T> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if !self.is_finished() {
             let mut inner = self.place.inner.lock();
-            // Under the lock: who fills the place takes the waker there.
+            // Under the lock: the thread that fills the place takes the waker there.
             if inner.result.is_none() {
                 let before = match &inner.waker {
                     Some(waker) if waker.will_wake(context.waker()) => None,

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 /// How urgent a job is.
 ///
-/// Urgent jobs are taken first, those of the same priority in the order in which they came. One in [`queue::FAIR`](super::queue::FAIR) jobs is
-/// taken from the least urgent, so that these are late, but never for ever.
+/// Urgent jobs are taken first, those of the same priority in the order in which they came. One in
+/// [`queue::FAIR`](super::queue::FAIR) jobs is taken from the least urgent, so that these are late,
+/// but never for ever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Priority {
     /// Before all others.
@@ -50,7 +51,8 @@ impl<F> Task<F> {
         Task { priority, ..self }
     }
 
-    /// A worker that comes to it after this moment drops it, unbegun: its answer would be too late (load shedding).
+    /// A worker that comes to it after this moment drops it, unbegun: its answer would be too late
+    /// (load shedding).
     pub fn deadline(self, deadline: Instant) -> Task<F> {
         self.within(deadline.saturating_duration_since(Instant::now()))
     }
@@ -77,7 +79,7 @@ pub(super) struct Job {
     pub(super) queued_ticks: u64,
     /// [`NEVER`], or until when it may begin.
     pub(super) deadline_ticks: u64,
-    /// Whether it borrows from somebody who waits for it, so that it is never dropped.
+    /// Whether it borrows from a thread that waits for it, so that it is never dropped.
     pub(super) is_lent: bool,
 }
 

@@ -1,26 +1,33 @@
 //! The tokens of GNU make: how many jobs may run, of all that one `make -j` has begun.
 //!
-//! `make -j8` allows eight jobs in the whole tree of processes below it. It writes seven bytes, the *tokens*, into a pipe that its children
-//! inherit. Each child has one job that it need not ask for; for another it reads a byte, and writes the same byte back when
-//! that job is done (GNU make's manual, "Sharing job slots with GNU make"). A pool that is built with it has one active worker, and one for each
-//! token that it could get.
+//! `make -j8` allows eight jobs in the whole tree of processes below it. It writes seven bytes, the
+//! *tokens*, into a pipe that its children inherit. Each child has one job that it need not ask
+//! for; for another it reads a byte, and writes the same byte back when that job is done (GNU
+//! make's manual, "Sharing job slots with GNU make"). A pool that is built with it has one active
+//! worker, and one for each token that it could get.
 //!
-//! The protocol itself is the crate `jobserver`'s, which cargo and rustc use. It knows `--jobserver-auth=R,W`, `--jobserver-auth=fifo:PATH`
-//! and the older `--jobserver-fds=R,W`; the last in `MAKEFLAGS` counts. Here is what it lacks:
+//! The protocol itself is the crate `jobserver`'s, which cargo and rustc use. It knows
+//! `--jobserver-auth=R,W`, `--jobserver-auth=fifo:PATH` and the older `--jobserver-fds=R,W`; the
+//! last in `MAKEFLAGS` counts. Here is what it lacks:
 //!
-//! - **What is wrong, and what to do about it.** The usual case: make runs a rule that does not begin with `+` without the pipe, and yet
-//!   tells of it in `MAKEFLAGS`. Worse: the numbers may be of something else by then. If the two are not one pipe, nothing is read.
-//! - **Waiting for a limited time.** A blocking read of a pipe has no limit; and making the descriptor non-blocking would do so in make
-//!   and all its children, because they share the open file description. (GNU make 4.3 and older then dies of `EAGAIN`.) So the crate
-//!   opens the pipe again by `/dev/fd`, which makes a description of our own, and asks without blocking. Between two looks a waiter sleeps, as
-//!   it does everywhere in this library ([`Adaptive`]).
-//! - **Forks.** A fork's child holds none of its parent's tokens: it gives none back, or they would be given back twice.
+//! - **What is wrong, and what to do about it.** The usual case: make runs a rule that does not
+//!   begin with `+` without the pipe, and yet tells of it in `MAKEFLAGS`. Worse: the numbers may be
+//!   of something else by then. If the two are not one pipe, nothing is read.
+//! - **Waiting for a limited time.** A blocking read of a pipe has no limit; and making the
+//!   descriptor non-blocking would do so in make and all its children, because they share the open
+//!   file description. (GNU make 4.3 and older then dies of `EAGAIN`.) So the crate opens the pipe
+//!   again by `/dev/fd`, which makes a description of our own, and asks without blocking. Between
+//!   two looks a waiter sleeps, as it does everywhere in this library ([`Adaptive`]).
+//! - **Forks.** A fork's child holds none of its parent's tokens: it gives none back, or they would
+//!   be given back twice.
 //!
 //! Invariants:
-//! 1. A token is given back once, as the byte that it was, when it is dropped: also by a panic that unwinds.
+//! 1. A token is given back once, as the byte that it was, when it is dropped: also by a panic that
+//!    unwinds.
 //! 2. Nothing is written that was not read.
 //!
-//! A process that is killed, or ends without dropping its tokens, takes them along: make says so and goes on with fewer.
+//! A process that is killed, or ends without dropping its tokens, takes them along: make says so
+//! and goes on with fewer.
 
 use crate::wait::{Adaptive, Policy};
 use jobserver::{Acquired, Client, FromEnvErrorKind};
@@ -84,14 +91,16 @@ impl fmt::Display for BadJobserver {
 impl std::error::Error for BadJobserver {}
 
 impl Tokens {
-    /// The jobserver that this process's environment tells of, in `CARGO_MAKEFLAGS`, `MAKEFLAGS` or `MFLAGS`. `None`: it tells of
-    /// none; no make runs this process, or make runs one job at a time, or as many as there are (`-j` without a number).
+    /// The jobserver that this process's environment tells of, in `CARGO_MAKEFLAGS`, `MAKEFLAGS` or
+    /// `MFLAGS`. `None`: it tells of none; no make runs this process, or make runs one job at a
+    /// time, or as many as there are (`-j` without a number).
     ///
     /// # Errors
-    /// It tells of one that cannot be used. There is none for this process, then: it may run one job.
+    /// It tells of a jobserver that cannot be used. There is none for this process, then: it may
+    /// run one job.
     pub fn from_env() -> Result<Option<Tokens>, BadJobserver> {
-        // SAFETY: this version opens the pipe anew, by `/dev/fd` or its path, or duplicates its descriptors: it takes none that
-        // may be somebody else's.
+        // SAFETY: this version opens the pipe anew, by `/dev/fd` or its path, or duplicates its
+        // descriptors: it takes none that other code may own.
         let found = unsafe { Client::from_env_ext(true) };
         let (variable, value) = found.var.unwrap_or_default();
         let value = value.to_string_lossy().into_owned();
@@ -120,7 +129,8 @@ impl Tokens {
         Some(Token { acquired: Some(acquired), generation: fork::generation() })
     }
 
-    /// A token, if one can be had within `timeout`. Looks at once, and each millisecond in the long run.
+    /// A token, if one can be had within `timeout`. Looks at once, and each millisecond in the long
+    /// run.
     pub fn take_timeout(&self, timeout: Duration) -> Option<Token> {
         let mut token = None;
         let limit_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
@@ -137,7 +147,8 @@ impl Tokens {
     }
 }
 
-/// What is wrong with the two ends of a pipe, if the variable names descriptors: both must be of one pipe.
+/// What is wrong with the two ends of a pipe, if the variable names descriptors: both must be of
+/// one pipe.
 fn two_ends(value: &str) -> Option<String> {
     let named = ["--jobserver-auth=", "--jobserver-fds="].iter().find_map(|&name| value.rsplit_once(name))?;
     let (read, write) = named.1.split_whitespace().next()?.split_once(',')?;
@@ -176,7 +187,8 @@ impl Drop for Token {
 
 /// As many active workers as make allows: one, and one for each token that is held.
 ///
-/// For whoever steers a pool: each tick it says how many workers it would like, and is told how many there may be.
+/// For the code that steers a pool: each tick it says how many workers it would like, and is told
+/// how many there may be.
 ///
 /// ```
 /// use manx::pool::jobserver::{Allowance, Tokens};
@@ -200,9 +212,10 @@ impl Allowance {
         Allowance { tokens, held: Vec::new() }
     }
 
-    /// Takes tokens for `wanted` workers, as far as there are any, and gives back what is more than that. Returns how many workers
-    /// there may be: from 1 to `wanted`. Makes a system call for each token that comes or goes, and one more if there are fewer than
-    /// wanted; none if nothing changes.
+    /// Takes tokens for `wanted` workers, as far as there are any, and gives back what is more than
+    /// that. Returns how many workers there may be: from 1 to `wanted`. Makes a system call for
+    /// each token that comes or goes, and one more if there are fewer than wanted; none if nothing
+    /// changes.
     pub fn fit(&mut self, wanted: usize) -> usize {
         let wanted = wanted.saturating_sub(1);
         self.held.truncate(wanted);

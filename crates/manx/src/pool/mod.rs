@@ -1,10 +1,12 @@
 //! A pool of threads that is friendly to its neighbours.
 //!
-//! A pool with a thread for each CPU is right as long as it has the machine for itself. Beside others, or under a quota, it has
-//! more threads that could run than CPUs: jobs that have been begun wait in the scheduler's queue, and so do the
-//! neighbours' threads. This pool has as many *active* workers as it has CPUs at the moment; the others are parked, and
-//! come back as soon as there is room. The idea, the formula and the measurements that it is compared with are
-//! in Jeffery, Jensen and Mortier, "Reducing tail latencies through environment- and neighbour-aware thread management".
+//! A pool with a thread for each CPU is right as long as it has the machine for itself. Beside
+//! others, or under a quota, it has more threads that could run than CPUs: jobs that have been
+//! begun wait in the scheduler's queue, and so do the neighbours' threads. This pool has as many
+//! *active* workers as it has CPUs at the moment; the others are parked, and come back as soon as
+//! there is room. The idea, the formula and the measurements that it is compared with are in
+//! Jeffery, Jensen and Mortier, "Reducing tail latencies through environment- and neighbour-aware
+//! thread management".
 //!
 //! ```
 //! use manx::pool::FriendlyPool;
@@ -19,10 +21,10 @@
 //! | --- | --- |
 //! | `builder.rs`, `pool.rs`, `error.rs` | the pool as its users see it |
 //! | `job.rs`, `queue.rs` | what is to be done, and in which order |
-//! | `crew.rs` | who is active, and who is parked |
+//! | `crew.rs` | which workers are active, and which are parked |
 //! | `worker.rs` | a worker's life, and how its jobs wait |
 //! | `shared.rs` | what holds them together, and how it ends |
-//! | `handle.rs`, `scope.rs` | who waits for a job |
+//! | `handle.rs`, `scope.rs` | how threads wait for a job |
 //! | `pace.rs` | jobs begin as fast as a quota pays for them |
 //! | `control/` | how many workers are to be active |
 //! | `stats.rs` | what it tells of itself |

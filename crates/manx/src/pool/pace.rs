@@ -1,17 +1,22 @@
 //! Pacing: jobs begin only as fast as the quota pays for them.
 //!
-//! A group that has used up its quota is stopped, all its threads together, in the middle of whatever they do, until the
-//! next period begins: with a quota of half a CPU, for 50 of 100 ms. A count of workers does not help below one CPU, and gives away what lies between
-//! two counts above it. So a worker asks, between two jobs, whether the process is ahead of its quota, and if so it sleeps for as long as it
-//! is ahead. The same time is lost, but no job is stopped by it; and of two workers under a quota of 1.5 CPUs each sleeps
-//! a quarter of the time.
+//! A group that has used up its quota is stopped, all its threads together, in the middle of
+//! whatever they do, until the next period begins: with a quota of half a CPU, for 50 of 100 ms. A
+//! count of workers does not help below one CPU, and gives away what lies between two counts above
+//! it. So a worker asks, between two jobs, whether the process is ahead of its quota, and if so it
+//! sleeps for as long as it is ahead. The same time is lost, but no job is stopped by it; and of
+//! two workers under a quota of 1.5 CPUs each sleeps a quarter of the time.
 //!
-//! The same paces a process to the share that it has by a registry ([`registry`](super::registry)): four processes with one worker each on two CPUs would
-//! stop each other in the middle of jobs too. But what nobody uses is anybody's, so a worker beyond its share goes on while a CPU is idle.
+//! The same paces a process to the share that it has by a registry ([`registry`](super::registry)):
+//! four processes with one worker each on two CPUs would stop each other in the middle of jobs too.
+//! But any process may use what no other uses, so a worker beyond its share goes on while a CPU is
+//! idle.
 //!
-//! What the process may use is a bucket that fills at the quota's rate and from which all CPU time of the process is taken, that of its other threads
-//! included. The bucket holds [`BURST_NS`]: after a pause that much is free, since the kernel, too, lets a group that did nothing use
-//! the rest of its period's quota at once. What is taken is real CPU time, so a job that is longer than the bucket is deep is paid for afterwards.
+//! What the process may use is a bucket that fills at the quota's rate and from which all CPU time
+//! of the process is taken, that of its other threads included. The bucket holds [`BURST_NS`]:
+//! after a pause that much is free, since the kernel, too, lets a group that did nothing use the
+//! rest of its period's quota at once. What is taken is real CPU time, so a job that is longer than
+//! the bucket is deep is paid for afterwards.
 
 use crate::lock::Mutex;
 use platform::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +25,8 @@ use platform::thread::sleep_ns;
 
 /// So much CPU time can be saved up.
 pub const BURST_NS: i64 = 4_000_000;
-/// The quota is used up to this part, in thousandths: the kernel's own account is in slices, and is never exactly ours.
+/// The quota is used up to this part, in thousandths: the kernel's own account is in slices, and is
+/// never exactly ours.
 const PART_THOUSANDTHS: u64 = 985;
 /// Whatever the account says, a worker waits for its turn no longer than this.
 pub(super) const TURN_NS_MAX: u64 = 200_000_000;
@@ -49,7 +55,8 @@ struct Account {
 }
 
 impl Account {
-    /// Brings the account up to date. Returns how long it takes until something is saved, in nanoseconds; 0 if there is.
+    /// Brings the account up to date. Returns how long it takes until something is saved, in
+    /// nanoseconds; 0 if there is.
     fn settle(&mut self, rate: u64, now_ns: u64, used_ns: u64) -> u64 {
         if self.at_ns == 0 {
             *self = Account { saved_ns: BURST_NS, at_ns: now_ns, used_ns };
@@ -68,12 +75,13 @@ impl Account {
 }
 
 impl Pace {
-    /// The quota is so many CPUs, or there is none.
+    /// Sets the quota to `cpus` CPUs, or to none.
     pub(super) fn set_quota(&self, cpus: Option<f64>) {
         self.set_rate(cpus.map_or(0, |cpus| ((cpus * PART_THOUSANDTHS as f64) as u64).max(1)), false);
     }
 
-    /// There is no quota, but so many CPUs are the process's share, beyond which it uses only those that are idle.
+    /// Sets no quota, but a share of `cpus` CPUs for the process. Beyond it the process uses only
+    /// idle CPUs.
     pub(super) fn set_share(&self, cpus: f64) {
         self.set_rate(((cpus * 1000.0) as u64).max(1), true);
     }
@@ -85,8 +93,10 @@ impl Pace {
         }
     }
 
-    /// Waits until the quota pays for another job, if there is a quota. Beyond a share that is no quota, an idle CPU pays too. If it
-    /// `is_needless`, or after [`TURN_NS_MAX`], it waits no longer: other threads of the process may use all of the quota, and then somebody has to be stopped.
+    /// Waits until the quota pays for another job, if there is a quota. Beyond a share that is no
+    /// quota, an idle CPU pays too. If it `is_needless`, or after [`TURN_NS_MAX`], it waits no
+    /// longer: other threads of the process may use all of the quota, and then some thread has to
+    /// be stopped.
     #[inline]
     pub(super) fn wait_for_turn(&self, is_cpu_idle: impl Fn() -> bool, is_needless: impl Fn() -> bool) {
         // Relaxed, here and below: numbers, which order nothing.
@@ -137,7 +147,8 @@ mod tests {
     }
 
     proptest! {
-        /// A worker that obeys never uses more than the rate and the bucket allow, beyond its last job.
+        /// A worker that obeys never uses more than the rate and the bucket allow, beyond its last
+        /// job.
         #[test]
         fn no_more_is_used_than_was_paid(rate in 50..4_000_u64, jobs in prop::collection::vec(1..5_000_000_u64, 1..200)) {
             let mut account = Account::default();

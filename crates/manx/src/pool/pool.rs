@@ -17,8 +17,9 @@ use std::time::Duration;
 
 /// A pool of threads that follows the CPU budget of its process and gives way to its neighbours.
 ///
-/// It is shared by reference, such as an [`Arc`]; dropping it shuts it down. After [`Control`](super::Control), see also Jeffery and others,
-/// "Reducing tail latencies through environment- and neighbour-aware thread management", section 5.2.
+/// It is shared by reference, such as an [`Arc`]; dropping it shuts it down. After
+/// [`Control`](super::Control), see also Jeffery and others, "Reducing tail latencies through
+/// environment- and neighbour-aware thread management", section 5.2.
 ///
 /// ```
 /// use manx::pool::FriendlyPool;
@@ -56,7 +57,8 @@ impl FriendlyPool {
         &self.shared.name
     }
 
-    /// Does this, some time, in a worker. Waits while the queue is full; a job of this very pool never waits, its jobs are queued beyond the bound.
+    /// Does this, some time, in a worker. Waits while the queue is full; a job of this very pool
+    /// never waits, its jobs are queued beyond the bound.
     ///
     /// ```
     /// use std::sync::mpsc::channel;
@@ -82,7 +84,8 @@ impl FriendlyPool {
         self.queue(Room::Until(None), task).map_err(|rejected| rejected.why)
     }
 
-    /// As [`FriendlyPool::execute`], if there is room in the queue now. A job that is not taken comes back.
+    /// As [`FriendlyPool::execute`], if there is room in the queue now. A job that is not taken
+    /// comes back.
     ///
     /// ```
     /// use manx::pool::{FriendlyPool, Refused};
@@ -187,8 +190,9 @@ impl FriendlyPool {
             }
     }
 
-    /// Runs `spawn`, whose tasks may borrow from here, and waits until all of them have ended. If one panics, this panics with it
-    /// afterwards. The tasks are never dropped: where the pool takes none any more, the calling thread does them.
+    /// Runs `spawn`, whose tasks may borrow from here, and waits until all of them have ended. If
+    /// one panics, this panics with it afterwards. The tasks are never dropped: where the pool
+    /// takes none any more, the calling thread does them.
     ///
     /// ```
     /// let pool = manx::pool::FriendlyPool::builder().build()?;
@@ -217,7 +221,7 @@ impl FriendlyPool {
             match here {
                 Some(here) => here.push(job, Priority::Normal),
                 None => {
-                    // Beyond the bound: who waits in a scope is itself the bound.
+                    // Beyond the bound: a thread that waits in a scope is itself the bound.
                     shared.queue.count_more();
                     shared.push(job, Priority::Normal);
                 }
@@ -231,7 +235,8 @@ impl FriendlyPool {
         self.shared.stats()
     }
 
-    /// How long its jobs took, as whole histograms: to export, or to subtract an earlier moment's from. It costs some microseconds for each worker.
+    /// How long its jobs took, as whole histograms: to export, or to subtract an earlier moment's
+    /// from. It costs some microseconds for each worker.
     ///
     /// ```
     /// use manx::pool::FriendlyPool;
@@ -247,8 +252,9 @@ impl FriendlyPool {
         self.shared.latencies()
     }
 
-    /// Takes no more jobs, does or drops what is queued, and waits until its threads have ended, for `timeout` at most. A worker that calls this
-    /// does not wait for itself: then the pool ends when its job does.
+    /// Takes no more jobs, does or drops what is queued, and waits until its threads have ended,
+    /// for `timeout` at most. A worker that calls this does not wait for itself: then the pool ends
+    /// when its job does.
     ///
     /// ```
     /// use manx::pool::{FriendlyPool, Refused, Shutdown};

@@ -1,19 +1,22 @@
 //! What is to be done: a queue for each priority, and one for each worker.
 //!
-//! Jobs from outside go to the queue of their priority. What a job itself queues, with normal priority, goes to its worker's own
-//! queue, where it costs next to nothing; whoever is idle steals it there. All are the work-stealing queues of crossbeam-deque, first in, first
-//! out, because a tail is made by whoever came first and was served last.
+//! Jobs from outside go to the queue of their priority. What a job itself queues, with normal
+//! priority, goes to its worker's own queue, where it costs next to nothing; an idle worker steals
+//! it there. All are the work-stealing queues of crossbeam-deque, first in, first out, because a
+//! tail is made by the job that came first and was served last.
 //!
-//! The order in which a worker looks: urgent jobs, its own, normal ones, those of other workers, and what has time. So that none of these
-//! starves another, one look in [`FAIR`] begins with another place, each in its turn.
+//! The order in which a worker looks: urgent jobs, its own, normal ones, those of other workers,
+//! and what has time. So that none of these starves another, one look in [`FAIR`] begins with
+//! another place, each in its turn.
 //!
-//! The bound is on jobs from outside. A job may always queue another one, because it could not wait for room: the room may be what
-//! it is in.
+//! The bound is on jobs from outside. A job may always queue another one, because it could not wait
+//! for room: the room may be what it is in.
 //!
 //! Invariants:
-//! 1. `outside` is at least the number of jobs in the queues by priority: it is raised before a job is queued, and lowered after one is taken. Who
-//!    comes from outside raises it up to `bound` only.
-//! 2. Who takes a job from outside tells those who wait for room.
+//! 1. `outside` is at least the number of jobs in the queues by priority: it is raised before a job
+//!    is queued, and lowered after one is taken. A thread that comes from outside raises it up to
+//!    `bound` only.
+//! 2. A thread that takes a job from outside tells the threads that wait for room.
 
 use super::job::{Job, Priority};
 use crate::wait::{Event, Policy};
@@ -22,7 +25,7 @@ use platform::atomic::{AtomicUsize, Ordering};
 use platform::futex::Deadline;
 use std::sync::OnceLock;
 
-/// One look in so many begins with another place than urgent jobs.
+/// One look in this number of looks begins with another place than urgent jobs.
 pub const FAIR: u32 = 61;
 
 /// Where jobs are.
@@ -89,7 +92,8 @@ impl Queue {
         let jobs = Worker::new_fifo();
         let first = self.of_workers[seat].set(jobs.stealer()).is_ok();
         debug_assert!(first, "a seat is born once");
-        // Release: whoever counts this seat in, with acquire, finds its queue. A job in it is offered after a fence besides.
+        // Release: a thread that counts this seat in, with acquire, finds its queue. A job in it is
+        // offered after a fence besides.
         self.born.fetch_max(seat + 1, Ordering::Release);
         Local { jobs, seat, looks: seat as u32 }
     }
@@ -129,7 +133,7 @@ impl Queue {
         self.outside.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Tells those who wait for room that it is in vain, or not.
+    /// Wakes the threads that wait for room, so that they see whether their wait is in vain.
     pub(super) fn wake_submitters(&self) {
         self.room.signal_all();
     }
@@ -138,7 +142,7 @@ impl Queue {
     pub(super) fn take(&self, local: &mut Local) -> Option<Job> {
         local.looks = local.looks.wrapping_add(1);
         let local = &*local;
-        // In turn, each of the places comes first once in so many looks.
+        // In one of `FAIR` looks another place comes first, each in its turn.
         let first =
             if local.looks.is_multiple_of(FAIR) { (local.looks / FAIR) as usize % PLACES.len() } else { 0 };
         let favoured = (first > 0).then(|| self.take_at(PLACES[first], local)).flatten();
@@ -153,12 +157,13 @@ impl Queue {
         }
     }
 
-    /// How many jobs are queued that came from outside, about; at least 1, for who has just queued one.
+    /// Returns about how many jobs from outside are queued; at least 1, for a caller that has just
+    /// queued one.
     pub(super) fn waiting(&self) -> u32 {
         self.outside.load(Ordering::Relaxed).clamp(1, u32::MAX as usize) as u32
     }
 
-    /// Any job at all, for who is no worker.
+    /// Takes any job at all, for a thread that is no worker.
     pub(super) fn take_any(&self) -> Option<Job> {
         [Priority::High, Priority::Normal, Priority::Low]
             .into_iter()
@@ -203,7 +208,7 @@ impl Queue {
     }
 }
 
-/// Tries again as long as another thread was faster. Each time somebody has a job, so this ends.
+/// Tries again as long as another thread was faster. Each time some thread has a job, so this ends.
 fn taken(mut steal: impl FnMut() -> Steal<Job>) -> Option<Job> {
     loop {
         match steal() {

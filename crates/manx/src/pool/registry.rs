@@ -1,32 +1,39 @@
-//! Dividing the CPUs exactly: a registry in shared memory, for the processes of one user that want to.
+//! Dividing the CPUs exactly: a registry in shared memory, for the processes of one user that want
+//! to.
 //!
-//! Without it a process learns of its neighbours by what they leave of the CPUs: late, and by guessing. Here each says how many
-//! CPUs it could use now, all see it at once, and each computes the same division for itself (`division.rs`). No process is in charge,
-//! none can be waited for, and what a member costs the others is a word to read.
+//! Without it a process learns of its neighbours by what they leave of the CPUs: late, and by
+//! guessing. Here each says how many CPUs it could use now, all see it at once, and each computes
+//! the same division for itself (`division.rs`). No process is in charge, none can be waited for,
+//! and what a member costs the others is a word to read.
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `registry/slots.rs` | places: how they are taken, given back, and taken from those who are gone |
+//! | `registry/slots.rs` | places: how they are taken, given back, and taken from members that are gone |
 //! | `registry/division.rs` | from what all want to what each gets |
 //! | `registry/file.rs` | the file and its mapping |
-//! | `registry/member.rs` | one who has joined |
+//! | `registry/member.rs` | a member that has joined |
 //!
-//! **Proof of life.** A member that is killed cannot leave. Its process's number proves nothing: it is used again, in another namespace it
-//! is another's, and the start time beside it needs a `/proc` that shows the process. A pidfd has to be handed around; a robust futex
-//! ties the place to a thread. So each member locks a byte of the file by an open file description of its own. The kernel ends the lock
-//! with the process, and shows it to whoever can open the file, in every namespace. Locks of the older kind, which belong to the process,
-//! end when *any* descriptor of the file is closed anywhere in it, and two copies of this library in one process would
-//! undo each other. What a forked child inherits of the description is closed in it at once (`platform::own_file`).
+//! **Proof of life.** A member that is killed cannot leave. Its process's number proves nothing: it
+//! is used again, in another namespace it is another's, and the start time beside it needs a
+//! `/proc` that shows the process. A pidfd has to be handed around; a robust futex ties the place
+//! to a thread. So each member locks a byte of the file by an open file description of its own. The
+//! kernel ends the lock with the process, and shows it to every process that can open the file, in
+//! every namespace. Locks of the older kind, which belong to the process, end when *any* descriptor
+//! of the file is closed anywhere in it, and two copies of this library in one process would undo
+//! each other. What a forked child inherits of the description is closed in it at once
+//! (`platform::own_file`).
 //!
-//! **Across limits.** Members in containers share a registry if they share the file. A member says what it may use at all (its
-//! cap), and what it cannot use goes to others.
+//! **Across limits.** Members in containers share a registry if they share the file. A member says
+//! what it may use at all (its cap), and what it cannot use goes to others.
 //!
-//! Without a registry nothing is lost: every error leaves the caller as it was, to go by its own budget.
+//! Without a registry nothing is lost: every error leaves the caller as it was, to go by its own
+//! budget.
 //!
 //! Invariants, besides those of the files:
-//! 1. When nothing changes, all members compute the same division; while words change, two may see different ones, until they look again.
+//! 1. When nothing changes, all members compute the same division; while words change, two may see
+//!    different ones, until they look again.
 //! 2. A forked child is no member until it joins, and ends nothing of its parent's.
-//! 3. A share counts only who lives and was seen in the last [`SILENCE_MS`] milliseconds.
+//! 3. A share counts only members that live and were seen in the last [`SILENCE_MS`] milliseconds.
 
 pub mod division;
 pub mod slots;
@@ -47,8 +54,8 @@ pub const PLACES: usize = 256;
 
 /// CPUs in hundredths, rounded up; no number, and less than none, are none.
 pub fn hundredths(cpus: f64) -> u32 {
-    // The conversion takes what is too big for the biggest, and what is no number for 0. The little that is taken away first is
-    // what 1.1 is more than 1.1.
+    // The conversion takes what is too big for the biggest, and what is no number for 0. The little
+    // that is taken away first is what 1.1 is more than 1.1.
     ((cpus * 100.0 - 1e-6).ceil() as u32).min(slots::HUNDREDTHS_MAX)
 }
 
@@ -69,7 +76,7 @@ pub enum RegistryError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// Somebody who makes the file does not come to an end.
+    /// A process that makes the file does not come to an end.
     Busy {
         /// The file.
         path: PathBuf,
@@ -118,9 +125,9 @@ impl std::error::Error for RegistryError {}
 /// Why a member is one no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// This process was forked from the one that joined.
+    /// This process was forked from the process that joined.
     Forked,
-    /// Its place was taken from it: somebody wrote to the file, or ended the lock.
+    /// Its place was taken from it: a process wrote to the file, or ended the lock.
     Evicted,
     /// The registry's file was removed.
     Removed,
@@ -185,8 +192,8 @@ platform::os_only! {
     }
 
     impl Registry {
-        /// Where a user's registry is if nobody says otherwise: `/dev/shm/manx-cpus-UID`, or below `$XDG_RUNTIME_DIR` if there is no
-        /// `/dev/shm`.
+        /// Returns where a user's registry is, unless another file is named:
+        /// `/dev/shm/manx-cpus-UID`, or below `$XDG_RUNTIME_DIR` if there is no `/dev/shm`.
         ///
         /// ```
         /// assert!(manx::pool::registry::Registry::usual_path().is_some());
@@ -212,11 +219,11 @@ platform::os_only! {
             }
         }
 
-        /// Opens the registry in this file, and makes it if there is none. It divides the CPUs that are online, if nobody says otherwise: see
-        /// [`set_cpus`](Registry::set_cpus).
+        /// Opens the registry in this file, and makes it if there is none. It divides the CPUs that
+        /// are online, unless another number is set: see [`set_cpus`](Registry::set_cpus).
         ///
         /// # Errors
-        /// There is no such file and none can be made, or it is something else, or somebody else's.
+        /// There is no such file and none can be made, or it is something else, or another user's.
         pub fn at(path: &Path) -> Result<Registry, RegistryError> {
             let mapping = file::Mapping::open(path, hundredths(online()))?;
             Ok(Registry { mapping: Arc::new(mapping), path: path.into() })
@@ -229,17 +236,18 @@ platform::os_only! {
 
         /// How many CPUs are divided.
         pub fn cpus(&self) -> f64 {
-            // Relaxed, here and below: a number, of which any is good.
+            // Relaxed, here and below: a number; any value of it is good.
             f64::from(self.mapping.table().cpus.load(Ordering::Relaxed)) / 100.0
         }
 
-        /// Divides so many CPUs from now on, for all members: fewer than the machine has, to leave some to others.
+        /// Divides `cpus` CPUs from now on, for all members: fewer than the machine has, to leave
+        /// some to others.
         pub fn set_cpus(&self, cpus: f64) {
             self.mapping.table().cpus.store(hundredths(cpus), Ordering::Relaxed);
         }
 
-        /// Joins, with a weight (1, unless it is to count more than others) and a cap: the CPUs that the member may use at all. It wants
-        /// nothing yet.
+        /// Joins, with a weight (1, unless it is to count more than others) and a cap: the CPUs
+        /// that the member may use at all. It wants nothing yet.
         ///
         /// # Errors
         /// All places are taken; or the file was removed, or cannot be opened another time.
@@ -247,7 +255,8 @@ platform::os_only! {
             Member::join(&self.mapping, &self.path, weight, cap)
         }
 
-        /// Who is in it, in the order of places; those that are gone too, until somebody has looked.
+        /// Returns its members, in the order of places; also members that are gone, until a member
+        /// has looked for them.
         pub fn entries(&self) -> Vec<Entry> {
             let table = self.mapping.table();
             let now_ms = member::now_ms();

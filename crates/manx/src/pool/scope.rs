@@ -1,11 +1,12 @@
-//! Tasks that borrow from the stack of who waits for them.
+//! Tasks that borrow from the stack of the thread that waits for them.
 //!
 //! Invariants:
-//! 1. `pending` is the number of tasks that were spawned and have not ended, and one for the closure that spawns them. [`Scope::run`] returns, or goes on to panic, after
-//!    it has reached 0; so no task outlives `'env`.
-//!    Were it to unwind before, the stack would go that tasks borrow from: then the process aborts ([`NoUnwinding`]).
-//! 2. A task of a scope is never dropped without being done: the pool keeps it when it discards others, and where it takes none, the
-//!    spawning thread does it.
+//! 1. `pending` is the number of tasks that were spawned and have not ended, and one for the
+//!    closure that spawns them. [`Scope::run`] returns, or goes on to panic, after it has reached
+//!    0; so no task outlives `'env`. Were it to unwind before, the stack would go that tasks borrow
+//!    from: then the process aborts ([`NoUnwinding`]).
+//! 2. A task of a scope is never dropped without being done: the pool keeps it when it discards
+//!    others, and where it takes none, the spawning thread does it.
 
 use super::error::drop_quietly;
 use super::pool::FriendlyPool;
@@ -28,7 +29,8 @@ pub struct Scope<'scope, 'env: 'scope> {
     env: PhantomData<&'env mut &'env ()>,
 }
 
-/// What the tasks tell whoever waits for them. It is theirs too, because the last one tells when the scope may be gone.
+/// What the tasks tell the thread that waits for them. It is theirs too, because the last one tells
+/// when the scope may be gone.
 struct Tasks {
     pending: AtomicUsize,
     ended: Event,
@@ -84,15 +86,15 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// # Ok::<(), manx::pool::BadPool>(())
     /// ```
     pub fn spawn(&'scope self, task: impl FnOnce() + Send + 'scope) {
-        // Relaxed: who spawns is counted itself, so this is not 0.
+        // Relaxed: the closure or task that spawns is counted itself, so this is not 0.
         self.tasks.pending.fetch_add(1, Ordering::Relaxed);
         let tasks = self.tasks.clone();
         let run: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || {
             let result = catch_unwind(AssertUnwindSafe(task));
             tasks.end(result.err());
         });
-        // SAFETY: the task is done, and so consumed, before the scope ends, hence within 'scope, by both invariants. The types
-        // differ in that lifetime only.
+        // SAFETY: the task is done, and so consumed, before the scope ends, hence within 'scope, by
+        // both invariants. The types differ in that lifetime only.
         let run: Box<dyn FnOnce() + Send + 'static> = unsafe { std::mem::transmute(run) };
         if let Err(run) = self.pool.lend(run) {
             run();

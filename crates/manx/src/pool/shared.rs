@@ -1,10 +1,12 @@
 //! What the workers, the control and the handles of a pool share, and how it ends.
 //!
 //! Invariants:
-//! 1. `alive` counts the workers that have been started and have not ended. Who ends last does what is still queued.
-//! 2. A job that was queued is begun, or dropped by who shuts the pool down, also if the two race: who queues looks at `stage` afterwards, and
-//!    who ends looks at the queue after it has left `alive`. Each has a sequentially consistent fence in between, so one of them
-//!    sees the other.
+//! 1. `alive` counts the workers that have been started and have not ended. The last one to end
+//!    does what is still queued.
+//! 2. A job that was queued is begun, or dropped by the thread that shuts the pool down, also if
+//!    the two race: a thread that queues looks at `stage` afterwards, and a worker that ends looks
+//!    at the queue after it has left `alive`. Each has a sequentially consistent fence in between,
+//!    so one of them sees the other.
 //! 3. `stage` only goes up.
 
 use super::control::Steering;
@@ -26,9 +28,9 @@ use std::thread::JoinHandle;
 
 /// Takes jobs.
 const OPEN: u8 = 0;
-/// Takes none, but does those that are queued.
+/// Takes no jobs, but does the queued ones.
 const DRAINING: u8 = 1;
-/// Takes none, and drops those that are queued.
+/// Takes no jobs, and drops the queued ones.
 const DISCARDING: u8 = 2;
 
 /// How a pool is shut down.
@@ -36,8 +38,10 @@ const DISCARDING: u8 = 2;
 pub enum Shutdown {
     /// What is queued is done first.
     Drain,
-    /// What is queued is dropped; who waits for it is told ([`NoResult::Discarded`](super::NoResult::Discarded)). The tasks of a
-    /// [`scope`](super::FriendlyPool::scope) are done all the same, since somebody's stack is lent to them.
+    /// What is queued is dropped; a thread that waits for it is told
+    /// ([`NoResult::Discarded`](super::NoResult::Discarded)). The tasks of a
+    /// [`scope`](super::FriendlyPool::scope) are done all the same, since the stack of a waiting
+    /// thread is lent to them.
     Discard,
 }
 
@@ -63,7 +67,8 @@ pub(super) struct Shared {
     seats: Box<[Seat]>,
     stage: AtomicU8,
     alive: AtomicU32,
-    /// Where the thread that made the pool might run then, and so where its first worker may until somebody moves it.
+    /// Where the thread that made the pool might run then, and so where its first worker may until
+    /// it is moved.
     built_where: platform::cpu::Mask,
     /// The kernel's number of the first worker; 0 while it has not run.
     first_thread: AtomicU32,
@@ -132,7 +137,7 @@ impl Shared {
         }
     }
 
-    /// Queues a job from outside, for which room was reserved, and sees that somebody comes to it.
+    /// Queues a job from outside, for which room was reserved, and sees that a thread comes to it.
     pub(super) fn push(self: &Arc<Shared>, job: Job, priority: Priority) {
         self.queue.push(job, priority);
         self.offer();
@@ -142,7 +147,7 @@ impl Shared {
         }
     }
 
-    /// A job has been queued: calls somebody, if somebody may be called.
+    /// A job has been queued: calls a worker, if one may be called.
     #[inline]
     pub(super) fn offer(self: &Arc<Shared>) {
         let call = self.crew.offer_of(self.crew.target(), self.queue.waiting());
@@ -153,8 +158,8 @@ impl Shared {
         }
     }
 
-    /// All who are to be active are: another one is called if a CPU is idle, and the control learns that there is more to do than is
-    /// being done.
+    /// All workers that are to be active are: another one is called if a CPU is idle, and the
+    /// control learns that there is more to do than is being done.
     fn offer_more(self: &Arc<Shared>) {
         if self.crew.active() < self.steering.limit() && self.steering.take_idle_cpu(ticks()) {
             let _ = self.answer(self.crew.offer(self.steering.limit()));
@@ -204,7 +209,7 @@ impl Shared {
             self.threads_refused.fetch_add(1, Ordering::Relaxed);
             self.crew.stillborn(seat);
             self.end();
-            // Who parked meanwhile relied on the worker that is not to be had.
+            // A worker that parked meanwhile relied on the worker that is not to be had.
             fence(Ordering::SeqCst);
             if self.crew.has_parked() && !self.queue.is_empty() {
                 let _ = self.answer(self.crew.offer(self.crew.target()));
@@ -228,7 +233,7 @@ impl Shared {
 
     /// A worker has ended, or was not to be had.
     fn end(self: &Arc<Shared>) {
-        // Release: whoever waits for the end, with acquire, sees what the thread did.
+        // Release: a thread that waits for the end, with acquire, sees what the thread did.
         if self.alive.fetch_sub(1, Ordering::Release) > 1 {
             return;
         }
@@ -292,7 +297,8 @@ impl Shared {
         self.steering.release();
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
-            // It has hardly anything to do any more, but that may be anything: what is queued late, or destructors of its variables.
+            // It has hardly anything to do any more, but that may be anything: what is queued late,
+            // or destructors of its variables.
             while !thread.is_finished() && deadline.is_none_or(|deadline| deadline.left_ns() > 0) {
                 platform::thread::sleep_ns(LAST_NS);
             }
@@ -303,8 +309,8 @@ impl Shared {
         0
     }
 
-    /// The calling thread is the worker of this seat. It was started by whoever queued a job, and that may be a thread that is bound to some CPU:
-    /// a worker runs where the first one runs.
+    /// The calling thread is the worker of this seat. It was started by the thread that queued a
+    /// job, and that thread may be bound to some CPU: a worker runs where the first one runs.
     pub(super) fn share_affinity(&self, seat: usize) {
         if seat == 0 {
             self.first_thread.store(platform::thread::id(), Ordering::Relaxed);
@@ -321,7 +327,8 @@ impl Shared {
         self.seats[seat].record.get_or_init(Box::default)
     }
 
-    /// The calling thread is the worker of this seat: from now on others can see how long it waits for a CPU.
+    /// The calling thread is the worker of this seat: from now on others can see how long it waits
+    /// for a CPU.
     pub(super) fn show_pressure(&self, seat: usize) {
         self.seats[seat].pressure.get_or_init(ThreadPressure::of_this_thread);
     }
@@ -356,7 +363,8 @@ impl Shared {
     }
 }
 
-/// Who waits for a thread's last steps looks after so long.
+/// A waiter for a thread's last steps looks again after this time.
 const LAST_NS: u64 = 20_000;
-/// Who waits for the end looks again after so long: the last thread wakes it, unless it was the only one.
+/// A waiter for the end looks again after this time: the last thread wakes it, unless it was the
+/// only one.
 const END_NS: u64 = 10_000_000;

@@ -1,15 +1,17 @@
 //! What a pool tells of itself: latencies, counts, and why it last grew or shrank.
 //!
-//! Each worker writes a record of its own, with plain loads and stores: nobody else writes it, so counting costs no more than a few
-//! instructions, and who reads may be one job late. *Queue latency* is from the moment when a job was queued to the moment when a worker began it, *service
-//! latency* from there to its end, and *total latency* is both: what who asked for it has waited. Service latency alone
-//! misleads: a pool can shorten it by beginning late.
+//! Each worker writes a record of its own, with plain loads and stores: no other thread writes it,
+//! so counting costs no more than a few instructions, and a reader may be one job late. *Queue
+//! latency* is from the moment when a job was queued to the moment when a worker began it, *service
+//! latency* from there to its end, and *total latency* is both: the time that the caller has waited
+//! for the job. Service latency alone misleads: a pool can shorten it by beginning late.
 
 use super::control::Decision;
 use crate::slo::histogram::{Histogram, Summary};
 use platform::atomic::{AtomicU64, Ordering};
 
-/// How long the jobs of a pool took, all that have ended. See [`FriendlyPool::latencies`](super::FriendlyPool::latencies).
+/// How long the jobs of a pool took, all that have ended. See
+/// [`FriendlyPool::latencies`](super::FriendlyPool::latencies).
 #[derive(Debug, Default)]
 pub struct Latencies {
     /// From a job's coming to its beginning.
@@ -57,7 +59,7 @@ pub struct Stats {
     pub total: Summary,
     /// Jobs that ended, in whatever way.
     pub completed: u64,
-    /// Of these, so many panicked.
+    /// How many of these panicked.
     pub panicked: u64,
     /// Jobs that were dropped because their deadline had passed.
     pub late: u64,
@@ -69,9 +71,9 @@ pub struct Stats {
     pub blocked: u32,
     /// Workers that have a thread and are parked.
     pub parked: u32,
-    /// So many workers are to be active at most, while CPUs are scarce.
+    /// The maximum number of workers that are to be active while CPUs are scarce.
     pub target: u32,
-    /// So many workers may be active at most, by the CPU budget and the builder.
+    /// The maximum number of workers that may be active, by the CPU budget and the builder.
     pub limit: u32,
     /// How often a worker slept because the quota was used up.
     pub paced: u64,

@@ -1,13 +1,16 @@
 //! A worker: looks for a job, does it, and looks again; and what its jobs may ask of it.
 //!
-//! Between two jobs a worker asks, in this order: are too many active ([`Crew::retire`])? does the quota pay for another job
-//! ([`Pace`](super::pace::Pace))? what is to be done ([`Queue::take`](super::queue::Queue::take))? Who finds nothing looks on for a few rounds, in which the
-//! next job needs nobody to be woken, and parks.
+//! Between two jobs a worker asks, in this order: are too many active ([`Crew::retire`])? does the
+//! quota pay for another job ([`Pace`](super::pace::Pace))? what is to be done
+//! ([`Queue::take`](super::queue::Queue::take))? A worker that finds nothing looks on for a few
+//! rounds, in which the next job needs no wake-up, and parks.
 //!
-//! A job may wait: for other jobs of the pool ([`JoinHandle::join`](super::JoinHandle::join), [`scope`](super::FriendlyPool::scope)) or for anything else
-//! ([`block_in_place`]). Then its worker is not active, as the *waiters* of the paper (section 2) are not, and another
-//! one may be, which is born for it if need be. While its worker has spare seats none of these waits can
-//! keep the pool from going on; when they are used up, who waits for other jobs does jobs meanwhile.
+//! A job may wait: for other jobs of the pool ([`JoinHandle::join`](super::JoinHandle::join),
+//! [`scope`](super::FriendlyPool::scope)) or for anything else ([`block_in_place`]). Then its
+//! worker is not active, as the *waiters* of the paper (section 2) are not, and another one may be,
+//! which is born for it if need be. While its worker has spare seats none of these waits can keep
+//! the pool from going on; when they are used up, a worker that waits for other jobs does jobs
+//! meanwhile.
 
 use super::crew::Told;
 use super::error::{drop_quietly, panic_text};
@@ -50,11 +53,13 @@ std::thread_local! {
 /// Calls `look` with the worker that the calling thread is, if it is one.
 pub(super) fn with_here<R>(look: impl FnOnce(Option<&Here>) -> R) -> R {
     let here = HERE.try_with(Cell::get).unwrap_or(std::ptr::null());
-    // SAFETY: not null only while `run` has the value on this thread's stack ([`Present`]), which waits for `look`.
+    // SAFETY: not null only while `run` has the value on this thread's stack ([`Present`]), which
+    // waits for `look`.
     look(unsafe { here.as_ref() })
 }
 
-/// The calling thread is the worker that this was made of, until it is dropped: when the worker ends, and when it unwinds.
+/// The calling thread is the worker that this was made of, until it is dropped: when the worker
+/// ends, and when it unwinds.
 struct Present;
 
 impl Present {
@@ -95,8 +100,9 @@ impl Here {
         self.shared.queue.take(&mut self.local.borrow_mut())
     }
 
-    /// Before a job: where threads outnumber CPUs somebody will take this one's CPU when its slice ends. Then let that be now, between two jobs,
-    /// and not in the middle of the next one. Returns the time at which the job begins.
+    /// Before a job: where threads outnumber CPUs another thread will take this one's CPU when its
+    /// slice ends. Then let that be now, between two jobs, and not in the middle of the next one.
+    /// Returns the time at which the job begins.
     fn begin(&self) -> u64 {
         let now_ticks = ticks();
         if now_ticks.saturating_sub(self.fresh_ticks.get()) < ns_to_ticks(FRESH_NS) {
@@ -112,7 +118,7 @@ impl Here {
         now_ticks
     }
 
-    /// Does a job inside of one that waits for it, perhaps.
+    /// Does a job inside of another job, which perhaps waits for it.
     fn run_inside(&self, job: Job) {
         let _active = Blocked::not(self);
         self.depth.set(self.depth.get() + 1);
@@ -235,14 +241,16 @@ fn park_now(here: &Here) -> Told {
         shared.offer();
     }
     match shared.crew.wait(here.seat) {
-        // Somebody queued a job while the pool was being closed, and everybody else may have left.
+        // A thread queued a job while the pool was being closed, and all other workers may have
+        // left.
         Told::End if !shared.queue.is_empty() && shared.crew.stay(shared.bound()) => Told::Search,
         told => told,
     }
 }
 
-/// Runs `block`, which may wait for something that is no job of this pool: a lock, a file, a socket, a timer. Meanwhile
-/// the worker is not active, and another one may be. In a thread that is no worker this just runs it.
+/// Runs `block`, which may wait for something that is no job of this pool: a lock, a file, a
+/// socket, a timer. Meanwhile the worker is not active, and another one may be. In a thread that is
+/// no worker this just runs it.
 ///
 /// ```
 /// use manx::pool::{FriendlyPool, block_in_place};
@@ -266,7 +274,8 @@ pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
     })
 }
 
-/// A worker that is not active, because its job waits: until this is dropped. In a job that is so already it changes nothing.
+/// A worker that is not active, because its job waits: until this is dropped. In a job that is so
+/// already it changes nothing.
 struct Blocked<'a> {
     here: &'a Here,
     was: bool,
@@ -315,15 +324,18 @@ pub(super) enum Help {
     Last,
 }
 
-/// So many jobs are done one inside another; then a worker that waits blocks, if somebody can stand in.
+/// The maximum number of jobs that are done one inside another; then a worker that waits blocks, if
+/// another one can stand in.
 const DEPTH_MAX: u32 = 32;
-/// A worker that blocks looks after so long whether somebody does what it waits for: at first …
+/// A worker that blocks looks after this time whether another one does what it waits for: at
+/// first …
 const BLOCK_NS: u64 = 5_000_000;
 /// … and at most.
 const BLOCK_NS_MAX: u64 = 100_000_000;
 
-/// Waits for other jobs: `is_done` says whether they are, and `block` waits for so long at most until they are. A worker that has done what it
-/// has queued itself blocks; if nobody can be active in its place, it does any job.
+/// Waits for other jobs: `is_done` says whether they are, and `block` waits for so long at most
+/// until they are. A worker that has done what it has queued itself blocks; if no other worker can
+/// be active in its place, it does any job.
 pub(super) fn wait_until(help: Help, mut is_done: impl FnMut() -> bool, mut block: impl FnMut(u64) -> bool) {
     with_here(|here| {
         let Some(here) = here else {
@@ -351,7 +363,8 @@ pub(super) fn wait_until(help: Help, mut is_done: impl FnMut() -> bool, mut bloc
             } else {
                 block(BLOCK_NS / 25);
             }
-            // Nobody does what is queued: stand-ins are used up, or the system has no more threads.
+            // No worker does what is queued: stand-ins are used up, or the system has no more
+            // threads.
             if !shared.queue.is_empty() && (!has_spare || shared.crew.active() < shared.crew.target()) {
                 let next = here.take();
                 if let Some(job) = next {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// A latency target: so many of the epochs are to end within the bound.
+/// A latency target: the given part of the epochs is to end within the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slo {
     /// The bound, in nanoseconds.
@@ -42,7 +42,7 @@ impl Slo {
     }
 }
 
-/// Ids of epochs that have a name begin here, far from those that programs choose themselves.
+/// Ids of epochs that have a name begin here, far from the ids that programs choose themselves.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1 << 63);
 
 struct Shared {
@@ -139,9 +139,9 @@ impl Epoch {
         Entered { epoch: self, _thread: std::marker::PhantomData }
     }
 
-    /// A future that is this epoch: it begins now, wherever it is polled the locks know of it, and it ends when the
-    /// future is ready. It also ends when it is dropped before, if it was polled: what is given up is often what took too
-    /// long.
+    /// A future that is this epoch: it begins now, wherever it is polled the locks know of it, and
+    /// it ends when the future is ready. It also ends when it is dropped before, if it was polled:
+    /// what is given up is often what took too long.
     ///
     /// ```
     /// use manx::slo::{Epoch, Slo};
@@ -183,7 +183,8 @@ impl Entered<'_> {
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         let slo = self.epoch.slo();
-        // `None`: it was abandoned, or forgotten because too many are open inside of others of the same id.
+        // `None`: it was abandoned, or forgotten because too many are open inside of others of the
+        // same id.
         if let Some(latency_ns) = local::end_at(self.epoch.0.id, slo.bound_ns, slo.percentile) {
             self.epoch.ended(latency_ns, slo);
         }
@@ -226,7 +227,7 @@ struct OnThisThread<'a>(&'a Epoch);
 
 impl Drop for OnThisThread<'_> {
     fn drop(&mut self) {
-        // What a single poll took is nobody's latency.
+        // What a single poll took is no epoch's latency.
         local::abandon(self.0.0.id);
     }
 }
@@ -235,7 +236,8 @@ impl<F: Future> Future for Carried<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: `future` is pinned with the whole and never moved out of it; the other field is not pinned.
+        // SAFETY: `future` is pinned with the whole and never moved out of it; the other field is
+        // not pinned.
         let (open, future) = unsafe {
             let this = self.get_unchecked_mut();
             (&mut this.open, Pin::new_unchecked(&mut this.future))

@@ -1,20 +1,25 @@
 //! How long an epoch may be overtaken: a number that follows from how its predecessors ended.
 //!
-//! The rule of LibASL (Liu and others, *Asymmetry-aware scalable locking*, 2022, Algorithm 2): an epoch that ended within its SLO lets
-//! the window grow by a unit; one that missed it halves the window, and sets the unit so that the window is back where
-//! it was after as many epochs as may go by between two misses: unit = halved window × (1 - P) / P. (The paper has the halved
+//! The rule of LibASL (Liu and others, *Asymmetry-aware scalable locking*, 2022, Algorithm 2): an
+//! epoch that ended within its SLO lets the window grow by a unit; an epoch that missed it halves
+//! the window, and sets the unit so that the window is back where it was after as many epochs as
+//! may go by between two misses: unit = halved window × (1 - P) / P. (The paper has the halved
 //! window × (1 - P), which is the same but for low percentiles.)
 //!
 //! What is added to the paper's rule, and why:
-//! - *The gain.* If latency depends on more than the window, misses come before the window is where it was, and halving
-//!   is then punished too often: fewer epochs miss than may. So the unit is multiplied by a gain, which each epoch moves a
-//!   little: up if it was met, down if it missed, by amounts that cancel out exactly if the percentile is kept. The
-//!   gain does not move while the window is at either end, where it has no effect.
-//! - *The start.* Before the first miss the window doubles with each epoch, from a 64th of the bound.
-//! - *The ends.* A window that is used to an even part is overstayed by the right part of the epochs if it is the SLO / P; since it
-//!   moves about that, it may be the SLO × (1 + 2 (1 - P) / P), 1.02 times the SLO at p99 and 3 times at p50. The unit is never less than the bound × (1 - P) / P / 256, so that a
-//!   window that misses, load or an impossible SLO have made nothing of comes back. With an SLO of 0 the window is 0,
-//!   and with one that all epochs miss it is a few nanoseconds: first in, first out.
+//! - *The gain.* If latency depends on more than the window, misses come before the window is where
+//!   it was, and halving is then punished too often: fewer epochs miss than may. So the unit is
+//!   multiplied by a gain, which each epoch moves a little: up if it was met, down if it missed, by
+//!   amounts that cancel out exactly if the percentile is kept. The gain does not move while the
+//!   window is at either end, where it has no effect.
+//! - *The start.* Before the first miss the window doubles with each epoch, from a 64th of the
+//!   bound.
+//! - *The ends.* A window that is used to an even part is overstayed by the right part of the
+//!   epochs if it is the SLO / P; since it moves about that, it may be the SLO × (1 +
+//!   2 (1 - P) / P), 1.02 times the SLO at p99 and 3 times at p50. The unit is never less than the
+//!   bound × (1 - P) / P / 256, so that a window that misses, load or an impossible SLO have made
+//!   nothing of comes back. With an SLO of 0 the window is 0, and with an SLO that all epochs miss
+//!   it is a few nanoseconds: first in, first out.
 //!
 //! All-zero is the state before the first epoch.
 
@@ -25,9 +30,10 @@ const GAIN_MIN: f32 = 1.0 / 16.0;
 const GAIN_MAX: f32 = 16.0;
 /// The first window is the bound divided by this.
 const FIRST: f32 = 64.0;
-/// The least unit lets the window grow from nothing to the bound in so many times the epochs between two misses.
+/// The least unit lets the window grow from nothing to the bound in this number of times the epochs
+/// between two misses.
 const SLOWEST: f32 = 256.0;
-/// A window is at most so many times (1 - P) / P longer than the SLO.
+/// A window is at most the SLO × (1 + this × (1 - P) / P).
 const EXCESS: f32 = 2.0;
 
 /// The state: 12 bytes.
@@ -152,12 +158,13 @@ mod tests {
         Half,
     }
 
-    /// The part of the epochs that missed, after a warm-up, in a queue where waiting is as long as the window allows.
+    /// The part of the epochs that missed, after a warm-up, in a queue where waiting is as long as
+    /// the window allows.
     fn missed(load: Load, base_ns: f64, slo_ns: u64, percentile: Percentile, seed: u64) -> f64 {
         missed_of(400_000, load, base_ns, slo_ns, percentile, seed)
     }
 
-    /// The same, of so many epochs; a twentieth of them is the warm-up.
+    /// The same, of `epochs` epochs; a twentieth of them is the warm-up.
     fn missed_of(
         epochs: u32,
         load: Load,
@@ -246,7 +253,8 @@ mod tests {
 
     #[test]
     fn an_even_share_of_the_window_keeps_the_percentile_as_well() {
-        // Here the latest of the epochs decides: with an SLO of twice the base, windows are a little over half.
+        // Here the latest of the epochs decides: with an SLO of twice the base, windows are a
+        // little over half.
         for seed in 1..4 {
             let missed = missed(Load::Even, 50_000.0, 100_000, Percentile::P99, seed);
             assert!((0.008..=0.011).contains(&missed), "{missed}");

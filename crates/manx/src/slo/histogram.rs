@@ -1,7 +1,7 @@
 //! How long the epochs of an id took, all threads together.
 //!
-//! Buckets as wide as an eighth of their lower bound, so a percentile is too high by an eighth at most; the maximum is exact. Recording is
-//! one atomic addition and allocates nothing.
+//! Buckets as wide as an eighth of their lower bound, so a percentile is too high by an eighth at
+//! most; the maximum is exact. Recording is one atomic addition and allocates nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,7 +21,7 @@ pub struct Histogram {
 pub struct Summary {
     /// Epochs.
     pub count: u64,
-    /// Of these, so many took longer than they were to.
+    /// How many of these took longer than they were to.
     pub missed: u64,
     /// Half took no longer, in nanoseconds.
     pub p50_ns: u64,
@@ -84,7 +84,8 @@ impl Histogram {
         }
     }
 
-    /// As [`Histogram::record`] of one that was in time, if no other thread records: without an atomic addition.
+    /// Records an epoch that was in time, as [`Histogram::record`] does, if no other thread
+    /// records: without an atomic addition.
     #[inline]
     pub fn record_alone(&self, ns: u64) {
         let count = &self.counts[bucket(ns)];
@@ -113,7 +114,8 @@ impl Histogram {
         self.max_ns.fetch_max(other.max_ns.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// The buckets that are not empty, shortest first: from so many nanoseconds, to so many at most, and how often.
+    /// Returns the buckets that are not empty, shortest first: the least and the most nanoseconds
+    /// of each, and how often.
     ///
     /// ```
     /// use manx::slo::histogram::Histogram;

@@ -1,7 +1,8 @@
 //! The calling thread's epochs.
 //!
-//! If the preload library is in the process its functions of the same meaning (`manx_epoch_start` and so on) keep another
-//! table, for the program's pthread mutexes; the C interface uses that one if it is there, and tells us ([`set_window_source`]).
+//! If the preload library is in the process its functions of the same meaning (`manx_epoch_start`
+//! and so on) keep another table, for the program's pthread mutexes; the C interface uses that one
+//! if it is there, and tells us ([`set_window_source`]).
 
 use super::longest::window_ns_max;
 use super::percentile::Percentile;
@@ -20,7 +21,7 @@ thread_local! {
     static EPOCHS: Local = const { Local(Thread::new()) };
 }
 
-/// Who tells windows, if somebody else keeps the epochs.
+/// The function that tells windows, if other code keeps the epochs.
 static SOURCE: OnceLock<fn() -> Option<u64>> = OnceLock::new();
 
 /// Runs with the calling thread's epochs, unless the thread is about to end.
@@ -29,7 +30,7 @@ fn with<R>(run: impl FnOnce(&Thread) -> R) -> Option<R> {
     EPOCHS.try_with(|local| run(&local.0)).ok()
 }
 
-/// An epoch begins on the calling thread, inside of those that are open. Returns whether it is seen: see
+/// Begins an epoch on the calling thread, inside of the open ones. Returns whether it is seen: see
 /// [`super::EPOCHS_MAX`].
 ///
 /// ```
@@ -46,8 +47,8 @@ pub fn start(id: u64) -> bool {
     with(|thread| thread.start(id)).unwrap_or(false)
 }
 
-/// The epoch ends; 99 of a hundred are to end within `slo_ns`. Returns its latency in nanoseconds, unless it is not open on this
-/// thread.
+/// The epoch ends; 99 of a hundred are to end within `slo_ns`. Returns its latency in nanoseconds,
+/// unless it is not open on this thread.
 #[inline]
 pub fn end(id: u64, slo_ns: u64) -> Option<u64> {
     end_at(id, slo_ns, Percentile::P99)
@@ -71,8 +72,8 @@ pub(super) fn report(id: u64, latency_ns: u64, slo_ns: u64, percentile: Percenti
     });
 }
 
-/// For how long the calling thread may be overtaken: the window of its innermost epoch, in nanoseconds. `None` outside of
-/// any epoch.
+/// For how long the calling thread may be overtaken: the window of its innermost epoch, in
+/// nanoseconds. `None` outside of any epoch.
 #[inline]
 pub fn window_ns() -> Option<u64> {
     match SOURCE.get() {
@@ -81,8 +82,9 @@ pub fn window_ns() -> Option<u64> {
     }
 }
 
-/// Somebody else keeps the epochs from now on, such as another library in the process: [`window_ns`], and so every lock, asks it for the
-/// calling thread's window. The first one to be set stays; returns whether this is it.
+/// Lets other code keep the epochs from now on, such as another library in the process:
+/// [`window_ns`], and so every lock, asks it for the calling thread's window. The first one to be
+/// set stays; returns whether this is it.
 ///
 /// ```standalone_crate
 /// use manx::slo;

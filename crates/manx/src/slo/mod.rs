@@ -1,8 +1,9 @@
 //! Latency targets: how late a piece of work may be, and what follows for the locks that it takes.
 //!
-//! An *epoch* is a stretch of work with one target, such as a request. Its *window* is for how long the locks that are taken inside may let
-//! others overtake it: as long as the target allows, and no longer. That is learnt, by each thread for each epoch
-//! ([`feedback`]). See the README beside this file.
+//! An *epoch* is a stretch of work with one target, such as a request. Its *window* is for how long
+//! the locks that are taken inside may let others overtake it: as long as the target allows, and no
+//! longer. That is learnt, by each thread for each epoch ([`feedback`]). See the README beside this
+//! file.
 //!
 //! [`Epoch`] is for Rust. [`start`] and [`end`] are what C programs call, by other names.
 
@@ -26,7 +27,8 @@ platform::twins_only! {
         static WINDOW_NS: Cell<Option<u64>> = Cell::new(None);
     }
 
-    /// Models have no epochs, but what one would say: a window, by [`set_window_ns_of_this_thread`].
+    /// Models have no epochs, but what one would say: a window, by
+    /// [`set_window_ns_of_this_thread`].
     pub fn window_ns() -> Option<u64> {
         WINDOW_NS.try_with(Cell::get).ok().flatten()
     }

@@ -13,11 +13,11 @@
 pub struct Percentile {
     /// In hundredths of a percent.
     hundredths: u16,
-    /// How many epochs may miss for one that is met.
+    /// How many epochs may miss for one epoch that is met.
     pub(super) ratio: f32,
     /// What the gain is multiplied by after an epoch that was met …
     pub(super) met: f32,
-    /// … and after one that missed. If the percentile is kept, both cancel out.
+    /// … and after an epoch that missed. If the percentile is kept, both cancel out.
     pub(super) missed: f32,
 }
 

@@ -1,33 +1,39 @@
 //! What a thread remembers of its epochs: 24 bytes each, and which of them are open.
 //!
-//! Epochs are known by numbers that the program chooses, sparse or dense, so there is a hash table from ids to places, and a
-//! record in each place. Records never move: they lie in chunks, each twice as large as the one before. All of it is mapped
-//! when the thread first begins an epoch, and grows by doubling; nothing comes from `malloc`, so that the preload library may
-//! keep it as well. A thread that has begun [`EPOCHS_MAX`] different epochs, or for which there is no memory, begins no more new
-//! ones: those go unseen, and locks treat them as if they were in no epoch.
+//! Epochs are known by numbers that the program chooses, sparse or dense, so there is a hash table
+//! from ids to places, and a record in each place. Records never move: they lie in chunks, each
+//! twice as large as the one before. All of it is mapped when the thread first begins an epoch, and
+//! grows by doubling; nothing comes from `malloc`, so that the preload library may keep it as well.
+//! A thread that has begun [`EPOCHS_MAX`] different epochs, or for which there is no memory, begins
+//! no more new ones: those go unseen, and locks treat them as if they were in no epoch.
 //!
-//! Open epochs are a stack, linked through the records, so nesting may be as deep as anybody likes. The innermost one
-//! rules. An epoch may be inside of one with the same id: then the outer one's start and its place in the stack are
-//! kept in a spare record, and it goes on when the inner one has ended. Both have one window. Up to [`NESTED_MAX`] are kept so; beyond
-//! that the outer one is forgotten, so that a program that begins epochs again and again and never ends them
-//! does not fill the memory.
+//! Open epochs are a stack, linked through the records, so nesting may be as deep as the program
+//! likes. The innermost one rules. An epoch may be inside of one with the same id: then the outer
+//! one's start and its place in the stack are kept in a spare record, and it goes on when the inner
+//! one has ended. Both have one window. Up to [`NESTED_MAX`] are kept so; beyond that the outer one
+//! is forgotten, so that a program that begins epochs again and again and never ends them does not
+//! fill the memory.
 //!
 //! Mistakes are harmless:
 //! - an epoch that ends while inner ones are open is taken out from under them;
-//! - one that ends without having begun is ignored;
-//! - one that never ends stays open below the others;
-//! - one that a handler of a signal begins or ends while it interrupts a call of these goes unseen.
+//! - an epoch that ends without having begun is ignored;
+//! - an epoch that never ends stays open below the others;
+//! - an epoch that a handler of a signal begins or ends while it interrupts a call of these goes
+//!   unseen.
 //!
 //! Invariants:
-//! 1. A [`Thread`] and its memory are used by its own thread only, and by one call at a time: a handler of a signal that
-//!    interrupts one finds `busy` set, and does nothing.
-//! 2. `table` is null, or points to a `Table` whose chunks hold at least `count` records, of which the first
-//!    `count` are initialized (all-zero is), and every index in a map or in a chain is less than `count`.
-//! 3. The chain that starts at `open` has no loops: a record is linked in only when its own link says
-//!    that it is not in the chain.
-//! 4. A spare record is in the chain exactly while the table's list of nested epochs (the first `nested` entries) has it. Then its
-//!    id's own record is in the chain too, further in: so the innermost epoch has its own record.
-//! 5. `record` is null, or points to record `found` - 1, whose id is `id`; forgotten when the table is freed.
+//! 1. A [`Thread`] and its memory are used by its own thread only, and by one call at a time: a
+//!    handler of a signal that interrupts one finds `busy` set, and does nothing.
+//! 2. `table` is null, or points to a `Table` whose chunks hold at least `count` records. The first
+//!    `count` of them are initialized (all-zero is), and every index in a map or in a chain is less
+//!    than `count`.
+//! 3. The chain that starts at `open` has no loops: a record is linked in only when its own link
+//!    says that it is not in the chain.
+//! 4. A spare record is in the chain exactly while the table's list of nested epochs (the first
+//!    `nested` entries) has it. Then its id's own record is in the chain too, further in: so the
+//!    innermost epoch has its own record.
+//! 5. `record` is null, or points to record `found` - 1, whose id is `id`; forgotten when the table
+//!    is freed.
 
 use super::feedback::Feedback;
 use super::percentile::Percentile;
@@ -78,12 +84,14 @@ struct Place {
 struct Nested {
     /// Where the id's own record is: its index plus 1.
     own: u32,
-    /// Where the spare record is that has the outer epoch: its index plus 1; 0 before the first use.
+    /// Where the spare record is that has the outer epoch: its index plus 1; 0 before the first
+    /// use.
     spare: u32,
 }
 
 struct Table {
-    /// Those that go on, in the order in which they were nested; behind these are spare records for later.
+    /// The epochs that go on, in the order in which they were nested; behind these are spare
+    /// records for later.
     nested: [Nested; NESTED_MAX],
     /// Records that are in use.
     count: u32,
@@ -93,7 +101,8 @@ struct Table {
     chunks: [*mut Record; CHUNKS],
 }
 
-/// A thread's epochs; all-zero to begin with. Whoever keeps one calls [`Thread::free`] when the thread ends.
+/// A thread's epochs; all-zero to begin with. The code that keeps a `Thread` calls [`Thread::free`]
+/// when the thread ends.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Thread {
@@ -147,7 +156,7 @@ impl Thread {
         }
     }
 
-    /// An epoch begins, inside of those that are open. Returns whether it is seen.
+    /// Begins an epoch, inside of the open ones. Returns whether it is seen.
     #[inline]
     pub fn start(&self, id: u64) -> bool {
         let Some(_call) = self.enter() else { return false };
@@ -163,7 +172,8 @@ impl Thread {
         true
     }
 
-    /// The epoch ends, and was to end within `slo_ns`. Returns its latency in nanoseconds, unless it is not open.
+    /// The epoch ends, and was to end within `slo_ns`. Returns its latency in nanoseconds, unless
+    /// it is not open.
     #[inline]
     pub fn end(
         &self,
@@ -175,7 +185,7 @@ impl Thread {
         self.end_then(id, ticks(), slo_ns, percentile, window_ns_max)
     }
 
-    /// The same, for one that has ended at this time, in ticks.
+    /// The same, for an epoch that has ended at this time, in ticks.
     #[inline]
     pub fn end_then(
         &self,
@@ -203,7 +213,8 @@ impl Thread {
         self.close(id).is_some()
     }
 
-    /// An epoch of which the latency is known from elsewhere, such as one that began on another thread, has ended.
+    /// Records the end of an epoch whose latency is known from elsewhere, such as an epoch that
+    /// began on another thread.
     pub fn report(
         &self,
         id: u64,
@@ -218,8 +229,8 @@ impl Thread {
         }
     }
 
-    /// For how long the thread may be overtaken: the window of the innermost epoch, in nanoseconds. `None` outside of
-    /// any epoch.
+    /// For how long the thread may be overtaken: the window of the innermost epoch, in nanoseconds.
+    /// `None` outside of any epoch.
     #[inline]
     pub fn window_ns(&self) -> Option<u64> {
         let open = self.open.get();
@@ -261,7 +272,8 @@ impl Thread {
         if table.is_null() {
             return;
         }
-        // SAFETY: Invariant 2; nobody else uses any of it (Invariant 1), and this thread has forgotten it.
+        // SAFETY: Invariant 2; no other code uses any of it (Invariant 1), and this thread has
+        // forgotten it.
         unsafe {
             let chunks = (*table).chunks;
             for (number, chunk) in chunks.into_iter().enumerate().filter(|(_, chunk)| !chunk.is_null()) {
@@ -306,7 +318,7 @@ impl Thread {
         Some((start_ticks, self.found_record()))
     }
 
-    /// Whether this id was the one that was looked for last.
+    /// Whether this id was looked for last.
     #[inline]
     fn knows(&self, id: u64) -> bool {
         self.id.get() == id && !self.record.get().is_null()
@@ -317,8 +329,8 @@ impl Thread {
     #[expect(clippy::mut_from_ref, reason = "the memory is this thread's own, and no reference outlives a call")]
     fn found_record(&self) -> &mut Record {
         debug_assert!(!self.record.get().is_null());
-        // SAFETY: set by `look_up`, and records never move while there is a table (Invariants 2 and 5). As in
-        // `existing_table` for the reference.
+        // SAFETY: set by `look_up`, and records never move while there is a table (Invariants 2 and
+        // 5). As in `existing_table` for the reference.
         unsafe { &mut *self.record.get() }
     }
 
@@ -344,8 +356,8 @@ impl Thread {
         self.relink(table, index + 1, outer - OUTERMOST);
     }
 
-    /// Keeps the open epoch that was looked for last while another one of its id is open inside of it. False if too many are kept, or there is no
-    /// memory.
+    /// Keeps the open epoch that was looked for last while another one of its id is open inside of
+    /// it. False if too many are kept, or there is no memory.
     #[cold]
     fn nest(&self) -> bool {
         let Some(table) = self.existing_table() else { return false };
@@ -360,7 +372,8 @@ impl Thread {
         true
     }
 
-    /// The epoch that was looked for last has ended. If it was inside of another one of its id, that one goes on.
+    /// The epoch that was looked for last has ended. If it was inside of another one of its id,
+    /// that one goes on.
     #[cold]
     fn go_on(&self) {
         let Some(table) = self.existing_table() else { return };
@@ -391,8 +404,8 @@ impl Thread {
 
     #[expect(clippy::mut_from_ref, reason = "the memory is this thread's own, and no reference outlives a call")]
     fn existing_table(&self) -> Option<&mut Table> {
-        // SAFETY: null, or this thread's table (Invariants 1 and 2). Every caller keeps the reference for the
-        // length of one call of this type's, and none of these calls another.
+        // SAFETY: null, or this thread's table (Invariants 1 and 2). Every caller keeps the
+        // reference for the length of one call of this type's, and none of these calls another.
         unsafe { self.table.get().as_mut() }
     }
 
@@ -425,14 +438,14 @@ impl Table {
         let places = 1 << (FIRST_CHUNK + 1);
         let table = map_zeroes(size_of::<Table>(), READ | WRITE).ok()?.cast::<Table>();
         let Ok(map) = map_zeroes(places * size_of::<Place>(), READ | WRITE) else {
-            // SAFETY: mapped above, and nobody knows of it.
+            // SAFETY: mapped above, and no other code knows of it.
             let _ = unsafe { unmap(table.cast(), size_of::<Table>()) };
             return None;
         };
         // Epochs count in ticks.
         platform::clock::init();
-        // SAFETY: fresh zeroed memory of the right size and page-aligned; the null pointers of `chunks` and a
-        // count of 0 are valid.
+        // SAFETY: fresh zeroed memory of the right size and page-aligned; the null pointers of
+        // `chunks` and a count of 0 are valid.
         unsafe {
             (*table).places = places;
             (*table).map = map.cast();
@@ -500,7 +513,8 @@ impl Table {
         Some(index)
     }
 
-    /// Puts an id's record on the list of nested epochs, which holds `nested` of them. Returns the index of a spare record.
+    /// Puts an id's record on the list of nested epochs, which holds `nested` of them. Returns the
+    /// index of a spare record.
     fn keep(&mut self, nested: u8, index: u32) -> Option<u32> {
         let at = usize::from(nested);
         let mut spare = self.nested.get(at)?.spare;
@@ -512,13 +526,13 @@ impl Table {
         Some(spare - 1)
     }
 
-    /// Takes the last epoch with this record off the list of nested epochs, which holds `nested` of them. Returns the index of its
-    /// spare record.
+    /// Takes the last epoch with this record off the list of nested epochs, which holds `nested` of
+    /// them. Returns the index of its spare record.
     fn give_back(&mut self, nested: u8, index: u32) -> Option<u32> {
         let nested = &mut self.nested[..usize::from(nested)];
         let at = nested.iter().rposition(|it| it.own == index + 1)?;
         let spare = nested[at].spare;
-        // Its spare record is the first one that is used again.
+        // Its spare record is the first to be used again.
         nested[at..].rotate_left(1);
         Some(spare - 1)
     }
@@ -546,14 +560,14 @@ impl Table {
         let (old, old_places) = (self.map, self.places);
         (self.map, self.places) = (map, places);
         for at in 0..old_places {
-            // SAFETY: the old map has so many places, and is not unmapped before the end.
+            // SAFETY: the old map has `old_places` places, and is not unmapped before the end.
             let place = unsafe { *old.add(at) };
             if place.index != 0 {
                 let to = self.probe(place.id);
                 self.places()[to] = place;
             }
         }
-        // SAFETY: nobody refers to the old map any more.
+        // SAFETY: no reference to the old map is left.
         let _ = unsafe { unmap(old.cast(), old_places * size_of::<Place>()) };
         Some(())
     }

@@ -1,8 +1,10 @@
-//! What a store of transactions stands on: an ordered store of committed data (a *data component*, DC, in the words of Lomet and Mokbel,
-//! "Locking Key Ranges with Unbundled Transaction Services", 2009).
+//! What a store of transactions stands on: an ordered store of committed data (a *data component*,
+//! DC, in the words of Lomet and Mokbel, "Locking Key Ranges with Unbundled Transaction Services",
+//! 2009).
 //!
-//! It knows no transactions: it gets what was committed, in batches, and gives back what it has. Everything that is not yet committed, and every
-//! version that some snapshot still needs, is above it.
+//! It knows no transactions: it gets what was committed, in batches, and gives back what it has.
+//! Everything that is not yet committed, and every version that some snapshot still needs, is above
+//! it.
 
 use std::fmt;
 use std::ops::Bound;
@@ -70,8 +72,9 @@ pub trait Data: Send + Sync {
     /// They cannot be read.
     fn scan(&self, bounds: Bounds<'_>, descending: bool, limit: usize) -> Result<Vec<Entry>, DataError>;
 
-    /// Makes all changes or none, also after a crash. What `sync` asked for survives the loss of power once this has returned. Who
-    /// calls while others do waits with them for one disk write: *group commit* is the data component's business.
+    /// Makes all changes or none, also after a crash. What `sync` asked for survives the loss of
+    /// power once this has returned. A thread that calls while others do waits with them for one
+    /// disk write: *group commit* is the data component's business.
     ///
     /// # Errors
     /// Nothing was changed, or it is not known whether it was: the message says which.

@@ -7,39 +7,43 @@ use std::fmt;
 /// Why a transaction could not go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// Another transaction has changed the key since this one's snapshot, or is about to. The first one wins: roll back and
-    /// try again.
+    /// Another transaction has changed the key since this one's snapshot, or is about to. The first
+    /// one wins: roll back and try again.
     Conflict {
         /// The key.
         key: Value,
         /// The other transaction's id.
         with: u64,
     },
-    /// Transactions wait for each other's key ranges, and this one was chosen to give up: roll back and try again.
+    /// Transactions wait for each other's key ranges, and this one was chosen to give up: roll back
+    /// and try again.
     Deadlock {
-        /// Which transaction waits for whom and for what, in words. Those that have written have an id.
+        /// Which transaction waits for which other one, and for what, in words. Those that have
+        /// written have an id.
         cycle: String,
     },
-    /// As many transactions are at work as may, and none has ended within [`Options::active_wait`](super::Options::active_wait).
+    /// As many transactions are at work as may, and none has ended within
+    /// [`Options::active_wait`](super::Options::active_wait).
     TooMany {
-        /// So many.
+        /// The maximum number of transactions at work.
         limit: u32,
     },
-    /// All serializable transactions together hold as many ranges as may be. One that scans or deletes a whole range holds only that.
+    /// All serializable transactions together hold as many ranges as may be. A transaction that
+    /// scans or deletes a whole range holds only that range.
     TooManyRanges {
-        /// So many, beside those for which there is always room.
+        /// The maximum number of ranges, beside those for which there is always room.
         limit: u32,
     },
     /// There are as many sessions as may be.
     TooManySessions {
-        /// So many.
+        /// The maximum number of sessions.
         limit: u32,
     },
     /// The moment that was to be read is older than what is kept.
     TooOld {
         /// The read timestamp.
         asked: u64,
-        /// The oldest one that can be read.
+        /// The oldest timestamp that can be read.
         oldest: u64,
     },
     /// A commit timestamp that may not be.
@@ -55,7 +59,7 @@ pub enum Error {
     Failed,
     /// Tried again as often as may be; the last reason.
     Retried {
-        /// So many times.
+        /// The number of tries.
         times: u32,
         /// Why it failed the last time.
         last: Box<Error>,
@@ -89,7 +93,7 @@ impl Error {
     }
 }
 
-/// A circle, the one first who is told.
+/// Describes a circle; the transaction that gets the error comes first.
 fn cycle(circle: &Deadlock) -> String {
     let mut text = String::new();
     for (index, link) in circle.links.iter().enumerate() {

@@ -1,11 +1,13 @@
-//! Keys that have versions which nobody will need some time.
+//! Keys with versions that no transaction will need at some later time.
 //!
-//! Who commits remembers which keys it has changed, and cleans some that were changed long ago: one more than it has added, so that no commit does the work of
-//! many, and little is left. What is still needed is looked at again later. To know what is needed means to look at all sessions, so that is done
-//! once for many transactions, by one of them for all sessions.
+//! A session that commits remembers the keys that it has changed, and cleans some that were changed
+//! long ago: one more than it has added. So no commit does the work of many, and little is left.
+//! What is still needed is looked at again later. To know what is needed means to look at all
+//! sessions, so that is done once for many transactions, by one of them for all sessions.
 //!
-//! A session that ends, or has more than it can expect to clean soon since somebody reads for long, leaves its keys to all: who finds out what is needed cleans some of those,
-//! too. So also a session that will be idle for long keeps few.
+//! A session leaves its keys to all when it ends, or when it has more than it can expect to clean
+//! soon since a transaction reads for long. The session that finds out what is needed cleans some
+//! of those, too. So also a session that will be idle for long keeps few.
 
 use super::retired::Retired;
 use super::store::Inner;
@@ -13,17 +15,20 @@ use super::table::Written;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One of so many transactions looks what is needed, and so does who has changed so many keys.
+/// One of this number of transactions looks what is needed; so does a transaction that has changed
+/// at least this number of keys.
 const ONE_OF: u64 = 64;
-/// It cleans so many of those that were left to all, or as many as it has changed.
+/// It cleans this number of the keys that were left to all, or as many as it has changed, if those
+/// are more.
 const SOME: usize = 128;
-/// A session keeps so many keys at most when it has committed.
+/// The maximum number of keys that a session keeps when it has committed.
 const OWN_MAX: usize = 1024;
 
-/// What nobody needs, as somebody has found out. It only grows, so whoever knows less is on the safe side.
+/// What no transaction needs, as far as a session has found out. It only grows, so a session that
+/// knows less is on the safe side.
 #[derive(Debug, Default)]
 pub(super) struct Unneeded {
-    /// Nobody needs to tell ids below this one apart …
+    /// No transaction needs to tell ids below this one apart …
     id: AtomicU64,
     /// … or timestamps that are not above this one.
     timestamp: AtomicU64,
@@ -32,7 +37,8 @@ pub(super) struct Unneeded {
 impl Unneeded {
     #[cold]
     fn find_out(&self, inner: &Inner) {
-        // Release, and Acquire below: who cleans by it does so behind whatever was looked at.
+        // Release, and Acquire below: a session that cleans by it does so behind all that was
+        // looked at.
         self.id.fetch_max(inner.ids.oldest(), Ordering::Release);
         self.timestamp.fetch_max(inner.timestamps.oldest(), Ordering::Release);
     }
@@ -53,7 +59,7 @@ impl Garbage {
         self.keys.extend(keys.drain(..).map(|key| (id, key)));
         if id.is_multiple_of(ONE_OF) || added as u64 >= ONE_OF {
             inner.unneeded.find_out(inner);
-            // Nobody waits: whoever has it cleans it.
+            // No session waits here: the session that has the lock cleans it.
             if let Some(mut left) = inner.left.try_lock() {
                 left.clean(SOME.max(added), inner);
             }
@@ -68,7 +74,7 @@ impl Garbage {
         self.keys.len()
     }
 
-    /// Cleans so many at most.
+    /// Cleans at most `most` keys.
     fn clean(&mut self, most: usize, inner: &Inner) {
         let oldest = inner.unneeded.id.load(Ordering::Acquire);
         let oldest_timestamp = inner.unneeded.timestamp.load(Ordering::Acquire);
@@ -77,7 +83,7 @@ impl Garbage {
             match self.keys.pop_front() {
                 Some((id, key)) if id < oldest => {
                     if !inner.table.clean(&key, oldest, oldest_timestamp, &mut self.retired, guard) {
-                        // Somebody may read at a timestamp.
+                        // A transaction may read at a timestamp.
                         self.keys.push_back((id, key));
                     }
                 }

@@ -1,16 +1,16 @@
 //! Transactions: snapshots without waiting, over any ordered store.
 //!
-//! A *transaction component* (TC) gives ids and snapshots ([`coordinator`]); a *data component* (DC) keeps what was committed ([`Data`]). The
-//! store is both.
+//! A *transaction component* (TC) gives ids and snapshots ([`coordinator`]); a *data component*
+//! (DC) keeps what was committed ([`Data`]). The store is both.
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `coordinator/` | who may see what: ids, snapshots, the oldest id that somebody needs |
+//! | `coordinator/` | what each transaction may see: ids, snapshots, the oldest id that is needed |
 //! | `data.rs` | what a store stands on |
 //! | `store.rs` | what begins transactions, and what they share |
 //! | `transaction.rs`, `scan.rs` | what one sees and does |
 //! | `table.rs`, `points.rs`, `versions.rs` | the keys in order, by hash, and what each of them was |
-//! | `garbage.rs`, `retired.rs` | what nobody needs any more, and what nobody reads any more |
+//! | `garbage.rs`, `retired.rs` | versions that nothing needs, and versions that nothing reads |
 //! | `timestamps.rs` | times that the user gives |
 //! | `durable/` | a data component in files (feature `durable`) |
 //! | `error.rs` | why a transaction could not go on |

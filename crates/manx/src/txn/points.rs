@@ -1,14 +1,20 @@
-//! Where a key's versions are, for those who know the key.
+//! Finds a key's versions, for a caller that knows the key.
 //!
-//! The ordered table finds a key by comparing some twenty others with it, most of which no cache has: microseconds, of which a read takes little more. A
-//! hash table finds it with one. So each key of a store in memory is in both. The ordered one decides which versions are a key's; this one only knows them sooner.
+//! The ordered table finds a key by comparing it with some twenty others, and most of these are in
+//! no cache. That takes microseconds, and a whole read takes little more. A hash table finds it
+//! with one. So each key of a store in memory is in both. The ordered one decides which versions
+//! are a key's; this one only knows them sooner.
 //!
-//! Reading never waits here. Who adds or removes a key may have to for others who are just making the table larger (papaya, by parking).
+//! A reader never waits here. A thread that adds or removes a key may have to wait for others that
+//! are just making the table larger (papaya, by parking).
 //!
 //! Invariants:
-//! 1. Versions are put here after they have come into the ordered table, and are closed before they leave that. So those that are here and not closed are the key's.
-//! 2. Versions that are closed do not stay: who closed them removes them afterwards, and who puts some here looks afterwards whether they were closed. Each
-//!    writes, then reads what the other one writes, with a fence between (Dekker's pattern): one of the two sees the other.
+//! 1. Versions are put here after they have come into the ordered table, and are closed before they
+//!    leave that. So versions that are here and not closed are the key's.
+//! 2. Versions that are closed do not stay: the thread that closed them removes them afterwards,
+//!    and a thread that puts some here looks afterwards whether they were closed. Each writes, then
+//!    reads what the other one writes, with a fence between (Dekker's pattern): one of the two sees
+//!    the other.
 
 use super::data::Value;
 use super::versions::Versions;
@@ -70,7 +76,7 @@ mod tests {
         points.add(&key, &new, guard);
         points.remove(&key, &old);
         assert!(is_here(&new));
-        // Somebody was slow.
+        // Another thread was slow.
         points.add(&key, &old, guard);
         assert!(!is_here(&old));
         assert_eq!(points.0.len(), 0, "who closed it has been here already");

@@ -1,13 +1,17 @@
-//! Versions that were cut off and that somebody may still be reading, until they are freed: a few by each commit.
+//! Keeps versions that were cut off, and that a thread may still be reading, until they are freed:
+//! a few by each commit.
 //!
-//! Epochs (crossbeam-epoch) tell when nobody reads any more what could be read. Given the versions themselves, they free them in bursts: whoever looks
-//! at the wrong moment frees up to five hundred, cold and of any size, in the middle of its transaction. That was one commit of a hundred, and with values of a kilobyte it took 50 to 300 µs.
-//! So the epochs are told of *batches*, for which they have no more to do than to set a number, and each session frees what it has cut off itself: two for each one that comes,
-//! so that nothing piles up.
+//! Epochs (crossbeam-epoch) tell when no thread reads any more what could be read. Given the
+//! versions themselves, they free them in bursts: a thread that looks at the wrong moment frees up
+//! to five hundred, cold and of any size, in the middle of its transaction. That was one commit of
+//! a hundred, and with values of a kilobyte it took 50 to 300 µs. So the epochs are told of
+//! *batches*, for which they have no more to do than to set a number, and each session frees what
+//! it has cut off itself: two for each version that comes, so that nothing piles up.
 //!
 //! Invariants:
-//! 1. Whatever is in a batch was in no list any more when the epochs were told of that batch, and so was all that is in those before it. So once `safe` is a batch's number,
-//!    nobody reads anything of it, or of those before it.
+//! 1. Whatever is in a batch was in no list any more when the epochs were told of that batch, and
+//!    so was all that is in those before it. So once `safe` is above a batch's number, no thread
+//!    reads anything of it, or of those before it.
 //! 2. What is here is here alone, and is freed once.
 
 use super::versions::Version;
@@ -16,7 +20,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The epochs are told of so many at once.
+/// The epochs are told of this number of versions at once.
 const BATCH: usize = 16;
 
 /// See [the module](self).
@@ -28,9 +32,9 @@ pub(super) struct Retired {
     batch: u64,
     /// … and how many are in it.
     filled: usize,
-    /// So many came since some were freed.
+    /// The number of versions that came since some were freed.
     came: usize,
-    /// All batches below this one are nobody's.
+    /// No thread reads any batch below this one.
     safe: Arc<AtomicU64>,
 }
 
@@ -45,7 +49,7 @@ impl Retired {
     /// Takes a version.
     ///
     /// # Safety
-    /// It is in no list any more, and nobody else frees it.
+    /// It is in no list any more, and no other code frees it.
     pub(super) unsafe fn take(&mut self, version: Shared<'_, Version>, guard: &Guard) {
         self.push(Cut(version.as_raw()), guard);
     }
@@ -58,14 +62,15 @@ impl Retired {
             self.filled = 0;
             self.batch += 1;
             let (safe, batch) = (Arc::clone(&self.safe), self.batch);
-            // Release: who sees it frees behind all reads. A maximum: batches of another thread's time with the session may come later (Invariant 1).
+            // Release: a thread that sees it frees behind all reads. A maximum: batches of another
+            // thread's time with the session may come later (Invariant 1).
             guard.defer(move || _ = safe.fetch_max(batch, Ordering::Release));
             // Else it would wait on this thread for some tens of others.
             guard.flush();
         }
     }
 
-    /// Frees some that nobody reads any more: two for each that came since, and two more.
+    /// Frees some that no thread reads any more: two for each that came since, and two more.
     pub(super) fn free_some(&mut self) {
         let most = 2 * (std::mem::take(&mut self.came) + 1);
         if self.versions.is_empty() {
@@ -96,7 +101,7 @@ impl Retired {
 
 impl Cut {
     /// # Safety
-    /// Nobody reads it, and it is freed once.
+    /// No thread reads it, and it is freed once.
     unsafe fn free(self) {
         // SAFETY: the caller's promise; it was made as an `Owned`.
         drop(unsafe { Owned::from_raw(self.0.cast_mut()) });
@@ -106,7 +111,8 @@ impl Cut {
 impl Drop for Retired {
     fn drop(&mut self) {
         for (_, cut) in self.versions.drain(..) {
-            // SAFETY: a session's is emptied before it ends, so this is the store's own, and it goes with the store: nobody reads.
+            // SAFETY: a session's is emptied before it ends, so this is the store's own, and it
+            // goes with the store: no thread reads.
             unsafe { cut.free() };
         }
     }
@@ -118,7 +124,8 @@ mod tests {
     use crate::txn::{Isolation, Options, Store, Value};
     use std::sync::Weak;
 
-    /// A store of which one session has written over so many values, and those.
+    /// Writes over `count` values by one session of the store; returns the session and those
+    /// values.
     fn written_over(store: &Store, count: usize) -> (crate::txn::Session, Vec<Weak<[u8]>>) {
         let mut session = store.session().expect("one of many");
         let mut values = Vec::new();
@@ -139,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_somebody_may_read_is_not_freed_even_if_its_session_ends() {
-        // Somebody reads.
+        // A thread reads.
         let guard = crossbeam_epoch::pin();
         let store = Store::in_memory(Options::default());
         let (session, values) = written_over(&store, 300);

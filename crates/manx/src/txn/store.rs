@@ -20,16 +20,20 @@ use std::time::Duration;
 pub struct Options {
     /// What is done about a session in the middle of taking an id. [`Protocol::Help`], unless said.
     pub protocol: Protocol,
-    /// The most sessions at once, each of which takes 64 bytes from the beginning; 16,384 unless said.
+    /// The maximum number of sessions at once; 16,384 unless said. Each takes 64 bytes from the
+    /// beginning.
     pub sessions_max: u32,
-    /// The most transactions at once; those that would be more wait until others have ended. As many as like to, unless said. (It is the remedy
-    /// that MongoDB rejected: Andreoli and Cucinotta, "Inducing Huge Tail Latency on a MongoDB deployment".)
+    /// The maximum number of transactions at once; further transactions wait until others have
+    /// ended. No limit, unless said. (It is the remedy that MongoDB rejected: Andreoli and
+    /// Cucinotta, "Inducing Huge Tail Latency on a MongoDB deployment".)
     pub active_max: Option<u32>,
-    /// Who waits for [`Options::active_max`] for longer than this gets [`Error::TooMany`]; a second unless said.
+    /// A transaction that waits for [`Options::active_max`] for longer than this gets
+    /// [`Error::TooMany`]; a second unless said.
     pub active_wait: Duration,
     /// How often [`Store::run`] tries.
     pub tries_max: u32,
-    /// Whether a commit is on disk when it returns, if the data component has one. True, unless said.
+    /// Whether a commit is on disk when it returns, if the data component has one. True, unless
+    /// said.
     pub sync: bool,
 }
 
@@ -52,7 +56,7 @@ impl Default for Options {
 pub struct Stats {
     /// The id that the next transaction that writes will get.
     pub current_id: u64,
-    /// All transactions below this id are over for everybody.
+    /// All transactions below this id are over in every snapshot.
     pub oldest_id: u64,
     /// The oldest timestamp that can be read ([`Store::set_oldest_timestamp`]).
     pub oldest_timestamp: u64,
@@ -92,7 +96,7 @@ pub(super) struct Inner {
     pub(super) ranges: RangeLock<Vec<u8>>,
     pub(super) timestamps: Timestamps,
     pub(super) unneeded: Unneeded,
-    /// What those that left had to clean.
+    /// What sessions that ended had to clean.
     pub(super) left: Mutex<Garbage>,
     active: AtomicU32,
     ended: Event,
@@ -181,11 +185,13 @@ impl Store {
         Ok(Session { store: self.clone(), work })
     }
 
-    /// Does what `work` does in a transaction, commits it, and returns what it returned. If that fails for a reason that may pass
-    /// ([`Error::is_retryable`]), it waits a little, more each time, and begins again.
+    /// Does what `work` does in a transaction, commits it, and returns what it returned. If that
+    /// fails for a reason that may pass ([`Error::is_retryable`]), it waits a little, more each
+    /// time, and begins again.
     ///
     /// # Errors
-    /// What `work` or the commit said, if it cannot pass; [`Error::Retried`]; and as [`Store::session`] and [`Session::begin`], at once.
+    /// What `work` or the commit said, if it cannot pass; [`Error::Retried`]; and as
+    /// [`Store::session`] and [`Session::begin`], at once.
     pub fn run<T>(
         &self,
         isolation: Isolation,
@@ -195,7 +201,7 @@ impl Store {
         let mut backoff = Adaptive::DEFAULT.start();
         let tries_max = self.0.options.tries_max.max(1);
         for tried in 1.. {
-            // Who was not let in has waited long enough.
+            // A session that was not let in has waited long enough.
             let mut transaction = session.begin(isolation)?;
             let result = work(&mut transaction);
             match result.and_then(|done| transaction.commit().map(|_| done)) {
@@ -217,9 +223,10 @@ impl Store {
         Ok(self.0.table.data.as_ref().map_or(Ok(()), |data| data.checkpoint())?)
     }
 
-    /// No transaction will read at an earlier timestamp than this one, or commit at it or an earlier one: what only those could see is not kept, and who reads at
-    /// [`Stats::oldest_timestamp`] sees what nobody changes any more. It never goes back, and comes into effect when the commits that have begun at earlier
-    /// timestamps are over.
+    /// No transaction will read at an earlier timestamp than this one, or commit at it or an
+    /// earlier one: what only those could see is not kept, and a transaction that reads at
+    /// [`Stats::oldest_timestamp`] sees what no commit changes any more. It never goes back, and
+    /// comes into effect when the commits that have begun at earlier timestamps are over.
     pub fn set_oldest_timestamp(&self, timestamp: u64) {
         self.0.timestamps.set_oldest(timestamp);
     }
@@ -272,15 +279,15 @@ impl Inner {
     }
 }
 
-/// One who has transactions, one at a time. It may go from thread to thread. Dropping it ends it.
+/// Runs transactions, one at a time. It may go from thread to thread. Dropping it ends it.
 #[derive(Debug)]
 pub struct Session {
     pub(super) store: Store,
     pub(super) work: Work,
 }
 
-/// What a session's transactions do. It is the session's, so that what one has written is taken back also if it is forgotten
-/// ([`std::mem::forget`]).
+/// What a session's transactions do. It is the session's, so that what one has written is taken
+/// back also if it is forgotten ([`std::mem::forget`]).
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) ids: coordinator::Session,
@@ -302,7 +309,8 @@ impl Session {
         Ok(Transaction::begin(self, isolation))
     }
 
-    /// Begins a transaction of [`Isolation::Snapshot`] that sees, of what was committed with a timestamp, nothing later than this.
+    /// Begins a transaction of [`Isolation::Snapshot`] that sees, of what was committed with a
+    /// timestamp, nothing later than this.
     ///
     /// # Errors
     /// [`Error::TooOld`]: it is below the oldest timestamp; and as [`Session::begin`].
@@ -316,7 +324,8 @@ impl Session {
         Ok(Transaction::begin(self, Isolation::Snapshot))
     }
 
-    /// So many changes of this session's may have left versions that nobody needs, and are still to be cleaned up: for monitoring.
+    /// Returns the number of this session's changes that are still to be cleaned up: they may have
+    /// left versions that no transaction needs. For monitoring.
     pub fn unfinished(&self) -> usize {
         self.work.garbage.len()
     }
@@ -338,7 +347,8 @@ impl Work {
         Ok(())
     }
 
-    /// The transaction is over, if there is one. What it has written and not committed is gone, and is seen by nobody.
+    /// The transaction is over, if there is one. What it has written and not committed is gone, and
+    /// no transaction sees it.
     #[inline]
     pub(super) fn close(&mut self, inner: &Inner) {
         if !std::mem::take(&mut self.is_open) {

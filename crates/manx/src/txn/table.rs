@@ -1,8 +1,10 @@
 //! All keys that have versions, in order.
 //!
-//! Without a data component this is all there is. With one it holds the keys that are being written, or were a moment ago: all versions that some snapshot may need,
-//! of which the last one is what the data component had before. Whoever finds a key here goes by its versions, and by the data component otherwise. So whoever
-//! reads there looks here once more, since what was read may be newer than its snapshot:
+//! Without a data component this is all there is. With one it holds the keys that are being
+//! written, or were a moment ago, with all versions that some snapshot may need. The last of these
+//! versions is what the data component had before. A reader that finds a key here goes by its
+//! versions, and by the data component otherwise. So a reader of the data component looks here once
+//! more, since what it read may be newer than its snapshot:
 //!
 //! ```text
 //! writer: versions here, with the old one ──► commit ──► data component
@@ -10,9 +12,10 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A key that a transaction has changed has its versions here from before the first change until no snapshot needs any but the newest one, and that is in
-//!    the data component.
-//! 2. Versions leave the table closed. So whoever writes into some that were not closed writes into the key's own.
+//! 1. A key that a transaction has changed has its versions here from before the first change until
+//!    no snapshot needs any but the newest one, and that is in the data component.
+//! 2. Versions leave the table closed. So a thread that writes into versions that were not closed
+//!    writes into the key's own.
 
 use super::data::{Bounds, Data, DataError, Entry, Value};
 use super::points::Points;
@@ -33,7 +36,7 @@ pub(super) struct Table {
     pub(super) data: Option<Box<dyn Data>>,
 }
 
-/// A key that a transaction has written, and its versions: so nobody searches for it again.
+/// A key that a transaction has written, and its versions: so no thread searches for it again.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) key: Value,
@@ -67,14 +70,15 @@ impl Table {
         Ok(here().unwrap_or(below))
     }
 
-    /// A key of the bounds of which the last version is not seen, and whose it is.
+    /// Finds a key of the bounds whose last version is not seen. Returns it, and the id of the
+    /// transaction that wrote that version.
     pub(super) fn hidden(&self, bounds: Bounds<'_>, view: View<'_>, guard: &Guard) -> Option<(Value, u64)> {
         let mut within = self.within(bounds, false);
         within.find_map(|entry| Some((entry.key().clone(), entry.value().hidden(view, guard)?)))
     }
 
-    /// The keys of the bounds that have versions. (`SkipMap::range` would keep each node that it has passed for ever: crossbeam's issue 1178, in
-    /// crossbeam-skiplist 0.1.3.)
+    /// The keys of the bounds that have versions. (`SkipMap::range` would keep each node that it
+    /// has passed for ever: crossbeam's issue 1178, in crossbeam-skiplist 0.1.3.)
     fn within<'t>(&'t self, bounds: Bounds<'t>, descending: bool) -> impl Iterator<Item = Here<'t>> {
         let first =
             if descending { self.keys.upper_bound(bounds.1) } else { self.keys.lower_bound(bounds.0) };
@@ -109,11 +113,12 @@ impl Table {
             if let Some(data) = &self.data
                 && versions.is_empty(guard)
             {
-                // It cannot have been changed since it was read: whoever changes it has its versions here first, and in these.
+                // It cannot have been changed since it was read: a transaction that changes it has
+                // its versions here first, and in these.
                 match data.get(key) {
                     Ok(below) => versions.begin_with(below, guard),
                     Err(error) => {
-                        // Nobody else would clean it up.
+                        // No other thread would clean it up.
                         if versions.close(0, guard) {
                             self.remove(&it);
                         }
@@ -129,14 +134,16 @@ impl Table {
                 }
                 Ok(false) => return Ok(Some(it)),
                 Err(Refused::Conflict(with)) => return Err(WriteError::Conflict(with)),
-                // Whoever has closed it is about to.
+                // The thread that closed it is about to remove it.
                 Err(Refused::Closed) => self.remove(&it),
             }
         }
     }
 
-    /// Cuts off what nobody needs of this key, and the key itself if it need not be here, for a transaction that has changed it and is over for all. Returns whether
-    /// nothing is left to do: what was written since is the business of who wrote it. Not so if only timestamps keep something.
+    /// Cuts off what no transaction needs of this key, and the key itself if it need not be here,
+    /// for a transaction that has changed it and is over for all. Returns whether nothing is left
+    /// to do: what was written since is the business of its writer. Not so if only timestamps keep
+    /// something.
     pub(super) fn clean(
         &self,
         it: &Written,
@@ -167,7 +174,8 @@ impl Table {
         }
     }
 
-    /// Up to `limit` entries that are seen, from the beginning of the bounds or from their end, and whether there may be more.
+    /// Up to `limit` entries that are seen, from the beginning of the bounds or from their end, and
+    /// whether there may be more.
     pub(super) fn scan(
         &self,
         bounds: Bounds<'_>,

@@ -1,16 +1,19 @@
-//! Times that the user gives: of commits, and of what is read (as in WiredTiger's "Using timestamps").
+//! Times that the user gives: of commits, and of what is read (as in WiredTiger's "Using
+//! timestamps").
 //!
-//! A commit may bear a timestamp, and a transaction may read as of one. Versions are kept as long as somebody may read at a timestamp that shows
-//! them: from the *oldest timestamp* on, which the user moves.
+//! A commit may bear a timestamp, and a transaction may read as of one. Versions are kept as long
+//! as a transaction may read at a timestamp that shows them: from the *oldest timestamp* on, which
+//! the user moves.
 //!
-//! Invariant: nobody commits at the oldest timestamp that is in effect or at an earlier one, so what is seen at it stays. A commit that has begun at an earlier one
-//! than is wanted keeps it back until it is over.
+//! Invariant: no transaction commits at the oldest timestamp that is in effect or at an earlier
+//! one, so what is seen at it stays. A commit that has begun at an earlier one than is wanted keeps
+//! it back until it is over.
 
 use super::error::Error;
 use crate::lock::Mutex;
 use std::collections::BTreeMap;
 
-/// The oldest timestamp, and who reads at which.
+/// The oldest timestamp, and the numbers of readers and of commits at each timestamp.
 #[derive(Debug, Default)]
 pub(super) struct Timestamps(Mutex<State>);
 
@@ -61,7 +64,7 @@ impl Timestamps {
         state.oldest = state.oldest.max(timestamp);
     }
 
-    /// Somebody reads at this one, until it is [`Timestamps::done`].
+    /// Says that a transaction reads at this one, until it is [`Timestamps::done`].
     pub(super) fn read_at(&self, timestamp: u64) -> Result<(), Error> {
         let mut state = self.0.lock();
         let oldest = state.settled();
@@ -76,7 +79,7 @@ impl Timestamps {
         self.0.lock().readers.remove(timestamp);
     }
 
-    /// Somebody commits at this one, until [`Timestamps::end_commit`].
+    /// Says that a transaction commits at this one, until [`Timestamps::end_commit`].
     pub(super) fn begin_commit(&self, timestamp: u64) -> Result<(), Error> {
         let mut state = self.0.lock();
         let above = state.oldest;
@@ -96,7 +99,7 @@ impl Timestamps {
         self.0.lock().settled()
     }
 
-    /// Nobody reads below this one, or will.
+    /// Returns the timestamp below which no transaction reads, or will read.
     pub(super) fn oldest(&self) -> u64 {
         let state = self.0.lock();
         let settled = state.settled();

@@ -2,19 +2,24 @@
 //!
 //! | isolation | it sees | it locks | it is told of a conflict when |
 //! | --- | --- | --- | --- |
-//! | read uncommitted | what was written last | nothing | somebody has written the key who was not over when the call began |
+//! | read uncommitted | what was written last | nothing | a transaction that was not over when the call began has written the key |
 //! | read committed | what was over when each call began | nothing | likewise |
-//! | snapshot | what was over when it began | nothing | somebody has written the key who was not over then |
-//! | serializable | what was over when it had locked the first thing | what it reads, shared; what it writes, alone | somebody has written since what it reads or writes, or transactions wait for each other |
+//! | snapshot | what was over when it began | nothing | a transaction that was not over then has written the key |
+//! | serializable | what was over when it had locked the first thing | what it reads, shared; what it writes, alone | another transaction has since written what it reads or writes, or transactions wait for each other |
 //!
-//! Two snapshots may be skewed: each of two reads what the other writes, and no order of the two explains both. Serializable transactions hold the ranges that they
-//! have read, also where there is nothing, until they end, so there are no phantoms. What they read is what their snapshot shows *and* what is true until they end, or they are told
-//! of a conflict; so each is as if it happened at its end, at once. That is so among themselves, as in any such system: who writes at a lower level asks nobody for a lock, though it
-//! is found out by who writes the same.
+//! Two snapshots may be skewed: each of two reads what the other writes, and no order of the two
+//! explains both. Serializable transactions hold the ranges that they have read, also where there
+//! is nothing, until they end, so there are no phantoms. What they read is what their snapshot
+//! shows *and* what is true until they end, or they are told of a conflict; so each is as if it
+//! happened at its end, at once. That is so among serializable transactions, as in any such system:
+//! a transaction that writes at a lower level asks for no lock, though a transaction that writes
+//! the same key finds it out.
 //!
 //! Invariants:
-//! 1. What a transaction wrote is in the versions of the keys in its session's `written`, under its id, until it is committed or taken back.
-//! 2. It is committed in this order: the data component, the timestamp, the end of the id. So what somebody sees is durable, if it is to be.
+//! 1. What a transaction wrote is in the versions of the keys in its session's `written`, under its
+//!    id, until it is committed or taken back.
+//! 2. It is committed in this order: the data component, the timestamp, the end of the id. So what
+//!    another transaction sees is durable, if it is to be.
 
 use super::data::{Bounds, Change, Value};
 use super::error::Error;
@@ -35,11 +40,13 @@ pub enum Isolation {
     ReadUncommitted,
     /// From what is not committed. Two reads of a key may differ.
     ReadCommitted,
-    /// It sees the store as it was when it began, and its own changes. Of two that write the same key one is told of a conflict.
+    /// It sees the store as it was when it began, and its own changes. Of two that write the same
+    /// key one is told of a conflict.
     #[default]
     Snapshot,
-    /// All such transactions are as if one came after the other. It sees the store as it was when it had locked the first thing, holds
-    /// what it reads, and is told of a conflict if somebody has changed that meanwhile.
+    /// All such transactions are as if one came after the other. It sees the store as it was when
+    /// it had locked the first thing, holds what it reads, and is told of a conflict if another
+    /// transaction has changed that meanwhile.
     Serializable,
 }
 
@@ -50,8 +57,8 @@ pub struct Committed {
     pub id: Option<u64>,
 }
 
-/// A transaction. It is rolled back when it is dropped; if it is forgotten ([`std::mem::forget`]), when its session begins another or ends, though what it
-/// locked stays locked then.
+/// A transaction. It is rolled back when it is dropped; if it is forgotten ([`std::mem::forget`]),
+/// when its session begins another or ends, though what it locked stays locked then.
 pub struct Transaction<'s> {
     inner: &'s Inner,
     work: &'s mut Work,
@@ -96,8 +103,9 @@ impl<'s> Transaction<'s> {
     /// What a key has.
     ///
     /// # Errors
-    /// [`Error::Conflict`], [`Error::Deadlock`] and [`Error::TooManyRanges`], if serializable: the transaction can then only be rolled back;
-    /// [`Error::Failed`] if that is so already; [`Error::Data`].
+    /// [`Error::Conflict`], [`Error::Deadlock`] and [`Error::TooManyRanges`], if serializable: the
+    /// transaction can then only be rolled back; [`Error::Failed`] if that is so already;
+    /// [`Error::Data`].
     #[inline]
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Value>, Error> {
         self.prepare(|owner| owner.lock_shared(Span::point(key.to_vec())))?;
@@ -109,8 +117,9 @@ impl<'s> Transaction<'s> {
     /// The key has this value from now on.
     ///
     /// # Errors
-    /// [`Error::Conflict`], [`Error::Deadlock`] and [`Error::TooManyRanges`] if serializable, [`Error::Data`]. The transaction can then only be rolled back.
-    /// [`Error::Failed`] if that is so already.
+    /// [`Error::Conflict`], [`Error::Deadlock`] and [`Error::TooManyRanges`] if serializable,
+    /// [`Error::Data`]. The transaction can then only be rolled back. [`Error::Failed`] if that is
+    /// so already.
     #[inline]
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.put_shared(key, value.into())
@@ -139,8 +148,9 @@ impl<'s> Transaction<'s> {
         Ok(was_there)
     }
 
-    /// No key of the range has a value from now on. Returns how many had one. At a lower isolation than [`Isolation::Serializable`] that is so
-    /// for the keys that it sees; others may put new ones meanwhile.
+    /// No key of the range has a value from now on. Returns how many had one. At a lower isolation
+    /// than [`Isolation::Serializable`] that is so for the keys that it sees; others may put new
+    /// ones meanwhile.
     ///
     /// # Errors
     /// [`Error::BadRange`], and as [`Transaction::put`].
@@ -164,7 +174,8 @@ impl<'s> Transaction<'s> {
         }
     }
 
-    /// The entries of a range, in the order of their keys, or with `.rev()` from the end. An empty or inverted range has none.
+    /// The entries of a range, in the order of their keys, or with `.rev()` from the end. An empty
+    /// or inverted range has none.
     ///
     /// ```
     /// use manx::txn::{Isolation, Options, Store};
@@ -185,7 +196,8 @@ impl<'s> Transaction<'s> {
         Scan::new(self, from, to)
     }
 
-    /// Commits what it wrote. If the data component is durable, so is what was committed, when this returns.
+    /// Commits what it wrote. If the data component is durable, so is what was committed, when this
+    /// returns.
     ///
     /// # Errors
     /// What failed before, if something did; [`Error::Data`]. It is rolled back.
@@ -194,10 +206,12 @@ impl<'s> Transaction<'s> {
         self.finish(0)
     }
 
-    /// The same, with a timestamp: who reads at an earlier one ([`Session::begin_at`]) does not see it. (What is committed without one, all see.)
+    /// The same, with a timestamp: a transaction that reads at an earlier one
+    /// ([`Session::begin_at`]) does not see it. (What is committed without one, all see.)
     ///
     /// # Errors
-    /// [`Error::BadTimestamp`] if it is not above the oldest timestamp, or that of the last commit of one of its keys; and as [`Transaction::commit`].
+    /// [`Error::BadTimestamp`] if it is not above the oldest timestamp, or that of the last commit
+    /// of one of its keys; and as [`Transaction::commit`].
     pub fn commit_at(self, timestamp: u64) -> Result<Committed, Error> {
         let timestamps = &self.inner.timestamps;
         timestamps.begin_commit(timestamp)?;
@@ -251,7 +265,8 @@ impl<'s> Transaction<'s> {
         self.work.written.iter().filter_map(change).collect()
     }
 
-    /// Locks what is about to be read or written, if that is to be, and looks at what is over now, if it is to see that.
+    /// Locks what is about to be read or written, if that is to be, and looks at what is over now,
+    /// if it is to see that.
     #[inline]
     fn prepare(
         &mut self,
@@ -317,11 +332,11 @@ impl<'s> Transaction<'s> {
     fn write(&mut self, key: &[u8], value: Option<Value>) -> Result<(), Error> {
         let id = self.work.ids.allocate();
         if let Some(owner) = &mut self.owner {
-            // So that whoever is told of a deadlock can tell who this is.
+            // So that the error of a deadlock can name this transaction.
             owner.set_tag(id);
         }
         let guard = &epoch::pin();
-        // Who reads what is not committed must not write over it.
+        // A transaction that reads what is not committed must not write over it.
         let view = match self.work.ids.pinned() {
             Some(snapshot) => View::Of { snapshot, own: Some(id), timestamp: self.timestamp() },
             None => unreachable!("prepared"),
@@ -358,7 +373,8 @@ impl<'s> Transaction<'s> {
                 self.prepare(|owner| owner.lock_shared(span))?;
                 self.check_read(bounds)?;
             }
-            // It goes on with the snapshot that it has begun with, so it is of one moment at each level.
+            // It goes on with the snapshot that it has begun with, so it is of one moment at each
+            // level.
             None => self.check_usable()?,
         }
         self.entries(bounds, descending, BATCH)
@@ -374,7 +390,7 @@ impl Drop for Transaction<'_> {
     }
 }
 
-/// A scan looks for so many entries at once.
+/// A scan looks for this number of entries at once.
 const BATCH: usize = 64;
 
 type OwnedBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -388,7 +404,7 @@ pub(super) fn as_ref(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(|key| &**key)
 }
 
-/// The range as one that can be locked.
+/// Returns the range in a form that can be locked.
 pub(super) fn check((from, to): OwnedBounds) -> Result<Span<Vec<u8>>, Error> {
     Span::between(from, to).map_err(|bad| Error::BadRange(bad.to_string()))
 }

@@ -1,22 +1,25 @@
 //! The versions of one key, the newest first.
 //!
-//! A list that grows at its head. Readers walk it without waiting for anybody. Who writes puts a version before the others if it may see the one
-//! that is there; whoever finds there what it may not see was too late: the first one wins.
+//! A list that grows at its head. Readers walk it without waiting for any other thread. A writer
+//! puts a version before the others if it may see the version that is there. A writer that finds
+//! there what it may not see was too late: the first one wins.
 //!
 //! ```text
 //! head ──► id 9 "c" ──► id 4 "b" ──► id 2 "a"
-//!          still at work  over for all: what is behind it nobody can see, and it is cut off
+//!          still at work  over for all: nothing can see what is behind it, and that is cut off
 //! ```
 //!
 //! Invariants:
-//! 1. Only the first version may be of a transaction that is at work; the others are in the order of their commits. So who takes back what it wrote finds it at
-//!    the head.
-//! 2. A list that is *closed* has nothing, and never will: its key is about to leave the table. Who would write takes a new list.
+//! 1. Only the first version may be of a transaction that is at work; the others are in the order
+//!    of their commits. So a transaction that takes back what it wrote finds it at the head.
+//! 2. A list that is *closed* has nothing, and never will: its key is about to leave the table. A
+//!    thread that is about to write takes a new list.
 //! 3. What is cut off is freed when no thread is reading that was when it was cut (`retired.rs`).
 //!
 //! # Memory orderings
-//! A version is published by the swap of the head (release) and found by its load (acquire). The timestamp of a commit is written before the
-//! transaction ends, and read after a snapshot that shows its end.
+//! A version is published by the swap of the head (release) and found by its load (acquire). The
+//! timestamp of a commit is written before the transaction ends, and read after a snapshot that
+//! shows its end.
 
 use super::coordinator::Snapshot;
 use super::data::Value;
@@ -42,13 +45,13 @@ impl Version {
     }
 }
 
-/// All versions of a key that somebody may still see.
+/// All versions of a key that a transaction may still see.
 #[derive(Debug, Default)]
 pub(super) struct Versions {
     head: Atomic<Version>,
 }
 
-/// Who looks, and what it may see.
+/// What a reader may see.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum View<'a> {
     /// What is over in the snapshot, and not later than the timestamp; and what `own` wrote.
@@ -95,10 +98,10 @@ impl Versions {
         self.head.load(Ordering::Acquire, guard).tag() == CLOSED
     }
 
-    /// Begins with a version that all see, unless somebody else has begun.
+    /// Begins with a version that all see, unless another thread has begun.
     pub(super) fn begin_with(&self, value: Option<Value>, guard: &Guard) {
         let first = Owned::new(Version::first(0, value));
-        // Whoever was faster knew the same.
+        // A thread that was faster knew the same.
         let _ = self.head.compare_exchange(Shared::null(), first, Ordering::AcqRel, Ordering::Relaxed, guard);
     }
 
@@ -116,14 +119,16 @@ impl Versions {
         None
     }
 
-    /// The id of the last version, if it is not seen: somebody is writing the key, or has since.
+    /// The id of the last version, if it is not seen: another transaction is writing the key, or
+    /// has since.
     pub(super) fn hidden(&self, view: View<'_>, guard: &Guard) -> Option<u64> {
         // SAFETY: Invariant 3.
         let first = unsafe { self.head.load(Ordering::Acquire, guard).as_ref() }?;
         (!view.sees(first)).then_some(first.id)
     }
 
-    /// Writes a version, in place of one by the same transaction if there is one. Returns whether there was.
+    /// Writes a version, in place of one by the same transaction if there is one. Returns whether
+    /// there was.
     pub(super) fn write(
         &self,
         id: u64,
@@ -169,7 +174,7 @@ impl Versions {
         // SAFETY: Invariant 3.
         let Some(first) = (unsafe { head.as_ref() }).filter(|first| first.id == id) else { return };
         let next = first.next.load(Ordering::Acquire, guard);
-        // Nobody else changes a head that is at work: Invariant 1.
+        // No other thread changes a head that is at work: Invariant 1.
         let taken = self.head.compare_exchange(head, next, Ordering::AcqRel, Ordering::Relaxed, guard);
         debug_assert!(taken.is_ok(), "somebody wrote over a transaction at work");
         if taken.is_ok() {
@@ -187,7 +192,8 @@ impl Versions {
         }
     }
 
-    /// The timestamp of the last commit before the transaction, which is at work and has written; 0 if that has none.
+    /// The timestamp of the last commit before the transaction, which is at work and has written; 0
+    /// if that has none.
     pub(super) fn stamped_before(&self, id: u64, guard: &Guard) -> u64 {
         // SAFETY: Invariant 3.
         let first = unsafe { self.head.load(Ordering::Acquire, guard).as_ref() }.filter(|first| first.id == id);
@@ -197,9 +203,10 @@ impl Versions {
         before.map_or(0, |before| before.timestamp.load(Ordering::Relaxed))
     }
 
-    /// Cuts off what nobody can see: what is behind the first version whose id is below `oldest`, and whose timestamp is not above
-    /// `oldest_timestamp`. Returns how many versions are left, and whether the last one is a deleted key's; `None` if one that is over, or
-    /// the one behind it, is kept by its timestamp alone.
+    /// Cuts off what no transaction can see: what is behind the first version whose id is below
+    /// `oldest`, and whose timestamp is not above `oldest_timestamp`. Returns how many versions are
+    /// left, and whether the last one is a deleted key's; `None` if a version that is over, or the
+    /// version behind it, is kept by its timestamp alone.
     pub(super) fn cut(
         &self,
         oldest: u64,
@@ -215,7 +222,8 @@ impl Versions {
             let is_over = version.id < oldest;
             if is_over && version.timestamp.load(Ordering::Relaxed) <= oldest_timestamp {
                 let mut behind = version.next.swap(Shared::null(), Ordering::AcqRel, guard);
-                // Whoever has swapped a link has what it led to alone: somebody else may cut further behind.
+                // The thread that has swapped a link has what it led to alone: another thread may
+                // cut further behind.
                 // SAFETY: Invariant 3.
                 while let Some(cut) = unsafe { behind.as_ref() } {
                     let next = cut.next.swap(Shared::null(), Ordering::AcqRel, guard);
@@ -231,8 +239,9 @@ impl Versions {
         (!is_kept).then_some((left, left == 0))
     }
 
-    /// Closes the list, of which [`Versions::cut`] has left one version at most, if that is still the only one, and so is in the data component as well (or
-    /// deleted, where there is none): the key may leave the table.
+    /// Closes the list, in which [`Versions::cut`] has left one version at most, if that is still
+    /// the only one, and so is in the data component as well (or deleted, where there is none):
+    /// then the key may leave the table.
     pub(super) fn close(&self, oldest: u64, guard: &Guard) -> bool {
         let head = self.head.load(Ordering::Acquire, guard);
         if head.tag() == CLOSED {
@@ -243,7 +252,7 @@ impl Versions {
             let closed = Shared::null().with_tag(CLOSED);
             return self.head.compare_exchange(head, closed, Ordering::AcqRel, Ordering::Relaxed, guard).is_ok();
         };
-        // Whoever wrote since has a later id.
+        // A transaction that wrote since has a later id.
         if only.id >= oldest || !only.next.load(Ordering::Acquire, guard).is_null() {
             return false;
         }
@@ -254,7 +263,7 @@ impl Versions {
 
 impl Drop for Versions {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the list any more.
+        // SAFETY: no other thread has the list any more.
         let guard = unsafe { crossbeam_epoch::unprotected() };
         let mut at = self.head.load(Ordering::Relaxed, guard);
         while !at.is_null() {

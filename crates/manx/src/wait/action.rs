@@ -19,8 +19,8 @@ pub enum Action {
 }
 
 impl Action {
-    /// Does it, if it is to be done in this thread alone ([`Action::Park`] needs to know where), and for
-    /// no longer than `limit_ns`.
+    /// Does it, if it is to be done in this thread alone ([`Action::Park`] needs to know where),
+    /// and for no longer than `limit_ns`.
     #[inline]
     pub(super) fn perform(self, limit_ns: u64) {
         match self {
@@ -31,10 +31,11 @@ impl Action {
         }
     }
 
-    /// `self`, or a sleep where a yield would be useless to the calling thread: under a real-time class.
+    /// `self`, or a sleep where a yield would be useless to the calling thread: under a real-time
+    /// class.
     ///
-    /// Such a thread gives way to its equals at most. If it waits for an ordinary thread on the same CPU,
-    /// yielding goes on for ever.
+    /// Such a thread gives way to its equals at most. If it waits for an ordinary thread on the
+    /// same CPU, yielding goes on for ever.
     #[inline]
     pub(super) fn or_sleep_if_real_time(self, ns: u64) -> Action {
         match self {

@@ -1,11 +1,12 @@
-//! The adaptive policy: spin a little, yield for a while, then sleep in growing steps up to a ceiling.
+//! The adaptive policy: spin a little, yield for a while, then sleep in growing steps up to a
+//! ceiling.
 //!
-//! The repair that Andreoli and Cucinotta propose for unsafe busy waiting in a storage engine ("Inducing
-//! Huge Tail Latency on a MongoDB deployment", section II-B), and that the engine uses elsewhere under the
-//! name of spin back-off. Short waits end while spinning, as fast as ever. If the one
-//! waited for is ready on this very CPU, a yield lets it run. If neither helped, the wait is long or the
-//! machine is full, and sleeping costs little compared with what is lost already; the ceiling bounds how
-//! late the end is noticed.
+//! The repair that Andreoli and Cucinotta propose for unsafe busy waiting in a storage engine
+//! ("Inducing Huge Tail Latency on a MongoDB deployment", section II-B), and that the engine uses
+//! elsewhere under the name of spin back-off. Short waits end while spinning, as fast as ever. If
+//! the thread waited for is ready on this very CPU, a yield lets it run. If neither helped, the
+//! wait is long or the machine is full, and sleeping costs little compared with what is lost
+//! already; the ceiling bounds how late the end is noticed.
 //!
 //! | rounds, from 0 | action |
 //! | --- | --- |
@@ -14,8 +15,8 @@
 //! | the k-th after these, from 1 | sleep for `k * step_ns`, at most `ceiling_ns` |
 //!
 //! Two things shorten the way to sleep. Spinning ends at once when the process is short of CPUs
-//! ([`short_of_cpus`]); and under a real-time class, where yields let no ordinary thread run, sleep comes
-//! right after spinning.
+//! ([`short_of_cpus`]); and under a real-time class, where yields let no ordinary thread run, sleep
+//! comes right after spinning.
 
 use super::{Action, Backoff, Policy, Waiter, short_of_cpus};
 use crate::cpu::refresh_if_old;
@@ -38,7 +39,8 @@ pub struct Adaptive {
     pub spins: u32,
     /// Rounds of yielding, after those.
     pub yields: u32,
-    /// How much longer each sleep is than the one before, and how long the first one is, in nanoseconds.
+    /// How much longer each sleep is than the one before, and how long the first one is, in
+    /// nanoseconds.
     pub step_ns: u64,
     /// How long a sleep is at most, in nanoseconds.
     pub ceiling_ns: u64,
@@ -55,31 +57,33 @@ impl Adaptive {
     pub const DEFAULT: Adaptive =
         Adaptive { spins: 10, yields: 1000, step_ns: 100_000, ceiling_ns: 1_000_000 };
 
-    /// The same policy with so many rounds of spinning.
+    /// The same policy with this number of rounds of spinning.
     pub const fn spins(self, spins: u32) -> Self {
         Adaptive { spins, ..self }
     }
 
-    /// The same policy with so many rounds of yielding. 0 for a thread of a real-time class.
+    /// The same policy with this number of rounds of yielding. Use 0 for a thread of a real-time
+    /// class.
     pub const fn yields(self, yields: u32) -> Self {
         Adaptive { yields, ..self }
     }
 
-    /// The same policy with sleeps that grow by so many nanoseconds.
+    /// The same policy with sleeps that grow by this number of nanoseconds.
     pub const fn step_ns(self, step_ns: u64) -> Self {
         Adaptive { step_ns, ..self }
     }
 
-    /// The same policy with sleeps of at most so many nanoseconds.
+    /// The same policy with sleeps of at most this number of nanoseconds.
     pub const fn ceiling_ns(self, ceiling_ns: u64) -> Self {
         Adaptive { ceiling_ns, ..self }
     }
 
     /// What to do in round `round` of a wait, counted from 0.
     ///
-    /// The whole policy is in this function, for those who keep the round themselves (a waiter in
-    /// somebody else's loop). It cannot panic, allocates nothing and overflows nowhere: a counter that
-    /// stays at `u32::MAX` goes on sleeping (or doing whatever lasts that long). It never parks.
+    /// The whole policy is in this function, for a caller that counts the rounds itself (a waiter
+    /// in a loop of other code). It cannot panic, allocates nothing and overflows nowhere: a
+    /// counter that stays at `u32::MAX` goes on sleeping (or doing whatever lasts that long). It
+    /// never parks.
     ///
     /// ```
     /// use manx::wait::{Action, Adaptive};
@@ -129,8 +133,8 @@ pub struct AdaptiveWaiter {
     /// The policy, as far as it suits this thread: see `class_known`.
     policy: Adaptive,
     round: u32,
-    /// The thread's scheduling class was asked for, and `policy.yields` is 0 if it is a real-time class.
-    /// Once a wait, before its first yield.
+    /// The thread's scheduling class was asked for, and `policy.yields` is 0 if it is a real-time
+    /// class. Once a wait, before its first yield.
     class_known: bool,
 }
 

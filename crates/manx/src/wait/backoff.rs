@@ -1,14 +1,14 @@
 //! One wait, from its first round to its end; and what a policy must bring to be waited by.
 //!
 //! A policy is shared and outlives its waits ([`Policy`]). A wait is private to a thread and short
-//! ([`Waiter`], inside a [`Backoff`]). The engine here counts and measures, and does not know which policy
-//! it runs.
+//! ([`Waiter`], inside a [`Backoff`]). The engine here counts and measures, and does not know which
+//! policy it runs.
 //!
 //! Invariants:
-//! 1. Nothing happens before the first [`Backoff::wait`]: a wait whose condition is already true costs
-//!    nothing, and has counted nothing.
-//! 2. Every round ends by itself, or by the signal that its policy promises. So the caller always looks
-//!    again.
+//! 1. Nothing happens before the first [`Backoff::wait`]: a wait whose condition is already true
+//!    costs nothing, and has counted nothing.
+//! 2. Every round ends by itself, or by the signal that its policy promises. So the caller always
+//!    looks again.
 
 use super::{Action, Counts, Meter, Timed, Times, Untimed};
 use platform::clock;
@@ -47,8 +47,8 @@ pub trait Policy {
         backoff.counts()
     }
 
-    /// Waits until `ready` returns true, or for about `limit_ns` nanoseconds; returns whether it was.
-    /// It is asked at least once, and once more after the time is up.
+    /// Waits until `ready` returns true, or for about `limit_ns` nanoseconds; returns whether it
+    /// was. It is asked at least once, and once more after the time is up.
     ///
     /// ```
     /// use manx::wait::{Adaptive, Policy};

@@ -1,16 +1,17 @@
 //! The parking policy: pause a few times, then sleep in the kernel until the other side signals.
 //!
-//! A waiter that parks burns nothing and is woken at once, but the other side has to say so: whoever
-//! makes a condition true calls [`Event::signal_all`] or [`Event::signal_one`] afterwards. That costs it a
-//! fence and a load as long as nobody is parked. An event stands beside the data that the condition is
-//! about, knows nothing of it, and serves any number of conditions; this is the construct known as an
-//! event count (Reed and Kanodia, "Synchronization with eventcounts and sequencers", 1979).
+//! A waiter that parks burns nothing and is woken at once, but the other side has to say so: the
+//! thread that makes a condition true calls [`Event::signal_all`] or [`Event::signal_one`]
+//! afterwards. That costs it a fence and a load as long as no thread is parked. An event stands
+//! beside the data that the condition is about, knows nothing of it, and serves any number of
+//! conditions; this is the construct known as an event count (Reed and Kanodia, "Synchronization
+//! with eventcounts and sequencers", 1979).
 //!
 //! The state is two words, both zero at first.
 //!
 //! | word | meaning | changed by |
 //! | --- | --- | --- |
-//! | `sequence` | signals so far that had somebody to tell; parked threads sleep on it | signallers: +1 |
+//! | `sequence` | signals so far that had a waiter to tell; parked threads sleep on it | signallers: +1 |
 //! | `parked` | threads that are parked, or about to look a last time before they are | waiters: +1, −1 |
 //!
 //! A waiter goes through these steps, with a look of the caller's between any two of them:
@@ -23,29 +24,31 @@
 //!
 //! Invariants:
 //! 1. `parked` is the number of [`Parker`]s that have registered and not been dropped.
-//! 2. Between reading `key` and parking on it, the caller looks. So who signals after that look changes
-//!    `sequence`, and the waiter does not sleep, or is woken.
-//! 3. Of a registered waiter's last look and a signal, one sees the other (see *Memory orderings*): the
-//!    look finds the condition true, or the signal finds `parked` above 0.
+//! 2. Between reading `key` and parking on it, the caller looks. So a thread that signals after
+//!    that look changes `sequence`, and the waiter does not sleep, or is woken.
+//! 3. Of a registered waiter's last look and a signal, one sees the other (see *Memory orderings*):
+//!    the look finds the condition true, or the signal finds `parked` above 0.
 //! 4. A waiter that was woken and leaves before it looked again hands its wake-up on, so that
-//!    [`Event::signal_one`] always reaches somebody who looks.
+//!    [`Event::signal_one`] always reaches a waiter that looks.
 //!
 //! # Memory orderings
-//! - Registering (`parked += 1`, then a sequentially consistent fence, then a look) against signalling (the
-//!   condition, then a sequentially consistent fence, then a load of `parked`) is Dekker's pattern: whichever
-//!   fence is second in the single order sees what was written before the first. That is Invariant 3, and the
-//!   accesses themselves may be relaxed.
-//! - `sequence` is increased with release and read as a key with acquire: a waiter whose key already has a
-//!   signal's increment sees that signal's condition in its next look, and may sleep on the key.
+//! - Registering (`parked += 1`, then a sequentially consistent fence, then a look) against
+//!   signalling (the condition, then a sequentially consistent fence, then a load of `parked`) is
+//!   Dekker's pattern: whichever fence is second in the single order sees what was written before
+//!   the first. That is Invariant 3, and the accesses themselves may be relaxed.
+//! - `sequence` is increased with release and read as a key with acquire: a waiter whose key
+//!   already has a signal's increment sees that signal's condition in its next look, and may sleep
+//!   on the key.
 //!
-//! A waiter would sleep in error if `sequence` went around all 2³² values between its look and its sleep.
+//! A waiter would sleep in error if `sequence` went around all 2³² values between its look and its
+//! sleep.
 
 use super::{Action, Backoff, Policy, Waiter, short_of_cpus};
 use crate::cpu::refresh_if_old;
 use platform::atomic::{AtomicU32, Ordering, fence};
 use platform::{cpu, futex};
 
-/// Something that may happen, and those who wait for it.
+/// Something that may happen, and its waiters.
 ///
 /// ```
 /// use manx::wait::Event;
@@ -85,7 +88,7 @@ impl Event {
     pub const SPINS: u32 = 100;
 
     platform::const_fn! {
-        /// An event that nobody waits for.
+        /// Returns an event without waiters.
         pub const fn new() -> Self {
             Event { sequence: AtomicU32::new(0), parked: AtomicU32::new(0) }
         }
@@ -97,14 +100,14 @@ impl Event {
         self.start_spinning(Event::SPINS)
     }
 
-    /// Begins a wait that pauses `spins` times before it parks; not once while the process is short of
-    /// CPUs.
+    /// Begins a wait that pauses `spins` times before it parks; not once while the process is short
+    /// of CPUs.
     #[inline]
     pub const fn start_spinning(&self, spins: u32) -> Backoff<Parker<'_>> {
         Backoff::new(Parker::new(self, spins))
     }
 
-    /// Tells all who wait to look again.
+    /// Tells all waiters to look again.
     #[inline]
     pub fn signal_all(&self) {
         if self.anybody_parked() {
@@ -112,8 +115,8 @@ impl Event {
         }
     }
 
-    /// Tells one of those who wait to look again: for conditions that one waiter uses up, such as a free
-    /// lock. All who wait must wait for the same condition then.
+    /// Tells one waiter to look again: for conditions that one waiter uses up, such as a free lock.
+    /// All waiters must wait for the same condition then.
     #[inline]
     pub fn signal_one(&self) {
         if self.anybody_parked() {
@@ -127,15 +130,16 @@ impl Event {
         self.parked.load(Ordering::Relaxed)
     }
 
-    /// The signaller's side of Dekker's pattern: what was written before this is seen by every waiter
-    /// that this does not see.
+    /// The signaller's side of Dekker's pattern: what was written before this is seen by every
+    /// waiter that this does not see.
     #[inline]
     pub(super) fn anybody_parked(&self) -> bool {
         fence(Ordering::SeqCst);
         self.parked.load(Ordering::Relaxed) != 0
     }
 
-    /// Wakes up to `count`, and makes those who are about to park look again; returns how many it woke.
+    /// Wakes up to `count` waiters, and makes the waiters that are about to park look again;
+    /// returns how many it woke.
     #[cold]
     pub(super) fn wake(&self, count: u32) -> usize {
         self.sequence.fetch_add(1, Ordering::Release);
@@ -184,7 +188,7 @@ impl<'a> Parker<'a> {
     /// Registers, so that from the caller's next look on no signal is missed.
     #[cold]
     fn register(&mut self) {
-        // For those that wait from now on: this one has spun, or was told not to.
+        // For waits that begin from now on: this waiter has spun, or was told not to.
         refresh_if_old();
         // Relaxed and a fence: see the module's text.
         self.event.parked.fetch_add(1, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! How often a wait did what, and for how long.
 //!
-//! Counting is an addition in a local variable, which the compiler drops where nobody reads it. Time needs
-//! a clock twice a round, so it is measured only by a [`Backoff`](super::Backoff) that was asked to,
-//! and that is another type: [`Untimed`] is empty.
+//! Counting is an addition in a local variable, which the compiler drops where no code reads it.
+//! Time needs a clock twice a round, so it is measured only by a [`Backoff`](super::Backoff) that
+//! was asked to, and that is another type: [`Untimed`] is empty.
 
 use super::Action;
 use platform::clock;
@@ -46,8 +46,8 @@ pub struct Times {
     pub yielding_ns: u64,
     /// In rounds that slept, for a time or until a signal.
     pub sleeping_ns: u64,
-    /// From the beginning of the first round to the end of the last one. The looks in between are in
-    /// here and in none of the others.
+    /// From the beginning of the first round to the end of the last one. The looks in between are
+    /// in here and in none of the others.
     pub total_ns: u64,
 }
 

@@ -1,8 +1,8 @@
 //! Waiting in a loop for something that another thread does.
 //!
-//! `while !ready() {}` is the fastest way to wait for a thread that runs, and the slowest way to wait for
-//! one that does not: it burns the CPU that the other needs. A *policy* says what a waiter does between
-//! two looks, and every wait is the same loop:
+//! `while !ready() {}` is the fastest way to wait for a thread that runs, and the slowest way to
+//! wait for a thread that does not: it burns the CPU that the other needs. A *policy* says what a
+//! waiter does between two looks, and every wait is the same loop:
 //!
 //! ```
 //! use manx::wait::Adaptive;
@@ -21,15 +21,15 @@
 //! | policy | between two looks | the other side |
 //! | --- | --- | --- |
 //! | [`Spin`] | a pause. The unsafe original | does nothing |
-//! | [`Yield`] | gives way to whoever is ready | does nothing |
+//! | [`Yield`] | gives way to a thread that is ready | does nothing |
 //! | [`FixedSleep`] | sleeps, always as long | does nothing |
 //! | [`Adaptive`] | pauses, then yields, then sleeps longer and longer, up to a ceiling | does nothing |
 //! | [`Event`] | pauses, then parks until a signal | signals |
 //! | [`Mutable`] | a few spin and the others park; how many learns from what happens | signals |
 //!
-//! All are settable, `const`, and free of allocation. None of them changes what the loop means: after
-//! each round the caller looks again, and a round may end early. [`Backoff`] counts its rounds,
-//! [`Backoff::timed`] also measures them, and [`Policy::until_for`] bounds a wait.
+//! All are settable, `const`, and free of allocation. None of them changes what the loop means:
+//! after each round the caller looks again, and a round may end early. [`Backoff`] counts its
+//! rounds, [`Backoff::timed`] also measures them, and [`Policy::until_for`] bounds a wait.
 //!
 //! Which policy when, what each costs, and where the ideas come from: the README beside this file.
 

@@ -1,10 +1,11 @@
-//! The mutable policy: a few waiters spin and the others park; how many may spin learns from what happens.
+//! The mutable policy: a few waiters spin and the others park; how many may spin learns from what
+//! happens.
 //!
-//! The idea of Marotta and others' mutable locks (see [`super::window`]), as a way to wait for anything.
-//! A sleeper is slow to come, by some 50 µs, and a spinner burns a CPU. So a small window of waiters spins
-//! and takes what the signals bring, and sleepers are woken *ahead of time*, to take the place of a
-//! spinner that is about to be served, not to be served themselves. If sleepers come late nevertheless,
-//! the window grows; if spinners spin in vain, it shrinks.
+//! The idea of Marotta and others' mutable locks (see [`super::window`]), as a way to wait for
+//! anything. A sleeper is slow to come, by some 50 µs, and a spinner burns a CPU. So a small window
+//! of waiters spins and takes what the signals bring, and sleepers are woken *ahead of time*, to
+//! take the place of a spinner that is about to be served, not to be served themselves. If sleepers
+//! come late nevertheless, the window grows; if spinners spin in vain, it shrinks.
 //!
 //! ```text
 //!             room in the window                 spun in vain
@@ -14,23 +15,23 @@
 //!                                    └── woken, not yet time, room ─────┘
 //! ```
 //!
-//! `coming` counts the sleepers that were woken and have not looked yet. One signal wakes as many as the
-//! window has room for, beside the one that is served: `window + 1 - spinners - coming`. If that is none,
-//! there is somebody spinning or coming, who will look.
+//! `coming` counts the sleepers that were woken and have not looked yet. One signal wakes as many
+//! as the window has room for, beside the waiter that is served: `window + 1 - spinners - coming`.
+//! If that is none, there is a waiter that spins or comes, and it will look.
 //!
 //! Invariants:
 //! 1. The spinners in the window are exactly the waiters in [`Phase::Spinning`] (Invariant 1 of
 //!    `window`): each leaves when its phase ends, also by being dropped.
-//! 2. `coming` never exceeds the number of sleepers that were woken and have not looked yet: a signaller
-//!    adds those that the kernel woke, after it did, and each of them takes itself off before it looks. (It
-//!    may be less for a moment, even negative, if they are faster than the signaller; then one more is woken
-//!    than need be. Adding before waking would be an error: another signaller would rely on somebody
-//!    who may not come.)
-//! 3. A signal that wakes nobody although somebody is parked saw a spinner or somebody coming. That one's
-//!    next look is after the signal, so it sees the condition: one who comes takes itself off and
-//!    passes a sequentially consistent fence before it looks, one who spins looks again and again and passes
-//!    a fence when it registers to park. Until it has looked after that, it `owes` a look, and if it gives up
-//!    instead, it signals again.
+//! 2. `coming` never exceeds the number of sleepers that were woken and have not looked yet: a
+//!    signaller adds the sleepers that the kernel woke, after the kernel woke them, and each of
+//!    them takes itself off before it looks. (It may be less for a moment, even negative, if they
+//!    are faster than the signaller; then one more is woken than need be. Adding before waking
+//!    would be an error: another signaller would rely on a sleeper that may not come.)
+//! 3. A signal that wakes no thread although a waiter is parked saw a spinner or a sleeper that
+//!    comes. The next look of that waiter is after the signal, so it sees the condition. A sleeper
+//!    that comes takes itself off and passes a sequentially consistent fence before it looks. A
+//!    spinner looks again and again and passes a fence when it registers to park. Until the waiter
+//!    has looked after that, it `owes` a look, and if it gives up instead, it signals again.
 //! 4. Everything else about lost wake-ups is [`Event`]'s.
 
 use super::window::{WORTH_NS, Window};
@@ -39,13 +40,13 @@ use crate::cpu::refresh_if_old;
 use platform::atomic::{AtomicI32, AtomicU64, Ordering, fence};
 use platform::{clock, cpu};
 
-/// So many pauses between two looks at the clock, which may cost a system call. All together they take
-/// about a microsecond.
+/// The number of pauses between two looks at the clock, since a look may cost a system call. All
+/// together they take about a microsecond.
 const PAUSES: u32 = platform::spin_bound(16);
 /// In place of a gap: the last signal woke more threads than could ever spin.
 const CROWD: u64 = u64::MAX;
 
-/// Something that may happen, and those who wait for it: some spinning, the others parked.
+/// Something that may happen, and its waiters: some spinning, the others parked.
 ///
 /// ```
 /// use manx::wait::Mutable;
@@ -74,7 +75,7 @@ pub struct Mutable {
     event: Event,
     coming: AtomicI32,
     window: Window,
-    /// When the last signal woke somebody, and how long after the one before, or [`CROWD`].
+    /// When the last signal woke a sleeper, and how long after the signal before, or [`CROWD`].
     signalled_ns: AtomicU64,
     gap_ns: AtomicU64,
 }
@@ -89,7 +90,7 @@ platform::os_only! {
 
 impl Mutable {
     platform::const_fn! {
-        /// Nobody waits yet; one may spin.
+        /// Returns a policy without waiters; one may spin.
         pub const fn new() -> Self {
             Mutable {
                 event: Event::new(),
@@ -110,7 +111,7 @@ impl Mutable {
         Backoff::new(MutableWaiter { mutable, phase, parker, began_ns: 0, owes: false, may_give_up: false })
     }
 
-    /// Tells all who wait to look again. Call it after the condition has become true.
+    /// Tells all waiters to look again. Call it after the condition has become true.
     #[inline]
     pub fn signal_all(&self) {
         if self.event.anybody_parked() {
@@ -118,8 +119,8 @@ impl Mutable {
         }
     }
 
-    /// Tells one of those who wait to look again, and readies others to follow: for conditions that one
-    /// waiter uses up, such as a free lock. All who wait must wait for the same condition then.
+    /// Tells one waiter to look again, and readies others to follow: for conditions that one waiter
+    /// uses up, such as a free lock. All waiters must wait for the same condition then.
     #[inline]
     pub fn signal_one(&self) {
         if self.event.anybody_parked() {
@@ -157,8 +158,9 @@ impl Mutable {
     fn grant(&self, wanted: u32) {
         let now_ns = clock::now_ns();
         let before_ns = self.signalled_ns.swap(now_ns, Ordering::Relaxed);
-        // A crowd is late whatever the window is: it has too few CPUs to spin on, and teaches nothing. A
-        // signal to one never wakes more than a full window and the one that is served.
+        // A crowd is late whatever the window is: it has too few CPUs to spin on, and teaches
+        // nothing. A signal to one never wakes more than a full window and the waiter that is
+        // served.
         let size_max = self.window.size_max();
         let crowd = wanted > size_max.saturating_add(1) && self.parked() > size_max;
         let gap_ns = if crowd { CROWD } else { now_ns.saturating_sub(before_ns) };
@@ -194,7 +196,7 @@ pub struct MutableWaiter<'a> {
     phase: Phase,
     parker: Parker<'a>,
     began_ns: u64,
-    /// A signal may have relied on this waiter and woken nobody else, or nobody but this one, and it has not
+    /// A signal may have relied on this waiter and woken no other waiter, and this one has not
     /// surely looked since (Invariant 3).
     owes: bool,
     may_give_up: bool,
@@ -229,13 +231,15 @@ impl MutableWaiter<'_> {
     }
 
     fn park(&mut self, limit_ns: u64) -> Action {
-        // Who parks now has registered in the round before, and looked since; who registers now has not.
+        // A waiter that parks now has registered in the round before, and looked since. A waiter
+        // that registers now has not.
         self.owes &= !self.parker.is_registered();
         let action = self.parker.round(limit_ns);
         if self.parker.was_woken() {
             self.owes = true;
             self.mutable.coming.fetch_sub(1, Ordering::Relaxed);
-            // Invariant 3: what a signaller wrote that still saw this one coming is seen by the next look.
+            // Invariant 3: if a signaller still saw this waiter coming, the next look sees what
+            // that signaller wrote.
             fence(Ordering::SeqCst);
         }
         action

@@ -1,8 +1,8 @@
 //! The sleeping policy: sleep for a fixed time between two looks.
 //!
-//! Others always get the CPU, and the wait is noticed late: by half the time on average, by all of it at
-//! worst, and by the timer slack on top (50 µs unless the thread has set another). The right time is
-//! different for each use, which is what the adaptive policy is for.
+//! Others always get the CPU, and the wait is noticed late: by half the time on average, by all of
+//! it at worst, and by the timer slack on top (50 µs unless the thread has set another). The right
+//! time is different for each use, which is what the adaptive policy is for.
 
 use super::{Action, Backoff, Policy, Waiter};
 
@@ -25,8 +25,8 @@ pub struct FixedSleep {
 pub struct Sleeper(FixedSleep);
 
 impl FixedSleep {
-    /// Sleeps for `sleep_ns` nanoseconds at a time. Below about 20 µs the kernel's own work takes longer
-    /// than the sleep.
+    /// Sleeps for `sleep_ns` nanoseconds at a time. Below about 20 µs the kernel's own work takes
+    /// longer than the sleep.
     pub const fn new(sleep_ns: u64) -> Self {
         FixedSleep { sleep_ns }
     }

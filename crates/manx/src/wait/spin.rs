@@ -1,9 +1,10 @@
 //! The spinning policy: look, pause, look again, for ever.
 //!
-//! The unsafe original of Andreoli and Cucinotta's study: unbeatable while every waiter and the one
-//! waited for have a CPU each, and worse than anything else when they do not, because the waiter keeps the
-//! other from running until the kernel takes its CPU away. It is here to be compared with, and for
-//! those who know that they are alone on their CPUs. It takes no notice of a shortage of CPUs.
+//! The unsafe original of Andreoli and Cucinotta's study: unbeatable while every waiter and the
+//! thread waited for have a CPU each, and worse than anything else when they do not, because the
+//! waiter keeps the other from running until the kernel takes its CPU away. It is here to be
+//! compared with, and for programs that know that they are alone on their CPUs. It takes no notice
+//! of a shortage of CPUs.
 
 use super::{Action, Backoff, Policy, Waiter};
 

@@ -1,10 +1,11 @@
 //! How many waiters may spin at once: a number that learns from how waits end.
 //!
-//! That the number of spinners tunes itself, in between a spin lock's "all" and a sleep lock's "none", is the
-//! idea of Marotta, Tiriticco, Di Sanzo, Pellegrini, Ciciani and Quaglia, "Mutable locks: Combining the
-//! best of spin and sleep locks" (Concurrency and Computation: Practice and Experience 32(22), 2020; a
-//! preprint is arXiv:1906.00490). They tune it for a lock, by how its hand-overs go: twice as many after a
-//! late sleeper, one less after some hand-overs without. The rules here are for waits of any kind:
+//! That the number of spinners tunes itself, in between a spin lock's "all" and a sleep lock's
+//! "none", is the idea of Marotta, Tiriticco, Di Sanzo, Pellegrini, Ciciani and Quaglia, "Mutable
+//! locks: Combining the best of spin and sleep locks" (Concurrency and Computation: Practice and
+//! Experience 32(22), 2020; a preprint is arXiv:1906.00490). They tune it for a lock, by how its
+//! hand-overs go: twice as many after a late sleeper, one less after some hand-overs without. The
+//! rules here are for waits of any kind:
 //!
 //! | what happened | what follows |
 //! | --- | --- |
@@ -13,9 +14,9 @@
 //! | a spinner spun for as long as a sleep costs, in vain | one less may spin, down to none |
 //! | [`CALM_WAITS`] waits in a row ended without a late sleeper | one less may spin, down to one |
 //!
-//! By the second rule a spinner pays at most about what a sleep would have cost, which is never worse than
-//! twice the best choice (Karlin, Li, Manasse and Owicki, 1991), and a window whose spinners fail falls to
-//! none: whoever waits for a thread that was preempted must not spin on.
+//! By the second rule a spinner pays at most about what a sleep would have cost, which is never
+//! worse than twice the best choice (Karlin, Li, Manasse and Owicki, 1991), and a window whose
+//! spinners fail falls to none: a waiter for a thread that was preempted must not spin on.
 //!
 //! Invariant 1: `spinners` is the number of threads between a true [`Window::enter`] and their
 //! [`Window::leave`]. The window itself is advice, read without order.
@@ -25,7 +26,7 @@ use platform::cpu;
 
 /// What a sleep and a wake-up cost, and so how long spinning is worth it, in nanoseconds.
 pub(super) const WORTH_NS: u64 = 50_000;
-/// So many waits without a late sleeper, and fewer may spin.
+/// After this number of waits without a late sleeper, fewer may spin.
 pub(super) const CALM_WAITS: u32 = 64;
 
 /// How many may spin, and how many do.
@@ -33,7 +34,7 @@ pub(super) const CALM_WAITS: u32 = 64;
 pub(super) struct Window {
     spinners: AtomicU32,
     size: AtomicU32,
-    /// One less than the number of CPUs, and at least 1; 0 until somebody had to know.
+    /// One less than the number of CPUs, and at least 1; 0 until it is needed first.
     size_max: AtomicU32,
     calm: AtomicU32,
 }

@@ -1,10 +1,10 @@
 //! The yielding policy: give way to others between two looks.
 //!
-//! Better than spinning, because whoever is ready on this CPU gets it, if the scheduler thinks that fair;
-//! that is all it promises. With nobody ready it is a slow way to spin, and the scheduler may well take
-//! the waiter again before the one it waits for.
+//! Better than spinning, because a thread that is ready on this CPU gets it, if the scheduler
+//! thinks that fair; that is all it promises. If no other thread is ready it is a slow way to spin,
+//! and the scheduler may well take the waiter again before the thread that it waits for.
 //!
-//! Under a real-time class a yield lets equals run and nobody else. Such a waiter sleeps instead:
+//! Under a real-time class a yield lets only equals run. Such a waiter sleeps instead:
 //! [`Yield::REAL_TIME_SLEEP_NS`] at a time.
 
 use super::{Action, Backoff, Policy, Waiter};
@@ -27,8 +27,8 @@ pub struct Yielder {
 }
 
 impl Yield {
-    /// How long a thread of a real-time class sleeps instead of yielding, in nanoseconds. Its timers have
-    /// no slack, so this is what it gets.
+    /// How long a thread of a real-time class sleeps instead of yielding, in nanoseconds. Its
+    /// timers have no slack, so this is what it gets.
     pub const REAL_TIME_SLEEP_NS: u64 = 50_000;
 
     /// Begins a wait.

@@ -1,7 +1,7 @@
-//! A thread that asks a watch again and again, for programs that have nobody who would.
+//! A thread that asks a watch again and again, for programs in which no other thread does so.
 //!
-//! Manx starts no thread unasked: a pool asks its watch when it looks at its workers anyway. This is for a program
-//! that has its own pool and wants to be called when its budget is another one.
+//! Manx starts no thread unasked: a pool asks its watch when it looks at its workers anyway. This
+//! is for a program that has its own pool and wants to be called when its budget is another one.
 
 use super::{BudgetWatch, CpuBudget};
 use platform::atomic::{AtomicU32, Ordering};
@@ -35,8 +35,8 @@ pub struct BackgroundWatch {
 }
 
 impl BudgetWatch {
-    /// Starts a thread that reads the budget each time that so much time has passed, and calls `announce` whenever it is
-    /// another one. What `announce` panics with ends the thread.
+    /// Starts a thread that reads the budget each time that so much time has passed, and calls
+    /// `announce` whenever it is another one. What `announce` panics with ends the thread.
     ///
     /// A fork's child does not have the thread.
     ///
@@ -75,7 +75,8 @@ impl Drop for BackgroundWatch {
         match self.thread.take() {
             // Its panic has been reported when it happened.
             Some(thread) if self.process == std::process::id() => drop(thread.join()),
-            // A fork's child: there is no such thread, and nobody would ever end the wait for it.
+            // A fork's child: there is no such thread, and no thread would ever end the wait for
+            // it.
             thread => std::mem::forget(thread),
         }
     }

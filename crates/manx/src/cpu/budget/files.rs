@@ -1,6 +1,7 @@
 //! Files below a folder that looks like `/`: the machine's own, or one made up by a test.
 //!
-//! They are read without the C library, so that a program that has replaced `open` or `read` sees nothing of it.
+//! They are read without the C library, so that a program that has replaced `open` or `read` sees
+//! nothing of it.
 
 use platform::file::File;
 use platform::folder;
@@ -8,7 +9,8 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The longest file that is read, in bytes: the list of mounts of a machine with many thousand of them.
+/// The longest file that is read, in bytes: the list of mounts of a machine with many thousand of
+/// them.
 const BYTES_MAX: usize = 8 << 20;
 
 /// So much is read by one call.
@@ -46,7 +48,8 @@ impl Files {
         read_all(&self.open(path)?)
     }
 
-    /// The whole of a file that the kernel writes in one piece, as it does those of groups: mostly by one call.
+    /// The whole of a file that the kernel writes in one piece, as it does those of groups: mostly
+    /// by one call.
     ///
     /// # Errors
     /// The kernel's error number.
@@ -59,7 +62,8 @@ impl Files {
         !matches!(self.open(path), Err(NOT_THERE | NO_FOLDER))
     }
 
-    /// Calls `each` with the name of every folder in a folder, until it says that it has seen enough.
+    /// Calls `each` with the name of every folder in a folder, until it says that it has seen
+    /// enough.
     ///
     /// # Errors
     /// The kernel's error number.

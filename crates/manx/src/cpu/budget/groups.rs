@@ -1,7 +1,8 @@
 //! From the group of a process to the folders in which it and its ancestors stand.
 //!
-//! A mount shows the group *root* at its point, and a process is in the group *own*; both are written from the root of
-//! the reader's cgroup namespace. So what stands between the two is the path from the one to the other:
+//! A mount shows the group *root* at its point, and a process is in the group *own*; both are
+//! written from the root of the reader's cgroup namespace. So what stands between the two is the
+//! path from the one to the other:
 //!
 //! | own | root | below the point | |
 //! | --- | --- | --- | --- |
@@ -12,8 +13,8 @@
 //! | `/../x/y` | `/..` | `x/y` | the process is outside of the namespace, beside its root |
 //! | `/a` | `/b` | not there | another group's mount |
 //!
-//! Every group from the process' own up to the mount's root is an ancestor whose quota holds for the process. Ancestors above the mount's root
-//! cannot be seen by anybody inside.
+//! Every group from the process' own up to the mount's root is an ancestor whose quota holds for
+//! the process. No process inside can see ancestors above the mount's root.
 
 use super::mounts::Mount;
 use std::fmt;
@@ -67,7 +68,7 @@ impl Place {
 /// What stands between a mount's root and a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Below<'a> {
-    /// So many groups whose names are not known …
+    /// The number of groups whose names are not known …
     pub(super) unknown: usize,
     /// … and below them these.
     pub(super) names: Vec<&'a [u8]>,
@@ -89,15 +90,17 @@ pub(super) fn below<'a>(own: &'a [u8], root: &[u8]) -> Option<Below<'a>> {
     let (own, root) = (names(own), names(root));
     let alike = own.iter().zip(&root).take_while(|(one, other)| one == other).count();
     let unknown = &root[alike..];
-    // What is left of the root leads further up from there, or to somewhere else. Below `..` there is no way back.
+    // What is left of the root leads further up from there, or to somewhere else. Below `..` there
+    // is no way back.
     let up = unknown.iter().all(|name| name == b"..") && own[..alike].iter().all(|name| name == b"..");
     let down = own[alike..].iter().all(|name| name != b"..");
     (down && (unknown.is_empty() || up))
         .then(|| Below { unknown: unknown.len(), names: own[alike..].to_vec() })
 }
 
-/// The folders of a group and of its ancestors, from the group itself up to the mount's root. `found` are the names of the groups whose
-/// names are not known; without them, what is below them is left out.
+/// The folders of a group and of its ancestors, from the group itself up to the mount's root.
+/// `found` are the names of the groups whose names are not known; without them, what is below them
+/// is left out.
 pub(super) fn places(mount: &Mount, own: &[u8], below: &Below<'_>, found: Option<&[Vec<u8>]>) -> Vec<Place> {
     let unified = mount.hierarchy == super::mounts::Hierarchy::V2;
     let known = match found {
@@ -123,7 +126,7 @@ pub(super) fn places(mount: &Mount, own: &[u8], below: &Below<'_>, found: Option
     places
 }
 
-/// The group that is so many levels above, as `/proc/self/cgroup` would write it.
+/// Returns the group that is `levels_up` levels above, as `/proc/self/cgroup` would write it.
 fn ancestor(own: &[u8], levels_up: usize) -> String {
     let mut names = names(own);
     for _ in 0..levels_up {

@@ -1,8 +1,9 @@
-//! The files of a group that a watch keeps open: those of its quota, and those by which it is measured.
+//! The files of a group that a watch keeps open: those of its quota, and those by which it is
+//! measured.
 //!
 //! Invariants:
-//! 1. A quota is believed only if it was read from the files that were opened: when it is another one than before, and from
-//!    time to time, their identity is looked at (`open.rs`).
+//! 1. A quota is believed only if it was read from the files that were opened: when it is another
+//!    one than before, and from time to time, their identity is looked at (`open.rs`).
 
 use super::files::Files;
 use super::groups::Place;
@@ -40,7 +41,8 @@ impl From<Nonsense> for Gone {
 }
 
 impl Meter {
-    /// The files of a group whose quota is at `place`; with cgroup v1, what it used is at another one.
+    /// The files of a group whose quota is at `place`; with cgroup v1, what it used is at another
+    /// one.
     pub(super) fn open(files: &Files, place: &Place, usage: Option<&Place>) -> Meter {
         let open = |place: &Place, name| Open::new(files, &place.file(name)).ok();
         Meter {
@@ -68,7 +70,7 @@ impl Meter {
         quota::throttled(self.stat.as_ref()?.read(&mut buffer).ok()?)
     }
 
-    /// Whether the files are those that were opened.
+    /// Whether the files are still the files that were opened.
     pub(super) fn is_ours(&self) -> bool {
         [&self.stat, &self.usage].into_iter().flatten().all(Open::is_ours)
     }

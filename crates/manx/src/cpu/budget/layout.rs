@@ -1,12 +1,15 @@
-//! Where everything that limits a process is written on this machine: the folders of its groups and their ancestors.
+//! Where everything that limits a process is written on this machine: the folders of its groups and
+//! their ancestors.
 //!
-//! The controllers `cpu`, `cpuset` and `cpuacct` may each have a hierarchy of version 1, in which the process has a group of its
-//! own, and beside them there may be the unified hierarchy. All that are mounted are looked at: where a controller is not, its
-//! files are not there. Of several mounts of one hierarchy the one that shows the most ancestors is taken, unless something
-//! else has been mounted over it.
+//! The controllers `cpu`, `cpuset` and `cpuacct` may each have a hierarchy of version 1, in which
+//! the process has a group of its own, and beside them there may be the unified hierarchy. All that
+//! are mounted are looked at: where a controller is not, its files are not there. Of several mounts
+//! of one hierarchy the mount that shows the most ancestors is taken, unless something else has
+//! been mounted over it.
 //!
-//! What is masked does not stop the search. Without `/proc/self/cgroup` the process is taken to be in the group at each mount's
-//! root, which is so in a container; without `/proc/self/mountinfo` the hierarchies are looked for where they usually are. Both are said.
+//! What is masked does not stop the search. Without `/proc/self/cgroup` the process is taken to be
+//! in the group at each mount's root, which is so in a container; without `/proc/self/mountinfo`
+//! the hierarchies are looked for where they usually are. Both are said.
 
 use super::files::{Files, words};
 use super::groups::{self, Below, Place};
@@ -14,8 +17,9 @@ use super::membership::{self, Membership};
 use super::mounts::{self, Hierarchy, Mount};
 use super::search;
 
-/// The groups of the calling thread, and where there is no such file those of the process' first thread. With cgroup v1 that
-/// one seems to be in the root group once it has ended, though the others go on.
+/// The groups of the calling thread, and where there is no such file those of the process' first
+/// thread. With cgroup v1 that one seems to be in the root group once it has ended, though the
+/// others go on.
 const MEMBERSHIPS: [&[u8]; 2] = [b"/proc/thread-self/cgroup", b"/proc/self/cgroup"];
 const MOUNTS: &[u8] = b"/proc/self/mountinfo";
 /// Every group has this file, whatever its controllers are.
@@ -56,7 +60,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Looks for them. `memberships` is what [`memberships`] reads, and `process` the number of the process in its namespace.
+    /// Looks for them. `memberships` is what [`memberships`] reads, and `process` the number of the
+    /// process in its namespace.
     pub(super) fn find(files: &Files, memberships: &Result<Vec<u8>, i32>, process: u32) -> Layout {
         let mut layout = Layout::default();
         let found = match memberships {
@@ -128,7 +133,8 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// The folders of a hierarchy, none if it is not mounted or the process is in none of its groups; and what is not known.
+    /// The folders of a hierarchy, none if it is not mounted or the process is in none of its
+    /// groups; and what is not known.
     fn places(
         &self,
         is_it: impl Fn(&Hierarchy) -> bool,

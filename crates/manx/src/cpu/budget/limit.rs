@@ -18,7 +18,7 @@ pub struct Limit {
     pub kind: LimitKind,
     /// To how many CPUs it limits: more than 0.
     pub cpus: f64,
-    /// Whether it is the one that decides: one of a budget's limits is.
+    /// Whether it decides: one of a budget's limits does.
     pub binds: bool,
 }
 
@@ -115,7 +115,8 @@ impl fmt::Display for Limit {
     }
 }
 
-/// A number of CPUs as people write it: `1 CPU`, `1.5 CPUs`, with three digits behind the point at most.
+/// A number of CPUs as people write it: `1 CPU`, `1.5 CPUs`, with three digits behind the point at
+/// most.
 pub(super) struct Cpus(pub(super) f64);
 
 impl fmt::Display for Cpus {

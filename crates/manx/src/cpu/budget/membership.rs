@@ -1,4 +1,5 @@
-//! To which groups a process belongs: the lines of `/proc/thread-self/cgroup`, or `/proc/self/cgroup`.
+//! To which groups a process belongs: the lines of `/proc/thread-self/cgroup`, or
+//! `/proc/self/cgroup`.
 //!
 //! ```text
 //! 4:cpu,cpuacct:/docker/abc      version 1: number, controllers, group
@@ -6,8 +7,9 @@
 //! 0::/user.slice/a:b             the unified hierarchy has no controllers here
 //! ```
 //!
-//! The group is a path below the root of the reader's cgroup namespace, and what is not below it begins with `/..`.
-//! It may hold colons, spaces and backslashes; nothing is escaped. Only a line end cannot be in the name of a group.
+//! The group is a path below the root of the reader's cgroup namespace, and what is not below it
+//! begins with `/..`. It may hold colons, spaces and backslashes; nothing is escaped. Only a line
+//! end cannot be in the name of a group.
 
 use super::mounts::has_word;
 
@@ -37,7 +39,8 @@ pub(crate) fn parse(text: &[u8]) -> Vec<Membership> {
     text.split(|&byte| byte == b'\n').filter_map(line).collect()
 }
 
-/// The group by which the CPUs are divided: that of the version 1 hierarchy of `cpu`, or else that of the unified one.
+/// The group by which the CPUs are divided: that of the version 1 hierarchy of `cpu`, or else that
+/// of the unified one.
 pub(crate) fn of_cpu(text: &[u8]) -> Option<Membership> {
     let mut all = parse(text);
     let place = all.iter().position(|it| it.controls("cpu")).or_else(|| all.iter().position(Membership::is_unified));
@@ -49,7 +52,8 @@ fn line(line: &[u8]) -> Option<Membership> {
     let number = parts.next()?;
     let controllers = parts.next()?.to_vec();
     let path = parts.next()?.to_vec();
-    // A named hierarchy of version 1 has a name where controllers stand; without either it would be taken for the unified one.
+    // A named hierarchy of version 1 has a name where controllers stand; without either it would be
+    // taken for the unified one.
     let sound = number == b"0" || !controllers.is_empty();
     (sound && path.first() == Some(&b'/')).then_some(Membership { controllers, path })
 }

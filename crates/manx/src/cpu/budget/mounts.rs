@@ -1,13 +1,15 @@
-//! Where the hierarchies of groups are mounted: the lines of `/proc/self/mountinfo` that are about cgroups.
+//! Where the hierarchies of groups are mounted: the lines of `/proc/self/mountinfo` that are about
+//! cgroups.
 //!
 //! ```text
 //! 32 31 0:29 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
 //!            root        point                      options     optional   type   source options of the hierarchy
 //! ```
 //!
-//! The *root* is the group that the mount shows at its point: `/` for the whole hierarchy, another group for a
-//! bind mount, and `/..` and so on if it is above the root of the reader's cgroup namespace. The kernel writes spaces, tabs, line ends
-//! and backslashes in paths as three octal digits. Controllers are whole words between commas: `cpuset` is not `cpu`.
+//! The *root* is the group that the mount shows at its point: `/` for the whole hierarchy, another
+//! group for a bind mount, and `/..` and so on if it is above the root of the reader's cgroup
+//! namespace. The kernel writes spaces, tabs, line ends and backslashes in paths as three octal
+//! digits. Controllers are whole words between commas: `cpuset` is not `cpu`.
 
 /// A hierarchy of groups that is mounted somewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]

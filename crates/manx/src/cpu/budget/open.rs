@@ -1,8 +1,9 @@
 //! A file that stays open in a program that may close it behind our back.
 //!
-//! Daemons close every descriptor that they do not know, and the next file that the program opens has the number of one of ours. To
-//! read that disturbs nobody, but to believe it would be wrong, and to close it worse. So a file is known by its identity, its device and its
-//! number there.
+//! Daemons close every descriptor that they do not know, and the next file that the program opens
+//! has the number of one of ours. To read that file disturbs no other code, but to believe it would
+//! be wrong, and to close it worse. So a file is known by its identity, its device and its number
+//! there.
 //!
 //! Invariants:
 //! 1. A descriptor is closed only if it is still that of the file that was opened.

@@ -9,8 +9,9 @@
 //! | throttled | `cpu.stat`, in ns | `cpu.stat`, in µs |
 //! | used | `cpuacct.usage`, in ns | `cpu.stat`, in µs |
 //!
-//! A weight says who goes first when CPUs are short, never how many there are: it is no limit. `cpu.rt_runtime_us` is about
-//! real-time threads alone and is not read. Text that is not what it should be is no quota, and the reader is told so.
+//! A weight says which group goes first when CPUs are short, never how many there are: it is no
+//! limit. `cpu.rt_runtime_us` is about real-time threads alone and is not read. Text that is not
+//! what it should be is no quota, and the reader is told so.
 
 use crate::cpu::text::{self, value_of};
 use std::fmt;
@@ -30,7 +31,8 @@ pub struct Quota {
     pub quota_us: u64,
     /// The period, in µs: not 0.
     pub period_us: u64,
-    /// How much of what earlier periods left may be used on top, in µs. It says nothing about the average.
+    /// How much of what earlier periods left may be used on top, in µs. It says nothing about the
+    /// average.
     pub burst_us: u64,
 }
 
@@ -51,7 +53,8 @@ impl fmt::Display for Quota {
     }
 }
 
-/// How a group fares against its neighbours when CPUs are short. No limit, and never a count of CPUs.
+/// How a group fares against its neighbours when CPUs are short. No limit, and never a count of
+/// CPUs.
 ///
 /// ```
 /// use manx::cpu::Weight;
@@ -60,11 +63,11 @@ impl fmt::Display for Quota {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// cgroup v1: `cpu.shares`, 1024 unless somebody set it.
+    /// cgroup v1: `cpu.shares`, 1024 unless set.
     Shares(u64),
-    /// cgroup v2: `cpu.weight`, 100 unless somebody set it.
+    /// cgroup v2: `cpu.weight`, 100 unless set.
     Weight(u64),
-    /// The group runs only when nobody else wants to (`cpu.idle`).
+    /// The group runs only when nothing else wants to run (`cpu.idle`).
     Idle,
 }
 
@@ -86,9 +89,9 @@ impl fmt::Display for Weight {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Throttled {
-    /// Periods in which somebody of the group wanted to run.
+    /// Periods in which a thread of the group wanted to run.
     pub periods: u64,
-    /// Those in which somebody had to stop.
+    /// Periods in which a thread of the group had to stop.
     pub throttled: u64,
     /// For how long, in ns, summed over the CPUs.
     pub throttled_ns: u64,

@@ -1,8 +1,9 @@
 //! From a budget, which is a fraction, to a count of threads, which is not.
 //!
-//! Runtimes disagree about 1.5 CPUs: Rust and .NET's critics say 1, Go, Java and .NET say 2. Both are right for somebody. A count
-//! above the budget is throttled for a part of each period, so its longest latencies grow by tens of milliseconds; a
-//! count below it leaves CPU time unused. So it is the caller who says which.
+//! Runtimes disagree about 1.5 CPUs: Rust and .NET's critics say 1, Go, Java and .NET say 2. Each
+//! answer is right for some programs. A count above the budget is throttled for a part of each
+//! period, so its longest latencies grow by tens of milliseconds; a count below it leaves CPU time
+//! unused. So the caller says which.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +20,8 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rounding {
-    /// Down, but at least 1: never more threads than what is paid for, so that nothing is throttled that need not be.
+    /// Down, but at least 1: never more threads than what is paid for, so that nothing is throttled
+    /// that need not be.
     #[default]
     Floor,
     /// Up: all of the CPU time can be used.
@@ -29,7 +31,7 @@ pub enum Rounding {
 }
 
 impl Rounding {
-    /// The count for so many CPUs: at least 1.
+    /// Returns the count for this number of CPUs: at least 1.
     pub fn count(self, cpus: f64) -> usize {
         let rounded = match self {
             Rounding::Floor => cpus.floor(),

@@ -1,7 +1,7 @@
 //! The limits themselves, each from the files that say it.
 //!
-//! A file that is not there says nothing: its controller is not at work in that group. One that is there and cannot be
-//! read, or is not what it should be, is a doubt.
+//! A file that is not there says nothing: its controller is not at work in that group. A file that
+//! is there and cannot be read, or is not what it should be, is a doubt.
 
 use super::Weight;
 use super::files::{Files, is_missing, words};
@@ -11,10 +11,11 @@ use super::limit::LimitKind;
 use super::quota::{self, Nonsense, Quota};
 use crate::cpu::CpuSet;
 
-/// Lists of the CPUs that are online, the one that says it best first.
+/// Lists of the CPUs that are online, the best list first.
 const ONLINE: [&str; 3] = ["online", "present", "possible"];
 
-/// The CPUs that are online, those of the group, and the thread's: those that are known.
+/// Returns the CPUs that are online, the CPUs of the group, and the CPUs of the thread: the sets
+/// that are known.
 pub(super) fn sets(
     files: &Files,
     layout: &Layout,
@@ -33,7 +34,8 @@ pub(super) fn sets(
             Some(place) if place.group.unified => &["cpuset.cpus.effective"],
             _ => &["cpuset.effective_cpus", "cpuset.cpus"],
         };
-        // A group whose controller is not at work, or that says nothing of its own, has its parent's CPUs.
+        // A group whose controller is not at work, or that says nothing of its own, has its
+        // parent's CPUs.
         let said =
             |place: &Place| names.iter().find_map(|name| list(&files.read_piece(&place.file(name)).ok()?));
         if let Some((cpus, group)) = places.iter().find_map(|it| Some((said(it)?, it.group.clone()))) {

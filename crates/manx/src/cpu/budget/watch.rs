@@ -1,7 +1,8 @@
 //! The budget again and again, from files that stay open.
 //!
-//! To find the groups of a process takes several long files; to read their quotas again takes a few short ones. So a watch keeps
-//! the short ones open and reads those, and looks for the groups again when it has to:
+//! To find the groups of a process takes several long files; to read their quotas again takes a few
+//! short ones. So a watch keeps the short ones open and reads those, and looks for the groups again
+//! when it has to:
 //!
 //! | what changes | when it is seen |
 //! | --- | --- |
@@ -13,8 +14,9 @@
 //! | the process is moved to another group | at the first reading that is [`MOVES_NS`] after the last look for that |
 //! | a group gets the controller that it did not have | at the first reading that is [`GROUPS_NS`] after the last look for that |
 //!
-//! Nothing is read unless somebody asks; there is no thread behind it (`background.rs` has one). A reading takes one to three µs:
-//! a system call for the affinity, one for the process' number, and one for each group that may have a quota.
+//! Nothing is read unless a caller asks; there is no thread behind it (`background.rs` has one). A
+//! reading takes one to three µs: a system call for the affinity, one for the process' number, and
+//! one for each group that may have a quota.
 
 use super::files::{Files, read_piece};
 use super::kept::{Kept, Meter};
@@ -25,14 +27,15 @@ use crate::cpu::CpuSet;
 use platform::clock::now_ns;
 use std::path::Path;
 
-/// How long a move to another group may stay unseen while somebody reads: to look costs more than all else.
+/// How long a move to another group may stay unseen while a caller reads: to look costs more than
+/// all else.
 const MOVES_NS: u64 = 100_000_000;
 /// How long it may stay unseen that a group has got the controller.
 const GROUPS_NS: u64 = 1_000_000_000;
 /// The same where the names of groups have to be searched for.
 const SEARCH_NS: u64 = 60 * GROUPS_NS;
 
-/// A budget that is kept up to date by who asks for it.
+/// A budget that its callers keep up to date by asking for it.
 ///
 /// ```
 /// use manx::cpu::BudgetWatch;
@@ -72,21 +75,24 @@ struct Look {
 }
 
 impl BudgetWatch {
-    /// The first reading so long after another one sees that the process was moved to another group, in ns. All else is seen at
-    /// once, but for a group that gets the controller: that takes ten times as long.
+    /// The first reading so long after another one sees that the process was moved to another
+    /// group, in ns. All else is seen at once, but for a group that gets the controller: that takes
+    /// ten times as long.
     ///
     /// ```
     /// assert!(manx::cpu::BudgetWatch::MOVES_SEEN_NS <= 100_000_000);
     /// ```
     pub const MOVES_SEEN_NS: u64 = MOVES_NS;
 
-    /// Watches the calling process. Its groups are those of the calling thread, and the affinity is that of whoever asks.
+    /// Watches the calling process. Its groups are those of the calling thread, and the affinity is
+    /// that of the thread that asks.
     #[expect(clippy::new_without_default, reason = "it opens files")]
     pub fn new() -> BudgetWatch {
         BudgetWatch::of(Files::new("/".as_ref()), || CpuSet::from_words(platform::cpu::allowed()))
     }
 
-    /// Watches a process whose `/proc` and `/sys` are below `root`, and of whose affinity nothing is known.
+    /// Watches a process whose `/proc` and `/sys` are below `root`; nothing is known of its
+    /// affinity.
     ///
     /// ```
     /// let mut watch = manx::cpu::BudgetWatch::detect("/nonexistent".as_ref());
@@ -120,7 +126,8 @@ impl BudgetWatch {
         CpuBudget::read(&self.files, &self.look.layout, Some(&self.look.affinity))
     }
 
-    /// The whole story, if it is another number of CPUs now than when this was called last, or the watch was made.
+    /// The whole story, if it is another number of CPUs now than when this was called last, or the
+    /// watch was made.
     ///
     /// ```
     /// let mut watch = manx::cpu::BudgetWatch::new();
@@ -159,8 +166,8 @@ impl BudgetWatch {
 
     /// The CPU time that the group of [`BudgetWatch::quota`] has used, in ns, read now.
     ///
-    /// With cgroup v1 it is in another hierarchy, `cpuacct`. If that is not mounted together with `cpu`, and the process' group has
-    /// another name there, nobody knows.
+    /// With cgroup v1 it is in another hierarchy, `cpuacct`. If that is not mounted together with
+    /// `cpu`, and the process' group has another name there, the time is not known.
     pub fn group_usage_ns(&mut self) -> Option<u64> {
         self.look.meter(&self.files)?.usage_ns()
     }
@@ -212,7 +219,8 @@ impl Look {
             in_sets,
             meter: None,
         };
-        // A file that makes no sense now is not asked again and again; so is one that is gone already.
+        // A file that makes no sense now is not asked again and again; neither is a file that is
+        // gone already.
         look.quotas.retain_mut(|kept| kept.read_thoroughly().is_ok());
         look
     }
@@ -222,7 +230,8 @@ impl Look {
         now_ns.saturating_sub(self.groups_seen_ns) >= most_ns
     }
 
-    /// Whether the process is in other groups than it was, or files are not what they were, if it is time to look for that.
+    /// Whether the process is in other groups than it was, or files are not what they were, if it
+    /// is time to look for that.
     fn has_moved(&mut self, now_ns: u64) -> bool {
         if now_ns.saturating_sub(self.moves_seen_ns) < MOVES_NS {
             return false;

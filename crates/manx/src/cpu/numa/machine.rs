@@ -1,8 +1,8 @@
 //! The NUMA node of each CPU, as the kernel tells it.
 //!
-//! `/sys/devices/system/node/online` lists the nodes and `nodeN/cpulist` the CPUs of each. Many kernels have no
-//! such folder, and most machines one node; both are one node here, [`ONE`]. A file that is not what it should be says
-//! nothing, and a CPU that no file names is of node 0.
+//! `/sys/devices/system/node/online` lists the nodes and `nodeN/cpulist` the CPUs of each. Many
+//! kernels have no such folder, and most machines one node; both are one node here, [`ONE`]. A file
+//! that is not what it should be says nothing, and a CPU that no file names is of node 0.
 
 use super::super::CpuSet;
 use super::super::detect::Machine;
@@ -10,7 +10,7 @@ use platform::atomic::{AtomicU8, AtomicU16, Ordering};
 use platform::cpu::{COUNT_MAX, current};
 use std::path::Path;
 
-/// Nobody has looked at the machine.
+/// No thread has looked at the machine.
 const NOT_KNOWN: u8 = 0;
 const ONE: u8 = 1;
 const SEVERAL: u8 = 2;
@@ -78,13 +78,14 @@ impl NumaNodes {
         its.map_or(CpuSet::EMPTY, |(_, cpus)| cpus.clone())
     }
 
-    /// The node of this CPU; 0 if nobody says.
+    /// The node of this CPU; 0 if no file says.
     pub fn of(&self, cpu: usize) -> u32 {
         self.nodes.iter().find(|(_, cpus)| cpus.contains(cpu)).map_or(0, |&(node, _)| u32::from(node))
     }
 }
 
-/// The NUMA node of the CPU that the calling thread runs on, or ran on a moment ago, whatever the thread has said.
+/// The NUMA node of the CPU that the calling thread runs on, or ran on a moment ago, whatever the
+/// thread has said.
 ///
 /// ```
 /// use manx::cpu::{NumaNodes, numa_node_of_this_cpu};

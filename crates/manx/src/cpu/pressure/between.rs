@@ -75,7 +75,8 @@ pub(super) fn between(earlier: &Pressure, later: &Pressure) -> Between {
 }
 
 impl Between {
-    /// Each number with its name, for programs: names end with their unit unless they count threads or CPUs, or are parts of 1.
+    /// Each number with its name, for programs: names end with their unit unless they count threads
+    /// or CPUs, or are parts of 1.
     ///
     /// ```
     /// let parts = manx::cpu::Between::default().parts();

@@ -1,19 +1,21 @@
 //! `/proc/stat`: what the machine's CPUs did.
 //!
-//! The first line sums up all CPUs, those behind it are of one each: user, nice, system, idle, iowait, irq, softirq, steal, and guests, which are
-//! in user and nice already. All are in ticks (`platform::usage::tick_ns`).
+//! The first line sums up all CPUs, those behind it are of one each: user, nice, system, idle,
+//! iowait, irq, softirq, steal, and guests, which are in user and nice already. All are in ticks
+//! (`platform::usage::tick_ns`).
 
 use crate::cpu::CpuSet;
 use crate::cpu::text::{lines, number, words};
 
-/// What the machine's CPUs did since it was started, summed over them, in ticks ([`Pressure::tick_ns`](super::Pressure::tick_ns)).
+/// What the machine's CPUs did since it was started, summed over them, in ticks
+/// ([`Pressure::tick_ns`](super::Pressure::tick_ns)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MachineTicks {
     /// They ran something, interrupts included.
     pub busy: u64,
     /// They had nothing to run, or waited for a disk.
     pub idle: u64,
-    /// The host ran somebody else, while they had something to run.
+    /// The host ran something else, while they had something to run.
     pub steal: u64,
 }
 

@@ -29,7 +29,8 @@ pub(super) fn stalled_us(text: &[u8]) -> Option<u64> {
     words(some).find_map(|word| word.strip_prefix(b"total=")).and_then(number)
 }
 
-/// The file of a group of the unified hierarchy, where that is mounted in a usual place. The root of a machine has none.
+/// The file of a group of the unified hierarchy, where that is mounted in a usual place. The root
+/// of a machine has none.
 pub(super) fn group_stalls(root: &Path, group: &[u8]) -> Option<File> {
     let below = Path::new(OsStr::from_bytes(group.strip_prefix(b"/")?)).join("cpu.pressure");
     MOUNTS.iter().find_map(|mount| in_root(root, Path::new(mount).join(&below)))

@@ -1,7 +1,8 @@
 //! What all threads of the process have run and waited for a CPU.
 //!
-//! The kernel sums this up for nobody without privileges, so each thread is asked. A sum of its own would lose all that an ended
-//! thread has waited, and fall; so the threads are kept apart, and compared one by one.
+//! The kernel sums this up only for readers with privileges, so each thread is asked. A sum of its
+//! own would lose all that an ended thread has waited, and fall; so the threads are kept apart, and
+//! compared one by one.
 
 use super::sources::in_root;
 use crate::cpu::text::number;
@@ -39,7 +40,8 @@ impl ThreadsTimes {
         self.each.iter().fold(ThreadTimes::default(), |sum, (_, times)| add(&sum, times))
     }
 
-    /// What these threads have run and waited since an earlier reading; of those that were not there yet, all.
+    /// What these threads have run and waited since an earlier reading; of threads that were not
+    /// there yet, all.
     #[must_use]
     pub fn since(&self, earlier: &ThreadsTimes) -> ThreadTimes {
         let before = |thread: u32| {
@@ -73,13 +75,13 @@ fn add(one: &ThreadTimes, other: &ThreadTimes) -> ThreadTimes {
 
 /// The times of all threads below `root`; `None` if none tells.
 pub(super) fn read(root: &Path) -> Option<ThreadsTimes> {
-    // Where the kernel does not tell, it does of nobody, and there may be thousands of threads.
+    // Where the kernel does not tell, it tells of no thread, and there may be thousands of threads.
     in_root(root, "proc/self/schedstat")?;
     let folder = CString::new(root.join("proc/self/task").into_os_string().into_encoded_bytes()).ok()?;
     let mut threads = Vec::new();
     each_folder(&folder, |name| {
         let thread = number(name).and_then(|thread| u32::try_from(thread).ok());
-        // One that has ended meanwhile is left out.
+        // A thread that has ended meanwhile is left out.
         let times = thread.and_then(|thread| ThreadPressure::of_below(root, thread)?.times());
         threads.extend(thread.zip(times));
         true

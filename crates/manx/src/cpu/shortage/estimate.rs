@@ -1,12 +1,13 @@
 //! The rule by which waits in the run queue become the word: a smoothed share, and two thresholds.
 //!
-//! A *sample* is which part of the time since its last sample a thread has waited for a CPU. The threads that are sampled are those
-//! that wait for locks and events; they are also those that others wait for. So the mean of the samples estimates
-//! how likely it is that somebody waited for does not run although it wishes to, which is all that a spinner needs to know.
+//! A *sample* is which part of the time since its last sample a thread has waited for a CPU. The
+//! sampled threads are the threads that wait for locks and events; they are also the threads that
+//! others wait for. So the mean of the samples estimates how likely it is that a thread that is
+//! waited for does not run although it wishes to, which is all that a spinner needs to know.
 //!
-//! It is a part of *all* time, not of the time in which the thread wished to run. A server at half load whose threads
-//! run for 100 µs every 10 ms may wait as long as it runs, but that is at the beginning of each piece of work, when
-//! the thread holds nothing yet; and its sample is 1 %.
+//! It is a part of *all* time, not of the time in which the thread wished to run. A server at half
+//! load whose threads run for 100 µs every 10 ms may wait as long as it runs, but that is at the
+//! beginning of each piece of work, when the thread holds nothing yet; and its sample is 1 %.
 //!
 //! | what the sampled threads do | mean of the samples |
 //! | --- | --- |
@@ -16,11 +17,12 @@
 //! | each has a CPU, and a daemon wakes up 1,000 times a second for 20 µs | 2 % |
 //! | bursts: 1 % to 10 % of the time four threads wish to run on two CPUs | 0.5 % to 5 % |
 //!
-//! The mean is smoothed over about [`WEIGHT`] samples. It turns on above [`ON`] and off below [`OFF`], and no single sample
-//! counts for more than [`SAMPLE_MAX`], so one long wait alone never turns it on: `SAMPLE_MAX / WEIGHT < ON`.
+//! The mean is smoothed over about [`WEIGHT`] samples. It turns on above [`ON`] and off below
+//! [`OFF`], and no single sample counts for more than [`SAMPLE_MAX`], so one long wait alone never
+//! turns it on: `SAMPLE_MAX / WEIGHT < ON`.
 
-/// All of the time. Shares are in units of 1/65536, so that they fit in a word and need no floating point, which a
-/// trampoline may not touch.
+/// All of the time. Shares are in units of 1/65536, so that they fit in a word and need no floating
+/// point, which a trampoline may not touch.
 pub(super) const ALL: u32 = 1 << 16;
 /// Above this mean the process is short of CPUs …
 pub(super) const ON: u32 = ALL / 8;
@@ -98,7 +100,7 @@ mod tests {
         for sample in [0, percent(1), percent(5)] {
             assert_eq!(samples_until_change(false, 0, sample), None);
         }
-        // One that waited all the time, once in ten samples.
+        // A thread that waited all the time, once in ten samples.
         let mut mean = 0;
         for round in 0..1_000 {
             mean = smooth(mean, if round % 10 == 0 { ALL } else { percent(1) });

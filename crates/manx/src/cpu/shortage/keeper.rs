@@ -1,31 +1,39 @@
-//! Who keeps the word up to date: whichever waiter finds it old, for all.
+//! How the word is kept up to date: a waiter that finds it old refreshes it, for all.
 //!
-//! A thread that has to wait for a lock or an event passes [`refresh_if_old`]. That is one load and a comparison, until [`PERIOD_NS`]
-//! have passed since the last refresh; then one thread takes the refresh upon itself, and the others go on. It reads how long the
-//! scheduler has kept *it* waiting for a CPU (three system calls, 5 µs) and compares that with what it read the last time. So
-//! a refresh costs a process with however many threads 0.05 % of one CPU at most, and nothing while nobody waits.
+//! A thread that has to wait for a lock or an event passes [`refresh_if_old`]. That is one load and
+//! a comparison, until [`PERIOD_NS`] have passed since the last refresh; then one thread takes the
+//! refresh upon itself, and the others go on. It reads how long the scheduler has kept *it* waiting
+//! for a CPU (three system calls, 5 µs) and compares that with what it read the last time. So a
+//! refresh costs a process with however many threads 0.05 % of one CPU at most, and nothing while
+//! no thread waits.
 //!
-//! Why the own wait in the run queue, and not the machine's count of runnable threads ([`runnable`](crate::cpu::runnable)), which costs
-//! a fifth? Because that count is wrong in both directions. Threads that are bound to one CPU, or whose group has used up its quota, wait
-//! while other CPUs idle; a neighbour of low priority counts like any other and takes nothing from us. And a thread's affinity
-//! says nothing either: threads bound to one CPU *each* spin rightly.
+//! Why the own wait in the run queue, and not the machine's count of runnable threads
+//! ([`runnable`](crate::cpu::runnable)), which costs a fifth? Because that count is wrong in both
+//! directions. Threads that are bound to one CPU, or whose group has used up its quota, wait while
+//! other CPUs idle; a neighbour of low priority counts like any other and takes nothing from us.
+//! And a thread's affinity says nothing either: threads bound to one CPU *each* spin rightly.
 //!
-//! Each sample needs the one before of the same thread. These *baselines* are in a small table by the thread's number, because it
-//! is to work inside of programs that are not ours, where a thread-local may allocate and a destructor runs late. Two threads
-//! may share a place in it: then neither finds its own, and the next waiter is asked soon ([`RETRY_NS`]).
+//! Each sample needs the one before of the same thread. These *baselines* are in a small table by
+//! the thread's number, because it is to work inside of programs that are not ours, where a
+//! thread-local may allocate and a destructor runs late. Two threads may share a place in it: then
+//! neither finds its own, and the next waiter is asked soon ([`RETRY_NS`]).
 //!
 //! Invariants:
-//! 1. [`DUE`] is [`NEVER`] if and only if nobody keeps the word, but for the moments within [`keep_shortage`] and the drop of a keeper. Whoever
-//!    refreshes has moved it from the past to the future, so within a period there is one at most. (One that is kept from running for a whole
-//!    period may meet the next. They mix their numbers, of which none is more than a hint.)
-//! 2. Nothing here is locked, allocated or kept open, so a fork at any moment leaves a child nothing to wait for or to repair. Numbers of the
-//!    parent's threads in its table are nobody's.
+//! 1. [`DUE`] is [`NEVER`] if and only if there is no keeper, but for the moments within
+//!    [`keep_shortage`] and the drop of a keeper. A thread that refreshes has moved it from the
+//!    past to the future, so within a period there is one such thread at most. (A thread that is
+//!    kept from running for a whole period may meet the next one. They mix their numbers, but each
+//!    of these numbers is only a hint.)
+//! 2. Nothing here is locked, allocated or kept open, so a fork at any moment leaves a child
+//!    nothing to wait for or to repair. Numbers of the parent's threads in its table belong to no
+//!    thread.
 //! 3. When the last keeper is gone, the word is false.
 //!
 //! # Memory orderings
-//! Baselines and the mean are hints of one thread at a time and relaxed. For Invariant 3 the last keeper writes `DUE`, then the word; a
-//! refresh writes the word, then reads `DUE`. That is Dekker's pattern, so these four steps are sequentially consistent: either the
-//! refresh sees that nobody keeps the word any more, and takes back what it wrote, or the keeper's false comes after it.
+//! Baselines and the mean are hints of one thread at a time and relaxed. For Invariant 3 the last
+//! keeper writes `DUE`, then the word; a refresh writes the word, then reads `DUE`. That is
+//! Dekker's pattern, so these four steps are sequentially consistent: either the refresh sees that
+//! there is no keeper any more, and takes back what it wrote, or the keeper's false comes after it.
 
 use super::SHORT;
 use super::estimate::{share, smooth, verdict};
@@ -36,18 +44,19 @@ use platform::thread;
 
 /// How old the word may be: two samples are enough to see a clear shortage.
 const PERIOD_NS: u64 = 10_000_000;
-/// How soon somebody else is asked if a thread had nothing to compare with.
+/// How soon another thread is asked if a thread had nothing to compare with.
 const RETRY_NS: u64 = 2_000_000;
 /// A sample is of at least so much time …
 const SPAN_NS_MIN: u64 = 4_000_000;
 /// … and of at most so much: before that, the thread may have been in another life.
 const SPAN_NS_MAX: u64 = 1_000_000_000;
-/// If there was no sample for so long, nobody waited, and what was known is not so any more.
+/// If there was no sample for this long, no thread waited, and what was known does not hold any
+/// more.
 const STALE_NS: u64 = 250_000_000;
 /// How soon it is tried again where the kernel does not tell.
 const BLIND_NS: u64 = 10_000_000_000;
 
-/// [`DUE`]: nobody keeps the word.
+/// [`DUE`]: there is no keeper.
 const NEVER: u64 = u64::MAX;
 
 /// When the word is to be refreshed, in ticks.
@@ -78,16 +87,18 @@ impl Baseline {
     }
 }
 
-/// Whoever has one keeps the word up to date: see [`keep_shortage`].
+/// As long as there is one, the word is kept up to date: see [`keep_shortage`].
 #[derive(Debug)]
 #[must_use = "the word is kept until this is dropped"]
 pub struct ShortageKeeper(());
 
-/// Keeps the word [`short_of_cpus`](super::short_of_cpus) up to date until the keeper is dropped, or for ever if it is forgotten. There may
-/// be any number of keepers; when the last one is gone, the word is false.
+/// Keeps the word [`short_of_cpus`](super::short_of_cpus) up to date until the keeper is dropped,
+/// or for ever if it is forgotten. There may be any number of keepers; when the last one is gone,
+/// the word is false.
 ///
-/// No thread is started: threads that wait refresh the word. Where the kernel does not tell how long a thread has waited for a CPU
-/// (`/proc` is hidden, or has no scheduler statistics), the word stays as it is.
+/// No thread is started: threads that wait refresh the word. Where the kernel does not tell how
+/// long a thread has waited for a CPU (`/proc` is hidden, or has no scheduler statistics), the word
+/// stays as it is.
 ///
 /// ```
 /// let keeper = manx::cpu::keep_shortage();
@@ -96,7 +107,8 @@ pub struct ShortageKeeper(());
 /// assert!(!manx::cpu::short_of_cpus());
 /// ```
 pub fn keep_shortage() -> ShortageKeeper {
-    // Ticks from before are not comparable; whoever comes with one is told that it is not due.
+    // Ticks from before are not comparable; a thread that comes with such ticks is told that it is
+    // not due.
     clock::init();
     KEEPERS.fetch_add(1, Ordering::SeqCst);
     begin();
@@ -113,7 +125,7 @@ impl Drop for ShortageKeeper {
             DUE.store(NEVER, Ordering::SeqCst);
             MEAN.store(0, Ordering::Relaxed);
             SHORT.store(false, Ordering::SeqCst);
-            // Somebody may have begun to keep it between the first two steps.
+            // Another keeper may have come between the first two steps.
             if KEEPERS.load(Ordering::SeqCst) > 0 {
                 begin();
             }
@@ -121,9 +133,10 @@ impl Drop for ShortageKeeper {
     }
 }
 
-/// Refreshes the word [`short_of_cpus`](super::short_of_cpus) if somebody keeps it and it is old: to be called by whoever is about to wait. One
-/// load while nobody keeps it; one more comparison, with the time, while it is fresh; about 6 µs otherwise, at most every
-/// 2 ms and usually every 10. Makes no system call that can block, allocates nothing and leaves `errno` alone.
+/// Refreshes the word [`short_of_cpus`](super::short_of_cpus) if it is kept and old: to be called
+/// by a thread that is about to wait. One load while there is no keeper; one more comparison, with
+/// the time, while it is fresh; about 6 µs otherwise, at most every 2 ms and usually every 10.
+/// Makes no system call that can block, allocates nothing and leaves `errno` alone.
 ///
 /// ```
 /// manx::cpu::refresh_if_old();
@@ -158,7 +171,8 @@ fn refresh_if_due(due_ticks: u64, now_ticks: u64) {
 #[cold]
 fn refresh(due_ticks: u64, now_ticks: u64) {
     let next_ticks = now_ticks.saturating_add(ns_to_ticks(PERIOD_NS));
-    // Invariant 1. A failure: somebody else was first, or nobody keeps it any more. Relaxed: it orders nothing.
+    // Invariant 1. A failure: another thread was first, or there is no keeper any more. Relaxed: it
+    // orders nothing.
     if DUE.compare_exchange(due_ticks, next_ticks, Ordering::Relaxed, Ordering::Relaxed).is_err() {
         return;
     }
@@ -184,8 +198,8 @@ fn refresh(due_ticks: u64, now_ticks: u64) {
     let _ = DUE.compare_exchange(next_ticks, again_ticks, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// Which part of the time since its baseline the calling thread, which has waited for `wait_ns` in all, waited; `None` if it has none that is
-/// fit. Sets a new one.
+/// Which part of the time since its baseline the calling thread, which has waited for `wait_ns` in
+/// all, waited; `None` if it has none that is fit. Sets a new one.
 fn sample(wait_ns: u64, now_ticks: u64) -> Option<u32> {
     let own = thread::id();
     let place = &BASELINES[own as usize % PLACES];
@@ -200,7 +214,7 @@ fn sample(wait_ns: u64, now_ticks: u64) -> Option<u32> {
     (is_own && span_ns <= SPAN_NS_MAX).then(|| share(wait_ns.saturating_sub(before_ns), span_ns))
 }
 
-/// Says it, unless that is known, or nobody keeps the word any more (Invariant 3).
+/// Says it, unless that is known, or there is no keeper any more (Invariant 3).
 fn say(short: bool) {
     if SHORT.load(Ordering::Relaxed) != short {
         SHORT.store(short, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! The control thread: what it sees at each tick, and whom it asks.
+//! The control thread: what it sees at each tick, and what it asks.
 
 use super::decision::{Decision, Why};
 use super::steering::{ASLEEP, AWAKE, STOPPED, Steering};
@@ -13,9 +13,10 @@ use std::time::Instant;
 
 /// The budget is read again after so long, while the control thread is awake.
 const BUDGET_NS: u64 = 100_000_000;
-/// While nothing calls for haste, a tick is doubled after so many that changed nothing …
+/// While nothing calls for haste, a tick is doubled after this number of ticks that changed
+/// nothing …
 const CALM_TICKS: u32 = 8;
-/// … and again, up to so many times its length.
+/// … and again, up to this multiple of its length.
 const STRETCH_MAX: u32 = 4;
 /// Ticks without anything queued after which the control thread sleeps.
 const QUIET_TICKS: u32 = 3;
@@ -37,9 +38,9 @@ struct Controller<'a> {
     quota_cpus: Option<f64>,
     seen_ns: u64,
     times: Vec<ThreadTimes>,
-    /// A tick is so many times its usual length …
+    /// A tick is this multiple of its usual length …
     stretch: u32,
-    /// … and was so for so many that changed nothing.
+    /// … and was so for this number of ticks that changed nothing.
     calm: u32,
 }
 
@@ -84,17 +85,18 @@ pub(super) fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// What the process gets by the registry of which it is a member, in CPUs: it wants all that it may use while jobs are queued, and a
-/// little more than it uses otherwise. `None` if it is no member, or none any more.
+/// Returns what the process gets as a member of its registry, in CPUs: it wants all that it may use
+/// while jobs are queued, and a little more than it uses otherwise. `None` if it is no member, or
+/// none any more.
 fn shared_out(steering: &Steering, seen: &Seen) -> Option<f64> {
     let member = steering.member.as_ref()?;
     let uses_cpus = seen.run_ns as f64 / seen.elapsed_ns as f64;
     let wants_cpus = if seen.queued { f64::from(seen.limit) } else { uses_cpus * 1.2 + 0.1 };
     member.set_demand(wants_cpus).ok()?;
-    // Whoever has gone is swept away at the next look.
+    // A member that has gone is swept away at the next look.
     let _ = member.sweep();
     let share_cpus = member.share().ok()?.cpus();
-    // Nobody is left without anything: a job that was taken has to be done some time.
+    // No member is left without anything: a job that was taken has to be done some time.
     Some(share_cpus.max(0.05))
 }
 

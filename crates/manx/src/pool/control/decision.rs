@@ -8,9 +8,9 @@ use std::time::Instant;
 pub struct Decision {
     /// When.
     pub at: Instant,
-    /// So many were to be active before …
+    /// How many were to be active before …
     pub from: u32,
-    /// … and so many from then on.
+    /// … and how many from then on.
     pub to: u32,
     /// Why.
     pub why: Why,
@@ -19,7 +19,8 @@ pub struct Decision {
 /// Why a pool grew or shrank. Shares are from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
-    /// The workers waited for a CPU for this part of the time in which they wished to run, and got so many CPUs.
+    /// The workers waited for a CPU for this part of the time in which they wished to run, and got
+    /// this number of CPUs.
     Waited {
         /// The part.
         waiting: f64,
@@ -39,7 +40,7 @@ pub enum Why {
     },
     /// The CPU budget is another one.
     Budget {
-        /// So many CPUs.
+        /// The number of CPUs.
         cpus: f64,
     },
     /// What the registry's members divide.
@@ -47,7 +48,7 @@ pub enum Why {
         /// The process's share, in CPUs.
         share_cpus: f64,
     },
-    /// So many tokens of make's are to be had.
+    /// The number of make's tokens that are to be had.
     Tokens,
     /// The paper's formula.
     Share {

@@ -1,20 +1,25 @@
 //! Whether the process gets as much CPU time as its neighbours leave to a fair one.
 //!
-//! The scheduler is fair to threads. Within a group a process with one thread gets half of what a neighbour with two gets; so who
-//! gives way to neighbours that never do, as the paper's pool does, gives its part away. The waiting of threads does not tell the two cases
-//! apart: one worker beside an ignorant neighbour waits as one of many friendly pools does. So, as long as workers wait, this counts each
-//! [`INTERVAL_NS`] who else in the group used how much.
+//! The scheduler is fair to threads. Within a group a process with one thread gets half of what a
+//! neighbour with two gets; so a process that gives way to neighbours that never do, as the paper's
+//! pool does, gives its part away. The waiting of threads does not tell the two cases apart: one
+//! worker beside an ignorant neighbour waits as one of many friendly pools does. So, as long as
+//! workers wait, this counts each [`INTERVAL_NS`] how much each other process in the group used.
 //!
-//! Less than that part is unfair only if a neighbour who gets more of it has more threads that wish to run than we have: if each has one, the kernel has placed
-//! them badly, and will change that.
+//! Less than that part is unfair only if a neighbour that gets more of it has more threads that
+//! wish to run than we have: if each has one, the kernel has placed them badly, and will change
+//! that.
 //!
-//! What is fair follows from that by filling up (max-min fairness): all have the same part, and what somebody does not use is divided among the
-//! others, of whom we are one that would use any amount. Processes of other groups do not count, since the kernel is fair between groups,
-//! whatever threads are in them; the same for the sessions that are groups by themselves (`sched_autogroup_enabled`).
+//! What is fair follows from that by filling up (max-min fairness): all have the same part, and
+//! what a process does not use is divided among the others. We are one of these others, and we
+//! would use any amount. Processes of other groups do not count, since the kernel is fair between
+//! groups, whatever threads are in them; the same for the sessions that are groups by themselves
+//! (`sched_autogroup_enabled`).
 //!
-//! It costs about a microsecond for each process that is visible, so the more there are, the more rarely it is done: half of a thousandth of a CPU
-//! is the most. Each is asked for its clock, which counts in nanoseconds, and not for `/proc/PID/stat`, whose ticks of 10 ms take ten times as long to
-//! read and say nothing about a tenth of a second.
+//! It costs about a microsecond for each process that is visible, so the more there are, the more
+//! rarely it is done: half of a thousandth of a CPU is the most. Each is asked for its clock, which
+//! counts in nanoseconds, and not for `/proc/PID/stat`, whose ticks of 10 ms take ten times as long
+//! to read and say nothing about a tenth of a second.
 
 use crate::cpu::{membership, number};
 use platform::clock::{now_ns, process_cpu_ns};
@@ -23,14 +28,17 @@ use platform::{folder, usage};
 use std::collections::HashMap;
 use std::ffi::CString;
 
-/// At least so long between two looks: the scheduler's own corrections take some tens of milliseconds.
+/// At least so long between two looks: the scheduler's own corrections take some tens of
+/// milliseconds.
 const INTERVAL_NS: u64 = 100_000_000;
 /// A look may take this part of the time between two.
 const COST_PART: u64 = 2_000;
-/// Less than this part of the fair share is unfair: what is missing is owed. One thread beside two on two CPUs gets 0.67 of it …
+/// Less than this part of the fair share is unfair: what is missing is owed. One thread beside two
+/// on two CPUs gets 0.67 of it …
 const UNFAIR: f64 = 0.8;
-/// … and so much has to be owed, of CPU time, since what was received was last enough. Neighbours that give way do so earlier; and of three threads on
-/// two CPUs the kernel lets two share one for a while, which get 0.75 of what is fair.
+/// … and so much has to be owed, of CPU time, since what was received was last enough. Neighbours
+/// that give way do so earlier; and of three threads on two CPUs the kernel lets two share one for
+/// a while, which get 0.75 of what is fair.
 const OWED_NS: f64 = 40e6;
 /// A process that used less than this of a CPU is no neighbour that counts.
 const BUSY_CPUS: f64 = 0.03;
@@ -58,20 +66,22 @@ pub(super) struct Fair {
     own_ns: u64,
     next_ns: u64,
     used_ns: HashMap<u32, u64>,
-    /// What was received before the last correction: one that gains nothing is not repeated for a while.
+    /// What was received before the last correction: a correction that gains nothing is not
+    /// repeated for a while.
     before: Option<f64>,
     in_vain: u32,
     /// CPU time that was not received.
     owed_ns: f64,
 }
 
-/// After a correction that gained nothing so many looks are left out.
+/// The number of looks that are left out after a correction that gained nothing.
 const LOOKS_LEFT_OUT: u32 = 300;
 /// What a correction must gain.
 const GAIN: f64 = 1.05;
 
 impl Fair {
-    /// Looks, if it is time to. Of `workers` threads of ours that wish to run, `limit` could run at once.
+    /// Looks, if it is time to. Of `workers` threads of ours that wish to run, `limit` could run at
+    /// once.
     pub(super) fn look(&mut self, now: u64, workers: u32, limit: u32) -> Option<Verdict> {
         if now < self.next_ns {
             return None;
@@ -143,7 +153,7 @@ fn fair_part(own: f64, mut others: Vec<f64>, limit: u32) -> f64 {
 fn used_by_others() -> HashMap<u32, u64> {
     let own = std::process::id();
     let mut used_ns = HashMap::new();
-    // Without `/proc` there is nobody to be seen.
+    // Without `/proc` there is no process to be seen.
     let _ = folder::each_folder(c"/proc", |name| {
         let pid = number(name).and_then(|pid| u32::try_from(pid).ok()).filter(|&pid| pid != own);
         if let Some((pid, its_ns)) = pid.and_then(|pid| Some((pid, usage::process_cpu_ns_of(pid)?))) {
@@ -162,7 +172,7 @@ fn read(pid: u32, file: &str) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// Whether a process has more than so many threads that run or wish to, at this moment.
+/// Whether a process has more than `threads` threads that run or wish to, at this moment.
 fn has_more_that_run(pid: u32, threads: u32) -> bool {
     let mut running = 0;
     let Ok(path) = CString::new(format!("/proc/{pid}/task")) else { return false };
@@ -175,7 +185,8 @@ fn has_more_that_run(pid: u32, threads: u32) -> bool {
     running > threads
 }
 
-/// The state in a thread's `stat`. Its name may have blanks and brackets in it, but none comes after the last.
+/// The state in a thread's `stat`. Its name may have blanks and brackets in it, but none comes
+/// after the last.
 fn is_running(stat: &[u8]) -> bool {
     let behind = stat.iter().rposition(|&byte| byte == b')').and_then(|at| stat.get(at + 1..));
     behind.is_some_and(|behind| behind.starts_with(b" R"))

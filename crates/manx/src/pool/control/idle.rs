@@ -1,11 +1,12 @@
 //! Whether a CPU is idle, at this moment.
 //!
-//! The kernel says how many threads run or wish to on the whole machine ([`Runnable`]). If they are fewer than the CPUs that are online, a CPU
-//! is idle, and a worker more takes nothing from anybody: neither from neighbours nor from the pool's own. That costs a microsecond, so it is asked
-//! at most each [`FRESH_NS`], and only by who could do something with the answer.
+//! The kernel says how many threads run or wish to on the whole machine ([`Runnable`]). If they are
+//! fewer than the CPUs that are online, a CPU is idle, and one more worker takes nothing from other
+//! threads: neither from neighbours' nor from the pool's own. That costs a microsecond, so it is
+//! asked at most each [`FRESH_NS`], and only by a thread that could do something with the answer.
 //!
-//! It is of no use to a process that may use some of the CPUs only, since nobody knows where the others' threads run: then there is no [`Idle`], and
-//! the pool grows by trying (`pressure.rs`).
+//! It is of no use to a process that may use some of the CPUs only, since it cannot know where the
+//! others' threads run: then there is no [`Idle`], and the pool grows by trying (`pressure.rs`).
 
 use crate::cpu::{CpuBudget, LimitKind, Runnable};
 use platform::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +20,7 @@ pub(super) struct Idle {
     cpus: u32,
     asked_ticks: AtomicU64,
     answer: AtomicBool,
-    /// When somebody was called because of an answer.
+    /// When a worker was called because of an answer.
     taken_ticks: AtomicU64,
 }
 
@@ -39,8 +40,9 @@ impl Idle {
         Some(Idle { runnable, cpus: online as u32, asked_ticks, answer: AtomicBool::new(false), taken_ticks })
     }
 
-    /// Asked by a thread that runs, about another that would run with it, or about itself. One that has just queued a job is about to wait most
-    /// likely; so the caller counts as nobody's rival.
+    /// Asked by a thread that runs, about another that would run with it, or about itself. A thread
+    /// that has just queued a job is about to wait most likely; so the caller counts as no thread's
+    /// rival.
     #[inline]
     pub(super) fn is_idle(&self, now_ticks: u64) -> bool {
         // Relaxed: a hint, here and below.
@@ -60,7 +62,7 @@ impl Idle {
         idle
     }
 
-    /// The same, for who calls somebody if it is so: once for each answer.
+    /// The same, for a caller that calls a worker if it is so: true once for each answer.
     pub(super) fn take(&self, now_ticks: u64) -> bool {
         let taken_ticks = self.taken_ticks.load(Ordering::Relaxed);
         if now_ticks.saturating_sub(taken_ticks) < ns_to_ticks(FRESH_NS) || !self.is_idle(now_ticks) {

@@ -1,11 +1,15 @@
-//! How many workers are to be active: who decides, when, and by what.
+//! How many workers are to be active: which thread decides, when, and by what.
 //!
-//! Two things decide at once, in the thread that queues a job or has just done one: an idle CPU lets one more work ([`idle`]), and
-//! a quota that is used up lets one less ([`Pace`](super::pace::Pace)). What takes a view over some time is decided by the pool's
-//! *control thread*, as in the paper, at each *tick*: by the rules of [`pressure`], which are ours, or of [`share`], which are the paper's.
+//! Two things decide at once, in the thread that queues a job or has just done one: an idle CPU
+//! lets one more work ([`idle`]), and a quota that is used up lets one less
+//! ([`Pace`](super::pace::Pace)). What takes a view over some time is decided by the pool's
+//! *control thread*, as in the paper, at each *tick*: by the rules of [`pressure`], which are ours,
+//! or of [`share`], which are the paper's.
 //!
-//! The control thread sleeps while nothing is queued: then nobody needs more workers, and who is active was needed. It is started by the first
-//! job that finds all workers at work, and woken by such jobs from then on, and once a second while jobs come, for the budget's sake. So a pool that is idle costs nothing.
+//! The control thread sleeps while nothing is queued: then the pool needs no more workers, and the
+//! active ones were needed. It is started by the first job that finds all workers at work, and
+//! woken by such jobs from then on, and once a second while jobs come, for the budget's sake. So a
+//! pool that is idle costs nothing.
 //!
 //! | file | what |
 //! | --- | --- |
@@ -16,13 +20,17 @@
 //! | `share.rs` | the paper's rules |
 //! | `decision.rs` | what was decided, in words |
 //!
-//! Two more limits may be set. Under `make -j` there are as many workers as there are tokens. And in a registry the process says what it could use, and
-//! its share takes the place of what the rules would find out.
+//! Two more limits may be set. Under `make -j` there are as many workers as there are tokens. And
+//! in a registry the process says what it could use, and its share takes the place of what the
+//! rules would find out.
 //!
 //! Invariants:
-//! 1. `limit` is from 1 to the number of workers that the builder was told, and so is the target; after the next tick it is no higher than `limit`.
-//! 2. The control thread is born once. It goes to sleep by changing its `state` from awake to asleep, and then looks at the queue once more; who has queued a job
-//!    looks at `state` afterwards. Each has a fence in between, so no queue stays without somebody who decides.
+//! 1. `limit` is from 1 to the number of workers that the builder was told, and so is the target;
+//!    after the next tick it is no higher than `limit`.
+//! 2. The control thread is born once. It goes to sleep by changing its `state` from awake to
+//!    asleep, and then looks at the queue once more; a thread that has queued a job looks at
+//!    `state` afterwards. Each has a fence in between, so no queue stays without a thread that
+//!    decides.
 
 mod controller;
 mod decision;
@@ -38,25 +46,27 @@ pub use decision::{Decision, Why};
 pub(super) use share::OVERCOMMIT_MAX;
 pub(super) use steering::{Bounds, Steering};
 
-/// How often the control thread looks while there is more to do than is being done: each accounting tick of the kernel, as in the paper.
+/// How often the control thread looks while there is more to do than is being done: each accounting
+/// tick of the kernel, as in the paper.
 pub const TICK: Duration = Duration::from_millis(10);
 
-/// Who decides how many of a pool's workers are active.
+/// What decides how many of a pool's workers are active.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Control {
-    /// By how long the workers wait for a CPU, which CPUs are idle, and the CPU budget: the default. Also
-    /// under a quota, which is paced.
+    /// By how long the workers wait for a CPU, which CPUs are idle, and the CPU budget: the
+    /// default. Also under a quota, which is paced.
     #[default]
     Pressure,
-    /// By the part of all busy CPU time that is the process's, as in the paper (section 5.2): `ceil(overcommit · own / all · CPUs)`. What the
-    /// CPUs are is the process's budget, not the machine's.
+    /// By the part of all busy CPU time that is the process's, as in the paper (section 5.2):
+    /// `ceil(overcommit · own / all · CPUs)`. What the CPUs are is the process's budget, not the
+    /// machine's.
     Share {
         /// How many workers for each CPU that the process has; the paper's factor O, 1 by default.
         overcommit: f64,
         /// How often it is computed; 10 ms by default.
         tick: Duration,
     },
-    /// Nobody: all workers are active whenever there is something to do, as in most pools.
+    /// By no rule: all workers are active whenever there is something to do, as in most pools.
     Fixed,
 }
 
@@ -68,7 +78,7 @@ impl Control {
 /// What was seen between two ticks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// So many workers are to be active …
+    /// How many workers are to be active …
     target: u32,
     /// … and may be.
     limit: u32,
@@ -77,7 +87,7 @@ struct Seen {
     /// … and waited for a CPU for so long.
     wait_ns: u64,
     elapsed_ns: u64,
-    /// So many ticks of the usual length: one, but for a control that has looked more rarely.
+    /// The number of ticks of the usual length: one, but for a control that has looked more rarely.
     ticks: u32,
     /// Whether jobs are queued.
     queued: bool,

@@ -1,16 +1,20 @@
 //! The default rules: fewer workers when they wait for CPUs, more when none does.
 //!
-//! A worker that waits in the scheduler's queue is one too many: the job that it has begun ages there, and so does
-//! another thread's, ours or a neighbour's. So the signal is the waiting itself, which the kernel counts for each thread in
-//! nanoseconds, and not who uses how much of the machine, as in the paper, which has to be counted in whole ticks.
+//! A worker that waits in the scheduler's queue is one too many: the job that it has begun ages
+//! there, and so does another thread's, ours or a neighbour's. So the signal is the waiting itself,
+//! which the kernel counts for each thread in nanoseconds, and not how much of the machine each
+//! process uses, as in the paper; that has to be counted in whole ticks.
 //!
-//! - *Shrink*: the workers waited for more than [`WAITING_MAX`] of the time in which they wished to run, by a moving average over some [`TICKS_AVERAGED`] ticks.
-//!   Then as many are to be active as CPUs were received, and one less at least.
-//! - *Grow*: jobs are queued, and a CPU is idle (one more at once), or nobody waited for some ticks (one more, to try). After a
-//!   trial that failed twice as many ticks pass before the next one, up to [`PATIENCE_MAX`].
-//! - *Not below the floor*: a neighbour that never gives way would get what a pool that does gives up. If the process gets less than a fair
-//!   part ([`fair`](super::fair)), the floor is raised to one worker more than there are. It comes down by one after [`FLOOR_TICKS`]; each
-//!   time that it has to be raised again, twice as long.
+//! - *Shrink*: the workers waited for more than [`WAITING_MAX`] of the time in which they wished to
+//!   run, by a moving average over some [`TICKS_AVERAGED`] ticks. Then as many are to be active as
+//!   CPUs were received, and one less at least.
+//! - *Grow*: jobs are queued, and a CPU is idle (one more at once), or no worker waited for some
+//!   ticks (one more, to try). After a trial that failed twice as many ticks pass before the next
+//!   one, up to [`PATIENCE_MAX`].
+//! - *Not below the floor*: a neighbour that never gives way would get what a pool that does gives
+//!   up. If the process gets less than a fair part ([`fair`](super::fair)), the floor is raised to
+//!   one worker more than there are. It comes down by one after [`FLOOR_TICKS`]; each time that it
+//!   has to be raised again, twice as long.
 
 use super::fair::Unfair;
 use super::{Seen, Why};
@@ -19,7 +23,7 @@ use super::{Seen, Why};
 const WAITING_MAX: f64 = 0.25;
 /// Waiting less is none.
 const WAITING_NONE: f64 = 0.05;
-/// The average is of about so many ticks.
+/// The average is of about this number of ticks.
 const TICKS_AVERAGED: f64 = 4.0;
 /// Ticks without waiting before one more is tried: at first …
 const PATIENCE: u32 = 10;
@@ -27,7 +31,7 @@ const PATIENCE: u32 = 10;
 const PATIENCE_BUSY: u32 = 200;
 /// … and at most.
 const PATIENCE_MAX: u32 = 1_000;
-/// A trial has failed if the pool shrinks within so many ticks.
+/// A trial has failed if the pool shrinks within this number of ticks.
 const TRIAL_TICKS: u32 = 20;
 /// Ticks for which the floor holds: at first …
 const FLOOR_TICKS: u32 = 1_000;
@@ -39,7 +43,7 @@ pub(super) struct Pressure {
     run_ns: f64,
     wait_ns: f64,
     elapsed_ns: f64,
-    /// Ticks since somebody waited, or the last growth.
+    /// Ticks since a worker waited, or since the last growth.
     quiet: u32,
     patience: u32,
     /// Ticks since the last trial.
@@ -76,12 +80,13 @@ impl Pressure {
         if self.elapsed_ns > 0.0 { self.run_ns / self.elapsed_ns } else { 0.0 }
     }
 
-    /// Whether what the next tick shows could hardly change anything: nobody waits, or as few as may be are to be active.
+    /// Whether what the next tick shows could hardly change anything: no worker waits, or as few as
+    /// may be are to be active.
     pub(super) fn is_calm(&self, seen: &Seen) -> bool {
         !self.is_waiting() || seen.target <= self.floor.min(seen.limit)
     }
 
-    /// Whether the pool gives way to nobody for a while, since neighbours do not.
+    /// Whether the pool gives way to no neighbour for a while, since neighbours do not give way.
     pub(super) fn is_firm(&self) -> bool {
         self.floor > 1
     }
@@ -129,7 +134,8 @@ impl Pressure {
         }
         match seen.cpu_idle {
             Some(true) => Some((seen.target + 1, Why::CpuIdle)),
-            // Those that keep the CPUs busy may give way to us: threads of nice 19, or of other groups. But most do not.
+            // The threads that keep the CPUs busy may give way to us: threads of nice 19, or of
+            // other groups. But most do not.
             Some(false) if self.quiet < self.patience.max(PATIENCE_BUSY) => None,
             None if self.quiet < self.patience => None,
             _ => {
@@ -158,7 +164,8 @@ impl Pressure {
         }
     }
 
-    /// The process gets less than is fair: one worker more than there are, and no fewer for a while.
+    /// The process gets less than is fair: one worker more than there are, and no fewer for a
+    /// while.
     pub(super) fn correct(&mut self, seen: &Seen, unfair: Unfair) -> Option<(u32, Why)> {
         if seen.target >= seen.limit && self.floor >= seen.limit {
             return None;
@@ -178,7 +185,8 @@ mod tests {
 
     const TICK_NS: u64 = 10_000_000;
 
-    /// A tick in which each of so many workers that are to be active waited for this part of the time, with work for all.
+    /// Returns a tick in which each of the `target` workers that are to be active waited for this
+    /// part of the time, with work for all.
     fn seen(target: u32, limit: u32, waiting: f64, cpu_idle: Option<bool>) -> Seen {
         let wished_ns = f64::from(target) * TICK_NS as f64;
         let wait_ns = (wished_ns * waiting) as u64;

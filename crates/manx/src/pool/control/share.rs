@@ -1,10 +1,12 @@
-//! The paper's rules (Jeffery and others, section 5.2): as many workers as the process's part of all busy CPU time, times the CPUs, times a
-//! factor of overcommitment, rounded up.
+//! The paper's rules (Jeffery and others, section 5.2): as many workers as the process's part of
+//! all busy CPU time, times the CPUs, times a factor of overcommitment, rounded up.
 //!
-//! Busy time is what `/proc/stat` counts, in whole ticks of all CPUs, idle time and waiting for disks left out; times of nice threads, interrupts and
-//! other guests are in it. It counts for the CPUs that the process may run on only, where these are a part; and the CPUs are the process's budget. Own
-//! time is the process's exact CPU clock. What differs from the first publication of the crate: it is computed at each tick, and not each half second;
-//! nice time counts on both sides; and where `/proc` is hidden all workers are active.
+//! Busy time is what `/proc/stat` counts, in whole ticks of all CPUs, idle time and waiting for
+//! disks left out; times of nice threads, interrupts and other guests are in it. It counts for the
+//! CPUs that the process may run on only, where these are a part; and the CPUs are the process's
+//! budget. Own time is the process's exact CPU clock. What differs from the first publication of
+//! the crate: it is computed at each tick, and not each half second; nice time counts on both
+//! sides; and where `/proc` is hidden all workers are active.
 
 use super::{Seen, Why};
 use crate::cpu::{CpuSet, ticks_of_cpus};
@@ -12,9 +14,10 @@ use platform::clock::process_cpu_ns;
 use platform::file::File;
 use platform::usage;
 
-/// The highest factor that makes sense: so many threads for each CPU.
+/// The highest factor that makes sense: this number of threads for each CPU.
 pub(in crate::pool) const OVERCOMMIT_MAX: f64 = 1024.0;
-/// The longest file that is read: a line of 100 bytes for each of 640 CPUs. Lines beyond count for nothing.
+/// The longest file that is read: a line of 100 bytes for each of 640 CPUs. Lines beyond count for
+/// nothing.
 const BYTES_MAX: usize = 64 * 1024;
 
 #[derive(Debug)]
@@ -57,7 +60,8 @@ impl Share {
         let (own_before_ns, all_before_ns) = (self.own_ns, self.all_ns);
         let own_ns = process_cpu_ns();
         let Some(all_ns) = self.busy_ns() else { return Some((seen.limit, Why::Share { own: 1.0 })) };
-        // All busy time is in whole ticks: if it has not moved on, there is nothing to divide by yet.
+        // All busy time is in whole ticks: if it has not moved on, there is nothing to divide by
+        // yet.
         if all_ns <= all_before_ns {
             return None;
         }

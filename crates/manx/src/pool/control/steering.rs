@@ -1,4 +1,5 @@
-//! What the threads of a pool have of its control: numbers to read, a CPU to ask for, and a thread to wake.
+//! What the threads of a pool have of its control: numbers to read, a CPU to ask for, and a thread
+//! to wake.
 
 use super::controller;
 use super::decision::Decision;
@@ -41,7 +42,7 @@ pub(in crate::pool) struct Steering {
     pub(super) budget: AtomicU64,
     /// Whether workers waited for CPUs at the last tick.
     pub(super) waited: AtomicBool,
-    /// Whether the pool gives way to nobody, since its neighbours do not.
+    /// Whether the pool gives way to no neighbour, since its neighbours do not give way.
     pub(super) firm: AtomicBool,
     /// When it was read.
     pub(super) budget_ticks: AtomicU64,
@@ -94,7 +95,7 @@ impl Steering {
         self.control == Control::Pressure
     }
 
-    /// So many may be active at most.
+    /// Returns how many workers may be active at most.
     #[inline]
     pub(in crate::pool) fn limit(&self) -> u32 {
         // Relaxed, here and below: hints, unless a fence is named.
@@ -107,7 +108,7 @@ impl Steering {
         (self.control == Control::Pressure && quota).then(|| budget.cpus())
     }
 
-    /// The budget is so many CPUs. The paper's factor makes more workers of them.
+    /// Notes that the budget is `cpus` CPUs. The paper's factor makes more workers of them.
     pub(super) fn note_budget(&self, cpus: f64) {
         self.budget.store((cpus * 1000.0) as u64, Ordering::Relaxed);
         if self.allowance.is_none() {
@@ -118,7 +119,7 @@ impl Steering {
         }
     }
 
-    /// The most workers that can be of use with so many CPUs.
+    /// Returns the most workers that can be of use with `cpus` CPUs.
     pub(super) fn workers_for(&self, cpus: f64) -> u32 {
         let factor = match self.control {
             Control::Fixed => return self.workers_max,
@@ -140,7 +141,8 @@ impl Steering {
         }
     }
 
-    /// Whether the control thread may sleep while nothing is queued: not as long as it has tokens to give back.
+    /// Whether the control thread may sleep while nothing is queued: not as long as it has tokens
+    /// to give back.
     pub(super) fn may_sleep(&self) -> bool {
         self.allowance.as_ref().is_none_or(|allowance| allowance.lock().active() == 1)
     }
@@ -158,8 +160,8 @@ impl Steering {
         self.idle.as_ref().is_some_and(|idle| idle.is_idle(now_ticks))
     }
 
-    /// Whether who is between two jobs is to let others run: threads outnumber the CPUs (now, or if that cannot be known, at the last tick), and
-    /// the neighbours give way, too.
+    /// Whether a worker between two jobs is to let others run: threads outnumber the CPUs (now, or
+    /// if that cannot be known, at the last tick), and the neighbours give way, too.
     #[inline]
     pub(in crate::pool) fn gives_way(&self, now_ticks: u64) -> bool {
         if self.firm.load(Ordering::Relaxed) {
@@ -171,7 +173,7 @@ impl Steering {
         }
     }
 
-    /// The same, for who calls a worker if it is so.
+    /// As `is_cpu_idle`, for a caller that calls a worker if it is so.
     pub(in crate::pool) fn take_idle_cpu(&self, now_ticks: u64) -> bool {
         self.idle.as_ref().is_some_and(|idle| idle.take(now_ticks))
     }
@@ -184,7 +186,8 @@ impl Steering {
         }
     }
 
-    /// A job ended at this time: now and then the control thread reads the budget, also if all goes well.
+    /// A job ended at this time: now and then the control thread reads the budget, also if all goes
+    /// well.
     #[inline]
     pub(in crate::pool) fn wake_if_old(&self, shared: &Arc<Shared>, now_ticks: u64) {
         let read_ticks = self.budget_ticks.load(Ordering::Relaxed);
@@ -205,7 +208,8 @@ impl Steering {
             .start(&format!("{}-control", shared.name), STACK_BYTES, |shared| controller::run(&shared))
             .is_err()
         {
-            // The pool works without, with as many workers as it has now; the next job in such a place tries again.
+            // The pool works without, with as many workers as it has now; the next job in such a
+            // place tries again.
             self.is_born.store(0, Ordering::Relaxed);
             let _ = self.state.compare_exchange(AWAKE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
         }

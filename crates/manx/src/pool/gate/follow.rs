@@ -1,4 +1,5 @@
-//! A thread that tells a gate how many workers may be active: as many as the CPU budget has whole CPUs, looked up again and again.
+//! A thread that tells a gate how many workers may be active: as many as the CPU budget has whole
+//! CPUs, looked up again and again.
 
 use crate::cpu::{BudgetWatch, Rounding};
 use platform::atomic::{AtomicU32, Ordering};
@@ -10,9 +11,10 @@ use std::time::Duration;
 /// How often the budget is looked up, in milliseconds: as often as the kernel gives out quotas.
 pub const FOLLOW_MS: u64 = 100;
 
-/// How often while the process hardly runs, so that an idle program stays idle: a change is followed that much later then.
+/// How often while the process hardly runs, so that an idle program stays idle: a change is
+/// followed that much later then.
 pub const FOLLOW_IDLE_MS: u64 = 2_000;
-/// A process that uses less than one part of so many of a CPU hardly runs.
+/// A process that uses less than 1 / `IDLE_PART` of a CPU hardly runs.
 const IDLE_PART: u64 = 100;
 
 /// What keeps a gate at the budget. Dropped, it ends, and the gate stays as it is.
@@ -23,8 +25,9 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Asks `count` each `every` (and down to each [`FOLLOW_IDLE_MS`] while the process hardly runs) how many workers may be active, and passes it on: to
-    /// one gate or several. The first time is before this returns.
+    /// Asks `count` each `every` (and down to each [`FOLLOW_IDLE_MS`] while the process hardly
+    /// runs) how many workers may be active, and passes it on: to one gate or several. The first
+    /// time is before this returns.
     ///
     /// ```
     /// use manx::pool::gate::{Follower, Gate};
@@ -76,7 +79,8 @@ impl Follower {
         Ok(Follower { ended, thread: Some(thread) })
     }
 
-    /// Passes on how many whole CPUs this process may use, each [`FOLLOW_MS`] milliseconds: at least 1.
+    /// Passes on how many whole CPUs this process may use, each [`FOLLOW_MS`] milliseconds: at
+    /// least 1.
     ///
     /// # Errors
     /// As [`Follower::start`].

@@ -1,29 +1,34 @@
 //! Gates: workers of pools that are not ours follow the CPU budget too.
 //!
-//! rayon and tokio start a thread for each CPU that they believe in, and keep it. A gate beside such a pool holds back those workers that are
-//! too many at the moment, and lets them go on when there is room again. The tasks know nothing of it. A worker can be held
-//! back only where it takes the next task, so a gate gives the pool tasks of its own: *checks*. A worker that comes to one while too many
-//! are active parks in it. How a check gets to a worker, and what a worker must not hold when it parks, differ: `gate/rayon.rs`,
-//! `gate/tokio.rs`. Here is what they have in common, the count.
+//! rayon and tokio start a thread for each CPU that they believe in, and keep it. A gate beside
+//! such a pool holds back those workers that are too many at the moment, and lets them go on when
+//! there is room again. The tasks know nothing of it. A worker can be held back only where it takes
+//! the next task, so a gate gives the pool tasks of its own: *checks*. A worker that comes to one
+//! while too many are active parks in it. How a check gets to a worker, and what a worker must not
+//! hold when it parks, differ: `gate/rayon.rs`, `gate/tokio.rs`. Here is what they have in common,
+//! the count.
 //!
 //! | word | meaning |
 //! | --- | --- |
-//! | `state`, low half | *allowed*: so many workers may be active |
-//! | `state`, high half | *parked*: so many are held back |
+//! | `state`, low half | *allowed*: the number of workers that may be active |
+//! | `state`, high half | *parked*: the number of workers that are held back |
 //! | `calls` | counts calls: a futex, on which the parked sleep |
 //!
 //! Invariants:
-//! 1. At most `workers - allowed` workers are parked by their own decision: parking is one step of the whole word, and so is leaving.
-//!    So `allowed` workers are left to the pool, and there is at least one: no task waits for a parked worker alone.
-//! 2. Who raises `allowed` then adds to `calls` and wakes as many as may go on now; who sleeps has read `calls` before it looked
-//!    whether it may go on. So nobody sleeps through its call.
-//! 3. A closed gate parks nobody and lets everybody go; it is never opened again.
+//! 1. At most `workers - allowed` workers are parked by their own decision: parking is one step of
+//!    the whole word, and so is leaving. So `allowed` workers are left to the pool, and there is at
+//!    least one: no task waits for a parked worker alone.
+//! 2. A thread that raises `allowed` then adds to `calls` and wakes as many workers as may go on
+//!    now. A worker that sleeps has read `calls` before it looked whether it may go on. So no
+//!    worker sleeps through its call.
+//! 3. A closed gate parks no worker and lets all workers go; it is never opened again.
 //!
 //! # Memory orderings
-//! All changes of `state` are sequentially consistent read-modify-writes: a check that finds nothing to do and a number that was lowered at the
-//! same time must not miss each other (Dekker's pattern, with the count of checks that are under way on the other side). `calls` is raised
-//! with release and read with acquire, so who saw the call sees what it was about. Nothing else hangs on them: what tasks
-//! hand to each other, they hand over by their pools.
+//! All changes of `state` are sequentially consistent read-modify-writes: a check that finds
+//! nothing to do and a number that was lowered at the same time must not miss each other (Dekker's
+//! pattern, with the count of checks that are under way on the other side). `calls` is raised with
+//! release and read with acquire, so a worker that saw the call sees what it was about. Nothing
+//! else hangs on them: what tasks hand to each other, they hand over by their pools.
 
 use platform::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use platform::futex::{self, Deadline};
@@ -48,12 +53,12 @@ fn parked_of(state: u64) -> u32 {
     (state >> 32) as u32
 }
 
-/// Who is called first.
+/// Which worker is called first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
     /// Its pool may wait for what it has begun.
     Urgent,
-    /// Nobody waits for it.
+    /// No thread waits for it.
     Free,
 }
 
@@ -79,8 +84,8 @@ pub enum Stay {
 
 /// The gate of one pool.
 ///
-/// What parks its workers is made by the modules `rayon` and `tokio` (features of the same names); a pool of another kind does the same with
-/// [`try_park`](Gate::try_park) and [`stay`](Gate::stay).
+/// What parks its workers is made by the modules `rayon` and `tokio` (features of the same names);
+/// a pool of another kind does the same with [`try_park`](Gate::try_park) and [`stay`](Gate::stay).
 ///
 /// ```
 /// use manx::pool::gate::{Gate, Rank, Stay};
@@ -101,7 +106,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate for so many workers, all of which may be active.
+    /// Returns a gate for `workers` workers; all of them may be active.
     pub fn new(workers: usize) -> Gate {
         let workers = u32::try_from(workers).unwrap_or(u32::MAX).max(1);
         Gate {
@@ -128,7 +133,8 @@ impl Gate {
         parked_of(self.state.load(Ordering::Relaxed)) as usize
     }
 
-    /// Allows so many workers to be active, at least 1. Calls those who may go on; returns how many should park now who do not yet.
+    /// Allows `workers` workers to be active, at least 1. Calls the workers that may go on; returns
+    /// how many more workers should park now.
     pub fn set_active(&self, workers: usize) -> usize {
         let wanted = u32::try_from(workers).unwrap_or(u32::MAX).clamp(1, self.workers);
         // Relaxed: the exchange checks it.
@@ -150,7 +156,7 @@ impl Gate {
         }
     }
 
-    /// Wakes `count` of the parked, those first whom somebody may wait for.
+    /// Wakes `count` of the parked workers, those of `Rank::Urgent` first.
     fn call(&self, count: u32) {
         // Release: by Invariant 2.
         self.calls.fetch_add(1, Ordering::Release);
@@ -160,10 +166,11 @@ impl Gate {
         }
     }
 
-    /// Lets everybody go, for ever.
+    /// Lets all workers go, for ever.
     pub fn close(&self) {
         self.closed.store(1, Ordering::SeqCst);
-        // A `set_active` that did not see it yet is overwritten, or sees it now. Who raced with both is told by the call.
+        // A `set_active` that did not see it yet is overwritten, or sees it now. A worker that
+        // raced with both is told by the call.
         fence(Ordering::SeqCst);
         self.set_active(self.workers as usize);
         self.nudge();
@@ -174,7 +181,8 @@ impl Gate {
         self.closed.load(Ordering::SeqCst) != 0
     }
 
-    /// Parks the calling worker, if too many are active; it has to [`stay`](Gate::stay) then, or to [`step_out`](Gate::step_out).
+    /// Parks the calling worker, if too many are active; it has to [`stay`](Gate::stay) then, or to
+    /// [`step_out`](Gate::step_out).
     pub fn try_park(&self) -> bool {
         let wants = |state: u64| {
             let fewer = parked_of(state) < self.workers - allowed_of(state).min(self.workers);
@@ -198,7 +206,8 @@ impl Gate {
         self.stay_unless(rank, until, || false)
     }
 
-    /// The same, or until `gives_up` says so: it is asked at first and after each call and [`nudge`](Gate::nudge).
+    /// The same, or until `gives_up` says so: it is asked at first and after each call and
+    /// [`nudge`](Gate::nudge).
     pub fn stay_unless(&self, rank: Rank, until: Option<Deadline>, gives_up: impl Fn() -> bool) -> Stay {
         loop {
             // Acquire, and before the look: Invariant 2.
@@ -213,12 +222,13 @@ impl Gate {
         }
     }
 
-    /// Has all who are parked look again.
+    /// Makes all parked workers look again.
     pub fn nudge(&self) {
         self.call(u32::MAX);
     }
 
-    /// A worker that has parked goes on although it was not called. Somebody else should park in its place.
+    /// Lets a worker that has parked go on although it was not called. Another worker should park
+    /// in its place.
     pub fn step_out(&self) {
         self.state.fetch_sub(PARKED, Ordering::SeqCst);
     }

@@ -1,33 +1,40 @@
 //! A gate for rayon's workers.
 //!
-//! rayon has no place between two jobs where a program could hold a worker back, but it has jobs that go to each worker: broadcasts. A
-//! worker takes one when its own deque is empty, before it steals. So the checks are broadcasts, and a worker that parks in one has no job
-//! in its deque that others would have to know of.
+//! rayon has no place between two jobs where a program could hold a worker back, but it has jobs
+//! that go to each worker: broadcasts. A worker takes one when its own deque is empty, before it
+//! steals. So the checks are broadcasts, and a worker that parks in one has no job in its deque
+//! that others would have to know of.
 //!
-//! **The danger** is a worker that parks *below* something. A worker that waits in a `join` for a job that was stolen from it takes other
-//! jobs meanwhile, and checks too. If it parked there until there is room again, what its `join` is a part of would stand still though its
-//! job is done; with everybody else waiting for it, for ever. So a worker must know whether it came to the check from its own main loop, where
-//! nobody can wait for it, or from a wait. It sees that by how deep its stack is. The check has always as many bytes of stack below it when
-//! it is called from the main loop, and more when there is a wait (and a job, and what that called) between the two. How many it is, is measured
-//! before anybody else has the pool.
+//! **The danger** is a worker that parks *below* something. A worker that waits in a `join` for a
+//! job that was stolen from it takes other jobs meanwhile, and checks too. If it parked there until
+//! there is room again, what its `join` is a part of would stand still though its job is done; if
+//! all other threads wait for it, for ever. So a worker must know whether it came to the check from
+//! its own main loop, where no thread can wait for it, or from a wait. It sees that by how deep its
+//! stack is. The check has always as many bytes of stack below it when it is called from the main
+//! loop, and more when there is a wait (and a job, and what that called) between the two. That
+//! number of bytes is measured before any other code has the pool.
 //!
-//! - From the main loop it parks until it is called. It looks for broadcasts of the program's, which would wait for it: when it is told
-//!   ([`Gated::broadcast`], [`Gated::spawn_broadcast`]), and else each [`LOOK_MS`].
-//! - From a wait it parks for a *slice*, 1 to 8 ms, puts a check into its own deque, and goes back to the wait. If that is over, the worker goes
-//!   on; the check stays where others steal first, and who comes for work parks instead. If not, it takes the check out again
-//!   and parks for another slice. So a wait ends at most a slice late, and nothing stands still.
+//! - From the main loop it parks until it is called. It looks for broadcasts of the program's,
+//!   which would wait for it: when it is told ([`Gated::broadcast`], [`Gated::spawn_broadcast`]),
+//!   and else each [`LOOK_MS`].
+//! - From a wait it parks for a *slice*, 1 to 8 ms, puts a check into its own deque, and goes back
+//!   to the wait. If that is over, the worker goes on; the check stays where others steal first,
+//!   and a worker that comes for work parks instead. If not, it takes the check out again and parks
+//!   for another slice. So a wait ends at most a slice late, and nothing stands still.
 //!
 //! Invariants:
-//! 1. While too few are parked there is a check in some queue, or on its way: each lowering sends checks to all, and who steps out
-//!    of the gate leaves a check behind.
+//! 1. While too few are parked there is a check in some queue, or on its way: each lowering sends
+//!    checks to all, and a worker that steps out of the gate leaves a check behind.
 //! 2. A worker that parks has an empty deque.
-//! 3. Nobody waits for a worker that parks without a limit, but broadcasts, which it looks for, and the end of the pool, which closes the gate.
+//! 3. Only two things wait for a worker that parks without a limit: broadcasts, which it looks for,
+//!    and the end of the pool, which closes the gate.
 //!
-//! A worker whose deque never gets empty, because each of its jobs queues the next one without end, comes to no check: rayon looks at nothing
-//! else before. Work that divides (`join`, parallel iterators) and jobs from outside are not of that kind.
+//! A worker whose deque never gets empty, because each of its jobs queues the next one without end,
+//! comes to no check: rayon looks at nothing else before. Work that divides (`join`, parallel
+//! iterators) and jobs from outside are not of that kind.
 //!
-//! Programs whose tasks wait for each other in other ways (a channel, a barrier) need as many active workers as tasks that wait:
-//! that is so with rayon alone too, with a pool of that size.
+//! Programs whose tasks wait for each other in other ways (a channel, a barrier) need as many
+//! active workers as tasks that wait: that is so with rayon alone too, with a pool of that size.
 
 use super::{Follower, Gate, Rank, Stay};
 use platform::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -39,9 +46,10 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-/// How often a worker that is parked for long looks for broadcasts that it was not told of, in milliseconds.
+/// How often a worker that is parked for long looks for broadcasts that it was not told of, in
+/// milliseconds.
 pub const LOOK_MS: u64 = 1_000;
-/// How often while somebody waits for one.
+/// How often while a thread waits for a broadcast.
 const LOOK_NS_HURRIED: u64 = 1_000_000;
 /// A worker that parks while its `join` waits does so for this long at first, …
 const SLICE_NS_MIN: u64 = 1_000_000;
@@ -49,7 +57,8 @@ const SLICE_NS_MIN: u64 = 1_000_000;
 const SLICE_NS_MAX: u64 = 8_000_000;
 /// Stacks begin at addresses that differ in how they fit to the widest registers.
 const ALIGNMENT: usize = 64;
-/// So many checks for each worker wait in its queue at most; further ones wait for whoever comes first.
+/// The maximum number of checks for each worker in its queue; further checks wait for the worker
+/// that comes first.
 const QUEUED_EACH: usize = 16;
 
 thread_local! {
@@ -73,20 +82,21 @@ struct Shared {
     gate: Gate,
     /// `None`: the global pool.
     pool: Option<Weak<ThreadPool>>,
-    /// How deep the stack is at a check from the main loop, by the way it came; 0 until it is known.
+    /// How deep the stack is at a check from the main loop, by the way it came; 0 until it is
+    /// known.
     depths: [AtomicUsize; 2],
-    /// So many depths are to be measured yet: a futex.
+    /// The number of depths that are still to be measured: a futex.
     to_measure: AtomicU32,
     /// Checks that are not done yet.
     queued: AtomicUsize,
-    /// So many threads wait for a broadcast.
+    /// The number of threads that wait for a broadcast.
     broadcasting: AtomicUsize,
-    /// Counts the broadcasts that nobody waits for.
+    /// Counts the broadcasts that no thread waits for.
     broadcasts: AtomicUsize,
 }
 
-/// A pool of rayon's, and the gate in front of its workers. It is used as the pool; dropped, it opens the gate and ends the pool, as rayon
-/// does: when its jobs are done.
+/// A pool of rayon's, and the gate in front of its workers. It is used as the pool; dropped, it
+/// opens the gate and ends the pool, as rayon does: when its jobs are done.
 ///
 /// ```
 /// use manx::pool::gate::rayon::Gated;
@@ -118,7 +128,8 @@ impl Deref for Gated {
 }
 
 impl Gated {
-    /// Builds a pool with a gate. Its threads are started here, with the builder's names and stack sizes.
+    /// Builds a pool with a gate. Its threads are started here, with the builder's names and stack
+    /// sizes.
     ///
     /// # Errors
     /// What the builder says.
@@ -131,12 +142,13 @@ impl Gated {
         Ok(Gated { shared, pool: Some(pool) })
     }
 
-    /// Allows so many workers to be active, at least 1: the others park when they have done what they are at.
+    /// Allows `workers` workers to be active, at least 1: the others park when they have done their
+    /// current job.
     pub fn set_active(&self, workers: usize) {
         self.shared.set_active(workers);
     }
 
-    /// The pool's own `broadcast`, of which the parked are told.
+    /// Calls the pool's own `broadcast`, and tells the parked workers of it.
     pub fn broadcast<OP, R>(&self, op: OP) -> Vec<R>
     where
         OP: Fn(BroadcastContext<'_>) -> R + Sync,
@@ -156,7 +168,7 @@ impl Gated {
         ThreadPool::broadcast(self, op)
     }
 
-    /// The pool's own `spawn_broadcast`, of which the parked are told.
+    /// Calls the pool's own `spawn_broadcast`, and tells the parked workers of it.
     pub fn spawn_broadcast<OP>(&self, op: OP)
     where
         OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
@@ -172,7 +184,8 @@ impl Gated {
         &self.shared.gate
     }
 
-    /// Keeps as many workers active as this process may use whole CPUs, until what this returns is dropped.
+    /// Keeps as many workers active as this process may use whole CPUs, until what this returns is
+    /// dropped.
     ///
     /// # Errors
     /// The system has no thread for it.
@@ -206,7 +219,8 @@ pub struct Global {
 }
 
 impl Global {
-    /// Builds the global pool with a gate. Call it where `build_global` would be called: before the pool is used.
+    /// Builds the global pool with a gate. Call it where `build_global` would be called: before the
+    /// pool is used.
     ///
     /// # Errors
     /// What the builder says: above all, that there is a global pool already.
@@ -275,13 +289,15 @@ impl Shared {
         })
     }
 
-    /// Has so many workers come to a check in either way, from their main loops: the pool is nobody else's yet.
+    /// Has `workers` workers come to a check in either way, from their main loops: no other code
+    /// has the pool yet.
     fn measure(self: &Arc<Self>, workers: usize) {
         // Relaxed: the broadcast hands it over.
         self.to_measure.store(2 * workers as u32, Ordering::Relaxed);
         self.broadcast();
         loop {
-            // Acquire: pairs with who counted; the depths are there then.
+            // Acquire: pairs with the release of the workers that counted; the depths are there
+            // then.
             match self.to_measure.load(Ordering::Acquire) {
                 0 => return,
                 left => drop(futex::wait(&self.to_measure, left)),
@@ -291,7 +307,8 @@ impl Shared {
 
     /// Notes how deep the stack is at a check, while that is being measured.
     fn is_measuring(self: &Arc<Self>, way: Way, depth: usize) -> bool {
-        // Relaxed: while something is to be measured this thread itself has a part of it to do, and before that nobody checks.
+        // Relaxed: while something is to be measured this thread itself has a part of it to do, and
+        // before that no worker checks.
         if self.to_measure.load(Ordering::Relaxed) == 0 {
             return false;
         }
@@ -317,11 +334,12 @@ impl Shared {
         Follower::of_budget(move |active| shared.set_active(active))
     }
 
-    /// Sends checks, so that workers park who should.
+    /// Sends checks, so that the workers that should park do so.
     fn send(self: &Arc<Self>, missing: usize) {
         let workers = self.gate.workers();
-        // Relaxed: it only bounds how many there are. A worker in a long job has its own checks left, so there may be many while
-        // others have none; those that go to whoever comes first are few enough then.
+        // Relaxed: it only bounds how many there are. A worker in a long job has its own checks
+        // left, so there may be many while others have none; the checks that go to the worker that
+        // comes first are few enough then.
         let queued = self.queued.load(Ordering::Relaxed);
         if queued < QUEUED_EACH * workers {
             self.outside(Self::broadcast);
@@ -334,7 +352,8 @@ impl Shared {
         }
     }
 
-    /// Calls rayon's functions for the global pool, which mean the pool of the calling thread if it is a worker: in another thread, then.
+    /// Calls rayon's functions for the global pool, which mean the pool of the calling thread if it
+    /// is a worker: in another thread, then.
     fn outside(self: &Arc<Self>, send: impl FnOnce(&Arc<Self>) + Send) {
         if self.pool.is_none() && rayon_core::current_thread_index().is_some() {
             // If there is no thread to be had, the next change sends checks.
@@ -363,7 +382,7 @@ impl Shared {
         }
     }
 
-    /// A check for whoever comes first, from outside.
+    /// Sends a check from outside, for the worker that comes first.
     fn inject_check(self: &Arc<Self>) {
         let shared = Arc::clone(self);
         match &self.pool {
@@ -395,21 +414,24 @@ impl Shared {
         if self.is_measuring(way, depth) || IS_PARKED.get() || !self.gate.try_park() {
             return;
         }
-        // Relaxed: measured before anybody had the pool. A thread that rayon was lent, not given, has no base, and is deep.
+        // Relaxed: measured before any other code had the pool. A thread that rayon was lent, not
+        // given, has no base, and is deep.
         let from_main_loop = depth <= self.depths[way as usize].load(Ordering::Relaxed) + ALIGNMENT;
         IS_PARKED.set(true);
         let goes_on = if from_main_loop { self.park() } else { self.park_for_a_slice() };
         IS_PARKED.set(false);
         if !goes_on {
-            // By Invariant 1, and in this order: a check that came first would find nobody missing.
+            // By Invariant 1, and in this order: a check that came first would find no worker
+            // missing.
             self.gate.step_out();
             self.spawn_check();
         }
     }
 
-    /// Parks a worker for whom nobody waits.
+    /// Parks a worker that no thread waits for.
     fn park(self: &Arc<Self>) -> bool {
-        // Relaxed, here and below: whoever changes these nudges the gate afterwards, and the look behind that sees it.
+        // Relaxed, here and below: a thread that changes these nudges the gate afterwards, and the
+        // look behind that sees it.
         let (broadcasting, broadcasts) = (&self.broadcasting, &self.broadcasts);
         loop {
             let seen = broadcasts.load(Ordering::Relaxed);

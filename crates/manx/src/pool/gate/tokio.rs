@@ -1,29 +1,32 @@
 //! A gate for tokio's workers.
 //!
-//! A task that blocks its thread holds back one worker of tokio's multi-thread runtime, and the runtime lives with that: what is in the
-//! worker's queue is stolen, and another worker takes over the timers and the sockets. So a check is a task, and a worker that should park
-//! blocks in it. Some of what a worker has is not stolen, though, and must not be left with a worker that parks:
+//! A task that blocks its thread holds back one worker of tokio's multi-thread runtime, and the
+//! runtime lives with that: what is in the worker's queue is stolen, and another worker takes over
+//! the timers and the sockets. So a check is a task, and a worker that should park blocks in it.
+//! Some of what a worker has is not stolen, though, and must not be left with a worker that parks:
 //!
 //! | what only this worker can run | how the check gets it out of the way |
 //! | --- | --- |
 //! | tasks that yielded, until the worker has looked at its sockets | `block_in_place` wakes them before it does anything |
-//! | the task in the slot for the one that was woken last | `block_in_place` puts it into the queue |
-//! | tasks in the queue, if everybody else sleeps | a task spawned here pushes another one out of the slot, which wakes somebody who steals |
+//! | the task in the slot for the last woken task | `block_in_place` puts it into the queue |
+//! | tasks in the queue, if all other workers sleep | a task spawned here pushes another one out of the slot, which wakes a worker that steals |
 //!
-//! `block_in_place` also offers the worker's place to another thread, and takes it back when it ends, unless that thread was faster:
-//! nothing happens in between, so that is rare. A check that has lost its place holds back nobody. It learns of it by the task
-//! that it left in the slot, its *canary*: while the place is its own, nobody runs that task. If somebody does, the check ends and
-//! sends another.
+//! `block_in_place` also offers the worker's place to another thread, and takes it back when it
+//! ends, unless that thread was faster: nothing happens in between, so that is rare. A check that
+//! has lost its place holds back no worker. It learns of it by the task that it left in the slot,
+//! its *canary*: while the place is its own, no thread runs that task. If a thread does, the check
+//! ends and sends another.
 //!
-//! Hooks (`on_thread_park`) would be the wrong place: there a worker may count as one that searches for work, and while somebody searches
-//! nobody else is woken.
+//! Hooks (`on_thread_park`) would be the wrong place: there a worker may count as searching for
+//! work, and while one worker searches no other is woken.
 //!
 //! Invariants:
-//! 1. While too few are parked there are checks in queues or on their way, as many as are missing: `queued` is lowered before a check
-//!    looks whether it should park, and read after the number of active workers was lowered.
+//! 1. While too few are parked there are checks in queues or on their way, as many as are missing:
+//!    `queued` is lowered before a check looks whether it should park, and read after the number of
+//!    active workers was lowered.
 //! 2. A worker that parks has nothing that another could not run, but tasks of the gate.
-//! 3. When the runtime ends it drops the gate's *sentinel*, a task that waits for ever. That closes the gate, and the parked end
-//!    with the others.
+//! 3. When the runtime ends it drops the gate's *sentinel*, a task that waits for ever. That closes
+//!    the gate, and the parked end with the others.
 
 use super::{Follower, Gate, Rank, Stay};
 use platform::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -42,7 +45,8 @@ struct Shared {
 
 /// The gate in front of a runtime's workers. Dropped, it opens.
 ///
-/// The thread that a program is in when it calls `block_on` is no worker, and neither are those of `spawn_blocking`.
+/// The thread that a program is in when it calls `block_on` is no worker, and neither are those of
+/// `spawn_blocking`.
 ///
 /// ```
 /// use manx::pool::gate::tokio::TokioGate;
@@ -66,7 +70,8 @@ impl fmt::Debug for TokioGate {
 }
 
 impl TokioGate {
-    /// A gate for this runtime, all of whose workers may be active yet. A runtime of one thread has one worker, which never parks.
+    /// Returns a gate for this runtime; at first all its workers may be active. A runtime of one
+    /// thread has one worker, which never parks.
     pub fn new(runtime: &Handle) -> TokioGate {
         let shared = Arc::new(Shared {
             gate: Gate::new(runtime.metrics().num_workers()),
@@ -81,7 +86,7 @@ impl TokioGate {
         TokioGate { shared, sentinel }
     }
 
-    /// Allows so many workers to be active, at least 1: the others park after the task that they are at.
+    /// Allows `workers` workers to be active, at least 1: the others park after their current task.
     pub fn set_active(&self, workers: usize) {
         self.shared.set_active(workers);
     }
@@ -91,7 +96,8 @@ impl TokioGate {
         &self.shared.gate
     }
 
-    /// Keeps as many workers active as this process may use whole CPUs, until what this returns is dropped.
+    /// Keeps as many workers active as this process may use whole CPUs, until what this returns is
+    /// dropped.
     ///
     /// # Errors
     /// The system has no thread for it.
@@ -120,7 +126,8 @@ impl Drop for End {
 impl Shared {
     fn set_active(self: &Arc<Self>, workers: usize) {
         let missing = self.gate.set_active(workers);
-        // SeqCst, and a change: by Invariant 1 (Dekker's pattern, with `try_park` on the other side).
+        // SeqCst, and a change: by Invariant 1 (Dekker's pattern, with `try_park` on the other
+        // side).
         let queued = self.queued.fetch_add(0, Ordering::SeqCst);
         for _ in queued..missing {
             self.send_check();
@@ -133,7 +140,8 @@ impl Shared {
         self.runtime.spawn(async move { shared.check() });
     }
 
-    /// What a worker does that comes to a check. It blocks, in the middle of a poll: that is the purpose.
+    /// What a worker does that comes to a check. It blocks, in the middle of a poll: that is the
+    /// purpose.
     fn check(self: &Arc<Self>) {
         self.queued.fetch_sub(1, Ordering::SeqCst);
         if !self.gate.try_park() {

@@ -1,23 +1,28 @@
-//! Who gets how many CPUs: max-min fair, by weight, and nobody more than it can use.
+//! How many CPUs each member gets: max-min fair, by weight, and no member more than it can use.
 //!
-//! CPUs are water, and each member a vessel as wide as its weight and as high as it can use (its demand or its cap, whichever is
-//! less) over its weight. Water is poured until the CPUs are spent or all vessels are full: those who need little get all they need, and the
-//! rest have the same level. It is what Bertsekas and Gallager call max-min fair ("Data Networks", section 6.5.2), with weights as in
-//! Demers, Keshav and Shenker ("Analysis and simulation of a fair queueing algorithm", 1989).
+//! CPUs are water, and each member a vessel as wide as its weight and as high as it can use (its
+//! demand or its cap, whichever is less) over its weight. Water is poured until the CPUs are spent
+//! or all vessels are full: the members that need little get all they need, and the rest have the
+//! same level. It is what Bertsekas and Gallager call max-min fair ("Data Networks", section
+//! 6.5.2), with weights as in Demers, Keshav and Shenker ("Analysis and simulation of a fair
+//! queueing algorithm", 1989).
 //!
-//! Everything is computed in integers, so that all members come to the same result from the same numbers, to the last bit. A share
-//! is a fraction over the denominator that all have in common.
+//! Everything is computed in integers, so that all members come to the same result from the same
+//! numbers, to the last bit. A share is a fraction over the denominator that all have in common.
 //!
 //! Invariants:
 //! 1. The shares add up to the CPUs or to what all can use, whichever is less.
-//! 2. Nobody gets more than it can use; and who gets less has as much for each unit of weight as anybody, or more.
-//! 3. Whole shares add up to the CPUs, if all can use that many (a member that can use a part of a CPU can use it as a
-//!    whole one). They are the shares rounded down or up: up for the largest remainders, and of the same ones for the first in order.
+//! 2. No member gets more than it can use; and a member that gets less has as much for each unit of
+//!    weight as any other, or more.
+//! 3. Whole shares add up to the CPUs, if all can use that many (a member that can use a part of a
+//!    CPU can use it as a whole one). They are the shares rounded down or up: up for the largest
+//!    remainders, and of the same ones for the first in order.
 //!
-//! What it does not know: which CPUs the members may run on. Two members that may use the same two of eight CPUs have caps
-//! of 2 each, and if all want all there is, they are given more than these two CPUs together.
+//! What it does not know: which CPUs the members may run on. Two members that may use the same two
+//! of eight CPUs have caps of 2 each, and if all want all there is, they are given more than these
+//! two CPUs together.
 
-/// One who wants CPUs.
+/// A member that wants CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// How many it can use, in hundredths.
@@ -55,16 +60,18 @@ impl Share {
         self.cpus
     }
 
-    /// In whole CPUs, of which each belongs to one member: so it may be 0 where members outnumber CPUs.
+    /// In whole CPUs. Each of these belongs to one member, so it may be 0 where members outnumber
+    /// CPUs.
     pub fn whole(&self) -> u32 {
         self.whole
     }
 }
 
-/// The most members among whom CPUs are divided; those behind get nothing.
+/// The maximum number of members that CPUs are divided among; the members behind get nothing.
 pub const CLAIMS_MAX: usize = 256;
 
-/// The level of the water: a member has `of` hundredths for each `to` units of weight, unless it is full.
+/// The level of the water: a member has `of` hundredths for each `to` units of weight, unless it is
+/// full.
 #[derive(Clone, Copy)]
 struct Level {
     of: u64,
@@ -74,8 +81,9 @@ struct Level {
 impl Level {
     /// Pours `cpus` hundredths.
     fn pour(cpus: u32, claims: &[Claim]) -> Level {
-        // Each round fills the vessels that the level of the round before covers, and takes their water and width away. The
-        // level never falls, so rounds end when no vessel is filled by one, and there are at most as many as vessels.
+        // Each round fills the vessels that the level of the round before covers, and takes their
+        // water and width away. The level never falls, so rounds end when no vessel is filled by
+        // one, and there are at most as many as vessels.
         let mut full = [false; CLAIMS_MAX];
         let mut level = Level { of: u64::from(cpus), to: claims.iter().map(Claim::width).sum() };
         while level.to > 0 {
@@ -99,7 +107,7 @@ impl Level {
         self.to == 0 || u64::from(claim.limit) * self.to <= self.of * claim.width()
     }
 
-    /// What a share is a fraction of: so many units are a CPU.
+    /// What a share is a fraction of: the number of units in a CPU.
     fn units(&self) -> u64 {
         100 * self.to.max(1)
     }
@@ -128,8 +136,8 @@ pub fn divide(cpus: u32, claims: &[Claim], own: usize) -> Share {
     if rest == 0 {
         return Share::new(cpus_each, whole as u32);
     }
-    // What is left of the whole CPUs when all are rounded down, and how many have more of a claim to it. Those who have the same
-    // share as the one before them, as most do, need no division.
+    // What is left of the whole CPUs when all are rounded down, and how many have more of a claim
+    // to it. Members that have the same share as the one before them, as most do, need no division.
     let (mut of_all, mut before) = (0, 0);
     let mut last = (share, whole, rest);
     for (at, claim) in claims.iter().enumerate() {

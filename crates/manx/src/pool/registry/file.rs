@@ -1,21 +1,24 @@
-//! The registry's file: whose it must be, what is in it, and its mapping.
+//! The registry's file: which owner it must have, what is in it, and its mapping.
 //!
-//! Whoever can write to the file can make its members wait or crowd, and whoever can shorten it can end them. So it belongs to one
-//! user, who alone may open it, and everything that does not look so is refused: a link, another owner, other rights, a
-//! second name, another length, another beginning. A file is made by who finds none: it gets its length (with the pages reserved,
-//! so that memory cannot run out under the mapping) and then its beginning, under a lock, so that nobody sees the half of it.
+//! A process that can write to the file can make its members wait or crowd, and a process that can
+//! shorten it can end them. So it belongs to one user, only that user may open it, and everything
+//! that does not look so is refused: a link, another owner, other rights, a second name, another
+//! length, another beginning. A file is made by a process that finds none: it gets its length (with
+//! the pages reserved, so that memory cannot run out under the mapping) and then its beginning,
+//! under a lock, so that no process sees the half of it.
 //!
 //! | bytes | what |
 //! | --- | --- |
 //! | 0 to 7 | [`MAGIC`]: the format, and its version; 0 while the file is being made |
 //! | 8 to 11 | the CPUs to be divided, in hundredths |
 //! | 12 to 15 | places from here on were never taken |
-//! | 16 to 23 | when somebody last looked for those who are gone, in ms since 1970 |
+//! | 16 to 23 | when a member last looked for members that are gone, in ms since 1970 |
 //! | 64 | [`PLACES`] words, one a place: see `slots.rs` |
 //! | 2112 | as many times when its member last showed itself, in ms since 1970 |
 //! | 4160 | as many numbers of processes, as they know themselves; for people to read |
 //!
-//! All of them are atomic, and any bits mean something: a program that scribbles over them spoils the division, and nothing else.
+//! All of them are atomic, and any bits mean something: a program that scribbles over them spoils
+//! the division, and nothing else.
 
 use super::slots::Locks;
 use super::{PLACES, RegistryError};
@@ -54,7 +57,7 @@ const _: () = {
 
 /// Where the locks are: bytes far behind the end, one a place.
 const LOCKS_AT: u64 = 1 << 40;
-/// The lock of who makes the file.
+/// The lock of the process that makes the file.
 const MAKER_AT: u64 = LOCKS_AT - 1;
 /// How often that one is tried, a millisecond apart.
 const TRIES: u32 = 1_000;
@@ -82,7 +85,7 @@ impl Mapping {
         mapping
     }
 
-    /// Maps the file, whose maker's lock is held.
+    /// Maps the file; the caller holds the maker's lock.
     fn make(file: &File, path: &Path, cpus: u32) -> Result<Mapping, RegistryError> {
         let failed = |number| RegistryError::Io { path: path.into(), number };
         let foreign = |why| Err(RegistryError::Foreign { path: path.into(), why });
@@ -107,8 +110,9 @@ impl Mapping {
     }
 
     pub(super) fn table(&self) -> &Table {
-        // SAFETY: mapped as long as `self`, all of it, aligned to a page; any bits are a `Table`. If somebody shortens the
-        // file, the process ends: see the header for who could.
+        // SAFETY: mapped as long as `self`, all of it, aligned to a page; any bits are a `Table`.
+        // If a process shortens the file, this process ends: see the header for which processes
+        // could.
         unsafe { &*self.table }
     }
 
@@ -125,7 +129,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `open`, and nobody refers to the table any more.
+        // SAFETY: mapped by `open`, and no reference to the table is left.
         let _ = unsafe { memory::unmap(self.table.cast_mut().cast(), BYTES) };
     }
 }
@@ -153,7 +157,7 @@ fn open(path: &Path) -> Result<File, RegistryError> {
     Ok(file)
 }
 
-/// Takes the lock of who makes the file: for as long as it takes to make one.
+/// Takes the lock of the process that makes the file: tries for as long as it takes to make one.
 fn lock(file: &File, path: &Path) -> Result<(), RegistryError> {
     for _ in 0..TRIES {
         match file.try_lock_range(MAKER_AT, 1) {
@@ -169,7 +173,8 @@ fn lock(file: &File, path: &Path) -> Result<(), RegistryError> {
 pub(super) struct FileLocks(OwnFile);
 
 impl FileLocks {
-    /// Whether the file still has its name. In a child of the member's process there is no telling, and no need to.
+    /// Whether the file still has its name. In a child of the member's process there is no telling,
+    /// and no need to.
     pub(super) fn is_named(&self) -> bool {
         self.0.get().is_none_or(|file| file.status().is_ok_and(|status| status.names > 0))
     }
@@ -188,7 +193,7 @@ impl Locks for FileLocks {
     }
 
     fn is_locked_by_another(&self, place: usize) -> bool {
-        // An error says nothing, so nobody is taken for gone.
+        // An error says nothing, so no member is taken for gone.
         self.0.get().is_none_or(|file| file.is_range_locked(LOCKS_AT + place as u64, 1).unwrap_or(true))
     }
 }

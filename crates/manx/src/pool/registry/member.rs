@@ -9,14 +9,14 @@ use platform::{clock, fork};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Who has not shown itself for so long wants nothing: it is stopped, or hangs.
+/// A member that has not shown itself for this time wants nothing: it is stopped, or hangs.
 pub const SILENCE_MS: u64 = 5_000;
 /// How often a member shows itself.
 const SHOW_MS: u64 = 500;
-/// How often somebody looks for those who are gone.
+/// How often a member looks for members that are gone.
 const SWEEP_MS: u64 = 100;
 
-/// A process, or a part of one, among those that divide the CPUs. Dropped, it leaves.
+/// A process, or a part of one, among the processes that divide the CPUs. Dropped, it leaves.
 ///
 /// Asking for the share is what keeps a member a member in the eyes of others: see [`SILENCE_MS`].
 ///
@@ -55,8 +55,9 @@ impl Member {
         let cap = hundredths(cap);
         let full = || RegistryError::Full { path: path.into() };
         let place = slots::take(&table.words, Terms::new(weight, 0, cap), &locks).ok_or_else(full)?;
-        // Relaxed: these are for others to look at, and nothing follows from them. A member that was not seen yet is one
-        // whose `seen_ms` is old, and it wants nothing before it has asked for something.
+        // Relaxed: these are for others to look at, and nothing follows from them. A member that
+        // was not seen yet is one whose `seen_ms` is old, and it wants nothing before it has asked
+        // for something.
         table.seen_ms[place.index].store(now_ms(), Ordering::Relaxed);
         table.processes[place.index].store(std::process::id(), Ordering::Relaxed);
         table.reached.fetch_max(place.index as u32 + 1, Ordering::Relaxed);
@@ -65,12 +66,13 @@ impl Member {
         Ok(Member { mapping: Arc::clone(mapping), locks, place, weight, demand, cap, generation })
     }
 
-    /// Says how many CPUs this member could use now: as many as it has work for. 0, from which it begins, leaves all to others.
+    /// Says how many CPUs this member could use now: as many as it has work for. 0, from which it
+    /// begins, leaves all to others.
     ///
     /// # Errors
     /// It is a member no more.
     pub fn set_demand(&self, cpus: f64) -> Result<(), Lost> {
-        // Relaxed: who sets both at the same time from two threads gets either order.
+        // Relaxed: a program that sets both at the same time from two threads gets either order.
         self.demand.store(hundredths(cpus), Ordering::Relaxed);
         self.tell()
     }
@@ -122,22 +124,25 @@ impl Member {
             claims[count] = Claim { limit, weight: terms.weight() };
             count += 1;
         }
-        // Relaxed: a number, of which any is good.
+        // Relaxed: a number; any value of it is good.
         Ok(divide(table.cpus.load(Ordering::Relaxed), &claims[..count], own))
     }
 
-    /// Takes back the places of those who are gone, if nobody has looked for them in the last 100 ms; returns how many. Costs one system call
-    /// for each member. Whoever keeps asking for its share calls this too, now and then.
+    /// Takes back the places of members that are gone, if no member has looked for them in the last
+    /// 100 ms; returns how many. Costs one system call for each member. A member that keeps asking
+    /// for its share calls this too, now and then.
     ///
     /// # Errors
-    /// It is a member no more; or somebody removed the file, so that those who come now are in another one: join again.
+    /// It is a member no more; or the file was removed, so that members that come now are in
+    /// another one: join again.
     pub fn sweep(&self) -> Result<usize, Lost> {
         if !self.is_at_home() {
             return Err(Lost::Forked);
         }
         let table = self.mapping.table();
         let now_ms = now_ms();
-        // Relaxed: two may look at the same time; nothing is taken back twice (slots.rs, Invariant 4).
+        // Relaxed: two may look at the same time; nothing is taken back twice (slots.rs, Invariant
+        // 4).
         let swept_ms = table.swept_ms.load(Ordering::Relaxed);
         if swept_ms.abs_diff(now_ms) < SWEEP_MS {
             return Ok(0);
@@ -178,7 +183,7 @@ impl Drop for Member {
 
 /// Places from here on were never taken.
 fn reached(table: &Table) -> usize {
-    // Relaxed: it only ever grows, and who just came wants nothing yet.
+    // Relaxed: it only ever grows, and a member that just came wants nothing yet.
     (table.reached.load(Ordering::Relaxed) as usize).min(PLACES)
 }
 
@@ -192,7 +197,8 @@ pub(super) fn members(table: &Table) -> impl Iterator<Item = (usize, Terms)> {
         .filter_map(|(index, word)| Some((index, Terms::of(word.load(Ordering::Relaxed))?)))
 }
 
-/// Whether a member was not seen for so long that its demand does not count. A time in the future is of before the clock was set.
+/// Whether a member was not seen for so long that its demand does not count. A time in the future
+/// is of before the clock was set.
 pub(super) fn is_silent(seen_ms: u64, now_ms: u64) -> bool {
     now_ms.saturating_sub(seen_ms) > SILENCE_MS
 }

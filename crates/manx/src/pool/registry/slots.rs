@@ -1,16 +1,19 @@
-//! The places of a registry's members, and how they are taken and given back: a word each, and a lock that the kernel keeps.
+//! The places of a registry's members, and how they are taken and given back: a word each, and a
+//! lock that the kernel keeps.
 //!
-//! A member that crashes gives nothing back, so something must tell its place from that of one who lives. Its process's number
-//! does not: numbers are used again, and mean nothing in another namespace. A lock of a byte of the file does: the kernel gives it
-//! back when the process ends, however it ends, and whoever sees the file sees the lock ([`Locks`]). So a place is *held* by
-//! who has its lock, and its word only says what the holder wants others to know:
+//! A member that crashes gives nothing back, so something must tell its place from the place of a
+//! living member. Its process's number does not: numbers are used again, and mean nothing in
+//! another namespace. A lock of a byte of the file does: the kernel gives it back when the process
+//! ends, however it ends, and a process that sees the file sees the lock ([`Locks`]). So a place is
+//! *held* by the member that has its lock, and its word only says what the holder wants others to
+//! know:
 //!
 //! | bits | what |
 //! | --- | --- |
 //! | 0 to 19 | demand: how many CPUs it could use now, in hundredths |
 //! | 20 to 39 | cap: how many it may use at all, in hundredths |
-//! | 40 to 47 | weight; 0: nobody is here, and all else but the generation is 0 too |
-//! | 48 to 63 | generation: how often somebody came, modulo 2¹⁶ |
+//! | 40 to 47 | weight; 0: no member is here, and all else but the generation is 0 too |
+//! | 48 to 63 | generation: how often a member came, modulo 2¹⁶ |
 //!
 //! ```text
 //!            take the lock, then the word: generation + 1
@@ -18,24 +21,29 @@
 //!    ▲                                                        │ │ └──┘
 //!    │ leave: the holder frees the word, then gives back the lock │
 //!    ├────────────────────────────────────────────────────────┘ │
-//!    │ sweep: anybody, if nobody has the lock                      │
+//!    │ sweep: any member, if the lock is free                      │
 //!    └──────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! Invariants:
-//! 1. A word becomes TAKEN only by a thread that has the place's lock, and with a generation that it did not have before.
-//! 2. Who came keeps the lock until it has left, or is gone; it never takes it again for the same generation.
-//! 3. A TAKEN word becomes FREE by its holder; or by a sweeper that saw the word, then saw that nobody has the lock, and frees this very
-//!    word. By 1 and 2 the member that the sweeper saw is gone then: a place of the living is never swept.
-//! 4. A place is freed once for each time that it was taken: freeing compares the whole word, and the next taker changes
-//!    the generation. (A sweeper that stops between its two looks while 65,536 members come and go at one place could free the
-//!    last of them by mistake; that member finds out, and joins again.)
-//! 5. A holder changes its own word only if it is still its own. So one whose place was taken from it (by 4, or because somebody
-//!    removed the lock) never brings a freed place back to life.
+//! 1. A word becomes TAKEN only by a thread that has the place's lock, and with a generation that
+//!    it did not have before.
+//! 2. A member that came keeps the lock until it has left, or is gone; it never takes it again for
+//!    the same generation.
+//! 3. A TAKEN word becomes FREE by its holder; or by a sweeper that saw the word, then saw that the
+//!    lock is free, and frees this very word. By 1 and 2 the member that the sweeper saw is gone
+//!    then: a place of the living is never swept.
+//! 4. A place is freed once for each time that it was taken: freeing compares the whole word, and
+//!    the next taker changes the generation. (A sweeper that stops between its two looks while
+//!    65,536 members come and go at one place could free the last of them by mistake; that member
+//!    finds out, and joins again.)
+//! 5. A holder changes its own word only if it is still its own. So a member whose place was taken
+//!    from it (by 4, or because the lock was removed) never brings a freed place back to life.
 //!
 //! # Memory orderings
-//! A word is acquired before the lock is looked at, and it was released after the lock was taken, so who sees a taken word
-//! sees its lock, too, if it is still there. The kernel's locks order what is done before and after them.
+//! A word is acquired before the lock is looked at, and it was released after the lock was taken,
+//! so a thread that sees a taken word sees its lock, too, if it is still there. The kernel's locks
+//! order what is done before and after them.
 
 use platform::atomic::{AtomicU64, Ordering};
 
@@ -111,14 +119,14 @@ fn freed(word: u64) -> u64 {
     u64::from(generation(word)) << GENERATION_SHIFT
 }
 
-/// The locks of the places, as one member has them. They end with the process that has them, and only then or when they are
-/// given back.
+/// The locks of the places, as one member has them. They end with the process that has them, and
+/// only then or when they are given back.
 pub trait Locks {
-    /// Takes a place's lock, unless somebody else has it.
+    /// Takes a place's lock, unless another holder has it.
     fn try_lock(&self, place: usize) -> bool;
     /// Gives it back.
     fn unlock(&self, place: usize);
-    /// Whether somebody else has it; also if that cannot be told.
+    /// Whether another holder has it; true also if that cannot be told.
     fn is_locked_by_another(&self, place: usize) -> bool;
 }
 
@@ -153,9 +161,9 @@ impl Place {
     }
 }
 
-/// Takes the first place that nobody holds; `None` if all are held.
+/// Takes the first place that no member holds; `None` if all are held.
 pub fn take(words: &[AtomicU64], terms: Terms, locks: &impl Locks) -> Option<Place> {
-    // Those that look free first, then those whose members may be gone.
+    // Places that look free first, then places whose members may be gone.
     let free = (0..words.len()).find_map(|index| {
         // Relaxed: only a hint; the lock decides.
         let looks_free = Terms::of(words[index].load(Ordering::Relaxed)).is_none();
@@ -168,14 +176,15 @@ fn take_this(words: &[AtomicU64], index: usize, terms: Terms, locks: &impl Locks
     if !locks.try_lock(index) {
         return None;
     }
-    // The lock is ours, so whoever the word speaks of is gone (Invariant 2), and nobody takes the place (1). Only a
-    // sweeper can change the word now, once: it frees it.
-    // Acquire, here and below: pairs with the release of who was here, whose generation must not be used again.
+    // The lock is ours, so the member that the word speaks of is gone (Invariant 2), and no other
+    // takes the place (1). Only a sweeper can change the word now, once: it frees it.
+    // Acquire, here and below: pairs with the release of the member that was here; its generation
+    // must not be used again.
     let mut seen = words[index].load(Ordering::Acquire);
     loop {
         let place = Place { index, generation: generation(seen).wrapping_add(1) };
         let taken = terms.word(place.generation);
-        // Release: who sees the word sees that its lock was taken.
+        // Release: a thread that sees the word sees that its lock was taken.
         match words[index].compare_exchange(seen, taken, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return Some(place),
             Err(now) => seen = now,
@@ -183,14 +192,16 @@ fn take_this(words: &[AtomicU64], index: usize, terms: Terms, locks: &impl Locks
     }
 }
 
-/// Changes what a member tells the others. `false`: the place is not its own any more, and stays as it is.
+/// Changes what a member tells the others. `false`: the place is not its own any more, and stays as
+/// it is.
 pub fn change(words: &[AtomicU64], place: Place, terms: Terms) -> bool {
     let word = &words[place.index];
     // Relaxed: of the word we need its generation, and the exchange checks that again.
     let mut seen = word.load(Ordering::Relaxed);
     while place.is_in(seen) {
-        // Release, as when the place was taken: who reads this value knows of the lock too. Other threads of the member
-        // may do the same, so this is tried again as long as they do.
+        // Release, as when the place was taken: a thread that reads this value knows of the lock
+        // too. Other threads of the member may do the same, so this is tried again as long as they
+        // do.
         match word.compare_exchange(seen, terms.word(place.generation), Ordering::Release, Ordering::Relaxed)
         {
             Ok(_) => return true,
@@ -222,13 +233,14 @@ pub fn leave(words: &[AtomicU64], place: Place, locks: &impl Locks) {
     locks.unlock(place.index);
 }
 
-/// Takes back the places of those who are gone; returns how many. `own` is the caller's own place, whose lock it does not see.
+/// Takes back the places of members that are gone; returns how many. `own` is the caller's own
+/// place, whose lock it does not see.
 pub fn sweep(words: &[AtomicU64], own: Option<Place>, locks: &impl Locks) -> usize {
     (0..words.len()).filter(|&index| sweep_this(words, index, own, locks)).count()
 }
 
 fn sweep_this(words: &[AtomicU64], index: usize, own: Option<Place>, locks: &impl Locks) -> bool {
-    // Acquire: the lock of who wrote this was taken before, and is looked at after.
+    // Acquire: the lock of the member that wrote this was taken before, and is looked at after.
     let seen = words[index].load(Ordering::Acquire);
     if Terms::of(seen).is_none() || own.is_some_and(|own| own.index == index) {
         return false;
@@ -236,7 +248,8 @@ fn sweep_this(words: &[AtomicU64], index: usize, own: Option<Place>, locks: &imp
     if locks.is_locked_by_another(index) {
         return false;
     }
-    // By Invariant 3. Release: as when its holder leaves. Acquire is not needed: nothing is read behind it.
+    // By Invariant 3. Release: as when its holder leaves. Acquire is not needed: nothing is read
+    // behind it.
     words[index].compare_exchange(seen, freed(seen), Ordering::Release, Ordering::Relaxed).is_ok()
 }
 
@@ -246,7 +259,7 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    /// The locks of a file: who has which, by number.
+    /// The locks of a file: the number of each one's holder.
     type Table = Rc<RefCell<Vec<Option<u32>>>>;
 
     struct Held(Table, u32);

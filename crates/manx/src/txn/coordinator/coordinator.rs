@@ -16,12 +16,12 @@ pub struct Coordinator {
     pub(super) published: Published,
     /// The highest that [`Coordinator::oldest`] has ever been.
     oldest: AtomicU64,
-    /// What those that left had to give back.
+    /// What sessions that ended had to give back.
     left: Left,
 }
 
 impl Coordinator {
-    /// Of so many sessions at most, which costs 64 bytes each.
+    /// Makes a coordinator of `sessions_max` sessions at most; each costs 64 bytes.
     ///
     /// ```
     /// use manx::txn::coordinator::{Coordinator, Protocol};
@@ -59,7 +59,8 @@ impl Coordinator {
     /// See [`Session::oldest`].
     pub fn oldest(&self) -> u64 {
         if let Some(oldest) = pin::oldest(&self.seats, self.published.oldest()) {
-            // AcqRel: who goes by it has seen what those below it did, as whoever found it out has. It never falls.
+            // AcqRel: a thread that goes by it has seen what those below it did, as the thread that
+            // found it out has. It never falls.
             return self.oldest.fetch_max(oldest, Ordering::AcqRel).max(oldest);
         }
         // Acquire: likewise.

@@ -1,23 +1,27 @@
-//! Who may see what: transaction ids, snapshots, and the oldest id that anybody still needs.
+//! Tells what each transaction may see: transaction ids, snapshots, and the oldest id that is still
+//! needed.
 //!
-//! A transaction that writes takes an *id* before its first write; ids only grow. A *snapshot* says which ids were over at some moment: all
-//! below `current` but the `concurrent` ones. That is WiredTiger's scheme, and its trap: the thread that takes an id is for a moment
-//! neither without one nor with one, and who makes a snapshot in that moment waits for it. If it does not run, all wait with it, and by spinning keep
-//! the CPU from it.
+//! A transaction that writes takes an *id* before its first write; ids only grow. A *snapshot* says
+//! which ids were over at some moment: all below `current` but the `concurrent` ones. That is
+//! WiredTiger's scheme, and its trap: the thread that takes an id is for a moment neither without
+//! one nor with one, and a thread that makes a snapshot in that moment waits for it. If it does not
+//! run, all wait with it, and by spinning keep the CPU from it.
 //!
 //! # How it works here
-//! Nobody makes a snapshot of its own. Who *ends* a transaction makes one for all, and puts it in place of the last one (`publish.rs`): so a
-//! snapshot is taken by copying what is published, and a session that has it already copies nothing. That never waits, whatever other threads do.
-//! And since all snapshots come one after another from one place, any two of them agree on the order of commits: there is no
-//! long fork.
+//! No session makes a snapshot of its own. The session that *ends* a transaction makes one for all,
+//! and puts it in place of the last one (`publish.rs`): so a snapshot is taken by copying what is
+//! published, and a session that has it already copies nothing. That never waits, whatever other
+//! threads do. And since all snapshots come one after another from one place, any two of them agree
+//! on the order of commits: there is no long fork.
 //!
-//! Who publishes has to know the ids of those that are at work, and meets the trap there. What it does then is the [`Protocol`]: it waits by any
-//! policy, or it *helps*: it takes an id for the other one, and goes on.
+//! The session that publishes has to know the ids of the transactions at work, and meets the trap
+//! there. What it does then is the [`Protocol`]: it waits, adaptively or as told, or it *helps*: it
+//! takes an id for the other one, and goes on.
 //!
 //! | file | what |
 //! | --- | --- |
 //! | `coordinator.rs` | all of it together |
-//! | `session.rs` | one who takes part |
+//! | `session.rs` | a session: one participant |
 //! | `seats.rs` | what each session shows the others: its id, its pin |
 //! | `allocation.rs` | ids, and the protocols |
 //! | `publish.rs` | how snapshots come about |
@@ -25,15 +29,22 @@
 //! | `pin.rs` | what is still needed |
 //!
 //! # Invariants
-//! 1. Ids are unique, and those that a session gets grow. Some belong to nobody: there are gaps.
-//! 2. A session's id is in its seat, as active, from before it is returned until the session ends the transaction.
-//! 3. An id that is concurrent in a published snapshot is over in none before it; it may have ended, and not have been published, when the snapshot took its place.
-//!    All ids below its `current` that are not concurrent in it were over at that moment, or belong to nobody.
+//! 1. Ids are unique, and the ids that a session gets grow. Some belong to no session: there are
+//!    gaps.
+//! 2. A session's id is in its seat, as active, from before it is returned until the session ends
+//!    the transaction.
+//! 3. An id that is concurrent in a published snapshot is over in none before it; it may have
+//!    ended, and not have been published, when the snapshot took its place. All ids below its
+//!    `current` that are not concurrent in it were over when that snapshot took its place, or
+//!    belong to no session.
 //! 4. Snapshots are published one after another; what is over in one is over in all that follow.
 //! 5. When [`Session::end`] returns, the transaction is over in what is published.
-//! 6. So a snapshot never sees half a commit: what a transaction wrote was written before it ended, its end before it was published, and whoever reads the
-//!    published snapshot in which it is over sees all that; in any other snapshot none of it is visible, since its id is concurrent, or not below `current`.
-//! 7. No snapshot that is in use, or is going to be, has a concurrent id, or a `current`, below [`Session::oldest`].
+//! 6. So a snapshot never sees half a commit. What a transaction wrote was written before it ended,
+//!    and it ended before its end was published. A session that reads a published snapshot in which
+//!    the transaction is over sees all that it wrote. In any other snapshot none of it is visible,
+//!    since its id is concurrent, or not below `current`.
+//! 7. No snapshot that is in use, or is going to be, has a concurrent id, or a `current`, below
+//!    [`Session::oldest`].
 
 mod allocation;
 #[allow(clippy::module_inception, reason = "the room is named after the one thing in it")]

@@ -1,19 +1,22 @@
-//! What a session still needs: the snapshot that it uses, or one that it is about to read.
+//! What a session still needs: the snapshot that it uses, or a snapshot that it is about to read.
 //!
 //! | a seat's `pin` | |
 //! | --- | --- |
 //! | 0 | nothing |
 //! | sequence · 4 + 1 | it *reads* what is published, of this sequence or a later one |
-//! | id · 4 + 2 | it *uses* a snapshot, of which this is the oldest id |
+//! | id · 4 + 2 | it *uses* a snapshot; this is the oldest id of that snapshot |
 //! | sequence · 4 + 3 | it *holds* what is published, as with 1, but will not use it: it publishes the next one |
 //!
-//! A session pins before it reads, so a snapshot that was published, and was replaced before it was read, is still there; and so is what it
-//! could show. While somebody reads, nobody knows what for, so the oldest id stays as it was: that is over in some ten instructions, or when that thread runs
-//! again. Only what is given back waits for it, no thread does.
+//! A session pins before it reads, so a snapshot that was published, and was replaced before it was
+//! read, is still there; and so is what it could show. While a session reads, no other one knows
+//! which snapshot it will use, so the oldest id stays as it was: that is over in some ten
+//! instructions, or when that thread runs again. Only what is given back waits for it, no thread
+//! does.
 //!
 //! # Memory orderings
-//! Pinning (the store, then a sequentially consistent fence, then the reading of what is published) against giving back (what is
-//! published, then a fence, then the pins) is Dekker's pattern: who gives back sees the pin, or the session reads what was published by then, or later.
+//! Pinning (the store, then a sequentially consistent fence, then the reading of what is published)
+//! against giving back (what is published, then a fence, then the pins) is Dekker's pattern: a
+//! thread that gives back sees the pin, or the session reads what was published by then, or later.
 
 use super::seats::Seats;
 use platform::atomic::{AtomicU64, Ordering, fence};
@@ -38,7 +41,8 @@ fn pin_of(word: u64) -> Pin {
 /// The session reads what is published, which is of this sequence at least.
 #[inline]
 pub(super) fn reads(pin: &AtomicU64, sequence: u64) {
-    // The fence: see above. Release: what was read under the pin before is read no more by whoever sees this one.
+    // The fence: see above. Release: for a thread that sees this pin, what was read under the pin
+    // before is read no more.
     pin.store(sequence << 2 | 1, Ordering::Release);
     fence(Ordering::SeqCst);
 }
@@ -51,10 +55,10 @@ pub(super) fn holds(pin: &AtomicU64, sequence: u64) {
     fence(Ordering::SeqCst);
 }
 
-/// The session uses a snapshot, of which this is the oldest id. It read it before.
+/// The session uses a snapshot that it has read before; `oldest` is the oldest id of that snapshot.
 #[inline]
 pub(super) fn uses(pin: &AtomicU64, oldest: u64) {
-    // Release: the reading is over for whoever sees this.
+    // Release: the reading is over for a thread that sees this.
     pin.store(oldest << 2 | 2, Ordering::Release);
 }
 
@@ -65,7 +69,8 @@ pub(super) fn clear(pin: &AtomicU64) {
     pin.store(0, Ordering::Release);
 }
 
-/// The oldest id that is in use, or `published`: the oldest one of a snapshot that was published before. `None` if somebody is reading.
+/// The oldest id that is in use, or `published`: the oldest one of a snapshot that was published
+/// before. `None` if a session is reading.
 pub(super) fn oldest(seats: &Seats, published: u64) -> Option<u64> {
     fence(Ordering::SeqCst);
     let mut oldest = Some(published);
@@ -77,7 +82,8 @@ pub(super) fn oldest(seats: &Seats, published: u64) -> Option<u64> {
     oldest
 }
 
-/// The lowest sequence that somebody may be reading; all below it may be given back if they were replaced before the call.
+/// The lowest sequence that a session may be reading; all below it may be given back if they were
+/// replaced before the call.
 pub(super) fn least_read(seats: &Seats) -> u64 {
     fence(Ordering::SeqCst);
     let mut least = u64::MAX;

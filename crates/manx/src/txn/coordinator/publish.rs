@@ -1,21 +1,26 @@
-//! How snapshots come about: who ends a transaction publishes the next one.
+//! How snapshots come about: the session that ends a transaction publishes the next one.
 //!
-//! The published snapshot never changes; a newer one takes its place by a compare-and-swap. To publish one is to read which is
-//! published, to collect the ids that are active, and to swap. If somebody else was faster, one does it once more, and then it is done, whether one
-//! swapped or not: who was faster the second time had begun to collect after the first one, and so has seen that we ended. (The argument is that of
-//! Jayanti's f-arrays, "f-arrays: implementation and applications", 2002.) So an end takes two rounds at most, however many end at once, and those that end at
-//! once do each other's work.
+//! The published snapshot never changes; a newer one takes its place by a compare-and-swap. To
+//! publish one, a session reads which one is published, collects the ids that are active, and
+//! swaps. If another session was faster, it does so once more, and then it is done, whether its
+//! swap succeeded or not: the session that was faster the second time had begun to collect after
+//! the first swap, and so has seen that our transaction ended. (The argument is that of Jayanti's
+//! f-arrays, "f-arrays: implementation and applications", 2002.) So an end takes two rounds at
+//! most, however many end at once, and sessions that end at once do each other's work.
 //!
-//! A swap that succeeds also proves that nothing was published while the ids were collected. So what the collection has of a transaction that is over in
-//! the last snapshot is that it is over; what else it shows as over has ended, but was in no snapshot yet, and may come in any order.
+//! A swap that succeeds also proves that nothing was published while the ids were collected. So
+//! what the collection has of a transaction that is over in the last snapshot is that it is over;
+//! what else it shows as over has ended, but was in no snapshot yet, and may come in any order.
 //!
 //! Invariants:
-//! 1. What is published is changed by nobody, and freed after it was replaced, when no session reads a snapshot of its sequence or an earlier one.
-//! 2. Who replaces a snapshot has it to give back, and nobody else.
+//! 1. No thread changes what is published. It is freed after it was replaced, when no session reads
+//!    a snapshot of its sequence or an earlier one.
+//! 2. The session that replaces a snapshot has it to give back, and no other session does.
 //!
 //! # Memory orderings
-//! An end (the seat, then a sequentially consistent fence, then the reading of what is published) against a collection (what is published, then a
-//! fence, then the seats) is Dekker's pattern: one sees the other. That is what the argument above needs.
+//! An end (the seat, then a sequentially consistent fence, then the reading of what is published)
+//! against a collection (what is published, then a fence, then the seats) is Dekker's pattern: one
+//! sees the other. That is what the argument above needs.
 
 use super::allocation::Allocation;
 use super::pin;
@@ -38,21 +43,23 @@ pub(super) struct Published {
     oldest: AtomicU64,
 }
 
-/// What a session keeps of those that it replaced, until nobody reads them.
+/// What a session keeps of the snapshots that it replaced, until no session reads them.
 #[derive(Debug, Default)]
 #[allow(clippy::vec_box, reason = "their addresses are what is published")]
 pub(super) struct Replaced {
     old: Vec<Box<Place>>,
     free: Vec<Box<Place>>,
-    /// So many old ones could not be given back the last time.
+    /// The number of old ones that could not be given back the last time.
     kept: usize,
 }
 
-/// Give back when so many were replaced; and twice as many as could not be given back the last time, lest each end looks at all of them while
-/// somebody who is stopped reads one.
+/// A session gives back when it has replaced this number, and twice the number that it could not
+/// give back the last time. Else each end would look at all of them while a stopped thread reads
+/// one.
 const REPLACED_MAX: usize = 32;
 
-// SAFETY: whoever has one may read and change what is in it: by Invariants 1 and 2 nobody else does.
+// SAFETY: the thread that has one may read and change what is in it: by Invariants 1 and 2 no other
+// thread does.
 unsafe impl Send for Replaced {}
 
 impl Published {
@@ -67,7 +74,7 @@ impl Published {
 
     /// The oldest id of the published snapshot, or of an earlier one.
     pub(super) fn oldest(&self) -> u64 {
-        // Acquire: who goes by it has seen that snapshot published.
+        // Acquire: a thread that goes by it has seen that snapshot published.
         self.oldest.load(Ordering::Acquire)
     }
 
@@ -89,7 +96,8 @@ impl Published {
         pin::uses(pin, mine.oldest());
     }
 
-    /// Publishes that the caller's transaction has ended, which its seat says. The caller's pin is free for use.
+    /// Publishes that the caller's transaction has ended, which its seat says. The caller's pin is
+    /// free for use.
     pub(super) fn end(
         &self,
         allocation: &Allocation,
@@ -98,7 +106,7 @@ impl Published {
         replaced: &mut Replaced,
     ) {
         if self.publish(allocation, seats, pin, replaced).is_err() {
-            // Whoever was faster now began after the first one: see the argument.
+            // The session that was faster now began after the first one: see the argument.
             let _ = self.publish(allocation, seats, pin, replaced);
         }
         pin::clear(pin);
@@ -107,7 +115,7 @@ impl Published {
         }
     }
 
-    /// Publishes a new snapshot, if nobody else does meanwhile.
+    /// Publishes a new snapshot, if no other session does meanwhile.
     fn publish(
         &self,
         allocation: &Allocation,
@@ -115,7 +123,8 @@ impl Published {
         pin: &AtomicU64,
         replaced: &mut Replaced,
     ) -> Result<(), ()> {
-        // The fence in it is both: between our end and what is published, and between the pin and that.
+        // The fence in it is both: between our end and what is published, and between the pin and
+        // that.
         pin::holds(pin, self.sequence.load(Ordering::Acquire));
         let before = self.now.load(Ordering::Acquire);
         // SAFETY: it is published, and pinned: Invariant 1.
@@ -124,7 +133,7 @@ impl Published {
         let mut place = replaced.free.pop().unwrap_or_default();
         let place_mut = &mut *place;
         let oldest = place_mut.with_mut(|next| {
-            // SAFETY: nobody else has it: Invariant 2.
+            // SAFETY: no other thread has it: Invariant 2.
             let next = unsafe { &mut *next };
             (next.sequence, next.current) = (sequence, allocation.current());
             next.concurrent.clear();
@@ -133,11 +142,11 @@ impl Published {
             next.oldest()
         });
         let next = Box::into_raw(place);
-        // AcqRel: publishes what is in it; and who succeeds has seen all that the last one had. It cannot be another one at the same place: what we
-        // read is pinned.
+        // AcqRel: publishes what is in it; and a thread that succeeds has seen all that the last
+        // one had. It cannot be another one at the same place: what we read is pinned.
         match self.now.compare_exchange(before, next, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => {
-                // Release: who pins by it reads this snapshot, or a later one.
+                // Release: a session that pins by it reads this snapshot, or a later one.
                 self.sequence.fetch_max(sequence, Ordering::Release);
                 // Release: pairs with `oldest`.
                 self.oldest.fetch_max(oldest, Ordering::Release);
@@ -155,15 +164,15 @@ impl Published {
 }
 
 impl Replaced {
-    /// Makes room of those that nobody reads any more.
+    /// Makes room of the snapshots that no session reads any more.
     #[cold]
     pub(super) fn give_back(&mut self, seats: &Seats) {
         let least = pin::least_read(seats);
         let (old, free) = (std::mem::take(&mut self.old), &mut self.free);
         for place in old {
-            // SAFETY: nobody writes it. Invariant 1.
+            // SAFETY: no thread writes it. Invariant 1.
             if place.with(|place| unsafe { (*place).sequence }) < least {
-                // A model checker sees here if somebody reads it still.
+                // A model checker sees here if a thread still reads it.
                 place.with_mut(|_| ());
                 free.push(place);
             } else {
@@ -176,7 +185,8 @@ impl Replaced {
     }
 }
 
-/// What sessions left behind that somebody was still reading: a stack, of which one takes all.
+/// What sessions left behind that another session was still reading: a stack. A session that ends
+/// takes all of it.
 #[derive(Debug)]
 pub(super) struct Left(AtomicPtr<Rest>);
 
@@ -191,7 +201,8 @@ impl Left {
         Left(AtomicPtr::new(null_mut()))
     }
 
-    /// Gives back what the caller, whose session ends, has replaced, and what others left; what is still read stays for the next one.
+    /// Gives back what the caller, whose session ends, has replaced, and what others left; what is
+    /// still read stays for the next one.
     pub(super) fn leave(&self, mut replaced: Replaced, seats: &Seats) {
         for rest in self.take_all() {
             replaced.old.extend(rest.old);
@@ -207,7 +218,7 @@ impl Left {
         // Relaxed: only compared.
         let mut first = self.0.load(Ordering::Relaxed);
         loop {
-            // SAFETY: nobody else has it yet.
+            // SAFETY: no other thread has it yet.
             unsafe { (*rest).next = first };
             // Release: pairs with `take_all`.
             match self.0.compare_exchange(first, rest, Ordering::Release, Ordering::Relaxed) {
@@ -219,7 +230,7 @@ impl Left {
 
     fn take_all(&self) -> Vec<Replaced> {
         let mut all = Vec::new();
-        // Acquire: pairs with `leave`. Who swaps has all of it alone.
+        // Acquire: pairs with `leave`. The thread that swaps has all of it alone.
         let mut next = self.0.swap(null_mut(), Ordering::Acquire);
         while !next.is_null() {
             // SAFETY: it came from a box, and is ours.

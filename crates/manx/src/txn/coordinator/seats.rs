@@ -1,8 +1,9 @@
 //! What each session shows the others: the id of its transaction, and what it needs.
 //!
-//! A session has a seat as long as it lives. Seats are given from the lowest up, so few sessions sit close together however many there were.
-//! Which of them have a transaction that writes is in a bit each (`active`), so who collects the active ids looks at one word for 64
-//! sessions, and at the seats of the active ones.
+//! A session has a seat as long as it lives. Seats are given from the lowest up, so few sessions
+//! sit close together however many there were. One bit for each seat (`active`) says whether its
+//! session has a transaction that writes. So a thread that collects the active ids looks at one
+//! word for 64 sessions, and at the seats of the active ones.
 //!
 //! | a seat's `id` | |
 //! | --- | --- |
@@ -12,10 +13,12 @@
 //! | id · 4 + 3 | ended, not yet published |
 //!
 //! Invariants:
-//! 1. A seat is written by the session that has it, but for the step from *allocating* to *active*, which anybody may take, once.
-//! 2. A session's `active` bit is set before it is *allocating*, and cleared after the end is published.
-//! 3. No word is on a seat twice: an id is not, and *allocating* bears the id before. So who finds the word that it saw earlier knows that nothing
-//!    has happened there since.
+//! 1. A seat is written by the session that has it, but for the step from *allocating* to *active*,
+//!    which any thread may take, once.
+//! 2. A session's `active` bit is set before it is *allocating*, and cleared after the end is
+//!    published.
+//! 3. No word is on a seat twice: an id is not, and *allocating* bears the id before. So a thread
+//!    that finds the word that it saw earlier knows that nothing has happened there since.
 
 use platform::atomic::{AtomicU64, Ordering};
 
@@ -68,14 +71,14 @@ pub(super) struct Seats {
     seats: Box<[Seat]>,
     taken: Box<[AtomicU64]>,
     active: Box<[AtomicU64]>,
-    /// So many words of the two have ever been in use.
+    /// The number of words of the two that have ever been in use.
     words: AtomicU64,
 }
 
 const BITS: usize = 64;
 
 impl Seats {
-    /// Room for so many sessions.
+    /// Makes room for `sessions_max` sessions.
     pub(super) fn new(sessions_max: u32) -> Seats {
         let sessions_max = sessions_max.max(1) as usize;
         let words = || (0..sessions_max.div_ceil(BITS)).map(|_| AtomicU64::new(0)).collect();
@@ -95,7 +98,7 @@ impl Seats {
     /// Takes the lowest free seat.
     pub(super) fn take(&self) -> Option<usize> {
         for (at, word) in self.taken.iter().enumerate() {
-            // Relaxed: whoever succeeds below acquires.
+            // Relaxed: a thread that succeeds below acquires.
             let mut taken = word.load(Ordering::Relaxed);
             loop {
                 let bit = taken.trailing_ones() as usize;
@@ -106,7 +109,8 @@ impl Seats {
                 // AcqRel: the seat is as its last session left it; pairs with `leave`.
                 match word.compare_exchange(taken, taken | 1 << bit, Ordering::AcqRel, Ordering::Relaxed) {
                     Ok(_) => {
-                        // Before the seat is used; who looks at fewer words looked before.
+                        // Before the seat is used; a thread that looks at fewer words looked
+                        // before.
                         self.words.fetch_max(at as u64 + 1, Ordering::SeqCst);
                         return Some(seat);
                     }

@@ -1,4 +1,4 @@
-//! One who takes part: has a transaction at a time, and a snapshot at a time.
+//! A participant: it has one transaction at a time, and one snapshot at a time.
 
 use super::coordinator::Coordinator;
 use super::pin;
@@ -11,7 +11,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// One who takes part. One thread at a time uses it; it may go from thread to thread. What it has ends when it is dropped.
+/// A participant. One thread at a time uses it; it may go from thread to thread. What it has ends
+/// when it is dropped.
 pub struct Session {
     coordinator: Arc<Coordinator>,
     seat: usize,
@@ -26,7 +27,7 @@ pub struct Session {
 /// There are as many sessions as may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManySessions {
-    /// So many.
+    /// The maximum number of sessions.
     pub limit: u32,
 }
 
@@ -62,7 +63,8 @@ impl Session {
         self.coordinator.seats.at(self.seat)
     }
 
-    /// Which transactions are over now. It is *pinned*: what it shows is kept until [`Session::unpin`], [`Session::end`] or the next one.
+    /// Which transactions are over now. It is *pinned*: what it shows is kept until
+    /// [`Session::unpin`], [`Session::end`] or the next one.
     #[inline]
     pub fn snapshot(&mut self) -> &Snapshot {
         let seat = self.coordinator.seats.at(self.seat);
@@ -102,15 +104,17 @@ impl Session {
         self.id
     }
 
-    /// The transaction is over: what it wrote under its id is visible to all snapshots from now on. (Who takes back what it wrote does so
-    /// before.) Without an id it costs nothing. The snapshot is unpinned.
+    /// The transaction is over: what it wrote under its id is visible to all snapshots from now on.
+    /// (A transaction that takes back what it wrote does so before.) Without an id it costs
+    /// nothing. The snapshot is unpinned.
     #[inline]
     pub fn end(&mut self) {
         self.unpin();
         if let Some(id) = self.id.take() {
             let coordinator = &*self.coordinator;
             let seat = coordinator.seats.at(self.seat);
-            // Release: who sees it sees what was written. The fence that has to follow is the one of the pin in `publish.rs`.
+            // Release: a thread that sees it sees what was written. The fence that has to follow is
+            // the one of the pin in `publish.rs`.
             seat.id.store(ended(id), Ordering::Release);
             coordinator.published.end(
                 &coordinator.allocation,
@@ -122,8 +126,9 @@ impl Session {
         }
     }
 
-    /// Of all ids below this one it is known that they are over, to every snapshot that is in use or will be: of what they wrote only the last version
-    /// can be seen. It is what it was when somebody just takes a snapshot. Looks at each session: not for every transaction.
+    /// Of all ids below this one it is known that they are over, to every snapshot that is in use
+    /// or will be: of what they wrote only the last version can be seen. It stays as it was while a
+    /// session is just taking a snapshot. Looks at each session: not for every transaction.
     pub fn oldest(&self) -> u64 {
         self.coordinator.oldest()
     }

@@ -3,7 +3,8 @@
 /// The first id that is given.
 pub(super) const FIRST: u64 = 1;
 
-/// Which transactions were over at some moment: those below `current`, without the `concurrent` ones (WiredTiger's `snap_max` and `snapshot`).
+/// Which transactions were over at some moment: those below `current`, without the `concurrent`
+/// ones (WiredTiger's `snap_max` and `snapshot`).
 ///
 /// ```
 /// use manx::txn::coordinator::{Coordinator, Protocol};
@@ -43,7 +44,7 @@ impl Snapshot {
         self.current
     }
 
-    /// Those that were at work, in ascending order.
+    /// The ids that were at work, in ascending order.
     pub fn concurrent(&self) -> &[u64] {
         &self.concurrent
     }

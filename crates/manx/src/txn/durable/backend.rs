@@ -27,7 +27,7 @@ impl Backend {
     }
 
     fn open(&self) -> io::Result<&dyn Medium> {
-        // Relaxed: who shuts it is the thread that ends the engine.
+        // Relaxed: the thread that shuts it is the thread that ends the engine.
         if self.shut.load(Ordering::Relaxed) {
             return Err(io::Error::other("nothing is written any more"));
         }

@@ -1,21 +1,29 @@
-//! The base: an ordered tree of all data, in the engine's file (redb: a copy-on-write B+tree with checksums).
+//! The base: an ordered tree of all data, in the engine's file (redb: a copy-on-write B+tree with
+//! checksums).
 //!
-//! It changes in two ways. A *volatile* change is seen by readers at once and is in memory, or in parts of the file that nothing durable leads
-//! to; a crash undoes it, and the log redoes it. A *checkpoint* makes all changes so far durable, in one step, along with the
-//! sequence of the last group that is among them and the generation of who wrote them: see `log.rs`.
+//! It changes in two ways. A *volatile* change is seen by readers at once and is in memory, or in
+//! parts of the file that nothing durable leads to; a crash undoes it, and the log redoes it. A
+//! *checkpoint* makes all changes so far durable, in one step, along with the sequence of the last
+//! group that is among them and the generation of the opening that wrote them: see `log.rs`.
 //!
-//! Checkpoints use the engine's two-phase commit and keep its list of free pages (*quick repair*), so opening takes the time of the
-//! log and not that of the data. That is slower by a sync; it happens once in a lap of the log.
+//! Checkpoints use the engine's two-phase commit and keep its list of free pages (*quick repair*),
+//! so opening takes the time of the log and not that of the data. That is slower by a sync; it
+//! happens once in a lap of the log.
 //!
-//! While a checkpoint is made the engine takes no changes. What is applied meanwhile is kept above it ([`Recent`]), and put into it in a few volatile
-//! steps behind the checkpoint.
+//! While a checkpoint is made the engine takes no changes. What is applied meanwhile is kept above
+//! it ([`Recent`]), and put into it in a few volatile steps behind the checkpoint.
 //!
-//! 1. Readers see the state after some group, whole: a view of the tree, and above it what is recent, up to a sequence. The three are replaced together,
-//!    when a group has been applied, before anybody is told.
-//! 2. The tree is changed by one thread at a time: by who has the writer, unless a checkpoint is made; then by who makes it.
-//! 3. Only a checkpoint makes changes durable. The engine itself would at its end, under the position of the checkpoint before, and the log may have lost
-//!    some of them since: then the log would be applied again to what is newer. So its file is shut before it ends, unless all is in a checkpoint.
-//! 4. Whatever the engine reports, or a panic of it (it asserts much of what is in its file), is an error here, and no later change is tried.
+//! 1. Readers see the state after some group, whole: a view of the tree, and above it what is
+//!    recent, up to a sequence. The three are replaced together, when a group has been applied,
+//!    before any thread is told.
+//! 2. The tree is changed by one thread at a time: by the thread that has the writer, unless a
+//!    checkpoint is made; then by the thread that makes it.
+//! 3. Only a checkpoint makes changes durable. The engine itself would at its end, under the
+//!    position of the checkpoint before, and the log may have lost some of them since: then the log
+//!    would be applied again to what is newer. So its file is shut before it ends, unless all is in
+//!    a checkpoint.
+//! 4. Whatever the engine reports, or a panic of it (it asserts much of what is in its file), is an
+//!    error here, and no later change is tried.
 
 use super::backend::{Backend, Shutter};
 use super::disk::Medium;
@@ -62,7 +70,8 @@ pub(super) struct Base {
     seen: RwLock<Seen>,
     database: Database,
     shutter: Shutter,
-    /// All is in a checkpoint (Invariant 3). Relaxed: who ends it has said so, or nobody.
+    /// All is in a checkpoint (Invariant 3). Relaxed: the thread that ends it has said so, or no
+    /// thread has.
     finished: AtomicBool,
     place: String,
 }
@@ -108,8 +117,8 @@ impl Base {
         }
     }
 
-    /// Makes the last changes that are above the tree in it, which has all others: nothing is above it any more. Returns what was, which is to be dropped where
-    /// nobody waits.
+    /// Makes the last changes that are above the tree in it, which has all others: nothing is above
+    /// it any more. Returns what was above it, which is to be dropped where no thread waits.
     pub(super) fn settle(&self, batches: &[&[Change]]) -> Result<impl Sized + use<>, DataError> {
         let above = self.seen.read().recent.clone();
         self.change(batches, None, true)?;
@@ -262,7 +271,8 @@ fn is_empty(bounds: Bounds<'_>) -> bool {
 
 /// Turns a panic of the engine into an error.
 fn guarded<T>(place: &str, work: impl FnOnce() -> Result<T, DataError>) -> Result<T, DataError> {
-    // Unwind safety: whoever gets the error makes no further change, and readers have a view that nobody changes.
+    // Unwind safety: the caller that gets the error makes no further change, and readers have a
+    // view that no thread changes.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");

@@ -1,12 +1,14 @@
 //! What the durable store stands on: a few files that can be read, written and made durable.
 //!
-//! Everything that the store keeps goes through [`Disk`] and [`Medium`], the engine's file included. So a test can put something else
-//! below the whole store: files that die at a given write, or that forget or tear whatever was not synced. The store itself has no hooks
-//! for that, and pays for one indirect call beside each system call.
+//! Everything that the store keeps goes through [`Disk`] and [`Medium`], the engine's file
+//! included. So a test can put something else below the whole store: files that die at a given
+//! write, or that forget or tear whatever was not synced. The store itself has no hooks for that,
+//! and pays for one indirect call beside each system call.
 //!
 //! What a disk promises, and all that the store relies on:
-//! 1. What was written before [`Medium::sync`] began, and the length of the file, are there after a loss of power once it has returned. Of
-//!    what was written later nothing is certain: neither order, nor that a write is there whole.
+//! 1. What was written before [`Medium::sync`] began, and the length of the file, are there after a
+//!    loss of power once it has returned. Of what was written later nothing is certain: neither
+//!    order, nor that a write is there whole.
 //! 2. A file's name is there after a loss of power once [`Disk::sync`] has returned.
 //! 3. What was written can be read at once, synced or not.
 //! 4. No other process, and no other store of this process, writes the same files.

@@ -1,11 +1,13 @@
 //! The files of a store in a folder of the file system, for one store at a time.
 //!
-//! The folder itself is locked (`flock` of its descriptor), so no lock file is left behind, and the kernel frees it when the process
-//! ends in whichever way. When the store is closed it is unlocked expressly: a process that was just forked elsewhere in this
-//! program has the same descriptor until it begins another program, and would keep the lock.
+//! The folder itself is locked (`flock` of its descriptor), so no lock file is left behind, and the
+//! kernel frees it when the process ends in whichever way. When the store is closed it is unlocked
+//! expressly: a process that was just forked elsewhere in this program has the same descriptor
+//! until it begins another program, and would keep the lock.
 //!
-//! A folder's own name is in the folder that it is in, and is durable when that one is synced. Whoever has just made it (`mkdir`) rarely does; so the names of
-//! the files are made durable along with it.
+//! A folder's own name is in the folder that it is in, and is durable when that one is synced. A
+//! program that has just made it (`mkdir`) rarely does that; so it is made durable along with the
+//! names of the files.
 
 use super::disk::{Disk, Medium};
 use super::failure;
@@ -32,12 +34,13 @@ pub struct Folder {
     path: PathBuf,
     /// Open, and locked, for as long as this lives.
     folder: File,
-    /// The one that it is in, if that has its name.
+    /// The folder that it is in, if that has its name.
     parent: Option<File>,
 }
 
 impl Folder {
-    /// Makes a folder if it is not there, and those that it is in; and their names durable.
+    /// Makes a folder if it is not there, and the folders that it is in; and makes their names
+    /// durable.
     ///
     /// ```
     /// use manx::txn::durable::{Durable, DurableOptions, Folder};
@@ -103,7 +106,8 @@ fn make(path: &Path, sync: &mut impl FnMut(&Path) -> io::Result<()>) -> io::Resu
     }
 }
 
-/// The folder that has this one's name; none where another file system begins, or where it is not ours to read: then somebody else made this one.
+/// The folder that has this one's name; none where another file system begins, or where it is not
+/// ours to read: then another user made this one.
 fn parent(path: &Path, folder: &File) -> io::Result<Option<File>> {
     match File::open(path.join("..")) {
         Ok(parent) if parent.metadata()?.dev() == folder.metadata()?.dev() => Ok(Some(parent)),
@@ -160,7 +164,8 @@ impl Medium for File {
         self.set_len(bytes)
     }
 
-    // The length is part of what `fdatasync` makes durable; times and the like are not, and nobody asks for them.
+    // The length is part of what `fdatasync` makes durable; times and the like are not, and nothing
+    // here needs them.
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
     }
@@ -170,7 +175,7 @@ impl Medium for File {
 mod tests {
     use super::*;
 
-    /// What cannot be synced, so that whoever tries is told.
+    /// Opens a file that cannot be synced, so that a caller that tries gets an error.
     fn unsyncable() -> File {
         File::open("/dev/null").expect("there")
     }

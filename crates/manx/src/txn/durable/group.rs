@@ -1,33 +1,38 @@
 //! Group commit: many threads' batches become durable with one write and one sync.
 //!
-//! One thread at a time is the *leader*: it writes and syncs for itself and for all who came while the leader before it did. Those who
-//! come meanwhile *join* the next group and sleep; the first of them leads it.
+//! One thread at a time is the *leader*: it writes and syncs for itself and for all threads that
+//! came while the leader before it did. Threads that come meanwhile *join* the next group and
+//! sleep; the first of them leads it.
 //!
 //! ```text
-//!   come ──► nobody leads? ── yes ──► lead: gather, take the group, commit it, tell its members, pass the lead
+//!   come ──► no leader? ───── yes ──► lead: gather, take the group, commit it, tell its members, pass the lead
 //!                  │ no                  ▲
 //!                  └──► join ──► first? ─┘ (when the lead is passed)
 //!                                no ──► sleep until told
 //! ```
 //!
 //! # Gathering
-//! Threads that commit one transaction after the other fall into two groups of half the size, each of which waits while the other is
-//! synced: whoever was just told comes back a moment after the next leader has started. So a leader waits for as many as were seen at
-//! once the last time, at most for a quarter of what a commit takes lately, which is little beside the half of a commit that each of them
-//! gains. When it waits in vain, the next ones do not wait at all, twice as many each time.
+//! Threads that commit one transaction after the other fall into two groups of half the size, and
+//! each group waits while the other one is synced: a thread that was just told comes back a moment
+//! after the next leader has started. So a leader waits for as many as were seen at once the last
+//! time, at most for a quarter of what a commit takes lately, which is little beside the half of a
+//! commit that each of them gains. When it waits in vain, the next ones do not wait at all, twice
+//! as many each time.
 //!
 //! # Invariants
-//! 1. `busy` is true while somebody leads, and from then on until nobody has joined; only who turns it to true, or is passed the lead,
-//!    leads. So at most one thread commits.
-//! 2. A group's batches are in the order in which their threads came, each whole. A thread that comes again comes after the return of its last
-//!    commit; so its batches are in its order.
-//! 3. `next` is there if and only if somebody has joined and no leader has taken the group. Its first member is told once, either to lead it or
-//!    that a leader who came before it, and gathered, has committed it.
+//! 1. `busy` is true while a thread leads, and from then on until no thread has joined. Only the
+//!    thread that turns it to true, or is passed the lead, leads. So at most one thread commits.
+//! 2. A group's batches are in the order in which their threads came, each whole. A thread that
+//!    comes again comes after the return of its last commit; so its batches are in its order.
+//! 3. `next` is there if and only if a thread has joined and no leader has taken the group. Its
+//!    first member is told once, either to lead it or that a leader that came before it, and
+//!    gathered, has committed it.
 //! 4. Each member of a group is told the same result, that of the one commit, after it.
 //!
 //! # Memory orderings
-//! The mutex orders the batches: who takes them has it after those who joined. The two words of a party are changed with release
-//! after what they tell (the result; the lead itself comes with the mutex) and read with acquire before it is used.
+//! The mutex orders the batches: the leader that takes them has it after the threads that joined.
+//! The two words of a party are changed with release after what they tell (the result; the lead
+//! itself comes with the mutex) and read with acquire before it is used.
 
 use crate::lock::Mutex;
 use crate::txn::{Change, DataError};
@@ -48,7 +53,7 @@ const LEAD: u32 = 1;
 /// The result is there.
 const DONE: u32 = 2;
 
-/// Those who were committed together with somebody else.
+/// The threads whose batches are committed together with another thread's.
 #[derive(Debug, Default)]
 struct Party {
     /// What the first member waits for: [`LEAD`] or [`DONE`].
@@ -69,28 +74,30 @@ fn wait(word: &AtomicU32) -> u32 {
     }
 }
 
-/// Tells those who sleep on a word of a party something.
+/// Tells the threads that sleep on a word of a party something.
 fn tell(word: &AtomicU32, what: u32) {
     // Release: what it tells was written before (header).
     word.store(what, Ordering::Release);
     futex::wake_all(word);
 }
 
-/// Who leads, and who has joined.
+/// Whether a thread leads, and what the threads that joined want.
 #[derive(Debug, Default)]
 struct State {
     busy: bool,
     next: Option<Arc<Party>>,
     joined: Vec<Vec<Change>>,
-    /// Somebody who joined wants it to be durable.
+    /// A thread that joined wants it to be durable.
     sync: bool,
-    /// As many as this have to have joined for the leader who gathers to be woken; 0: nobody gathers.
+    /// When this number of threads have joined, the leader that gathers is woken; 0: no leader
+    /// gathers.
     called_at: usize,
-    /// So many came at once the last time.
+    /// The number of threads that came at once the last time.
     expected: usize,
     /// How long a commit with a sync takes lately.
     commit_ns: u64,
-    /// So many groups in a row waited in vain, and so many are still not to wait.
+    /// The number of groups that are not to wait after the last vain wait, and the number of these
+    /// that are still to come.
     vain: u32,
     skipped: u32,
 }
@@ -103,12 +110,13 @@ impl<F: Fn(&[&[Change]], bool) -> Result<(), DataError>> Commit for F {}
 #[derive(Debug, Default)]
 pub(super) struct Group {
     state: Mutex<State>,
-    /// Changes when the last one has joined for whom a leader gathers.
+    /// Changes when the last thread has joined for which a leader gathers.
     call: AtomicU32,
 }
 
 impl Group {
-    /// Commits a batch, alone or with others'; `commit` may run for them in this thread, or in another for this one.
+    /// Commits a batch, alone or with others'; `commit` may run for them in this thread, or in
+    /// another for this one.
     pub(super) fn apply(&self, batch: &[Change], sync: bool, commit: impl Commit) -> Result<(), DataError> {
         let mut state = self.state.lock();
         if !state.busy {
@@ -134,7 +142,7 @@ impl Group {
         party.result.get().cloned().unwrap_or(Ok(()))
     }
 
-    /// Commits a group; the caller's batch is the first of those who joined, unless given.
+    /// Commits a group; the caller's batch is the first of the threads that joined, unless given.
     fn lead(&self, own: Option<&[Change]>, own_sync: bool, commit: impl Commit) -> Result<(), DataError> {
         let (party, joined, sync, vain) = self.gather(usize::from(own.is_some()), own_sync);
         let batches: Vec<&[Change]> = own.into_iter().chain(joined.iter().map(Vec::as_slice)).collect();
@@ -169,7 +177,8 @@ impl Group {
         result
     }
 
-    /// Waits for others where that pays, and takes who has joined; and whether it waited in vain, if it did.
+    /// Waits for other threads where that pays, and takes the group that has joined. Returns the
+    /// group, whether it is to be durable, and, if it waited, whether it waited in vain.
     #[expect(clippy::type_complexity, reason = "one caller")]
     fn gather(
         &self,
@@ -185,7 +194,8 @@ impl Group {
                 state.skipped -= 1;
             } else {
                 state.called_at = state.expected - own;
-                // Relaxed: only who joins after the mutex is released changes it for this leader.
+                // Relaxed: only a thread that joins after the mutex is released changes it for this
+                // leader.
                 let seen = self.call.load(Ordering::Relaxed);
                 let until_ns = clock::now_ns() + (state.commit_ns / GATHER_PART).min(GATHER_NS_MAX);
                 drop(state);

@@ -1,34 +1,46 @@
-//! The log: the groups since the last checkpoint, one behind the other, in two files that take turns.
+//! The log: the groups since the last checkpoint, one behind the other, in two files that take
+//! turns.
 //!
 //! ```text
 //!   log  │ 7 8 9 ▒▒▒ │ sealed: a checkpoint of 1 to 9 is being made
 //!   log2 │ 10 11 ►   │ the current one, used again from its beginning     ▒ of laps before
 //! ```
 //!
-//! A checkpoint *seals* the current file, and what comes meanwhile goes to the other one. When it is made, the sealed one counts no more, and is
-//! free for the next turn. Nothing is renamed, or cut off unless a group is refused; what is old is written over. So that a sync is of data alone once a file has its
-//! full length, and so that no folder has to be synced on the way.
+//! A checkpoint *seals* the current file, and what comes meanwhile goes to the other one. When it
+//! is made, the sealed one counts no more, and is free for the next turn. Nothing is renamed, or
+//! cut off unless a group is refused; what is old is written over. So that a sync is of data alone
+//! once a file has its full length, and so that no folder has to be synced on the way.
 //!
 //! # What is in it
-//! Somewhere behind the last whole record of a file are others: older ones, of laps before, and perhaps the pieces of groups that nobody was told of. What
-//! counts, given the sequence `applied` that the checkpoint contains and the `generation` that it is from:
-//! 1. The first record is at 0 of one of the files, each other one behind the one before it; its sequence is `applied` + 1, + 2, …; its generation is the
-//!    checkpoint's. Where a file has no such whole record any more, the next one is at 0 of the other file, if that has not been read yet; else it is the end
-//!    of the log.
-//! 2. Records of laps before have a sequence of at most `applied`, and those from before the last opening an older generation. So
-//!    neither is ever taken for a current one, wherever its bytes come to lie.
-//! 3. A group is acknowledged as durable after a sync that began when its record, and with it all before it in its file, was written; and a file is synced before
-//!    it is sealed, whatever was asked for. So an acknowledged record is never behind the end, whatever a loss of power left of those that were not synced.
-//! 4. A file is written from its beginning when the checkpoint that has all that was in it is durable.
-//! 5. A group that is told to be refused for want of room is in no file, and will not be: what was written of it, which with the bytes of laps before might be a whole record,
-//!    was cut off durably before anybody is told.
-//! 6. Whoever may write values can write any bytes into a file, but none that are a record: those are known by the store's secret (`secret.rs`).
+//! Somewhere behind the last whole record of a file are others: older ones, of laps before, and
+//! perhaps the pieces of groups that no thread was told of. What counts, given the sequence
+//! `applied` that the checkpoint contains and the `generation` that it is from:
+//! 1. The first record is at 0 of one of the files, each other one behind the one before it; its
+//!    sequence is `applied` + 1, + 2, …; its generation is the checkpoint's. Where a file has no
+//!    such whole record any more, the next one is at 0 of the other file, if that has not been read
+//!    yet; else it is the end of the log.
+//! 2. Records of laps before have a sequence of at most `applied`, and those from before the last
+//!    opening an older generation. So neither is ever taken for a current one, wherever its bytes
+//!    come to lie.
+//! 3. A group is acknowledged as durable after a sync that began when its record, and with it all
+//!    before it in its file, was written; and a file is synced before it is sealed, whatever was
+//!    asked for. So an acknowledged record is never behind the end, whatever a loss of power left
+//!    of the records that were not synced.
+//! 4. A file is written from its beginning when the checkpoint that has all that was in it is
+//!    durable.
+//! 5. A group that is told to be refused for want of room is in no file, and will not be. What was
+//!    written of it might be a whole record, together with the bytes of laps before; so it was cut
+//!    off durably before any thread is told.
+//! 6. A client that may write values can write any bytes into a file, but none that are a record:
+//!    records are known by the store's secret (`secret.rs`).
 //!
 //! # Damage
-//! A record that a loss of power has torn and one that the disk has damaged look alike. But each record says up to which
-//! sequence the log was durable when it was written: if behind the end there is a current record that calls what is missing durable, then what is
-//! missing was acknowledged, and the store is not opened without it. (The last group of all cannot be told.) Nor is it opened with a
-//! checkpoint that is older than a record: no generation writes any before its first checkpoint is durable.
+//! A record that a loss of power has torn looks like a record that the disk has damaged. But each
+//! record says up to which sequence the log was durable when it was written: if behind the end
+//! there is a current record that calls what is missing durable, then what is missing was
+//! acknowledged, and the store is not opened without it. (The last group of all cannot be told.)
+//! Nor is it opened with a checkpoint that is older than a record: no generation writes any before
+//! its first checkpoint is durable.
 
 use super::disk::Medium;
 use super::failure;
@@ -58,7 +70,7 @@ pub(super) struct Part {
 #[derive(Debug)]
 pub(super) struct Log {
     parts: [Part; 2],
-    /// The one that is written.
+    /// The file that is written.
     current: usize,
     secret: Secret,
     bytes_max: usize,
@@ -73,7 +85,8 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// The log of a store whose checkpoint contains everything up to `applied`; it is as if empty. Each of its files has so many bytes at most.
+    /// The log of a store whose checkpoint contains everything up to `applied`; it is as if empty.
+    /// Each of its files has `bytes_max` bytes at most.
     pub(super) fn new(
         parts: [Part; 2],
         secret: Secret,
@@ -91,12 +104,13 @@ impl Log {
         self.sequence
     }
 
-    /// Whether a record of so many bytes could be in it at all.
+    /// Returns whether a record of this number of bytes could be in it at all.
     pub(super) fn could_have(&self, bytes: usize) -> bool {
         bytes <= self.bytes_max
     }
 
-    /// Whether there is room for a record of so many bytes before it has to be sealed.
+    /// Returns whether there is room for a record of this number of bytes before it has to be
+    /// sealed.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         bytes <= self.bytes_max - self.end
     }
@@ -144,7 +158,8 @@ impl Log {
         self.end = 0;
     }
 
-    /// Goes on in the other file, of which a durable checkpoint has all (Invariant 4). Returns what the next checkpoint is to have.
+    /// Goes on in the other file; a durable checkpoint has all of that file (Invariant 4). Returns
+    /// what the next checkpoint is to have.
     pub(super) fn seal(&mut self) -> Result<u64, DataError> {
         if self.durable < self.sequence {
             // Invariant 3.
@@ -155,7 +170,8 @@ impl Log {
         Ok(self.sequence)
     }
 
-    /// Makes sure that nothing is behind the last record, after a loss of power either (Invariant 5). It takes no room, where to write over something might.
+    /// Makes sure that nothing is behind the last record, after a loss of power either (Invariant
+    /// 5). It takes no room, where to write over something might.
     fn cut(&mut self) -> Result<(), DataError> {
         let Part { file, place } = &self.parts[self.current];
         let end = self.end as u64;
@@ -169,7 +185,8 @@ impl Log {
     }
 }
 
-/// Reads the groups that the log has beyond a checkpoint, in order; returns the sequence of the last one.
+/// Reads the groups that the log has beyond a checkpoint, in order; returns the sequence of the
+/// last one.
 pub(super) fn replay(
     parts: &[Part; 2],
     secret: Secret,
@@ -183,7 +200,8 @@ pub(super) fn replay(
     });
     let mut files = [first?, second?];
     let mut sequence = applied;
-    // Invariant 1: the one that was sealed, if there is one, then the current one. Which is which, their first records tell.
+    // Invariant 1: the sealed file, if there is one, then the current one. Which is which, their
+    // first records tell.
     for _ in 0..files.len() {
         for (_, bytes, at) in files.iter_mut().filter(|(_, _, at)| *at == 0) {
             while let Some((head, changes, length)) = record::decode(secret, &bytes[*at..]) {
@@ -220,7 +238,7 @@ pub(super) fn replay(
 fn behind<'a>(secret: &'a Secret, bytes: &'a [u8]) -> impl Iterator<Item = Head> + 'a {
     let finder = memmem::Finder::new(&secret.start);
     let mut from = 0;
-    // One by one: those that were drawn may overlap with themselves.
+    // One by one: a secret that was drawn may overlap with itself.
     let starts = std::iter::from_fn(move || {
         let at = from + finder.find(&bytes[from..])?;
         from = at + 1;
@@ -377,7 +395,8 @@ mod tests {
         assert!(error.0.contains("the group 3"), "{error}");
     }
 
-    /// A file on a disk that gets full: of a write that begins at or behind `room`, all but the last byte is there.
+    /// A file on a disk that gets full: of a write that begins at or behind `room`, all but the
+    /// last byte is there.
     #[derive(Debug)]
     struct Tight {
         file: File,
@@ -418,7 +437,8 @@ mod tests {
     }
 
     impl Setting {
-        /// A log of which both groups 1 and 2 were there in a lap before, with the same bytes, and now there is room for the first alone.
+        /// Makes a log that had both groups 1 and 2 in a lap before, with the same bytes, and that
+        /// now has room for the first alone.
         fn tight(&self, cuts: bool) -> (Log, Arc<Mutex<Vec<&'static str>>>) {
             let mut log = self.log(1, 0);
             log.append(&[&[put(1)]], false).expect("appended");
@@ -470,7 +490,7 @@ mod tests {
         assert_eq!(head, Head { generation: 1, sequence: 3, durable: 2 });
     }
 
-    /// Everything of a record is known to who writes values, but the secret.
+    /// A client that writes values knows everything of a record but the secret.
     #[test]
     fn a_value_that_looks_like_a_record_is_none() {
         let setting = Setting::new();
@@ -492,7 +512,8 @@ mod tests {
         assert!(error.0.contains("the group 4"), "{error}");
     }
 
-    /// Records are found wherever they begin, although what they begin with may overlap with itself.
+    /// Records are found wherever they begin, although what they begin with may overlap with
+    /// itself.
     #[test]
     fn a_record_is_found_behind_a_part_of_what_it_begins_with() {
         let secret = Secret { start: *b"abababab", sum: 0 };

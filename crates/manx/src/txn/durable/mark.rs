@@ -1,15 +1,17 @@
 //! The mark of a folder: that it holds a store, of which format, and whether it was ever finished.
 //!
-//! A new store is made in this order: the mark says `new` and is durable; the other files are made and are durable, names included; the
-//! mark says `ready` and is durable. So
-//! 1. a folder without a mark that is not empty is somebody else's, and is refused;
-//! 2. with `new`, or with a mark that was not even written whole and nothing else, the making was cut off, nobody was told of
-//!    success, and it begins again;
+//! A new store is made in this order: the mark says `new` and is durable; the other files are made
+//! and are durable, names included; the mark says `ready` and is durable. So
+//! 1. a folder that is not empty and has no mark is not ours, and is refused;
+//! 2. with `new`, or with a mark that was not even written whole and nothing else, the making was
+//!    cut off, no caller was told of success, and it begins again;
 //! 3. with `ready` every file is whole.
 //!
-//! The mark has one length, and its two forms differ in a word, within one sector, so that a change is there or is not.
+//! The mark has one length, and its two forms differ in a word, within one sector, so that a change
+//! is there or is not.
 //!
-//! It also has the store's secret, from the beginning; with a checksum, since with another one all groups of the log would seem not to be there.
+//! It also has the store's secret, from the beginning; with a checksum, since with another one all
+//! groups of the log would seem not to be there.
 
 use super::disk::{Disk, Medium};
 use super::failure;
@@ -65,7 +67,8 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// Looks whose the folder is, and claims an empty one. One that is ready has these files, or some of it is lost.
+    /// Checks whether the folder is a store's, and claims an empty folder. A folder that is ready
+    /// has these files, or some of it is lost.
     pub(super) fn open(disk: &dyn Disk, needed: &[&str]) -> Result<(Mark, State), DataError> {
         let folder = disk.place();
         let names = disk.names().map_err(|error| failure::of_io(&folder, "listed", &error))?;
@@ -127,7 +130,7 @@ fn read(file: &dyn Medium) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Why a store is not opened whose mark is none of this format.
+/// Says why a store is not opened if its mark is not of this format.
 fn foreign(folder: &str, place: &str, bytes: &[u8]) -> DataError {
     let format = bytes.strip_prefix(OURS.as_bytes());
     let format = format.map(|rest| rest.split(|byte| *byte == b'\n').next().unwrap_or_default());
@@ -142,7 +145,8 @@ fn foreign(folder: &str, place: &str, bytes: &[u8]) -> DataError {
     }
 }
 
-/// Whether it is what may be left of a first mark whose writing was cut off: a beginning, and zeroes.
+/// Whether it is what may be left of a first mark whose writing was cut off: a beginning, and
+/// zeroes.
 fn is_unfinished(bytes: &[u8]) -> bool {
     let written = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let (known, drawn) = bytes[..written].split_at(written.min(SECRET_AT));

@@ -1,21 +1,29 @@
-//! A durable data component: what was applied with `sync` survives the end of the process, of the system, and the loss of power.
+//! A durable data component: what was applied with `sync` survives the end of the process, of the
+//! system, and the loss of power.
 //!
 //! ```text
 //!   apply ──► group ──► log ──► sync ──► base ──► told        get, scan ──► what is seen of the base
-//!             (one leader for all who came)   ▲
+//!             (one leader for all that came)  ▲
 //!              each time that a file is full  └── checkpoint, by another thread: the base is durable, that file is free
 //! ```
 //!
-//! Many threads' batches go to a log together, with one write and one sync (`group.rs`, `record.rs`, `log.rs`). Then they are applied to the
-//! base (`base.rs`), an ordered tree in a file, where readers find them; that is volatile until the next checkpoint. While one is made, beside the commits
-//! (`writer.rs`), they are kept above the tree (`recent.rs`). After a crash the base is as at the last checkpoint, and the log is applied again. Files are reached through `disk.rs`, in a folder (`folder.rs`) that a mark tells
-//! from others (`mark.rs`), and in which records are known by a secret, since values may be anything (`secret.rs`). Why this engine, and why a log of its own: see the README beside this room's files.
+//! Many threads' batches go to a log together, with one write and one sync (`group.rs`,
+//! `record.rs`, `log.rs`). Then they are applied to the base (`base.rs`), an ordered tree in a
+//! file, where readers find them; that is volatile until the next checkpoint. While one is made,
+//! beside the commits (`writer.rs`), they are kept above the tree (`recent.rs`). After a crash the
+//! base is as at the last checkpoint, and the log is applied again. Files are reached through
+//! `disk.rs`, in a folder (`folder.rs`) that a mark tells from others (`mark.rs`), and in which
+//! records are known by a secret, since values may be anything (`secret.rs`). Why this engine, and
+//! why a log of its own: see the README beside this room's files.
 //!
 //! Invariants:
-//! 1. Checkpoint and log together contain every group that somebody was told of, in order, at each moment; and of others each whole or not at all.
-//! 2. A batch is seen by readers after its record is in the log, durable if that was asked for; and before its thread is told.
-//! 3. After an error that leaves open what is on the disk (a sync that failed above all: what it had to write may be gone from memory and not be on
-//!    the disk, and the next sync would not notice) nothing is changed any more. Opening the store again finds out what is there.
+//! 1. Checkpoint and log together contain every group that a thread was told of, in order, at each
+//!    moment; and of others each whole or not at all.
+//! 2. A batch is seen by readers after its record is in the log, durable if that was asked for; and
+//!    before its thread is told.
+//! 3. After an error that leaves open what is on the disk (a sync that failed above all: what it
+//!    had to write may be gone from memory and not be on the disk, and the next sync would not
+//!    notice) nothing is changed any more. Opening the store again finds out what is there.
 
 mod backend;
 mod base;
@@ -51,7 +59,7 @@ const LOG_BYTES_MIN: usize = 4 << 10;
 /// None is longer: the length of a record's changes has 32 bits.
 const LOG_BYTES_MAX: usize = 1 << 30;
 
-/// So many changes of the log are applied in one step when the store is opened.
+/// The number of changes of the log that are applied in one step when the store is opened.
 const REPLAYED_AT_ONCE: usize = 100_000;
 
 /// How a durable store works.
@@ -64,8 +72,10 @@ const REPLAYED_AT_ONCE: usize = 100_000;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurableOptions {
-    /// The length of each of the log's two files: a checkpoint is made each time that one is full, beside the commits, which go on in the other one. Opening after
-    /// a crash applies at most both again. What is committed during a checkpoint is kept in memory. 4 KiB to 1 GiB; 8 MiB unless said.
+    /// The length of each of the log's two files: a checkpoint is made each time that one is full,
+    /// beside the commits, which go on in the other one. Opening after a crash applies at most both
+    /// again. What is committed during a checkpoint is kept in memory. 4 KiB to 1 GiB; 8 MiB unless
+    /// said.
     pub log_bytes: usize,
     /// How much of the base is kept in memory. 256 MiB unless said.
     pub cache_bytes: usize,
@@ -104,12 +114,14 @@ impl Durable {
     /// Opens the store in a folder, and makes one if the folder is empty.
     ///
     /// # Errors
-    /// The folder is not there, holds something else, is in use, cannot be read or written, or is damaged.
+    /// The folder is not there, holds something else, is in use, cannot be read or written, or is
+    /// damaged.
     pub fn open(folder: impl AsRef<Path>, options: DurableOptions) -> Result<Durable, DataError> {
         Durable::open_on(Box::new(Folder::open(folder.as_ref())?), options)
     }
 
-    /// Opens the store on a disk, and makes one if it is empty: [`Durable::open`] for files of another kind.
+    /// Opens the store on a disk, and makes one if it is empty: [`Durable::open`] for files of
+    /// another kind.
     ///
     /// ```
     /// use manx::txn::durable::{Durable, DurableOptions, Folder};
@@ -153,7 +165,8 @@ impl Durable {
             }
         })?;
         let generation = at.generation + 1;
-        // From here on the log's records count no more, and new ones have a generation of their own.
+        // From here on the log's records count no more, and new ones have a generation of their
+        // own.
         base.checkpoint(&[&changes], Position { applied, generation })?;
         if state == State::New {
             let synced = log.iter().try_for_each(|part| part.file.sync()).and_then(|()| disk.sync());

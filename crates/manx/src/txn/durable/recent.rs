@@ -1,15 +1,18 @@
-//! What was applied since a checkpoint began, in memory: the engine takes no changes while it makes one durable, and nobody waits for that.
+//! What was applied since a checkpoint began, in memory: the engine takes no changes while it makes
+//! one durable, and no thread waits for that.
 //!
-//! Each change is kept under its key and the sequence of its group, so that whoever reads goes by the groups that were there when it began, however many
-//! come meanwhile:
+//! Each change is kept under its key and the sequence of its group, so that a reader goes by the
+//! groups that were there when it began, however many come meanwhile:
 //!
 //! ```text
-//! "a": 9 ► gone, 7 ► "2"      "c": 8 ► "5"        above the base, for who reads as of group 8: "a" is "2", "c" is "5"
+//! "a": 9 ► gone, 7 ► "2"      "c": 8 ► "5"        above the base, for a reader as of group 8: "a" is "2", "c" is "5"
 //! ```
 //!
-//! 1. One thread at a time adds (the one who has the writer); many read.
-//! 2. Of a key, the change with the highest sequence that is not above the reader's is what it has; the base, if there is none.
-//! 3. Nothing is taken away: when the base has it all, the whole is dropped. So until then the base may have some of it or not.
+//! 1. One thread at a time adds (the thread that has the writer); many read.
+//! 2. Of a key, the change with the highest sequence that is not above the reader's is what it has;
+//!    the base, if there is none.
+//! 3. Nothing is taken away: when the base has it all, the whole is dropped. So until then the base
+//!    may have some of it or not.
 
 use crate::txn::{Bounds, Change, Value};
 use crossbeam_skiplist::SkipMap;
@@ -46,7 +49,8 @@ impl Recent {
         (*entry.key().0 == *key).then(|| entry.value().clone())
     }
 
-    /// The keys of some bounds, which are not empty, that were changed by groups up to this sequence, and what they have.
+    /// The keys of some bounds, which are not empty, that were changed by groups up to this
+    /// sequence, and what they have.
     pub(super) fn scan(
         &self,
         (from, to): Bounds<'_>,
@@ -54,7 +58,8 @@ impl Recent {
         sequence: u64,
     ) -> impl Iterator<Item = (Value, Found)> {
         let place = |key: &[u8], sequence| (Value::from(key), Reverse(sequence));
-        // The first of a key's places is that of the highest sequence; the last one that of none.
+        // The first of a key's places has the highest sequence; the last one has sequence 0, which
+        // no group has.
         let from = match from {
             Bound::Included(key) => Bound::Included(place(key, u64::MAX)),
             Bound::Excluded(key) => Bound::Excluded(place(key, 0)),

@@ -1,4 +1,5 @@
-//! A record of the log: a group of batches, as bytes, such that one that was not written whole is known for what it is.
+//! A record of the log: a group of batches, as bytes. A record that was not written whole is
+//! recognized as such.
 //!
 //! | bytes | what |
 //! | --- | --- |
@@ -96,7 +97,8 @@ pub(super) fn decode(secret: Secret, bytes: &[u8]) -> Option<(Head, Vec<Change>,
     Some((head, changes, HEADER + body.len()))
 }
 
-/// What the record at the beginning of `bytes` says of itself, and its changes as bytes, if it is whole.
+/// What the record at the beginning of `bytes` says of itself, and its changes as bytes, if it is
+/// whole.
 pub(super) fn check(secret: Secret, bytes: &[u8]) -> Option<(Head, &[u8])> {
     let number = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
     let short = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));

@@ -1,17 +1,20 @@
 //! The secret of a store: what its records are known by.
 //!
-//! Values are in the log as they came, and records are looked for at every byte behind its end. If a record were known by what everybody knows, whoever
-//! may write a value could write one, of a generation that never was: and the store would miss, for good, what nobody ever wrote. So each store draws a secret
-//! when it is made. A record begins with one part of it, and its checksum begins with the other: nobody who sees values alone can write either.
+//! Values are in the log as they came, and records are looked for at every byte behind its end. If
+//! a record were known by something public, a client that may write a value could write a record,
+//! of a generation that never was. Then the store would miss, for good, what no client ever wrote.
+//! So each store draws a secret when it is made. A record begins with one part of it, and its
+//! checksum begins with the other: a client that sees values alone can write neither part.
 //!
-//! It is in the mark (`mark.rs`), and is no more secret than the files are; nor has it to be: who may write the files can do worse.
+//! It is in the mark (`mark.rs`), and is no more secret than the files are; nor has it to be: a
+//! program that may write the files can do worse.
 
 use std::fs::File;
 use std::io::{self, Read};
 
 /// Where it is drawn.
 pub(super) const SOURCE: &str = "/dev/urandom";
-/// So many characters are its text.
+/// The number of characters of its text.
 pub(super) const TEXT: usize = 24;
 
 /// See [the module](self).
@@ -38,7 +41,7 @@ impl Secret {
         format!("{:016x}{:08x}", u64::from_be_bytes(self.start), self.sum)
     }
 
-    /// The one that has this text; of what is none's, none or any.
+    /// Returns the secret that has this text; for the text of no secret, none or any.
     pub(super) fn of_text(text: &[u8]) -> Option<Secret> {
         let text = std::str::from_utf8(text).ok()?;
         let (start, sum) = text.split_at_checked(TEXT - 8)?;

@@ -1,6 +1,7 @@
-//! Who changes an open store: commits, and the checkpoints beside them.
+//! What changes an open store: commits, and the checkpoints beside them.
 //!
-//! A checkpoint takes a tenth of a second and more, and the engine takes no changes meanwhile. No commit waits for that:
+//! A checkpoint takes a tenth of a second and more, and the engine takes no changes meanwhile. No
+//! commit waits for that:
 //!
 //! ```text
 //! log            7 8 9 │ sealed                                        │ free again
@@ -10,16 +11,21 @@
 //!                    begun                               under the mutex, when little is left
 //! ```
 //!
-//! The *checkpointer* is a thread of its own, which sleeps unless a checkpoint was begun. Who finds the current file full begins one, and goes on in the other
-//! file. Only who fills that one as well, before the checkpoint is made, waits for it; and so does a group that is longer than a file, which becomes durable with a
-//! checkpoint of its own.
+//! The *checkpointer* is a thread of its own, which sleeps unless a checkpoint was begun. A thread
+//! that finds the current file full begins a checkpoint, and goes on in the other file. Only a
+//! thread that fills that file as well, before the checkpoint is made, waits for it. So does a
+//! thread with a group that is longer than a file; such a group becomes durable with a checkpoint
+//! of its own.
 //!
 //! Invariants:
-//! 1. The log is changed by who has the mutex; the base's tree likewise, unless a checkpoint *runs*: then by the checkpointer alone, and commits are made above
-//!    the tree, and remembered in `above` for it.
-//! 2. While none runs, the tree has all groups, nothing is above it, and the file that is not the current one is free.
-//! 3. A checkpoint runs from the sealing of a file until the tree is durable with all of that file, and has all that was committed since; or until it has failed, after
-//!    which nothing is changed any more.
+//! 1. The log is changed by the thread that has the mutex; the base's tree likewise, unless a
+//!    checkpoint *runs*: then by the checkpointer alone, and commits are made above the tree, and
+//!    remembered in `above` for it.
+//! 2. While none runs, the tree has all groups, nothing is above it, and the file that is not the
+//!    current one is free.
+//! 3. A checkpoint runs from the sealing of a file until the tree is durable with all of that file,
+//!    and has all that was committed since; or until it has failed, after which nothing is changed
+//!    any more.
 
 use super::base::{Base, Position};
 use super::disk::Disk;
@@ -30,7 +36,7 @@ use crate::txn::{Change, DataError};
 
 /// So few changes are put into the tree while commits wait; a millisecond's.
 const FEW: usize = 256;
-/// Or whatever is left after so many steps, of which each has what came during the one before.
+/// Or whatever is left after this number of steps; each step has what came during the step before.
 const STEPS_MAX: u32 = 32;
 
 /// See [the module](self).
@@ -51,7 +57,7 @@ struct State {
     running: Option<u64>,
     /// What was committed since it was begun, and is not in the tree.
     above: Vec<Change>,
-    /// So many were begun, and so many are made or have failed.
+    /// The number of checkpoints that were begun, and the number that are made or have failed.
     begun: u64,
     ended: u64,
     closing: bool,
@@ -93,7 +99,8 @@ impl Writer {
                 Ok(())
             }
             Ok(()) => {
-                // It is in the log, and would come back: what the base has may not differ from that.
+                // It is in the log, and would come back: what the base has may not differ from
+                // that.
                 let applied = self.base.apply(batches);
                 state.break_at(applied)
             }
