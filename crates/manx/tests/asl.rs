@@ -1,6 +1,7 @@
-//! Who does not stand by, though it runs on a little core.
+//! Threads that do not stand by, though they run on a little core.
 //!
-//! A thread that stands by is in no line, and its windows here outlast every test: so one that comes to stand in line did not stand by.
+//! A thread that stands by is in no line, and its windows here outlast every test: so a thread that
+//! comes to stand in line did not stand by.
 
 use manx::cpu::{Class, set_class_of_this_thread};
 use manx::lock::{Asl, Fifo, Mcs, RawLock, Reorderable};
@@ -60,7 +61,7 @@ fn who_has_given_the_other_one_back_stands_by_again() {
         while !came.load(Ordering::Relaxed) {
             thread::yield_now();
         }
-        // A big one stands in line, and is the only one that ever does.
+        // A big one stands in line, and no other thread ever does.
         scope.spawn(move || {
             let held = inner.lock();
             order.lock().expect("no panic").push("big");
@@ -98,7 +99,7 @@ fn who_is_not_willing_any_more() {
     });
 }
 
-/// Nobody but little ones uses the lock: they have nobody to stand by for.
+/// Only little threads use the lock: they have no big one to stand by for.
 #[test]
 fn who_is_among_equals() {
     let lock = &Asl::over(Mcs::new());

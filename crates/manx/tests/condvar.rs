@@ -1,8 +1,9 @@
-//! Condition variables on the machine: real threads, deadlines on both clocks, memory that is gone after a broadcast.
+//! Condition variables on the machine: real threads, deadlines on both clocks, memory that is gone
+//! after a broadcast.
 
 use libc::{MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, PROT_READ, PROT_WRITE};
 use manx::lock::condvar::Outcome;
-use manx::lock::{Condvar, McsPark, Mutex, RawCondvar};
+use manx::lock::{Condvar, FutexMutex, Mutex, RawCondvar};
 use platform::clock;
 use platform::futex::{Clock, Deadline};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -44,7 +45,8 @@ fn items_pass_a_bounded_queue_once_each() {
     });
     assert_eq!(taken, 3 * ITEMS * (ITEMS + 1) / 2);
     assert!(queue.lock().is_empty());
-    // Who comes to sleep just when another one is signalled is woken with it, and still counts as waiting; the next signal uses that up.
+    // A thread that comes to sleep just when another one is signalled is woken with it, and still
+    // counts as waiting; the next signal uses that up.
     assert!((0..100).any(|_| !(filled.notify_one() | emptied.notify_one())), "somebody waits for ever");
 }
 
@@ -137,7 +139,7 @@ fn who_gives_up_after_a_signal_leaves_the_later_ones_their_tokens() {
 
 #[test]
 fn any_mutex_of_lock_api_will_do() {
-    let (mutex, changed) = (lock_api::Mutex::<McsPark, _>::new(0), Condvar::new());
+    let (mutex, changed) = (lock_api::Mutex::<FutexMutex, _>::new(0), Condvar::new());
     thread::scope(|scope| {
         scope.spawn(|| {
             *mutex.lock() = 7;
@@ -178,7 +180,8 @@ impl Page {
     }
 
     fn condvar(&self) -> &RawCondvar {
-        // SAFETY: a page of zeros is a variable that nobody waits for; the test uses it while it is mapped only.
+        // SAFETY: a page of zeros is a variable that no thread waits for; the test uses it while it
+        // is mapped only.
         unsafe { &*self.0 }
     }
 
@@ -190,7 +193,8 @@ impl Page {
 
 #[test]
 fn the_memory_may_go_away_as_soon_as_the_broadcast_is_made() {
-    // A waiter that touched the variable after it was woken, or before it sleeps, would end the process.
+    // A waiter that touched the variable after it was woken, or before it sleeps, would end the
+    // process.
     for round in 0..200_u32 {
         let page = Page::new();
         let entered = AtomicU32::new(0);

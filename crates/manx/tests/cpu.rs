@@ -1,4 +1,5 @@
-//! What is found out about machines, made up as folders that look like `/sys`; and where a thread runs on this one.
+//! What is found out about machines, made up as folders that look like `/sys`; and where a thread
+//! runs on this one.
 
 use manx::cpu::{Class, Classes, CpuSet, Source, Step, class, class_of_this_cpu, set_class_of_this_thread};
 use std::fs;
@@ -177,7 +178,8 @@ fn this_machine_lists_the_cpus_that_this_thread_may_use() {
     assert!(!classes.big().is_empty(), "the fastest there are are big");
 }
 
-/// On a machine of any kind: what is measured names each CPU once, and the thread stays where it may be.
+/// On a machine of any kind: what is measured names each CPU once, and the thread stays where it
+/// may be.
 #[test]
 fn to_measure_leaves_the_thread_where_it_was_and_judges_every_cpu() {
     std::thread::spawn(|| {
@@ -191,7 +193,7 @@ fn to_measure_leaves_the_thread_where_it_was_and_judges_every_cpu() {
         // Passed on as text, it means the same.
         assert_eq!(Classes::parse_or_measure(&measured.to_string()).unwrap().little(), little);
 
-        // Who may run on one CPU only measures nothing to compare it with.
+        // A thread that may run on one CPU only measures nothing to compare it with.
         platform::cpu::restrict(1);
         let before = platform::cpu::allowed();
         let alone = Classes::measure();

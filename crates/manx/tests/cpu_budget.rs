@@ -1,4 +1,5 @@
-//! Budgets of machines that are made up as folders that look like `/`: every layout of groups, and what hides them.
+//! Budgets of machines that are made up as folders that look like `/`: every layout of groups, and
+//! what hides them.
 
 #[path = "cpu_budget/guest.rs"]
 mod guest;
@@ -114,7 +115,8 @@ fn machine(groups: Groups, column: &Column) -> Tree {
             "cgroup2",
             "rw,nsdelegate",
         ),
-        // The namespace's root is `a/b`, which the mount from outside shows two levels below its root.
+        // The namespace's root is `a/b`, which the mount from outside shows two levels below its
+        // root.
         Groups::Namespace => unified(tree, "/sys/fs/cgroup")
             .file("/sys/fs/cgroup/a/b/cgroup.procs", format!("1\n{}\n", std::process::id()))
             .group("/sys/fs/cgroup/a/c")
@@ -407,7 +409,8 @@ fn files_that_may_not_be_read_are_doubts_and_the_others_count() {
     }
     let budget = std::thread::scope(|scope| {
         let look = || {
-            // SAFETY: only the calling thread loses a right, and it ends here: root may read what nobody may.
+            // SAFETY: only the calling thread loses a right, and it ends here: root may read what
+            // no other user may.
             unsafe { libc::syscall(libc::SYS_setfsuid, 65534) };
             CpuBudget::detect(tree.root(), Some(&set("0-7")))
         };

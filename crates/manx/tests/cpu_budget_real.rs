@@ -1,7 +1,8 @@
 //! Budgets under the kernel's own groups (cgroup v1), of processes that are moved in.
 //!
-//! Each test starts this program again as a child, which does what it is told to on its standard input and answers on its
-//! standard output. Where this process may not make groups, a test says so and is over.
+//! Each test starts this program again as a child, which does what it is told to on its standard
+//! input and answers on its standard output. Where this process may not make groups, a test says so
+//! and is over.
 
 #[path = "common/groups.rs"]
 mod groups;

@@ -1,4 +1,5 @@
-//! Pressure on the real machine: threads that compete for one CPU are seen, by whoever asks, in each way there is.
+//! Pressure on the real machine: threads that compete for one CPU are seen by every thread that
+//! asks, in each way there is.
 
 use manx::cpu::{Pressure, PressureWatch, Runnable, ThreadPressure, runnable};
 use std::fs;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How long is enough on any machine that does anything.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Runs `look` while so many threads spin, each bound to the same CPU.
+/// Runs `look` while `count` threads spin, each bound to the same CPU.
 fn beside_spinners<T>(count: usize, look: impl FnOnce() -> T) -> T {
     let (begun, stop) = (Barrier::new(count + 1), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -42,13 +43,14 @@ fn threads_that_spin_on_one_cpu_are_runnable_and_wait() {
         let mut watch = PressureWatch::new();
         let before = watch.read();
         thread::sleep(Duration::from_millis(100));
-        // A wait is counted when it is over, a group may be throttled at a moment, and a busy machine takes its time.
+        // A wait is counted when it is over, a group may be throttled at a moment, and a busy
+        // machine takes its time.
         let (mut most, began) = (before.runnable, Instant::now());
         loop {
             let now = watch.read();
             let between = now.since(&before);
             most = most.max(now.runnable);
-            // The three, and the one that reads.
+            // The three, and the reading thread.
             let crowded = most.is_none_or(|threads| threads >= 4);
             let waits = before.threads.is_none() || between.waiting.is_some_and(|threads| threads > 0.1);
             if crowded && waits && between.preempted_per_s > 0.0 {
@@ -73,14 +75,15 @@ fn the_number_of_runnable_threads_is_of_the_moment_and_includes_the_caller() {
     };
     assert!(reader.threads().is_some_and(|threads| threads >= 1), "this one runs");
     beside_spinners(40, || {
-        // The first reading has them all, unless their group is throttled at that moment. An average would have them in minutes.
+        // The first reading has them all, unless their group is throttled at that moment. An
+        // average would have them in minutes.
         let began = Instant::now();
         while reader.threads().expect("a number") < 41 || runnable().expect("a number") < 41 {
             assert!(began.elapsed() < LONG, "forty spin, and this one runs");
             thread::yield_now();
         }
     });
-    // All have ended, so they are gone, whoever else there is.
+    // All have ended, so they are gone, whatever other threads there are.
     let began = Instant::now();
     while reader.threads().expect("a number") >= 41 {
         assert!(began.elapsed() < LONG, "forty others spin");

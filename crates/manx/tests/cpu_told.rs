@@ -1,4 +1,5 @@
-//! `MANX_CORES` and the program's own word, each in a process of its own: both hold for a whole process.
+//! `MANX_CORES` and the program's own word, each in a process of its own: both hold for a whole
+//! process.
 
 use manx::cpu::{Class, Classes, Source, VARIABLE, class_of_this_cpu, set_classes};
 use std::process::Command;
@@ -71,7 +72,7 @@ fn classes_hold_for_the_process() {
             assert!(all(Class::Big), "nobody has asked before");
         }
         Ok("told to measure") => {
-            // Who needs an answer at once gets what the machine tells.
+            // A caller that needs an answer at once gets what the machine tells.
             assert!(detected());
             let measured = Classes::told().expect("fine").expect("set");
             assert!(matches!(measured.source(), Source::Measured(_) | Source::Alike), "{measured}");

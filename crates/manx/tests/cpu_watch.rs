@@ -1,4 +1,5 @@
-//! A budget that is watched while it changes, on machines that are made up as folders that look like `/`.
+//! A budget that is watched while it changes, on machines that are made up as folders that look
+//! like `/`.
 
 #[path = "common/tree.rs"]
 mod tree;
@@ -8,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tree::Tree;
 
-/// A process in `/a/b` of the unified hierarchy, with a quota of 2 CPUs for `/a` and none for `/a/b`.
+/// A process in `/a/b` of the unified hierarchy, with a quota of 2 CPUs for `/a` and none for
+/// `/a/b`.
 fn unified() -> Tree {
     Tree::new()
         .online("0-7")
@@ -81,7 +83,7 @@ fn a_move_to_another_group_is_seen() {
     let tree = tree.file("/proc/self/cgroup", "0::/c");
     until(&mut watch, 3.0);
     assert_eq!(watch.budget().why().split(';').next(), Some("3 CPUs: quota 300000/100000 of the group /c"));
-    // At once, if somebody knows that it was moved.
+    // At once, if a caller knows that it was moved.
     let _tree = tree.file("/proc/self/cgroup", "0::/a");
     watch.look_again();
     assert_eq!((watch.cpus(), watch.version()), (2.0, 2));
@@ -91,7 +93,8 @@ fn a_move_to_another_group_is_seen() {
 fn a_group_that_is_gone_is_looked_for_again_at_once() {
     let tree = unified().file("/sys/fs/cgroup/c/cpu.max", "300000 100000");
     let mut watch = BudgetWatch::detect(tree.root());
-    // The kernel says of a removed group's open file that it cannot be read; here it has no text any more.
+    // The kernel says of a removed group's open file that it cannot be read; here it has no text
+    // any more.
     let _tree = tree.file("/proc/self/cgroup", "0::/c").file("/sys/fs/cgroup/a/cpu.max", "");
     assert_eq!(watch.cpus(), 3.0);
 }
@@ -166,11 +169,11 @@ fn a_change_is_announced_once() {
     let mut watch = BudgetWatch::detect(tree.root());
     assert_eq!(watch.changed(), None);
     let tree = tree.file("/sys/fs/cgroup/a/cpu.max", "100000 100000");
-    // Whoever reads in between takes nothing from who is to be told.
+    // A reader in between takes nothing from the caller that is to be told.
     assert_eq!(watch.cpus(), 1.0);
     assert_eq!(watch.changed().map(|budget| budget.cpus()), Some(1.0));
     assert_eq!(watch.changed(), None);
-    // What was so again before anybody was told is no news.
+    // What was so again before any caller was told is no news.
     let tree = tree.file("/sys/fs/cgroup/a/cpu.max", "200000 100000");
     assert_eq!(watch.cpus(), 2.0);
     let _tree = tree.file("/sys/fs/cgroup/a/cpu.max", "100000 100000");
@@ -220,7 +223,7 @@ fn descriptors_that_the_program_closed_are_neither_believed_nor_closed() {
             let mut watch = BudgetWatch::detect(tree.root());
             let last = highest("/dev/null").expect("a descriptor");
             assert_eq!(watch.cpus(), 2.0);
-            // Every file of the watch becomes one that reads as a quota of half a CPU.
+            // Every file of the watch becomes a file that reads as a quota of half a CPU.
             std::fs::write(tree.root().join("trap"), "50000 100000\n").expect("written");
             let trap = std::fs::File::open(tree.root().join("trap")).expect("opened");
             for descriptor in first..last {

@@ -129,7 +129,7 @@ fn a_fair_release_lets_the_other_in() {
 /// What holders leave for each other, protected by the lock under test.
 #[derive(Default)]
 struct Left {
-    /// Somebody was overdue when the lock was released.
+    /// A waiter was overdue when the lock was released.
     overdue: bool,
     released_ns: u64,
 }
@@ -139,7 +139,7 @@ struct Watched {
     side: AtomicU32,
     left: platform::cell::UnsafeCell<Left>,
     passed: AtomicU64,
-    /// The longest time from a release to the next one while somebody waited.
+    /// The longest time from a release to the next one while a thread waited.
     turn_ns_max: AtomicU64,
 }
 
@@ -164,7 +164,7 @@ impl Watched {
             let now_ns = clock::now_ns();
             self.turn_ns_max.fetch_max(now_ns - left.released_ns.max(began_ns), Ordering::Relaxed);
             left.released_ns = now_ns;
-            // Marked first, so that the count is the one that the release will see, or one more.
+            // Marked first, so that the count is what the release will see, or one more.
             let marked = self.word.load(Ordering::Acquire) & MARKED != 0;
             left.overdue = marked && self.side.load(Ordering::Relaxed) & 0x7fff >= OVERDUE_ONE;
         });
@@ -174,13 +174,15 @@ impl Watched {
     }
 }
 
-/// How long the calling thread has waited in run queues, in nanoseconds; `None` where the kernel does not tell.
+/// How long the calling thread has waited in run queues, in nanoseconds; `None` where the kernel
+/// does not tell.
 fn run_queue_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Nobody waits for longer than: the window, its own time in run queues, and as many turns as there are threads.
+/// No thread waits for longer than: the window, its own time in run queues, and as many turns as
+/// there are threads.
 #[test]
 fn the_bound_holds() {
     const THREADS: u64 = 12;
@@ -260,12 +262,13 @@ fn an_epoch_lends_a_mutex_its_window() {
             waiter.join().unwrap()
         })
     };
-    // Held for long enough a waiter with the default window is overdue; nobody is with one of an hour.
+    // Held for long enough a waiter with the default window is overdue; none is with one of an
+    // hour.
     let held_ns = (1..20).map(|power| WINDOW_NS << power).find(|&held_ns| overdue(false, held_ns));
     assert!(!overdue(true, held_ns.expect("overdue at last")));
 }
 
-/// A mutex that many wait for is handed over as seldom as one that few wait for.
+/// A mutex with many waiters is handed over as seldom as a mutex with few.
 #[test]
 fn the_window_grows_with_the_number_of_sleepers() {
     const WAITERS: u32 = 4;
@@ -290,7 +293,7 @@ fn the_window_grows_with_the_number_of_sleepers() {
     assert_eq!(side.load(Ordering::Relaxed) & 0x1f_ffff, 0, "no waiter is counted any more");
 }
 
-/// In the parent a thread stands by, so that releases wake nobody. It is not in the child.
+/// In the parent a thread stands by, so that releases wake no thread. It is not in the child.
 #[test]
 fn a_release_in_a_forked_child_wakes_sleepers() {
     static WORD: AtomicU32 = AtomicU32::new(2);

@@ -1,5 +1,5 @@
-//! What locks tell when somebody asks: numbers that are right, deadlocks with threads, locks and places, and nothing at
-//! all when nobody asks.
+//! What locks tell when a caller asks: numbers that are right, deadlocks with threads, locks and
+//! places, and nothing at all when no caller asks.
 //!
 //! What is observed is observed in the whole process, so these tests take turns.
 
@@ -52,7 +52,7 @@ fn panics_of<const N: usize>(steps: [(&str, &(dyn Fn() + Sync)); N]) -> Vec<(Str
     })
 }
 
-/// Waits until somebody waits for the lock of this row, or has waited.
+/// Waits until the condition holds.
 fn until(mut condition: impl FnMut() -> bool) {
     while !condition() {
         thread::sleep(Duration::from_millis(1));
@@ -144,7 +144,7 @@ fn a_reader_that_reads_again_behind_a_writer_is_told() {
     thread::scope(|scope| {
         let read = lock.read();
         let writer = scope.spawn(|| panic_of(|| drop(lock.write())));
-        // The writer is overdue at some time, and then nobody reads anew.
+        // The writer is overdue at some time, and then no thread reads anew.
         let mut again = None;
         until(|| {
             again = panic_of(|| drop(lock.read()));

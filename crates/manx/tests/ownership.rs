@@ -1,178 +1,36 @@
-//! Nobody is in a critical section with somebody else, also while a thread that cannot be outranked takes the
-//! CPUs away from holders and waiters.
-//!
-//! Each holder writes its number into a cell that nothing but the lock protects, and finds it there at the end.
-//! The numbers of rounds are fixed and small: a strict queue passes no faster than the scheduler changes threads.
+//! No two threads are in a critical section together, also while a thread that cannot be outranked
+//! takes the CPUs away from holders and waiters.
 
 #[path = "common/hog.rs"]
 mod hog;
+#[path = "common/turns.rs"]
+mod turns;
 
 use hog::beside_a_hog;
-use manx::cpu::{Class, set_class_of_this_thread, set_numa_node_of_this_thread};
-use manx::lock::{
-    Asl, Cna, FutexMutex, Mcs, McsPark, MutableLock, RawLock, RawMutex, Reorderable, Shfl, Tas, Ticket, Ttas,
-};
-use platform::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-
-const THREADS: u64 = 6;
-const NOBODY: u64 = 0;
-
-/// Who is inside, and how often somebody was.
-struct Section {
-    owner: u64,
-    entered: u64,
-}
-
-struct Guarded<L> {
-    lock: L,
-    section: UnsafeCell<Section>,
-}
-
-// SAFETY: that the section is used by one thread at a time is what these tests are about; it has plain numbers
-// only, so that a lock that fails makes them wrong and nothing else.
-unsafe impl<L: RawLock> Sync for Guarded<L> {}
-
-impl<L: RawLock> Guarded<L> {
-    fn enter(&self, me: u64, stay: u32) {
-        self.section.with_mut(|section| {
-            // SAFETY: the caller holds the lock.
-            unsafe {
-                assert_eq!((&raw const (*section).owner).read_volatile(), NOBODY, "somebody else is inside");
-                (&raw mut (*section).owner).write_volatile(me);
-            }
-            (0..stay).for_each(|_| platform::cpu::pause());
-            // SAFETY: as above.
-            unsafe {
-                assert_eq!((&raw const (*section).owner).read_volatile(), me, "somebody else came in");
-                (&raw mut (*section).owner).write_volatile(NOBODY);
-                (*section).entered += 1;
-            }
-        });
-    }
-}
-
-/// Lets threads take the lock, by trying or by waiting; returns when each has had it `rounds` times.
-fn take_turns<L: RawLock + 'static>(rounds: u64) {
-    let section = UnsafeCell::new(Section { owner: NOBODY, entered: 0 });
-    let guarded = &Guarded { lock: L::new(), section };
-    let arrived = &AtomicU64::new(0);
-    // All of them wait for the lock before the first one gets it.
-    let held = guarded.lock.lock();
-    thread::scope(|scope| {
-        for me in 1..=THREADS {
-            scope.spawn(move || {
-                set_class_of_this_thread(Some(if me % 2 == 0 { Class::Little } else { Class::Big }));
-                set_numa_node_of_this_thread(Some(me as u32 % 3));
-                arrived.fetch_add(1, Ordering::Relaxed);
-                for round in 0..rounds {
-                    let tried = if (me + round).is_multiple_of(4) { guarded.lock.try_lock() } else { None };
-                    let held = tried.unwrap_or_else(|| guarded.lock.lock());
-                    guarded.enter(me, (me + round) as u32 % 16);
-                    // SAFETY: by `held`, as this lock returned it.
-                    unsafe { guarded.lock.unlock(held) };
-                }
-            });
-        }
-        while arrived.load(Ordering::Relaxed) < THREADS {
-            thread::yield_now();
-        }
-        // SAFETY: locked above.
-        unsafe { guarded.lock.unlock(held) };
-    });
-    // SAFETY: all others have ended.
-    let entered = guarded.section.with(|section| unsafe { (*section).entered });
-    assert_eq!((entered, guarded.lock.is_locked()), (THREADS * rounds, false), "{}", L::NAME);
-}
-
-/// Those that let whoever runs pass, or sleep, take many turns in little time.
-const MANY: u64 = 2_000;
-/// Those that pass in a strict order while all spin need a change of threads for nearly every turn.
-const FEW: u64 = 8;
+use manx::lock::{Asl, FutexMutex, Mcs, RawMutex};
+use turns::{FEW, MANY, Windows, take_turns};
 
 #[test]
 fn each_is_alone_inside() {
-    take_turns::<Tas>(MANY);
-    take_turns::<Ttas>(MANY);
     take_turns::<FutexMutex>(MANY);
     take_turns::<RawMutex>(MANY);
-    take_turns::<MutableLock>(MANY);
-    take_turns::<McsPark>(MANY / 10);
-    take_turns::<Ticket>(FEW);
     take_turns::<Mcs>(FEW);
-    take_turns::<Shfl>(FEW);
-    take_turns::<Shfl<1>>(FEW);
-    take_turns::<Cna>(FEW);
-    take_turns::<Cna<1>>(FEW);
 }
 
 #[test]
 fn each_is_alone_inside_while_cpus_are_taken_away() {
     beside_a_hog(|| {
-        take_turns::<Tas>(MANY);
-        take_turns::<Ttas>(MANY);
         take_turns::<FutexMutex>(MANY);
         take_turns::<RawMutex>(MANY);
         take_turns::<RawMutex>(MANY);
-        take_turns::<MutableLock>(MANY);
-        take_turns::<McsPark>(MANY / 10);
-        take_turns::<Ticket>(FEW);
         take_turns::<Mcs>(FEW);
-        take_turns::<Shfl>(FEW);
-        take_turns::<Cna>(FEW);
     });
-}
-
-/// Stands by for windows of many lengths, as the turns go.
-struct Windows<L> {
-    lock: Reorderable<L>,
-    turn: AtomicU64,
-}
-
-// SAFETY: the lock beneath keeps the promise.
-unsafe impl<L: RawLock> RawLock for Windows<L> {
-    type Held = L::Held;
-    const NAME: &'static str = "windows";
-
-    fn new() -> Self {
-        Windows { lock: Reorderable::over(L::new()), turn: AtomicU64::new(0) }
-    }
-
-    fn lock(&self) -> L::Held {
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % 5;
-        match [0, 1, 10_000, 90_000, 400_000][turn as usize] {
-            // Nobody stands by for a lock that nobody uses otherwise.
-            0 => self.lock.lock_immediately(),
-            window_ns => self.lock.lock_reorder(window_ns),
-        }
-    }
-
-    fn try_lock(&self) -> Option<L::Held> {
-        self.lock.try_lock()
-    }
-
-    unsafe fn unlock(&self, held: L::Held) {
-        // SAFETY: the contract is the same.
-        unsafe { self.lock.unlock(held) }
-    }
-
-    fn is_locked(&self) -> bool {
-        self.lock.is_locked()
-    }
 }
 
 #[test]
 fn each_is_alone_inside_where_some_stand_by() {
     take_turns::<Windows<FutexMutex>>(MANY / 10);
-    take_turns::<Windows<McsPark>>(MANY / 10);
-    take_turns::<Windows<Ticket>>(FEW);
-    take_turns::<Windows<Cna>>(FEW);
     take_turns::<Windows<Mcs>>(FEW);
-    take_turns::<Windows<Shfl>>(FEW);
     take_turns::<Asl<FutexMutex>>(MANY / 10);
-    take_turns::<Asl<McsPark>>(MANY / 10);
-    take_turns::<Asl<Ticket>>(FEW);
     take_turns::<Asl<Mcs>>(FEW);
-    take_turns::<Asl<Shfl>>(FEW);
 }

@@ -1,5 +1,5 @@
-//! What makes a pool grow and shrink: neighbours, quotas, affinity, a registry, make's tokens. Each test has a process of its own, because
-//! all of these are a process's.
+//! What makes a pool grow and shrink: neighbours, quotas, affinity, a registry, make's tokens. Each
+//! test has a process of its own, because all of these are a process's.
 
 #[path = "common/groups.rs"]
 mod groups;
@@ -237,7 +237,7 @@ fn there_are_as_many_workers_as_tokens() {
         let made = Command::new("mkfifo").arg(&path).status();
         assert!(made.is_ok_and(|status| status.success()), "mkfifo");
     }
-    // Somebody has to hold the fifo open, or its tokens are gone.
+    // A process has to hold the fifo open, or its tokens are gone.
     let held = std::fs::File::options().read(true).write(true).open(&path);
     if let Ok(held) = &held {
         use std::io::Write;

@@ -1,4 +1,5 @@
-//! rayon's workers behind a gate: they park and come back, and nothing that they have begun stands still.
+//! rayon's workers behind a gate: they park and come back, and nothing that they have begun stands
+//! still.
 
 #[path = "common/gate.rs"]
 mod gate;
@@ -66,7 +67,7 @@ fn workers_park_while_there_is_work_for_all() {
     let pool = Arc::new(pool(WORKERS));
     let stop = Arc::new(AtomicBool::new(false));
     let together = Arc::new(Together::default());
-    // More callers than workers: there is always a job for everybody.
+    // More callers than workers: there is always a job for every worker.
     let callers: Vec<_> = (0..3 * WORKERS)
         .map(|_| {
             let (pool, stop, together) = (Arc::clone(&pool), Arc::clone(&stop), Arc::clone(&together));
@@ -109,7 +110,8 @@ fn a_worker_whose_join_waits_parks_and_yet_its_join_ends() {
                     },
                 )
             });
-            // This worker has gone on, and the other one is idle: whoever came to a check next is parked.
+            // This worker has gone on, and the other one is idle: the worker that came to a check
+            // next is parked.
             wait_until("parked", || gate.parked() == 1);
             assert_eq!(pool.install(|| fib(10)), 55);
             done.send(()).expect("waited for");
@@ -166,7 +168,7 @@ fn a_broadcast_reaches_the_parked() {
         }
     });
     wait_until("a broadcast", || done.load(SeqCst) == WORKERS);
-    // By the pool's own name, of which nobody is told.
+    // By the pool's own method; the gate is not told of it.
     assert_eq!(rayon_core::ThreadPool::broadcast(&pool, |_| ()).len(), WORKERS);
     assert_eq!(pool.gate().parked(), WORKERS - 1);
 }

@@ -1,4 +1,5 @@
-//! tokio's workers behind a gate: they park and come back, and no task, timer or socket is left with one that is parked.
+//! tokio's workers behind a gate: they park and come back, and no task, timer or socket is left
+//! with a parked worker.
 
 #[path = "common/gate.rs"]
 mod gate;
@@ -72,7 +73,8 @@ fn workers_beyond_the_number_park_and_come_back() {
     assert_eq!(gate.gate().parked(), 0);
 }
 
-/// Tasks that a worker could take along when it parks: that yield, that were just woken, that are queued behind others.
+/// Tasks that a worker could take along when it parks: that yield, that were just woken, that are
+/// queued behind others.
 #[test]
 fn nothing_is_left_with_a_worker_that_parks() {
     let (runtime, gate) = runtime();

@@ -1,6 +1,8 @@
-//! Tokens of GNU make: from the real program, from a pipe with a name, and from whatever else `MAKEFLAGS` may tell of.
+//! Tokens of GNU make: from the real program, from a pipe with a name, and from whatever else
+//! `MAKEFLAGS` may tell of.
 //!
-//! What make runs, and what needs an environment of its own, is this very program again, told by its environment what to do.
+//! What make runs, and what needs an environment of its own, is this very program again, told by
+//! its environment what to do.
 
 use manx::pool::jobserver::{Allowance, BadJobserver, Tokens};
 use std::ffi::CString;
@@ -32,7 +34,8 @@ fn role() {
         "count" => count(),
         "count with descriptors" => {
             count();
-            // Whoever shares the pipe with us reads it as before: a blocking description is one still.
+            // A process that shares the pipe with us reads it as before: a blocking description is
+            // one still.
             let flags = std::env::var("MAKEFLAGS").expect("told");
             let read = flags.rsplit_once('=').expect("named").1.split(',').next().expect("a number");
             // SAFETY: asks for flags.
@@ -139,7 +142,7 @@ fn under_make_without_a_limit_or_with_one_job_there_is_no_jobserver() {
 #[test]
 fn make_does_not_pass_it_to_rules_that_do_not_ask() {
     let said = make("error", "", &["-j3"]);
-    // Newer makes have a pipe with a name, which is for everybody.
+    // Newer makes have a pipe with a name, which every process may use.
     let fine = said.contains("found true");
     assert!(fine || said.contains("begin the rule's command with `+`"), "{said}");
 }

@@ -1,7 +1,8 @@
 //! The registry of CPUs, between real processes.
 //!
-//! A child is this very program, told by its environment which file to join and what to want; it says what it gets each time that it
-//! is asked by a line, and lives until its standard input ends or it is killed.
+//! A child is this very program, told by its environment which file to join and what to want; it
+//! says what it gets each time that it is asked by a line, and lives until its standard input ends
+//! or it is killed.
 
 use manx::pool::registry::{Lost, Member, PLACES, Registry, RegistryError};
 use std::io::{BufRead, BufReader, Write};
@@ -165,7 +166,8 @@ fn a_fork_is_no_member_and_ends_nothing_of_its_parents() {
     registry.set_cpus(2.0);
     let member = registry.join(1, 2.0).expect("room");
     member.set_demand(2.0).expect("a member");
-    // SAFETY: the child allocates, which the C library allows after a fork, and ends without running anything of the harness.
+    // SAFETY: the child allocates, which the C library allows after a fork, and ends without
+    // running anything of the harness.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let told = member.share() == Err(Lost::Forked) && member.set_demand(1.0) == Err(Lost::Forked);
@@ -282,7 +284,8 @@ fn who_is_stopped_wants_nothing_until_it_goes_on() {
     assert_eq!(member.share().expect("a member").cpus(), 1.0);
 }
 
-/// A look at the share is to be cheap: this prints how cheap, and only looks that it works for eight.
+/// A look at the share is to be cheap: this prints how cheap, and only looks that it works for
+/// eight.
 #[test]
 fn eight_members_look_at_their_shares() {
     let (_folder, path) = folder();

@@ -2,6 +2,11 @@
 //!
 //! Whatever becomes of a future, nothing of it stays: no range, no waiter, no closed shard.
 
+#[path = "common/free.rs"]
+mod free;
+
+use Access::{Exclusive, Shared};
+use free::assert_free;
 use manx::range::{Access, LockError, LockFuture, Options, RangeLock, Span};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -12,22 +17,15 @@ use std::thread::{self, Thread};
 
 /// Keys are blocks.
 const SMALL: Options = Options::new().block_log2(0);
+/// No waiter may be overtaken, or every one for ever.
+const STRICT: Options = SMALL.window_ns(0);
+const LENIENT: Options = SMALL.window_ns(u64::MAX);
 const KEYS: u64 = 24;
 
 type Lock = RangeLock<u64, 8, 1>;
 
 fn span(first: u64, end: u64) -> Span<u64> {
     Span::new(first, end).expect("it has a key")
-}
-
-/// Nothing is held, nobody waits, and nothing is closed.
-fn assert_free(lock: &Lock) {
-    let dump = lock.dump();
-    assert!(dump.held.is_empty() && dump.waiting.is_empty(), "{dump}");
-    for key in 0..KEYS {
-        assert!(lock.try_lock(key..key + 1).is_ok(), "{key} is closed");
-    }
-    assert!(lock.try_lock(..).is_ok());
 }
 
 /// Wakes a thread, and counts.
@@ -60,6 +58,11 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
+/// Polls once, with a waker that does nothing.
+fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
 struct Draw(u64);
 
 impl Draw {
@@ -85,7 +88,8 @@ impl Draw {
     }
 }
 
-/// Thousands of futures are made, polled and dropped in any order, by several threads, while others take ranges and wait.
+/// Thousands of futures are made, polled and dropped in any order, by several threads, while others
+/// take ranges and wait.
 #[test]
 fn a_storm_of_cancellations_leaves_nothing_behind() {
     let rounds = if std::env::var_os("MANX_FULL").is_some() { 2_000_000 } else { 20_000 };
@@ -157,7 +161,7 @@ fn tasks_and_threads_take_turns() {
     }
 }
 
-/// The last waker that was given is the one that is called, once.
+/// The last waker that was given is called, once, and no other.
 #[test]
 fn the_last_waker_is_called() {
     for window_ns in [0, u64::MAX] {
@@ -264,4 +268,143 @@ fn a_future_is_told_that_there_is_no_room() {
     drop(held);
     assert!(block_on(lock.lock_async(span(1, 2), Access::Shared)).is_ok());
     assert!(lock.try_lock(..).is_ok());
+}
+
+// Owners without a thread.
+
+#[test]
+fn an_owner_waits_and_has_all() {
+    for options in [STRICT, LENIENT] {
+        let lock = Lock::with(options);
+        let (mut owner, mut other) = (lock.owner(), lock.owner());
+        owner.lock_shared(0..10).unwrap();
+        other.lock_shared(5..6).unwrap();
+        {
+            let mut waits = pin!(async {
+                owner.lock_async(2..4).await?; // again, and alone
+                owner.lock_shared_async(2..4).await?;
+                owner.lock_async(4..12).await?; // waits for the other one
+                owner.lock_async(20..20).await
+            });
+            assert!(poll(waits.as_mut()).is_pending());
+            assert!(other.try_lock_shared(20..21).is_ok());
+            other.release_all();
+            let bad = poll(waits);
+            assert!(matches!(bad, Poll::Ready(Err(LockError::BadRange(_)))), "{bad:?}");
+        }
+        let held: Vec<(String, Access)> =
+            owner.held().map(|(span, access)| (span.to_string(), access)).collect();
+        let of = |span: &str, access| (span.to_owned(), access);
+        let all = [of("0..10", Shared), of("2..4", Exclusive), of("2..4", Shared), of("4..12", Exclusive)];
+        assert_eq!(held, all);
+        let dump = lock.dump();
+        assert!(dump.held.iter().all(|held| held.holder == owner.holder()), "{dump}");
+        drop((owner, other));
+        assert_free(&lock);
+    }
+}
+
+/// A future that is dropped, before and after it was handed its range, leaves what was held.
+#[test]
+fn a_cancelled_wait_leaves_what_the_owner_held() {
+    for (options, handed) in [(STRICT, false), (STRICT, true), (LENIENT, false), (LENIENT, true)] {
+        let lock = Lock::with(options);
+        let mut stranger = Some(lock.lock(5..6).unwrap());
+        let mut owner = lock.owner();
+        owner.lock(0..1).unwrap();
+        owner.lock_shared(2..3).unwrap();
+        {
+            let mut waits = Box::pin(owner.lock_as_async(span(2, 9), Exclusive));
+            // Overdue by the second time, if it may not be overtaken.
+            assert!(poll(waits.as_mut()).is_pending() && poll(waits.as_mut()).is_pending());
+            if handed {
+                stranger.take();
+            }
+        }
+        assert!(lock.dump().waiting.is_empty());
+        assert_eq!(owner.held().count(), 2);
+        assert_eq!(owner.unlock(2..9), Err(LockError::NotHeld));
+        assert!(lock.try_lock(0..1).is_err() && lock.try_lock(2..3).is_err());
+        assert!(lock.try_lock_shared(2..4).is_ok() && lock.try_lock(6..9).is_ok(), "nothing else is held");
+        owner.unlock(2..3).unwrap();
+        drop((owner, stranger));
+        assert_free(&lock);
+    }
+}
+
+#[test]
+fn a_future_that_is_never_polled_does_nothing() {
+    let lock = Lock::with(SMALL);
+    let mut owner = lock.owner();
+    owner.lock(0..1).unwrap();
+    std::mem::forget(owner.lock_as_async(span(2, 3), Exclusive));
+    drop(owner.lock_as_async(span(2, 3), Exclusive));
+    assert_eq!(owner.held().count(), 1);
+    drop(owner);
+    assert_free(&lock);
+}
+
+/// What a forgotten future waits with lives as long as the process: the owner has lost it, and may
+/// go on without.
+#[test]
+fn a_forgotten_wait_takes_along_what_the_owner_held() {
+    let lock = Lock::with(LENIENT);
+    let stranger = lock.lock(5..6).unwrap();
+    let mut owner = lock.owner();
+    owner.lock_shared(0..1).unwrap();
+    {
+        let mut waits = Box::pin(owner.lock_as_async(span(0, 9), Exclusive));
+        assert!(poll(waits.as_mut()).is_pending());
+        std::mem::forget(waits);
+    }
+    assert_eq!(owner.held().count(), 0);
+    for key in 20..60 {
+        owner.lock(key..key + 1).unwrap();
+    }
+    // Another holder upgrades: then what the forgotten waiter has is looked at.
+    let other = lock.lock_shared(0..1).unwrap();
+    assert_eq!(other.upgrade().unwrap_err().error, LockError::UpgradeDeadlock);
+    drop((owner, stranger));
+    let dump = lock.dump();
+    assert_eq!((dump.held.len(), dump.waiting.len()), (1, 1), "{dump}");
+}
+
+#[test]
+fn of_two_owners_that_upgrade_the_second_is_told() {
+    for options in [STRICT, LENIENT, STRICT.detecting_deadlocks()] {
+        let lock = Lock::with(options);
+        let (mut one, mut other) = (lock.owner(), lock.owner());
+        one.set_tag(1);
+        one.lock_shared(0..4).unwrap();
+        other.lock_shared(2..6).unwrap();
+        let mut waits = Box::pin(one.lock_async(0..4));
+        assert!(poll(waits.as_mut()).is_pending());
+        let Poll::Ready(told) = poll(pin!(other.lock_as_async(span(2, 6), Exclusive))) else {
+            panic!("one of the two has to give way")
+        };
+        match told {
+            Err(LockError::Deadlock(circle)) => {
+                assert_eq!((circle.links.len(), circle.links[0].holder_tag), (2, Some(1)));
+            }
+            told => assert_eq!(told, Err(LockError::UpgradeDeadlock)),
+        }
+        assert_eq!(other.held().count(), 1, "it has what it had");
+        drop(other);
+        assert_eq!(poll(waits.as_mut()), Poll::Ready(Ok(())));
+        drop(waits);
+        assert_eq!(one.held().count(), 2);
+        drop(one);
+        assert_free(&lock);
+    }
+}
+
+#[test]
+fn an_owner_without_a_thread_escalates() {
+    let lock = Lock::with(SMALL);
+    let mut owner = lock.owner().escalating(2);
+    for key in [0, 2, 4] {
+        assert_eq!(poll(pin!(owner.lock_async(key..key + 1))), Poll::Ready(Ok(())));
+    }
+    let held: Vec<String> = owner.held().map(|(span, _)| span.to_string()).collect();
+    assert_eq!(held, ["0..5"]);
 }

@@ -1,8 +1,9 @@
-//! Programs of calls of the default range lock, made of random bytes, against a list of what is held.
+//! Programs of calls of the default range lock, made of random bytes, against a list of what is
+//! held.
 //!
-//! What bytes mean is in [`program`]. Here they come from two sources: proptest, which makes what fails shorter, and a
-//! plain generator with a seed for long runs. With `MANX_FULL` set the second runs for a minute; a failure prints its seed, and
-//! `MANX_RANGE_SEED=…` runs that one alone.
+//! What bytes mean is in [`program`]. Here they come from two sources: proptest, which makes what
+//! fails shorter, and a plain generator with a seed for long runs. With `MANX_FULL` set the second
+//! runs for a minute; a failure prints its seed, and `MANX_RANGE_SEED=…` runs that one alone.
 
 #[path = "range_fuzz/program.rs"]
 mod program;
@@ -28,7 +29,8 @@ proptest! {
     }
 }
 
-/// Bytes as good as random, by Steele, Lea and Flood's mix ("Fast splittable pseudorandom number generators", 2014).
+/// Bytes as good as random, by Steele, Lea and Flood's mix ("Fast splittable pseudorandom number
+/// generators", 2014).
 fn bytes(seed: u64) -> Vec<u8> {
     let number = |nth: u64| {
         let sum = seed.wrapping_add(nth.wrapping_mul(0x9E37_79B9_7F4A_7C15));

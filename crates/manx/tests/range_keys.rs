@@ -1,4 +1,5 @@
-//! Keys that are made by others: cloned, compared and dropped as often as it is right, also if one of these panics.
+//! Keys that are made by others: cloned, compared and dropped as often as it is right, also if one
+//! of these panics.
 
 use manx::range::{Access, Key, Options, RangeLock, Span, SpanSet};
 use platform::futex::Deadline;
@@ -67,7 +68,7 @@ fn keys_are_dropped_as_often_as_they_are_made() {
                             span(40, 41),
                         ]);
                         drop(lock.lock_many(set.unwrap()).unwrap());
-                        // An owner waits for nobody while it holds something.
+                        // An owner waits for no other holder while it holds something.
                         if owner.try_lock_as(span(first, first + 5), Access::Shared).is_err() {
                             owner.release_all();
                         }
@@ -80,7 +81,7 @@ fn keys_are_dropped_as_often_as_they_are_made() {
         let dump = lock.dump();
         assert!(dump.held.is_empty() && dump.waiting.is_empty());
         drop(lock.lock_as(Span::all(), Access::Exclusive, None).unwrap());
-        // What is left is in slots that nobody has used since: two ends each.
+        // What is left is in slots that were not used since: two ends each.
         let slots = 4 * 2 + lock.statistics().spilled as i64;
         let alive = ALIVE.load(Ordering::Relaxed);
         assert!((0..=2 * slots).contains(&alive), "{alive} keys in {slots} slots");
@@ -89,7 +90,7 @@ fn keys_are_dropped_as_often_as_they_are_made() {
 }
 
 thread_local! {
-    /// The key operation that panics: the so many-th from now on; 0: none.
+    /// How many key operations from now on the panicking one comes; 0: none panics.
     static FUSE: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -147,7 +148,8 @@ impl Key for Touchy {
     }
 }
 
-/// Wherever a key panics while ranges are asked for, what was held is held, nothing else is, and nobody waits.
+/// Wherever a key panics while ranges are asked for, what was held is held, nothing else is, and no
+/// thread waits.
 #[test]
 fn a_key_that_panics_breaks_nothing() {
     type Lock = RangeLock<Touchy, 4, 1>;

@@ -1,8 +1,14 @@
-//! Waits with a limit: they end, they take nothing away, and they are as good as any other wait until then.
+//! Waits with a limit: they end, they take nothing away, and they are as good as any other wait
+//! until then.
 //!
-//! Nothing here depends on how fast anybody is: a limit that is to end is on what is never released before, and one that is
-//! not to end is ten minutes away, with the lock's dump to tell that somebody waits.
+//! Nothing here depends on how fast a thread is. A limit that is to end is on what is never
+//! released before. A limit that is not to end is ten minutes away, with the lock's dump to tell
+//! that a thread waits.
 
+#[path = "common/free.rs"]
+mod free;
+
+use free::assert_free;
 use manx::range::{
     Access, BadRange, Deadline, LockError, ManyGuard, Options, Owner, RangeGuard, RangeLock, Span, SpanSet,
 };
@@ -13,7 +19,7 @@ type Lock = RangeLock<u64, 8, 2>;
 
 /// Keys are blocks, so that there are ranges within one shard, over several, and wide ones.
 const SMALL: Options = Options::new().block_log2(0);
-/// Nobody may be overtaken, or everybody for ever.
+/// No waiter may be overtaken, or every one for ever.
 const WINDOWS: [Options; 2] = [SMALL.window_ns(0), SMALL.window_ns(u64::MAX)];
 /// Within a block, over several, and wide.
 const WIDTHS: [u64; 3] = [1, 4, 50];
@@ -32,7 +38,7 @@ enum Got<'a> {
 type Ask = for<'a> fn(&'a Lock, Span<u64>, Duration) -> Result<Got<'a>, LockError>;
 
 fn set(span: Span<u64>) -> SpanSet<u64> {
-    // And one that nobody is in the way of.
+    // And a range that no holder is in the way of.
     SpanSet::disjoint([span, Span::point(1000)]).unwrap()
 }
 
@@ -89,12 +95,6 @@ fn each(mut test: impl FnMut(Ask, Access, &Lock, Span<u64>)) {
             }
         }
     }
-}
-
-fn assert_free(lock: &Lock) {
-    let dump = lock.dump();
-    assert!(dump.held.is_empty() && dump.waiting.is_empty(), "{dump}");
-    assert!(lock.try_lock(..).is_ok(), "something is closed");
 }
 
 fn until_waiting(lock: &Lock, count: usize) {
@@ -271,7 +271,8 @@ fn other_errors_come_before_the_limit() {
     assert_free(&lock);
 }
 
-/// Who gives up lets those go on that only it was in the way of, and of those who wait behind the others none is lost.
+/// A waiter that gives up lets the waiters go on that only it was in the way of. Of the waiters
+/// behind the others none is lost.
 #[test]
 fn limits_that_end_in_crowds_leave_nobody_behind() {
     for options in [SMALL, WINDOWS[0], WINDOWS[1]] {

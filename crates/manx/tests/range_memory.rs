@@ -1,4 +1,5 @@
-//! What a range lock needs of memory: nothing on the common path, little beyond, and all of it is given back.
+//! What a range lock needs of memory: nothing on the common path, little beyond, and all of it is
+//! given back.
 
 use manx::range::{Options, RangeLock};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -54,7 +55,7 @@ fn the_common_path_allocates_nothing() {
     assert_eq!(allocated().0, before);
 }
 
-/// A page is 4 KiB or more; so many of them this process has in memory.
+/// Returns how many pages, of 4 KiB or more, this process has in memory.
 fn resident_pages() -> i64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
     statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("the second number")
@@ -81,7 +82,9 @@ fn memory_does_not_grow_with_use() {
     use_up(100);
     let ((_, live), pages) = (allocated(), resident_pages());
     use_up(rounds);
-    assert!(allocated().1 - live < 4096, "{} bytes more are not given back", allocated().1 - live);
+    // The samples of a lock of strings come and go. One word that is lost in each round would be 40
+    // KB.
+    assert!(allocated().1 - live < 16384, "{} bytes more are not given back", allocated().1 - live);
     // The other test of this program runs meanwhile.
     assert!(resident_pages() - pages < 4096, "{} pages more", resident_pages() - pages);
     drop(numbers.lock(..).unwrap());

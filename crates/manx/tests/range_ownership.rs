@@ -1,10 +1,11 @@
-//! Nobody uses a key that somebody else has, by whatever way the default range lock was asked for it; also while a thread that
-//! cannot be outranked takes the CPUs away from holders and waiters.
+//! No thread uses a key that another one has, by whatever way the default range lock was asked for
+//! it; also while a thread that cannot be outranked takes the CPUs away from holders and waiters.
 //!
-//! Each key has a word that says who uses it, and a number that nothing but the lock protects. Threads take ranges of all kinds
-//! in all ways, change what they hold, use it, and give it back. How long that goes on decides how much is tried, and nothing else.
+//! Each key has a word that tells how it is used, and a number that nothing but the lock protects.
+//! Threads take ranges of all kinds in all ways, change what they hold, use it, and give it back.
+//! How long that goes on decides how much is tried, and nothing else.
 
-use manx::range::{Access, LockError, ManyGuard, Options, RangeGuard, RangeLock, Span, SpanSet};
+use manx::range::{Access, LockError, ManyGuard, Options, RangeGuard, RangeLock, Span, SpanSet, task};
 use platform::cell::UnsafeCell;
 use platform::futex::Deadline;
 use std::future::Future;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 
 const KEYS: u64 = 64;
 
-/// A key: how many read it, or -1 if somebody writes it, and how often it was written.
+/// A key: how many read it, or -1 if a thread writes it, and how often it was written.
 struct Key {
     users: AtomicI64,
     written: UnsafeCell<u64>,
@@ -26,13 +27,14 @@ struct Key {
 struct Guarded<const SHARDS: usize, const SLOTS: usize> {
     lock: RangeLock<u64, SHARDS, SLOTS>,
     keys: Vec<Key>,
-    /// Some hold ranges while they wait for others. Then sets are not waited for without an end: who waits for what lies apart, and
-    /// for both at once, can be part of a circle though everybody locks in the order of keys.
+    /// Some hold ranges while they wait for others. Then sets are not waited for without an end: a
+    /// thread that waits for ranges that lie apart, and for both at once, can be part of a circle
+    /// though all lock in the order of keys.
     owners: bool,
 }
 
-// SAFETY: that a key is used by who holds it is what this is about; it has plain numbers only, so that a lock that fails makes them
-// wrong and nothing else.
+// SAFETY: that a key is used by its holders only is what this is about; it has plain numbers only,
+// so that a lock that fails makes them wrong and nothing else.
 unsafe impl<const SHARDS: usize, const SLOTS: usize> Sync for Guarded<SHARDS, SLOTS> {}
 
 /// Numbers as good as drawn at random (Marsaglia, "Xorshift RNGs", 2003).
@@ -156,6 +158,7 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
                 let guard = self.lock.lock_many_as(set, access, None).expect("there is no deadline");
                 self.use_set(&guard, access)
             }
+            1 if self.owners && draw.below(3) == 0 => self.as_task(draw),
             1 if self.owners => self.as_owner(draw),
             2..5 => {
                 let Some(guard) = self.take(draw) else { return 0 };
@@ -184,13 +187,33 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
         self.use_guard(&guard, draw)
     }
 
+    /// Locks in the order of keys, as a task; alone, or it could share keys with another holder
+    /// that upgrades a range with the next ones.
+    fn as_task(&self, draw: &mut Draw) -> u64 {
+        block_on(task(async {
+            let (mut written, mut held) = (0, Vec::new());
+            let mut key = draw.below(KEYS);
+            for _ in 0..1 + draw.below(4) {
+                let span = Span::new(key, key + 1 + draw.below(4)).expect("it has a key");
+                key += 5 + draw.below(3);
+                let guard = self.lock.lock_async(span, Access::Exclusive).await.expect("in the end");
+                written += self.use_guard(&guard, draw);
+                held.push(guard);
+            }
+            written
+        }))
+    }
+
     /// Locks in the order of keys, gives parts back, and tries some more.
     fn as_owner(&self, draw: &mut Draw) -> u64 {
         let mut owner = self.lock.owner();
         let mut key = draw.below(KEYS);
         for _ in 0..1 + draw.below(4) {
             let end = key + 1 + draw.below(4);
-            owner.lock(key..end).expect("in the end");
+            match draw.below(2) {
+                0 => owner.lock(key..end).expect("in the end"),
+                _ => block_on(owner.lock_async(key..end)).expect("in the end"),
+            }
             key = end + draw.below(3);
         }
         // Fails often; what is held is held.
@@ -256,7 +279,7 @@ fn holders_are_alone_beside<const SHARDS: usize, const SLOTS: usize>(
     assert!(guarded.lock.try_lock(..).is_ok());
 }
 
-/// All sizes and windows; so many threads each.
+/// All sizes and windows, with `threads` threads each.
 fn all_locks(threads: u64) {
     let time = if full() { Duration::from_secs(12) } else { Duration::from_millis(250) };
     let small = Options::new().block_log2(1);
@@ -269,7 +292,7 @@ fn all_locks(threads: u64) {
 
 /// Runs `work` beside a thread of the class SCHED_FIFO that takes a CPU for most of the time.
 fn beside_a_hog(work: impl FnOnce()) {
-    /// Also if a thread of the test panics, or nobody would stop the hog.
+    /// Also if a thread of the test panics: otherwise nothing would stop the hog.
     struct Stop<'a>(&'a AtomicBool);
     impl Drop for Stop<'_> {
         fn drop(&mut self) {

@@ -1,7 +1,7 @@
 //! Under a real-time class yields let no ordinary thread run, so a waiter goes straight to sleep.
 //!
-//! A thread needs root, `CAP_SYS_NICE` or an `RLIMIT_RTPRIO` for such a class. Where it may not have one,
-//! these tests say so, and check nothing.
+//! A thread needs root, `CAP_SYS_NICE` or an `RLIMIT_RTPRIO` for such a class. Where it may not
+//! have one, these tests say so, and check nothing.
 
 use manx::wait::{Action, Adaptive, Policy, Yield};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,15 +70,15 @@ fn the_one_waited_for_runs_on_the_same_cpu() {
         one
     };
     let waiter = thread::spawn(move || {
-        // SAFETY: changes where the calling thread and those that it starts run; a CPU that was taken away
-        // is an error without harm.
+        // SAFETY: changes where the calling thread and the threads that it starts run; a CPU that
+        // was taken away is an error without harm.
         unsafe { libc::sched_setaffinity(0, size_of_val(&one), &one) };
         if !become_real_time(libc::SCHED_FIFO) {
             return;
         }
         let ordinary = thread::spawn(|| {
             let normal = libc::sched_param { sched_priority: 0 };
-            // SAFETY: changes the calling thread only, back to everybody's class.
+            // SAFETY: changes the calling thread only, back to the ordinary class.
             unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &normal) };
             READY.store(true, Ordering::Release);
         });

@@ -1,125 +1,51 @@
-//! Who overtakes whom: one that stands by is passed by those in line, and stands in line itself when its window is over.
+//! Which threads overtake: one that stands by is passed by the threads in line, and stands in line
+//! itself when its window is over.
 //!
-//! The order comes from events, never from how long something takes: a window either is 0, or ends only after what the
-//! test waits for has happened, or is one whose end the test waits for.
+//! The order comes from events, never from how long something takes: a window either is 0, or ends
+//! only after what the test waits for has happened, or is one whose end the test waits for.
 
+#[path = "common/beneath.rs"]
+mod beneath;
+
+use beneath::{
+    FOR_EVER_NS, a_big_one_overtakes, a_try_ends_at_once_from_a_little_core,
+    an_slo_of_nothing_is_the_order_beneath, await_one_more_in_line, locks_are_nested,
+    no_window_is_the_order_beneath, unlock, who_stood_by_gets_in_line,
+};
 use manx::cpu::{Class, set_class_of_this_thread};
-use manx::lock::{Asl, Cna, Fifo, FutexMutex, Mcs, McsPark, RawLock, Reorderable, Ticket};
+use manx::lock::{Asl, Fifo, FutexMutex, Mcs, RawLock, Reorderable};
 use manx::slo;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-
-/// A window that no test outlasts.
-const FOR_EVER_NS: u64 = u64::MAX;
-
-fn unlock<L: RawLock>(lock: &L, held: L::Held) {
-    // SAFETY: `held` comes from this lock, and is given back once.
-    unsafe { lock.unlock(held) };
-}
-
-fn await_one_more_in_line<L: Fifo>(lock: &L, before: usize) {
-    while lock.last_in_line() == before {
-        thread::yield_now();
-    }
-}
-
-/// One thread after another stands in line with a window of 0, and they are let in so.
-fn no_window_is_the_order_beneath<L: Fifo>() {
-    let (lock, order) = (&Reorderable::over(L::new()), &Mutex::new(Vec::new()));
-    let held = lock.lock_reorder(0);
-    thread::scope(|scope| {
-        for number in 0..6 {
-            let before = lock.beneath().last_in_line();
-            scope.spawn(move || {
-                let held = lock.lock_reorder(0);
-                order.lock().expect("no panic").push(number);
-                unlock(lock, held);
-            });
-            await_one_more_in_line(lock.beneath(), before);
-        }
-        unlock(lock, held);
-    });
-    assert_eq!(*order.lock().expect("no panic"), [0, 1, 2, 3, 4, 5]);
-}
 
 #[test]
 fn without_a_window_the_order_is_that_of_the_lock_beneath() {
-    no_window_is_the_order_beneath::<Ticket>();
     no_window_is_the_order_beneath::<Mcs>();
-    no_window_is_the_order_beneath::<McsPark>();
-}
-
-/// A little thread comes first and a big one second. The little one stands by, so the big one is let in before it,
-/// and the little one finds the lock free afterwards.
-fn a_big_one_overtakes<L: Fifo>() {
-    let lock = &Asl::over(L::new());
-    lock.set_window_ns_max(Some(FOR_EVER_NS));
-    let (order, came) = (&Mutex::new(Vec::new()), &AtomicBool::new(false));
-    let held = lock.lock();
-    let line = lock.reorderable().beneath();
-    thread::scope(|scope| {
-        let alone = line.last_in_line();
-        scope.spawn(move || {
-            set_class_of_this_thread(Some(Class::Little));
-            came.store(true, Ordering::Relaxed);
-            let held = lock.lock();
-            order.lock().expect("no panic").push("little");
-            unlock(lock, held);
-        });
-        while !came.load(Ordering::Relaxed) {
-            thread::yield_now();
-        }
-        scope.spawn(move || {
-            set_class_of_this_thread(Some(Class::Big));
-            let held = lock.lock();
-            order.lock().expect("no panic").push("big");
-            unlock(lock, held);
-        });
-        // Only the big one ever stands in line.
-        await_one_more_in_line(line, alone);
-        unlock(lock, held);
-    });
-    assert_eq!(*order.lock().expect("no panic"), ["big", "little"]);
 }
 
 #[test]
 fn a_big_one_overtakes_a_little_one_that_stands_by() {
-    a_big_one_overtakes::<Ticket>();
     a_big_one_overtakes::<Mcs>();
-    a_big_one_overtakes::<McsPark>();
-}
-
-/// The window ends while the lock is held: the one that stood by comes to stand in line, and is let in before one
-/// that comes later.
-fn who_stood_by_gets_in_line<L: Fifo>() {
-    for window_ns in [1, 10_000, 100_000, 2_000_000] {
-        let (lock, order) = (&Asl::over(L::new()), &Mutex::new(Vec::new()));
-        lock.set_window_ns_max(Some(window_ns));
-        let line = lock.reorderable().beneath();
-        let held = lock.lock();
-        thread::scope(|scope| {
-            for class in [Class::Little, Class::Big] {
-                let before = line.last_in_line();
-                scope.spawn(move || {
-                    set_class_of_this_thread(Some(class));
-                    let held = lock.lock();
-                    order.lock().expect("no panic").push(class);
-                    unlock(lock, held);
-                });
-                await_one_more_in_line(line, before);
-            }
-            unlock(lock, held);
-        });
-        assert_eq!(*order.lock().expect("no panic"), [Class::Little, Class::Big], "{window_ns}");
-    }
 }
 
 #[test]
-fn who_stood_by_stands_in_line_when_the_window_is_over() {
-    who_stood_by_gets_in_line::<Ticket>();
+fn one_that_stood_by_stands_in_line_when_the_window_is_over() {
     who_stood_by_gets_in_line::<Mcs>();
-    who_stood_by_gets_in_line::<McsPark>();
+}
+
+#[test]
+fn in_an_epoch_with_an_slo_of_nothing_the_order_is_that_of_the_lock_beneath() {
+    an_slo_of_nothing_is_the_order_beneath::<Mcs>();
+}
+
+#[test]
+fn locks_nest() {
+    locks_are_nested::<FutexMutex>();
+}
+
+#[test]
+fn a_try_from_a_little_core() {
+    a_try_ends_at_once_from_a_little_core::<Mcs>();
+    a_try_ends_at_once_from_a_little_core::<FutexMutex>();
 }
 
 #[test]
@@ -141,47 +67,8 @@ fn the_longest_window_bounds_every_other() {
     assert_eq!(lock.window_ns_max(), slo::WINDOW_NS_MAX);
 }
 
-/// Little threads in an epoch that has to end at once, and big ones, come one after the other and are let in so, though no window
-/// would ever end.
-fn an_slo_of_nothing_is_the_order_beneath<L: Fifo>() {
-    const EPOCH: u64 = 9;
-    let (lock, order) = (&Asl::over(L::new()), &Mutex::new(Vec::new()));
-    lock.set_window_ns_max(Some(FOR_EVER_NS));
-    let line = lock.reorderable().beneath();
-    let held = lock.lock();
-    thread::scope(|scope| {
-        for number in 0..6 {
-            let before = line.last_in_line();
-            scope.spawn(move || {
-                set_class_of_this_thread(Some(if number % 2 == 0 { Class::Little } else { Class::Big }));
-                // One was too late, as all of them are, before the one in which the lock is taken.
-                for ends in [true, false] {
-                    slo::start(EPOCH);
-                    assert_eq!(slo::window_ns(), Some(0));
-                    if ends {
-                        slo::end(EPOCH, 0);
-                    }
-                }
-                let held = lock.lock();
-                order.lock().expect("no panic").push(number);
-                unlock(lock, held);
-                slo::end(EPOCH, 0);
-            });
-            await_one_more_in_line(line, before);
-        }
-        unlock(lock, held);
-    });
-    assert_eq!(*order.lock().expect("no panic"), [0, 1, 2, 3, 4, 5]);
-}
-
-#[test]
-fn in_an_epoch_with_an_slo_of_nothing_the_order_is_that_of_the_lock_beneath() {
-    an_slo_of_nothing_is_the_order_beneath::<Ticket>();
-    an_slo_of_nothing_is_the_order_beneath::<Mcs>();
-    an_slo_of_nothing_is_the_order_beneath::<McsPark>();
-}
-
-/// The window is that of the epoch that the thread is in when it comes, inner epochs and their ends included.
+/// The window is that of the epoch that the thread is in when it comes, inner epochs and their ends
+/// included.
 #[test]
 fn the_innermost_epochs_window_rules() {
     const OUTER: u64 = 1;
@@ -213,64 +100,8 @@ fn the_innermost_epochs_window_rules() {
     assert!(!lock.is_locked());
 }
 
-/// Each thread of a ring holds one lock while it takes the next one, from a little core or a big one, in an order that cannot
-/// deadlock. The sums say that nobody was inside with somebody else.
-fn locks_are_nested<L: RawLock>() {
-    const THREADS: usize = 4;
-    const ROUNDS: u32 = 20;
-    let locks = &[0, 1, 2].map(|_| counted(Asl::over(L::new())));
-    thread::scope(|scope| {
-        for number in 0..THREADS {
-            scope.spawn(move || {
-                set_class_of_this_thread(Some(if number % 2 == 0 { Class::Little } else { Class::Big }));
-                for round in 0..ROUNDS {
-                    let (first, second) = ([0, 0, 1][round as usize % 3], [1, 2, 2][round as usize % 3]);
-                    locks[first].add(|| locks[second].add(|| ()));
-                }
-            });
-        }
-    });
-    let sum: u32 = locks.iter().map(Counted::total).sum();
-    assert_eq!(sum, 2 * THREADS as u32 * ROUNDS);
-    assert!(locks.iter().all(|counted| !counted.lock.is_locked()));
-}
-
-/// A lock and a number that it guards.
-struct Counted<L> {
-    lock: Asl<L>,
-    number: platform::cell::UnsafeCell<u32>,
-}
-
-// SAFETY: the number is used by holders only.
-unsafe impl<L: RawLock> Sync for Counted<L> {}
-
-fn counted<L: RawLock>(lock: Asl<L>) -> Counted<L> {
-    lock.set_window_ns_max(Some(100_000));
-    Counted { lock, number: platform::cell::UnsafeCell::new(0) }
-}
-
-impl<L: RawLock> Counted<L> {
-    /// Adds 1 to the number, in two steps with `inside` between.
-    fn add(&self, inside: impl FnOnce()) {
-        let held = self.lock.lock();
-        // SAFETY: held.
-        let before = self.number.with(|number| unsafe { number.read_volatile() });
-        inside();
-        // SAFETY: held.
-        self.number.with_mut(|number| unsafe { number.write_volatile(before + 1) });
-        unlock(&self.lock, held);
-    }
-
-    fn total(&self) -> u32 {
-        let held = self.lock.lock();
-        // SAFETY: held.
-        let number = self.number.with(|number| unsafe { *number });
-        unlock(&self.lock, held);
-        number
-    }
-}
-
-/// Others wait for who holds a lock, so it does not stand by for a second one; once it holds none it does again.
+/// Others wait for the holder of a lock, so it does not stand by for a second one; once it holds
+/// none it does again.
 #[test]
 fn who_holds_such_a_lock_does_not_stand_by_for_another() {
     let (outer, inner) = (&Asl::<Mcs>::new(), &Asl::<Mcs>::new());
@@ -291,43 +122,6 @@ fn who_holds_such_a_lock_does_not_stand_by_for_another() {
         unlock(inner, held);
     });
     assert!(!outer.is_locked() && !inner.is_locked());
-}
-
-#[test]
-fn locks_nest() {
-    locks_are_nested::<FutexMutex>();
-    locks_are_nested::<McsPark>();
-    locks_are_nested::<Cna>();
-}
-
-/// Who tries takes a free lock from whatever core and in whatever epoch, takes no held one, and does not stand by for it.
-#[test]
-fn a_try_ends_at_once_from_a_little_core() {
-    fn tried<L: RawLock>() {
-        let lock = &Asl::over(L::new());
-        lock.set_window_ns_max(Some(FOR_EVER_NS));
-        let try_it = || {
-            thread::scope(|scope| {
-                let tries = scope.spawn(|| {
-                    set_class_of_this_thread(Some(Class::Little));
-                    slo::start(1);
-                    let held = lock.try_lock();
-                    let had = held.map(|held| unlock(lock, held)).is_some();
-                    slo::abandon(1);
-                    had
-                });
-                tries.join().expect("a try ends")
-            })
-        };
-        assert!(try_it());
-        let held = lock.lock();
-        assert!(!try_it());
-        unlock(lock, held);
-        assert!(try_it());
-    }
-    tried::<Mcs>();
-    tried::<FutexMutex>();
-    tried::<Cna>();
 }
 
 #[test]

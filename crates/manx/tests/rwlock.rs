@@ -1,4 +1,5 @@
-//! The readers-writer lock on the machine: against a model, under stress with a record of who is inside, and its bound.
+//! The readers-writer lock on the machine: against a model, under stress with a record of the
+//! threads inside, and its bound.
 
 use lock_api::RwLockWriteGuard;
 use manx::lock::bounded::{UNBOUNDED_NS, Wait};
@@ -102,7 +103,7 @@ proptest! {
     }
 }
 
-/// Who is inside: so many readers, or −1 for a writer.
+/// The threads inside: the number of readers, or −1 for a writer.
 #[derive(Default)]
 struct Inside(AtomicI32);
 
@@ -197,8 +198,8 @@ fn a_writer_is_served_though_readers_never_leave_the_lock_free() {
     thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                // Each holds one guard until it has the next one, so that all three together never let the lock be free
-                // unless they are kept out: then they give theirs up.
+                // Each holds one guard until it has the next one, so that all three together never
+                // let the lock be free unless they are kept out: then they give theirs up.
                 let mut guard = Some(lock.read());
                 started.fetch_add(1, Ordering::Relaxed);
                 while !served.load(Ordering::Relaxed) {
@@ -253,7 +254,7 @@ fn an_overdue_writer_keeps_new_readers_out_and_opens_its_gate_when_it_gives_up()
             };
             lock.write_slow(&wait).is_ok()
         });
-        // It is overdue at once, and until it gives up nobody else comes in.
+        // It is overdue at once, and until it gives up no other thread comes in.
         while lock.try_read() && !writer.is_finished() {
             // SAFETY: entered by the condition.
             unsafe { lock.release_read() };
@@ -266,7 +267,7 @@ fn an_overdue_writer_keeps_new_readers_out_and_opens_its_gate_when_it_gives_up()
 
 #[test]
 fn overdue_readers_and_writers_take_turns() {
-    // Everybody is overdue as soon as it waits: neither kind may keep the other out for ever.
+    // Every thread is overdue as soon as it waits: neither kind may keep the other out for ever.
     let lock = RawRwLock::new();
     let inside = Inside::default();
     thread::scope(|scope| {

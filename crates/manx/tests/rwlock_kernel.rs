@@ -1,5 +1,5 @@
-//! The readers-writer lock and the kernel: a wait that a signal's handler interrupts for long, and a release whose memory is gone
-//! before it wakes anybody.
+//! The readers-writer lock and the kernel: a wait that a signal's handler interrupts for long, and
+//! a release whose memory is gone before it wakes a waiter.
 
 use manx::lock::RawRwLock;
 use manx::lock::bounded::{UNBOUNDED_NS, Wait};
@@ -30,7 +30,8 @@ fn until(flag: &AtomicBool) {
     }
 }
 
-/// After a handler the kernel takes up the wait again, with the value that the waiter expected before it.
+/// After a handler the kernel takes up the wait again, with the value that the waiter expected
+/// before it.
 #[test]
 fn a_waiter_that_is_away_for_256_wake_ups_is_not_forgotten() {
     // SAFETY: all-zero is a valid action, and the handler uses atomics only.
@@ -79,14 +80,15 @@ fn the_next_holder_may_unmap_the_lock() {
     const PAGE: usize = 4096;
     for round in 0..2_000 {
         let page = map_zeroes(PAGE, READ | WRITE).expect("memory");
-        // SAFETY: zeroed memory is a free lock; it is there until the waiter, the last one that uses it, unmaps it.
+        // SAFETY: zeroed memory is a free lock; it is there until the waiter, its last user, unmaps
+        // it.
         let lock: &'static RawRwLock = unsafe { &*page.cast::<RawRwLock>() };
         assert!(if round % 2 == 0 { lock.try_write() } else { lock.try_read() });
         let page = page.expose_provenance();
         let waiter = thread::spawn(move || {
             let window_ns = Some(if round % 3 == 0 { 0 } else { UNBOUNDED_NS });
             lock.write_slow(&Wait { window_ns, ..PATIENT }).expect("no deadline");
-            // SAFETY: mapped above. This thread has it alone, and nobody waits.
+            // SAFETY: mapped above. This thread has it alone, and no thread waits.
             unsafe { unmap(std::ptr::with_exposed_provenance_mut(page), PAGE) }.expect("it was mapped");
         });
         (0..round % 64 * 16).for_each(|_| std::hint::spin_loop());

@@ -1,4 +1,5 @@
-//! While the process is short of CPUs nobody spins. Alone in its file: the word is the whole process'.
+//! While the process is short of CPUs no waiter spins. Alone in its file: the word is the whole
+//! process'.
 
 use manx::wait::{Adaptive, Counts, Event, Mutable, Policy, Spin, set_short_of_cpus, short_of_cpus};
 

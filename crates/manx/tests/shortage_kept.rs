@@ -1,5 +1,5 @@
-//! While somebody keeps the word, waiters find out by themselves that the process is short of CPUs. Alone in its file: the word is the
-//! whole process'.
+//! While a keeper keeps the word, waiters find out by themselves that the process is short of CPUs.
+//! Alone in its file: the word is the whole process'.
 
 use manx::cpu::{ThreadPressure, keep_shortage, short_of_cpus};
 use manx::lock::Mutex;
@@ -35,7 +35,7 @@ fn a_crowd_on_one_cpu_is_noticed_and_the_last_keeper_takes_it_back() {
         println!("not checked: the kernel does not tell how long a thread waits for a CPU");
         return;
     }
-    // Nobody keeps the word, so nobody changes it.
+    // No keeper keeps the word, so it does not change.
     let began = Instant::now();
     crowd_on_one_cpu(|| began.elapsed() > Duration::from_millis(100));
     assert!(!short_of_cpus());
@@ -55,9 +55,11 @@ fn a_crowd_on_one_cpu_is_noticed_and_the_last_keeper_takes_it_back() {
     assert!(!short_of_cpus());
     drop(again);
 
-    // A child of a fork finds out for itself: it waits for nobody and needs nothing of its parent's.
+    // A child of a fork finds out for itself: it waits for no thread and needs nothing of its
+    // parent's.
     let _kept = keep_shortage();
-    // SAFETY: the only thread of this test; the child does nothing but compute and exit, and its exit code is all it says.
+    // SAFETY: the only thread of this test; the child does nothing but compute and exit, and its
+    // exit code is all it says.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let began = Instant::now();

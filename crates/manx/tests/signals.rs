@@ -1,7 +1,8 @@
-//! Parking loses no wake-up, and the mutable policy keeps its count of spinners, under real threads.
+//! Parking loses no wake-up, and the mutable policy keeps its count of spinners, under real
+//! threads.
 //!
-//! A lost wake-up would leave a thread asleep for ever. Each test therefore runs beside a watch that
-//! fails it after a time that no working run comes near.
+//! A lost wake-up would leave a thread asleep for ever. Each test therefore runs beside a watch
+//! that fails it after a time that no working run comes near.
 
 use manx::wait::{Event, Mutable, Policy};
 use std::sync::Arc;
@@ -141,8 +142,8 @@ fn spinning_in_vain_closes_the_window_and_late_sleepers_open_it() {
             assert!(!never.until_for(2_000_000, || false));
         }
         assert_eq!(never.window(), 0);
-        // A waiter that parks because nobody may spin, and is signalled at once, was late. How soon it
-        // is signalled is the scheduler's to say, so this is tried until it was soon enough.
+        // A waiter that parks because none may spin, and is signalled at once, was late. How soon
+        // it is signalled is the scheduler's to say, so this is tried until it was soon enough.
         let shared = Arc::new((AtomicU64::new(0), never));
         let other = Arc::clone(&shared);
         let waiter = thread::spawn(move || {
@@ -191,8 +192,8 @@ fn a_waiter_that_panics_hands_its_wake_up_on() {
         lock.taken.store(false, Ordering::Release);
         lock.freed.signal_one();
         let mut results = waiters.into_iter().map(thread::JoinHandle::join);
-        // Whoever of the two was woken first, the second one gets the lock; the first one is woken by its
-        // signal if not before, and fails then.
+        // Whichever of the two was woken first, the second one gets the lock; the first one is
+        // woken by its signal if not before, and fails then.
         assert!(results.next().expect("two").is_err());
         assert!(results.next().expect("two").is_ok());
     });

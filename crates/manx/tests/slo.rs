@@ -1,4 +1,5 @@
-//! Epochs: the table of a thread against a simple model, misuse, many ids, futures that hop threads.
+//! Epochs: the table of a thread against a simple model, misuse, many ids, futures that hop
+//! threads.
 
 use manx::slo::{self, EPOCHS_MAX, Epoch, NESTED_MAX, Percentile, Slo, Thread, WINDOW_NS_MAX};
 use proptest::prelude::*;
@@ -185,7 +186,7 @@ fn the_inner_target_rules_and_the_outer_one_comes_back() {
     assert_eq!(slo::window_ns(), None);
 }
 
-/// Ready after so many polls.
+/// Ready after this number of polls.
 struct After(u32);
 
 impl Future for After {
@@ -258,14 +259,16 @@ fn a_latency_of_any_length_is_one_miss() {
         let full_ns = (0..20).map(|_| report(&thread, 10_000)).last().expect("some");
         assert!(full_ns >= SLO_NS);
         assert_eq!(report(&thread, late_ns), full_ns / 2, "{late_ns}");
-        // After as many as may go by between two misses the window is where it was, whatever that one was.
+        // After as many as may go by between two misses the window is where it was, whatever that
+        // one was.
         let epochs = (0..200).take_while(|_| report(&thread, 10_000) < full_ns).count();
         assert!((80..=99).contains(&epochs), "{epochs} after {late_ns}");
         thread.free();
     }
 }
 
-/// A thread whose epoch 1 has a window and is open, with epoch 2 open inside; and when the clock was looked at before it began.
+/// A thread whose epoch 1 has a window and is open, with epoch 2 open inside; and when the clock
+/// was looked at before it began.
 fn open_epochs() -> (Thread, u64, Option<u64>) {
     let thread = Thread::new();
     for _ in 0..20 {

@@ -1,16 +1,21 @@
-//! Waits, locks and snapshots under ThreadSanitizer: what a waiter sees after its wait was written before the signal, what a
-//! holder sees by the holder before it, and what a snapshot shows before it was published.
+//! Waits, locks and snapshots under ThreadSanitizer: what a waiter sees after its wait was written
+//! before the signal, what a holder sees by the holder before it, and what a snapshot shows before
+//! it was published.
 //!
-//! `cargo xtask test` runs this with the sanitizer, and with suppressions for what the test harness itself does; otherwise
-//! it is an ordinary test. Threads synchronise by atomics and by being joined only, because the standard
-//! library is not instrumented.
+//! `cargo xtask test` runs this with the sanitizer, and with suppressions for what the test harness
+//! itself does; otherwise it is an ordinary test. Threads synchronise by atomics and by being
+//! joined only, because the standard library is not instrumented.
 
+#[path = "tsan/keys.rs"]
+mod keys;
 #[path = "tsan/locks.rs"]
 mod locks;
 #[path = "tsan/ranges.rs"]
 mod ranges;
 #[path = "tsan/rwlock.rs"]
 mod rwlock;
+#[path = "tsan/turns.rs"]
+mod turns;
 #[path = "tsan/txn.rs"]
 mod txn;
 
@@ -19,7 +24,7 @@ use platform::atomic::{AtomicBool, Ordering};
 use platform::cell::UnsafeCell;
 use platform::thread;
 
-/// A number that no atomic protects, and a flag that says whose it is.
+/// A number that no atomic protects, and a flag that says whether a thread has it.
 struct Guarded<P> {
     taken: AtomicBool,
     number: UnsafeCell<u64>,

@@ -1,4 +1,5 @@
-//! Transactions: what each level of isolation shows and hides, who may be at work, and who is in whose way.
+//! Transactions: what each level of isolation shows and hides, how many may be at work, and which
+//! conflict.
 
 #[path = "common/map.rs"]
 mod map;
@@ -109,7 +110,7 @@ fn the_first_one_wins_and_the_other_learns_who_it_was() {
             assert_eq!(second.get(b"a"), Err(Error::Failed));
             assert_eq!(second.commit(), Err(error), "so who does not look learns of it");
             first.commit().unwrap();
-            // Only who may not see it is told of what is over.
+            // Only a transaction that may not see it is told of what is over.
             let mut third = two.begin(isolation).unwrap();
             third.put(b"a", b"3").expect("it is over");
         }
@@ -146,7 +147,8 @@ fn get_number(it: &mut Transaction<'_>, key: &str) -> Result<u64, Error> {
     Ok(it.get(key.as_bytes())?.map_or(0, |value| std::str::from_utf8(&value).unwrap().parse().unwrap()))
 }
 
-/// Each reads what the other writes: a snapshot lets both pass, and no order of the two explains it.
+/// Each reads what the other writes: a snapshot lets both pass, and no order of the two explains
+/// it.
 fn skew(store: &Store, isolation: Isolation) -> [Result<(), Error>; 2] {
     store
         .run(Snapshot, |it| {

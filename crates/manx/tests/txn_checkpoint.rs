@@ -1,4 +1,5 @@
-//! Checkpoints of the durable store beside commits: a checkpoint that stands still holds up nobody, and what was committed meanwhile is seen, and kept.
+//! Checkpoints of the durable store beside commits: a checkpoint that stands still holds up no
+//! thread, and what was committed meanwhile is seen, and kept.
 
 #[path = "common/copied.rs"]
 mod copied;
@@ -169,7 +170,8 @@ fn commits_go_on_while_a_checkpoint_stands_still_and_are_seen_and_kept() {
     assert_eq!(scanned(&store, false, usize::MAX), ["a=1", "b=2", "c=4", "e=2"]);
 }
 
-/// Two files are all there are: who fills the second one waits until the first one is free.
+/// Two files are all there are: a thread that fills the second one waits until the first one is
+/// free.
 #[test]
 fn who_fills_the_other_file_too_waits_for_the_checkpoint() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -197,7 +199,7 @@ fn who_fills_the_other_file_too_waits_for_the_checkpoint() {
         gate.open();
         writer.join().expect("no panic");
     });
-    // One that is longer than a file, too.
+    // A group that is longer than a file, too.
     store.apply(&[put("long", &large.repeat(6)), delete("000")], true).expect("applied");
     let copy = copied(folder.path());
     for store in [&Durable::open(copy.path(), OPTIONS).expect("opened"), &store] {
@@ -239,7 +241,8 @@ impl Drop for EndsOthers<'_> {
     }
 }
 
-/// Readers beside commits and checkpoints: each sees whole groups, never an earlier one than it has seen before.
+/// Readers beside commits and checkpoints: each sees whole groups, never an earlier one than it has
+/// seen before.
 #[test]
 fn a_group_is_seen_whole_before_during_and_after_checkpoints() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,12 +1,15 @@
-//! Death at any moment: a process that applies transfers and says which are done is killed (SIGKILL), by its parent at a random moment or by
-//! itself at a named point; what it left is opened by the next one. What it said is done is there, each batch whole, each thread's in order.
+//! Death at any moment: a process that applies transfers and says which are done is killed
+//! (SIGKILL), by its parent at a random moment or by itself at a named point; what it left is
+//! opened by the next one. What it said is done is there, each batch whole, each thread's in order.
 //!
-//! The points are operations on files, for which the store needs no hooks: the child's store runs on a disk ([`Fatal`]) that is the real folder
-//! until a certain operation of a certain kind, and there kills the process before it, in its middle (a write of which a part is done), or after
-//! it. A killed process' writes stay in the kernel; for the loss of power see `txn_power.rs`.
+//! The points are operations on files, for which the store needs no hooks: the child's store runs
+//! on a disk ([`Fatal`]) that is the real folder until a certain operation of a certain kind, and
+//! there kills the process before it, in its middle (a part of a write is done), or after it. A
+//! killed process' writes stay in the kernel; for the loss of power see `txn_power.rs`.
 //!
-//! Some rounds each are on one folder, so that a child goes on where the one before it died. `MANX_CRASH_ROUNDS` sets how many there are, and a
-//! failure prints the seed for `MANX_CRASH_SEED`; the moments at which a parent kills are the machine's all the same.
+//! Some rounds each are on one folder, so that a child goes on where the one before it died.
+//! `MANX_CRASH_ROUNDS` sets how many there are, and a failure prints the seed for
+//! `MANX_CRASH_SEED`; the moments at which a parent kills are the machine's all the same.
 
 #[path = "common/transfers.rs"]
 mod transfers;
@@ -135,7 +138,8 @@ impl Medium for FatalFile {
     }
 }
 
-/// What a child does until it is killed: transfers, and a line on standard error for each that is done. Nothing, unless it is a child.
+/// What a child does until it is killed: transfers, and a line on standard error for each that is
+/// done. Nothing, unless it is a child.
 #[test]
 fn child() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -179,7 +183,8 @@ fn spawn(folder: &Path, point: Option<&str>) -> Child {
     command.spawn().expect("started")
 }
 
-/// Reads what a child says until it is dead: the last transfer of each thread that is done. Calls `first` when there is something.
+/// Reads what a child says until it is dead: the last transfer of each thread that is done. Calls
+/// `first` when there is something.
 fn read(child: &mut Child, told: &mut [u64], first: impl FnOnce()) {
     let mut first = Some(first);
     let mut text = String::new();
@@ -202,7 +207,7 @@ enum Moment {
     AfterFirst(Duration),
 }
 
-/// A child that says nothing for so long hangs.
+/// A child that says nothing for this time hangs.
 const SILENT: Duration = Duration::from_secs(20);
 
 /// Runs a child until it is dead; compares what it left with what it said.
@@ -219,13 +224,14 @@ fn round(folder: &Path, models: &mut [Model], point: Option<&str>, moment: Momen
                     let _ = said.recv_timeout(SILENT).map(|()| std::thread::sleep(time));
                 }
             }
-            // SAFETY: a signal to a child that nobody has waited for yet, so that its number is its own.
+            // SAFETY: a signal to a child that was not waited for yet, so that its number is its
+            // own.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
     });
     let mut told: Vec<_> = models.iter().map(|model| model.transfers).collect();
     read(&mut child, &mut told, move || {
-        // Nobody listens who has a moment of its own.
+        // A killer with a moment of its own does not listen.
         let _ = first.send(());
     });
     killer.join().expect("no panic");
@@ -233,12 +239,12 @@ fn round(folder: &Path, models: &mut [Model], point: Option<&str>, moment: Momen
     assert_eq!(status.signal(), Some(libc::SIGKILL), "it ended in another way: {status}");
     let store = Durable::open(folder, SHORT).unwrap_or_else(|error| panic!("{error}"));
     for (model, told) in models.iter_mut().zip(told) {
-        // One more may be there for each thread: the one that it was in.
+        // One transfer more may be there for each thread: the transfer that it was in.
         model.find(&store, told, told + 1).unwrap_or_else(|what| panic!("{what}"));
     }
 }
 
-/// So many rounds are on one folder.
+/// The number of rounds on one folder.
 const LIVES: u64 = 10;
 
 fn rounds(seed: u64, count: u64, pointed: bool) {
@@ -249,7 +255,8 @@ fn rounds(seed: u64, count: u64, pointed: bool) {
         let mut models: Vec<_> = (0..THREADS).map(|thread| Model::new(thread, FILLING)).collect();
         for number in first..count.min(first + LIVES) {
             let point = pointed.then(|| {
-                // The first one of a folder dies while the store is made; all operations of that are among these.
+                // The first one of a folder dies while the store is made; all operations of that
+                // are among these.
                 let (files, operations) = if number == first { (4, 8) } else { (3, 60) };
                 let (file, kind) = (FILES[random.below(files) as usize], KINDS[random.below(3) as usize]);
                 format!("{file} {kind} {} {}", WHENS[random.below(3) as usize], random.below(operations))

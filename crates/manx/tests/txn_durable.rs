@@ -1,4 +1,5 @@
-//! The durable data component in normal use: it does what an ordered map does, across openings, and says clearly what it cannot do.
+//! The durable data component in normal use: it does what an ordered map does, across openings, and
+//! says clearly what it cannot do.
 
 #[path = "common/copied.rs"]
 mod copied;
@@ -131,7 +132,7 @@ proptest! {
 fn values_of_megabytes_and_an_empty_key_are_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let large: Vec<u8> = (0..5_000_000_u32).map(|number| (number / 7) as u8).collect();
-    // One that goes through the log, and one that is longer than it.
+    // A value that goes through the log, and a value that is longer than it.
     for options in [DurableOptions { log_bytes: 16 << 20, ..SHORT }, SHORT] {
         let store = Durable::open(folder.path(), options).expect("opened");
         store
@@ -247,7 +248,7 @@ fn damage_is_an_error_and_never_a_panic() {
     assert!(seen > 10, "{seen} of 40 were seen");
 }
 
-/// A folder whose disk is full, or breaks at a sync, when somebody says so.
+/// A folder whose disk is full, or breaks at a sync, when the test says so.
 struct Failing {
     folder: Folder,
     full: Arc<AtomicBool>,
@@ -315,7 +316,8 @@ fn keys_of(store: &Durable) -> Vec<Vec<u8>> {
     all(store).into_iter().map(|(key, _)| key.to_vec()).collect()
 }
 
-/// In the first lap of the log, which grows, and in a later one, where the file is as long as it gets.
+/// In the first lap of the log, which grows, and in a later one, where the file is as long as it
+/// gets.
 #[test]
 fn a_full_disk_changes_nothing_and_what_comes_after_it_is_taken() {
     for before in [0, 200] {
@@ -368,7 +370,8 @@ fn a_disk_that_is_full_at_a_checkpoint_loses_nothing() {
     store.apply(&[put(b"later", b"1")], true).expect("applied");
 }
 
-/// Who may write values, and knows how a log is written, writes a log as a value: that of another store, of a later generation.
+/// A client that may write values, and knows how a log is written, writes a log as a value: that of
+/// another store, of a later generation.
 #[test]
 fn a_value_may_look_like_the_log() {
     let other = tempfile::tempdir().expect("a folder");

@@ -1,12 +1,14 @@
-//! Histories of transactions at each level of isolation, on both kinds of store: none has an anomaly that its level forbids, and those that a level
-//! allows are shown to occur.
+//! Histories of transactions at each level of isolation, on both kinds of store: none has an
+//! anomaly that its level forbids, and the anomalies that a level allows are shown to occur.
 //!
-//! What a history is, and how anomalies are found, is in [`checker`]. Histories come from threads that do random things ([`random`]), and from
-//! scripts, one for each anomaly of the literature ([`scripted`]). `MANX_FULL` makes the random ones a hundred times as many; `MANX_TXN_SEED=…` sets the first seed.
+//! What a history is, and how anomalies are found, is in [`checker`]. Histories come from threads
+//! that do random things ([`random`]), and from scripts, one for each anomaly of the literature
+//! ([`scripted`]). `MANX_FULL` makes the random ones a hundred times as many; `MANX_TXN_SEED=…`
+//! sets the first seed.
 //!
 //! | level | forbidden |
 //! | --- | --- |
-//! | read uncommitted | dirty writes; reads of what nobody wrote, or not of its own |
+//! | read uncommitted | dirty writes; reads of what no transaction wrote, or not of its own |
 //! | read committed | and reads of what was rolled back or written over, circular information |
 //! | snapshot | and lost updates, skewed reads, long forks |
 //! | serializable | and skewed writes: all |

@@ -1,9 +1,13 @@
-//! A store of transactions against a model of one: some sessions take turns, each step alone, and each has to say what the model says.
+//! A store of transactions against a model of one: some sessions take turns, each step alone, and
+//! each has to say what the model says.
 //!
-//! The model keeps every state that was ever committed, as a list of commits: what a transaction of snapshot isolation sees is the first so many of
-//! them, without those with a later timestamp than it reads at, and over that what it wrote itself. Lower levels see all of them, and the lowest one
-//! also what others have not committed. Whoever writes a key that somebody at work has written, or somebody since its snapshot, is told of that one.
-//! Serializable transactions wait for each other, so they cannot take turns: they are in `txn_histories.rs`. `MANX_FULL` runs a hundred times as many.
+//! The model keeps every state that was ever committed, as a list of commits: a transaction of
+//! snapshot isolation sees the first ones of them up to its number, without commits with a later
+//! timestamp than it reads at, and over that what it wrote itself. Lower levels see all of them,
+//! and the lowest one also what others have not committed. A transaction that writes a key that
+//! another one at work has written, or another one since its snapshot, is told of that one.
+//! Serializable transactions wait for each other, so they cannot take turns: they are in
+//! `txn_histories.rs`. `MANX_FULL` runs a hundred times as many.
 
 #[path = "common/map.rs"]
 mod map;
@@ -25,20 +29,20 @@ type Keys = (Bound<u8>, Bound<u8>);
 #[derive(Clone, Debug)]
 enum Step {
     Begin(Isolation),
-    /// So many timestamps below the last one.
+    /// This number of timestamps below the last one.
     BeginAt(u64),
     Get(u8),
     Put(u8, u8),
-    /// All keys from this one on, so many.
+    /// Keys from this one on, and how many.
     PutMany(u8, u8),
     Delete(u8),
     DeleteRange(Keys),
     Scan(Keys, bool),
     Commit,
-    /// So many timestamps below two above the last one.
+    /// This number of timestamps below two above the last one.
     CommitAt(u64),
     Rollback,
-    /// So many below the last one.
+    /// This number of timestamps below the last one.
     SetOldest(u64),
     /// The session ends, and another one begins: what is not needed is cleaned.
     Renew,
@@ -94,7 +98,7 @@ struct Past {
 #[derive(Debug)]
 struct Open {
     isolation: Isolation,
-    /// It sees so many commits, if it stays with those.
+    /// The number of commits that it sees, if it stays with those.
     sees: usize,
     timestamp: Option<u64>,
     changes: Changes,
@@ -132,7 +136,8 @@ impl Model {
         changes.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
     }
 
-    /// Whether a key may be written; if not, by a commit of which id it was, or 0 if by somebody at work.
+    /// Returns whether a key may be written; if not, the id of the commit that wrote it, or 0 if a
+    /// transaction at work has written it.
     fn check_write(&self, session: usize, key: u8) -> Result<(), u64> {
         let open = self.open[session].as_ref().expect("it is open");
         let at_work = |(other, it): (usize, &Option<Open>)| {
@@ -199,7 +204,8 @@ fn value(bytes: &Value) -> u8 {
 /// A session, and a thread that does one step at a time in it.
 fn serve(store: &Store, steps: &Receiver<Step>, said: &Sender<Said>) {
     let mut session = store.session().expect("a seat");
-    // `Begin` and `BeginAt` come only while there is no transaction, the others only while there is one.
+    // `Begin` and `BeginAt` come only while there is no transaction, the others only while there is
+    // one.
     while let Ok(step) = steps.recv() {
         let begun = match step {
             Step::Begin(isolation) => session.begin(isolation),

@@ -1,10 +1,13 @@
-//! The loss of power at any moment. The whole store, engine included, runs on a simulated machine (`common/machine.rs`) whose disk forgets, tears and reorders
-//! whatever was not synced; killing a process does not, since the kernel still has what was written.
+//! The loss of power at any moment. The whole store, engine included, runs on a simulated machine
+//! (`common/machine.rs`) whose disk forgets, tears and reorders whatever was not synced; killing a
+//! process does not, since the kernel still has what was written.
 //!
-//! The power is cut at one of the operations of the disk, drawn from a seed. In most rounds something went wrong before: the disk was full for some
-//! operations, or one failed. The store is opened again on what is left; often something goes wrong again in the middle of that.
+//! The power is cut at one of the operations of the disk, drawn from a seed. In most rounds
+//! something went wrong before: the disk was full for some operations, or one failed. The store is
+//! opened again on what is left; often something goes wrong again in the middle of that.
 //!
-//! A failure prints its seed: `MANX_POWER_SEED=… cargo test -p manx --features durable --test txn_power`. `MANX_POWER_ROUNDS` sets how many are run.
+//! A failure prints its seed: `MANX_POWER_SEED=… cargo test -p manx --features durable --test
+//! txn_power`. `MANX_POWER_ROUNDS` sets how many are run.
 
 #[path = "common/machine.rs"]
 mod machine;
@@ -39,7 +42,8 @@ fn faults(random: &mut Random, power: u64) -> Faults {
     faults
 }
 
-/// What a thread knows of its transfers: so many were begun, and not refused; so many were told to be durable; so many were refused for want of room.
+/// What a thread knows of its transfers: how many were begun, and not refused; how many were told
+/// to be durable; how many were refused for want of room.
 #[derive(Debug)]
 struct Counts {
     begun: AtomicU64,
@@ -60,7 +64,8 @@ fn run(store: &Durable, model: &mut Model, counts: &Counts, mut random: Random) 
         let batch = model.transfer();
         counts.begun.store(model.transfers, SeqCst);
         match store.apply(&batch, sync) {
-            // One that was not to be durable is, once a later one is; nobody promised it before.
+            // A transfer that was not to be durable is, once a later one is; it was not promised
+            // before.
             Ok(()) if sync => counts.told.store(model.transfers, SeqCst),
             Ok(()) => {}
             Err(error) if is_refused(&error) => {
@@ -79,7 +84,8 @@ fn run(store: &Durable, model: &mut Model, counts: &Counts, mut random: Random) 
     }
 }
 
-/// Runs until the power fails, and looks at what is left; returns how many groups were refused, or what is wrong.
+/// Runs until the power fails, and looks at what is left; returns how many groups were refused, or
+/// what is wrong.
 fn round(machine: &Arc<Machine>, models: &mut [Model], random: &mut Random) -> Result<u64, String> {
     let power = 10 + random.below(250);
     machine.expect(faults(random, power));
@@ -123,7 +129,8 @@ fn round(machine: &Arc<Machine>, models: &mut [Model], random: &mut Random) -> R
     Ok(counts.iter().map(|counts| counts.refused.load(SeqCst)).sum())
 }
 
-/// Some rounds on one disk; returns how many groups were refused, or what is wrong after one of them.
+/// Some rounds on one disk; returns how many groups were refused, or what is wrong after one of
+/// them.
 fn series(seed: u64, threads: u64, lies: bool) -> Result<u64, String> {
     let mut random = Random::new(seed);
     let machine = Machine::new(Random::new(random.next()), lies);
@@ -143,7 +150,7 @@ fn seeded(seed: u64, threads: u64) -> u64 {
     }
 }
 
-/// Runs so many rounds, unless told otherwise.
+/// Runs `count` rounds, unless told otherwise.
 fn rounds(count: u64, threads: u64) {
     let seeds = match setting("MANX_POWER_SEED", 0) {
         0 => 1..setting("MANX_POWER_ROUNDS", count) / 5 + 1,
@@ -169,7 +176,8 @@ fn a_disk_whose_syncs_do_nothing_is_found_out() {
     assert!(lost >= 15, "the test sees a loss in {lost} of 20 series only");
 }
 
-/// Groups that nobody asked to be durable are all there or not, from the first one on, whatever has happened to the log; the engine may not keep later ones alone.
+/// Groups that were not asked to be durable are all there or not, from the first one on, whatever
+/// has happened to the log; the engine may not keep later ones alone.
 #[test]
 fn after_a_sync_that_failed_no_group_is_there_without_those_before_it() {
     let put = |key: &[u8], value: u8| Change::Put { key: key.into(), value: [value].into() };

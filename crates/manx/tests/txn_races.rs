@@ -1,4 +1,5 @@
-//! Somebody commits while a reader is on its way to the data component: it sees what its snapshot shows all the same.
+//! Another transaction commits while a reader is on its way to the data component: it sees what its
+//! snapshot shows all the same.
 
 #[path = "common/map.rs"]
 mod map;

@@ -1,4 +1,4 @@
-//! Versions of transactions: which are kept, for whom, where, and which are freed.
+//! Versions of transactions: which are kept, for which readers, where, and which are freed.
 
 #[path = "common/map.rs"]
 mod map;
@@ -72,7 +72,8 @@ fn versions_that_nobody_can_see_are_freed_and_those_in_use_are_not() {
         it.commit().unwrap();
     }
     store.run(Snapshot, |it| it.delete(b"large")).unwrap();
-    // One of 64 transactions finds out what is needed, for all; what was changed since waits for the next one.
+    // One of 64 transactions finds out what is needed, for all; what was changed since waits for
+    // the next one.
     for _ in 0..200 {
         let mut it = writer.begin(Snapshot).unwrap();
         it.put(b"kept", b"newer").unwrap();
@@ -101,7 +102,8 @@ fn values_that_nobody_can_see_are_freed_on_the_way_and_all_at_the_end() {
         values[before..].iter().filter(|value| value.strong_count() > 0).count()
     };
     let mut session = store.session().unwrap();
-    // Memory is freed when all threads of this process that were reading have gone on, and other tests read, too.
+    // Memory is freed when all threads of this process that were reading have gone on, and other
+    // tests read, too.
     let is_freed = (0..10_000).any(|_| write(&store, &mut session, 250) < 200);
     assert!(is_freed, "nothing is freed");
     let mut reader = store.session().unwrap();
@@ -137,7 +139,7 @@ fn who_reads_at_a_timestamp_sees_what_was_then() {
     }
 }
 
-/// Also when everything is over for everybody, and hundreds of other keys were cleaned.
+/// Also when everything is over for all transactions, and hundreds of other keys were cleaned.
 #[test]
 fn what_a_timestamp_may_still_show_is_kept_however_much_is_cleaned() {
     let store = Store::in_memory(Options::default());
@@ -194,7 +196,8 @@ fn many_sessions_that_go_idle_keep_little_together() {
     assert!(unfinished <= 500 * 2, "{unfinished}");
 }
 
-/// So many transactions that change a key of their own: enough that what nobody needs is found out and cleaned.
+/// Runs this number of transactions that change a key of their own: enough that what no transaction
+/// needs is found out and cleaned.
 fn pass_time(session: &mut Session, transactions: u32) {
     for number in 0..transactions {
         let mut it = session.begin(Snapshot).unwrap();
@@ -226,8 +229,8 @@ fn what_was_scanned_is_freed_like_everything_else() {
     assert_eq!(it.scan::<[u8], _>(..).rev().count(), 200);
     drop(it);
     map.0.lock().unwrap().clear();
-    // Memory is freed when all threads of this process that were reading have gone on, and other tests read, too.
-    // (Some stay until more of their kind are freed together.)
+    // Memory is freed when all threads of this process that were reading have gone on, and other
+    // tests read, too. (Some stay until more of their kind are freed together.)
     let is_freed = (0..10_000).any(|_| {
         pass_time(&mut session, 200);
         alive(&values) < 64
@@ -379,7 +382,7 @@ fn what_a_session_left_undone_is_done_by_others() {
     assert!(store.stats().keys <= left + 5, "{left}: {:?}", store.stats());
 }
 
-/// Also what the oldest one who reads has just not seen.
+/// Also what the oldest reader has just not seen.
 #[test]
 fn what_ended_after_somebody_began_is_cleaned_when_they_have_gone() {
     let store = Store::in_memory(Options::default());

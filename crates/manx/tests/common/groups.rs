@@ -1,7 +1,8 @@
 //! Groups of the machine's own, in a hierarchy of cgroup v1, for processes that tests start.
 //!
-//! Only who may write there has them: the others skip, and say why. All groups of a test are removed when it ends, however it ends;
-//! those of a test that was killed are removed by the next one. The tests of the preload library use this file, too.
+//! Only processes that may write there have them: the others skip, and say why. All groups of a
+//! test are removed when it ends, however it ends; those of a test that was killed are removed by
+//! the next one. The tests of the preload library use this file, too.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -67,7 +68,7 @@ impl Group {
         self.write(file, fs::read_to_string(parent).expect("the parent's").trim());
     }
 
-    /// Gives it so many CPUs, in thousandths; `None`: as many as there are.
+    /// Gives it this number of CPUs, in thousandths; `None`: as many as there are.
     pub fn set_quota(&self, thousandths: Option<u64>) {
         let quota = thousandths.map_or("-1".to_owned(), |cpus| (cpus * PERIOD_US / 1000).to_string());
         self.write("cpu.cfs_quota_us", &quota);
@@ -106,7 +107,7 @@ impl Group {
         from[from.find(&format!("/{NAME}")).expect("a group of a test")..].into()
     }
 
-    /// Removes it, once nobody is in it.
+    /// Removes it, once no process is in it.
     pub fn remove(self) {
         drop(self);
     }
@@ -152,6 +153,6 @@ fn sweep(point: &Path) {
 fn remove_all(folder: &Path) {
     let below = fs::read_dir(folder).into_iter().flatten().flatten();
     below.filter(|it| it.path().is_dir()).for_each(|it| remove_all(&it.path()));
-    // If somebody is still in it, it stays.
+    // If a process is still in it, it stays.
     let _ = fs::remove_dir(folder);
 }

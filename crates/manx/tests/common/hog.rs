@@ -25,7 +25,7 @@ pub fn beside_a_hog<R>(work: impl FnOnce() -> R) -> R {
                 platform::thread::sleep_ns(1_000_000);
             }
         });
-        // Also if a thread of the test panics, or nobody would stop the hog.
+        // Also if a thread of the test panics: otherwise nothing would stop the hog.
         struct Stop<'a>(&'a AtomicBool);
         impl Drop for Stop<'_> {
             fn drop(&mut self) {

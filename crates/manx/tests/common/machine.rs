@@ -1,10 +1,13 @@
-//! A machine whose power fails, whose disk is full at times, and breaks: its disk is memory that forgets, tears and reorders whatever was not synced.
+//! A machine whose power fails, whose disk is full at times, and breaks: its disk is memory that
+//! forgets, tears and reorders whatever was not synced.
 //!
 //! Operations on the disk are counted, and what goes wrong goes wrong at certain ones ([`Faults`]):
-//! - When the power fails, of everything that was written after the last sync of its file each sector is kept or not, each on its own, and so is each
-//!   change of length; and each file that is new since the last sync of the folder is there or not.
+//! - When the power fails, of everything that was written after the last sync of its file each
+//!   sector is kept or not, each on its own, and so is each change of length; and each file that is
+//!   new since the last sync of the folder is there or not.
 //! - When the disk is full, whole sectors at the beginning of a write are done, or none.
-//! - When it breaks, a write is done in part, and a sync loses what it should have written: it is read still, but no later sync writes it.
+//! - When it breaks, a write is done in part, and a sync loses what it should have written: it is
+//!   read still, but no later sync writes it.
 
 use super::transfers::Random;
 use manx::txn::durable::{Disk, Medium};
@@ -46,7 +49,8 @@ impl Pending {
             Pending::Length(_) if coin(random) => self.apply(to),
             Pending::Length(_) => {}
             Pending::Write(offset, bytes) => {
-                // All, nothing, and pieces: the first two are much rarer than they should be otherwise.
+                // All, nothing, and pieces: the first two are much rarer than they should be
+                // otherwise.
                 let kept = random.below(3);
                 let mut at = 0;
                 while at < bytes.len() {
@@ -104,7 +108,7 @@ impl File {
 /// What goes wrong, by the number of operations from now on.
 #[derive(Clone, Debug)]
 pub struct Faults {
-    /// So many are done, and then the power fails.
+    /// The number of operations that are done before the power fails.
     pub power: u64,
     /// In these the disk is full.
     pub full: Range<u64>,
@@ -185,7 +189,7 @@ impl State {
         }
     }
 
-    /// Counts one that needs no room, and fails whole.
+    /// Counts an operation that needs no room, and fails whole.
     fn operate(&mut self) -> io::Result<()> {
         match self.fate() {
             Fate::Done | Fate::Full => Ok(()),

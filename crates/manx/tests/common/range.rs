@@ -1,4 +1,5 @@
-//! What every range lock does: exclude those that overlap, let others in, wake who waits, and forget nothing.
+//! What every range lock does: exclude overlapping ranges, let others in, wake waiters, and forget
+//! nothing.
 //!
 //! A test file names its locks, each with how fine it is, and has all of the tests for each:
 //!
@@ -9,9 +10,9 @@
 //! }
 //! ```
 //!
-//! [`Exact`](Grain::Exact): a `try_lock` by the only thread succeeds exactly if no conflicting range is held.
-//! [`Coarse`](Grain::Coarse): neighbours in the same block may exclude each other where the space is large; for a
-//! space of [`KEYS`] keys it is as good as exact.
+//! [`Exact`](Grain::Exact): a `try_lock` by the only thread succeeds exactly if no conflicting
+//! range is held. [`Coarse`](Grain::Coarse): neighbours in the same block may exclude each other
+//! where the space is large; for a space of [`KEYS`] keys it is as good as exact.
 
 use super::hog::beside_a_hog;
 use manx::range::{Access, RawRangeLock, Span};
@@ -100,14 +101,14 @@ fn unlock<L: RawRangeLock>(lock: &L, held: L::Held) {
     unsafe { lock.unlock(held) };
 }
 
-/// What excludes what in a lock: one that does not share takes everything as exclusive.
+/// What excludes what in a lock: a lock that does not share takes everything as exclusive.
 fn effective<L: RawRangeLock>(access: Access) -> Access {
     if L::SHARES { access } else { Access::Exclusive }
 }
 
-/// Who has a key, and how often somebody wrote it.
+/// A key's owner, and how often the key was written.
 struct Key {
-    /// 0: nobody. Otherwise [`WRITER`] and who, or the number of those who read.
+    /// 0: no thread. Otherwise [`WRITER`] and the writer's number, or the number of readers.
     owner: AtomicU64,
     written: UnsafeCell<u64>,
 }
@@ -120,8 +121,8 @@ struct Guarded<L> {
     keys: Vec<Key>,
 }
 
-// SAFETY: that a key is used by one thread at a time, or read by several, is what the test is about; it has plain
-// numbers only, so that a lock that fails makes them wrong and nothing else.
+// SAFETY: that a key is used by one thread at a time, or read by several, is what the test is
+// about; it has plain numbers only, so that a lock that fails makes them wrong and nothing else.
 unsafe impl<L: RawRangeLock> Sync for Guarded<L> {}
 
 impl<L: RawRangeLock> Guarded<L> {
@@ -176,8 +177,8 @@ impl<L: RawRangeLock> Guarded<L> {
     }
 }
 
-/// Numbers as good as drawn at random, the same for each run. By Steele, Lea and Flood's mix ("Fast splittable
-/// pseudorandom number generators", 2014).
+/// Numbers as good as drawn at random, the same for each run. By Steele, Lea and Flood's mix ("Fast
+/// splittable pseudorandom number generators", 2014).
 struct Draw(u64);
 
 impl Draw {
@@ -206,7 +207,8 @@ impl Draw {
     }
 }
 
-/// Threads take ranges of all kinds, and each finds its keys its own; also while their CPUs are taken away.
+/// Threads take ranges of all kinds, and each finds its keys its own; also while their CPUs are
+/// taken away.
 pub fn holders_are_alone_with_their_keys<L: RawRangeLock>() {
     if full() {
         let minute = Duration::from_secs(60);
@@ -315,7 +317,7 @@ fn runner() -> proptest::test_runner::TestRunner {
     proptest::test_runner::TestRunner::new(ProptestConfig { cases, ..ProptestConfig::default() })
 }
 
-/// A lone thread gets what nobody holds, and nothing else.
+/// A lone thread gets what is not held, and nothing else.
 pub fn tries_succeed_as_the_model_says<L: RawRangeLock>() {
     let check = |steps: Vec<Step>| follow::<L>(KEYS, Grain::Exact, &steps);
     runner().run(&steps(0..KEYS), check).unwrap_or_else(|failure| panic!("{failure}"));
@@ -328,7 +330,7 @@ pub fn tries_at_the_ends_of_the_space_succeed_as_the_model_says<L: RawRangeLock>
     runner().run(&steps(keys.boxed()), check).unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Who wants more than one holder has is let in by the last of them, and not before.
+/// A thread that wants more than one holder has is let in by the last of them, and not before.
 pub fn who_waits_is_let_in_when_the_last_one_leaves<L: RawRangeLock>() {
     let wanted = [Span::all(), span(15, 35), Span::to(40), Span::from(12), span(10, 40)];
     for (wanted, access) in wanted.iter().flat_map(|span| [(span, Access::Exclusive), (span, Access::Shared)])
@@ -408,7 +410,7 @@ pub fn strangers_do_not_wait_for_each_other<L: RawRangeLock>() {
     });
 }
 
-/// All who share a key are inside at the same time: each waits there for all the others.
+/// All sharers of a key are inside at the same time: each waits there for all the others.
 pub fn those_who_share_are_inside_together<L: RawRangeLock>() {
     if !L::SHARES {
         return;

@@ -1,5 +1,5 @@
-//! Transfers between accounts, a few accounts for each thread, of which transfer `n` depends on the thread and `n` alone: so whoever finds how many were
-//! made knows what all accounts must have.
+//! Transfers between accounts, a few accounts for each thread. Transfer `n` depends on the thread
+//! and `n` alone, so the number of transfers made tells what all accounts must have.
 
 use manx::txn::durable::Durable;
 use manx::txn::{Change, Data};
@@ -40,7 +40,8 @@ pub struct Model {
     thread: u64,
     pub transfers: u64,
     balances: Vec<i64>,
-    /// One of so many groups is longer than the log, that is to say this long; some are a quarter of that.
+    /// One of this number of groups is longer than the log, that is to say this long; some are a
+    /// quarter of that.
     filling: (u64, usize),
 }
 
@@ -71,7 +72,7 @@ impl Model {
         batch
     }
 
-    /// Makes transfers here until it has made so many as the store has.
+    /// Makes transfers here until it has made as many as the store has.
     pub fn follow(&mut self, store: &Durable) {
         let count = number(store, &self.count()).unwrap_or(0) as u64;
         while self.transfers < count {

@@ -19,7 +19,8 @@ impl Tree {
         self.0.path()
     }
 
-    /// A file with the kernel's line end, if it has a line. The folder of a file of a controller is a group.
+    /// A file with the kernel's line end, if it has a line. The folder of a file of a controller is
+    /// a group.
     pub fn file(self, path: &str, text: impl Into<String>) -> Tree {
         let (path, mut text) = (self.path(path), text.into());
         if !text.is_empty() && !text.ends_with('\n') {

@@ -1,6 +1,8 @@
-//! Budgets in groups that a kernel has made: a machine with 8 CPUs and cgroup v2, as `cargo xtask guest --record` saw it.
+//! Budgets in groups that a kernel has made: a machine with 8 CPUs and cgroup v2, as `cargo xtask
+//! guest --record` saw it.
 //!
-//! The record has each file that the process saw, so the machine is built again, case by case, and the budget looked for in it.
+//! The record has each file that the process saw, so the machine is built again, case by case, and
+//! the budget looked for in it.
 
 use crate::tree::Tree;
 use manx::cpu::{CpuBudget, CpuSet, Rounding};

@@ -132,7 +132,7 @@ echo 'expect 1.5 2.5 0.5 3'
     exec /bin/budget --follow 3 >/tmp/followed
 ) &
 watched=$!
-# await LINES: until the watch has seen so many budgets, or a minute has passed.
+# await LINES: until the watch has seen this number of budgets, or a minute has passed.
 await() {
     for _ in $(seq 600); do
         [ "$(wc -l </tmp/followed)" -ge "$1" ] && return

@@ -1,9 +1,11 @@
 //! Bytes as calls of a range lock, and a list of what has to be held after each of them.
 //!
-//! [`run`] takes any bytes at all, so that whatever makes bytes can drive it: a random generator, a test that shrinks what fails,
-//! or a fuzzer that looks at coverage (`fuzz_target!(|bytes: &[u8]| program::run(bytes))`). One thread makes all calls, through
-//! guards, sets, owners and futures. Whatever the lock answers is compared with the list: what is in nobody's way is had, what is
-//! in somebody's is not, what fails leaves everything as it was, and in the end nothing is held.
+//! [`run`] takes any bytes at all, so that whatever makes bytes can drive it: a random generator, a
+//! test that shrinks what fails, or a fuzzer that looks at coverage (`fuzz_target!(|bytes: &[u8]|
+//! program::run(bytes))`). One thread makes all calls, through guards, sets, owners and futures,
+//! also an owner's. Whatever the lock answers is compared with the list: a range without a conflict
+//! is had, one with a conflict is not, what fails leaves everything as it was, and in the end
+//! nothing is held.
 //!
 //! | byte | call |
 //! | --- | --- |
@@ -13,12 +15,14 @@
 use manx::range::{
     Access, LockError, LockFuture, ManyGuard, Options, Owner, RangeGuard, RangeLock, Span, SpanSet,
 };
-use std::future::Future;
-use std::pin::Pin;
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 /// How many kinds of calls there are.
-const CALLS: u8 = 14;
+const CALLS: u8 = 17;
 /// Keys are few, and the highest ones there are.
 const KEYS: u64 = 24;
 /// The most things held at once: a bound on what a program costs.
@@ -62,7 +66,7 @@ impl Bytes<'_> {
     }
 }
 
-/// What is held, and by whom.
+/// What is held, and by which holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     span: Span<u64>,
@@ -70,7 +74,7 @@ struct Entry {
     by: u32,
 }
 
-/// Those that hold something, each with its number in the model.
+/// The holders, each with its number in the model.
 enum Holding<'l, const SHARDS: usize, const SLOTS: usize> {
     Guard(RangeGuard<'l, u64, SHARDS, SLOTS>),
     Set { _guard: ManyGuard<'l, u64, SHARDS, SLOTS> },
@@ -79,11 +83,28 @@ enum Holding<'l, const SHARDS: usize, const SLOTS: usize> {
 type Waiting<'l, const SHARDS: usize, const SLOTS: usize> =
     (Pin<Box<LockFuture<'l, u64, SHARDS, SLOTS>>>, Span<u64>, Access);
 
+/// An owner that waits comes back with what became of that; with nothing if it was told to give up.
+type Comes<'l, const SHARDS: usize, const SLOTS: usize> =
+    Pin<Box<dyn Future<Output = (Owner<'l, u64, SHARDS, SLOTS>, Option<Result<(), LockError>>)> + 'l>>;
+
+/// An owner that is here, or waits.
+enum Place<'l, const SHARDS: usize, const SLOTS: usize> {
+    Here(Owner<'l, u64, SHARDS, SLOTS>),
+    Waits {
+        comes: Comes<'l, SHARDS, SLOTS>,
+        gives_up: Rc<Cell<bool>>,
+        span: Span<u64>,
+        access: Access,
+    },
+    /// For a moment.
+    Nowhere,
+}
+
 struct Program<'l, const SHARDS: usize, const SLOTS: usize> {
     lock: &'l RangeLock<u64, SHARDS, SLOTS>,
     model: Vec<Entry>,
     holding: Vec<(u32, Holding<'l, SHARDS, SLOTS>)>,
-    owners: [(u32, Owner<'l, u64, SHARDS, SLOTS>); 2],
+    owners: [(u32, Place<'l, SHARDS, SLOTS>); 2],
     waiting: Vec<Waiting<'l, SHARDS, SLOTS>>,
     numbers: u32,
     limited: bool,
@@ -118,7 +139,7 @@ fn run_on<const SHARDS: usize, const SLOTS: usize>(
         lock,
         model: Vec::new(),
         holding: Vec::new(),
-        owners: [(1, lock.owner()), (2, lock.owner())],
+        owners: [(1, Place::Here(lock.owner())), (2, Place::Here(lock.owner()))],
         waiting: Vec::new(),
         numbers: 3,
         limited,
@@ -140,14 +161,25 @@ impl<'l, const SHARDS: usize, const SLOTS: usize> Program<'l, SHARDS, SLOTS> {
         self.numbers
     }
 
-    /// Whether somebody else has something in the way.
+    /// Returns whether another holder has something in the way.
     fn conflicts(&self, span: &Span<u64>, access: Access, by: u32) -> bool {
         self.model
             .iter()
             .any(|entry| entry.by != by && entry.access.excludes(access) && entry.span.overlaps(span))
     }
 
-    /// Whether an answer is the right one for these; what waits is asked first, and nothing is said where that decides.
+    /// The waiter (an owner, or 0 for another one) and the ranges that it wants. The lock may have
+    /// handed them over already.
+    fn wanted(&self) -> impl Iterator<Item = (u32, &Span<u64>, Access)> {
+        let owners = self.owners.iter().filter_map(|(by, owner)| match owner {
+            Place::Waits { span, access, .. } => Some((*by, span, *access)),
+            _ => None,
+        });
+        self.waiting.iter().map(|(_, span, access)| (0, span, *access)).chain(owners)
+    }
+
+    /// Whether an answer is the right one for these; what waits is asked first, and nothing is said
+    /// where that decides.
     fn check<T>(
         &self,
         answer: Result<T, LockError>,
@@ -157,8 +189,7 @@ impl<'l, const SHARDS: usize, const SLOTS: usize> Program<'l, SHARDS, SLOTS> {
     ) -> Option<T> {
         let conflicts = spans.iter().any(|span| self.conflicts(span, access, by));
         let behind = self
-            .waiting
-            .iter()
+            .wanted()
             .any(|(_, span, its)| its.excludes(access) && spans.iter().any(|wanted| wanted.overlaps(span)));
         match answer {
             Ok(taken) => {
@@ -202,6 +233,9 @@ impl<'l, const SHARDS: usize, const SLOTS: usize> Program<'l, SHARDS, SLOTS> {
                 let at = bytes.below(self.waiting.len());
                 drop(self.waiting.remove(at));
             }
+            14 => self.owner_waits(bytes),
+            15 => self.poll_owner(bytes.below(2), false),
+            16 => self.poll_owner(bytes.below(2), true),
             _ => {}
         }
     }
@@ -288,7 +322,8 @@ impl<'l, const SHARDS: usize, const SLOTS: usize> Program<'l, SHARDS, SLOTS> {
                 result
             }
             2 => guard.downgrade(),
-            // Who shares it with others would wait for them; also with one that it was handed to.
+            // A holder that shares it with others would wait for them; also with a waiter that it
+            // was handed to.
             _ if self.lock.dump().held.iter().filter(|held| held.span.overlaps(&entry.span)).count() > 1 => {
                 Ok(guard)
             }
@@ -314,53 +349,116 @@ impl<'l, const SHARDS: usize, const SLOTS: usize> Program<'l, SHARDS, SLOTS> {
     fn owner_takes(&mut self, bytes: &mut Bytes<'_>) {
         let which = bytes.below(2);
         let (span, access) = (bytes.span(), bytes.access());
-        if self.owners[which].1.held().count() >= HELD_MAX {
+        let (by, Place::Here(owner)) = &mut self.owners[which] else { return };
+        let by = *by;
+        if owner.held().count() >= HELD_MAX {
             return;
         }
-        let by = self.owners[which].0;
-        let answer = self.owners[which].1.try_lock_as(span.clone(), access);
+        let answer = owner.try_lock_as(span.clone(), access);
         if self.check(answer, std::slice::from_ref(&span), access, by).is_some() {
             self.add(span, access, by);
         }
     }
 
+    /// An owner that is here begins to wait.
+    fn owner_waits(&mut self, bytes: &mut Bytes<'_>) {
+        let which = bytes.below(2);
+        let (span, access) = (bytes.span(), bytes.access());
+        let mut owner = match std::mem::replace(&mut self.owners[which].1, Place::Nowhere) {
+            Place::Here(owner) if owner.held().count() < HELD_MAX => owner,
+            other => {
+                self.owners[which].1 = other;
+                return;
+            }
+        };
+        let gives_up = Rc::new(Cell::new(false));
+        let (wanted, is_told) = (span.clone(), Rc::clone(&gives_up));
+        let comes = Box::pin(async move {
+            let answer = {
+                let mut waits = pin!(owner.lock_as_async(wanted, access));
+                poll_fn(|context| match is_told.get() {
+                    true => Poll::Ready(None),
+                    false => waits.as_mut().poll(context).map(Some),
+                })
+                .await
+            };
+            (owner, answer)
+        });
+        self.owners[which].1 = Place::Waits { comes, gives_up, span, access };
+        self.poll_owner(which, false);
+    }
+
+    fn poll_owner(&mut self, which: usize, leaves: bool) {
+        let (by, Place::Waits { comes, gives_up, span, access }) = &mut self.owners[which] else { return };
+        let (by, span, access) = (*by, span.clone(), *access);
+        gives_up.set(leaves);
+        let mut context = Context::from_waker(Waker::noop());
+        let Poll::Ready((owner, answer)) = comes.as_mut().poll(&mut context) else {
+            assert!(!leaves, "a waiter that is told to give up does so");
+            return;
+        };
+        let before = self.model.iter().filter(|entry| entry.by == by).count();
+        self.owners[which].1 = Place::Nowhere;
+        match answer {
+            None => assert_eq!(owner.held().count(), before, "it holds what it held"),
+            Some(Err(LockError::UpgradeDeadlock)) => {
+                let shares = |by: u32, span: &Span<u64>| {
+                    let mut its = self.model.iter().filter(|entry| entry.by == by);
+                    its.any(|entry| entry.access == Access::Shared && entry.span.overlaps(span))
+                };
+                let (other, Place::Waits { span: wants, .. }) = &self.owners[1 - which] else {
+                    panic!("nobody else upgrades")
+                };
+                assert!(access == Access::Exclusive && shares(by, &span) && shares(*other, wants));
+            }
+            Some(answer) => {
+                if self.check(answer, std::slice::from_ref(&span), access, by).is_some() {
+                    assert_eq!(owner.held().count(), before + 1);
+                    self.add(span, access, by);
+                }
+            }
+        }
+        self.owners[which].1 = Place::Here(owner);
+    }
+
     fn owner_gives_back(&mut self, bytes: &mut Bytes<'_>) {
         let which = bytes.below(2);
-        let by = self.owners[which].0;
+        let (by, Place::Here(owner)) = &mut self.owners[which] else { return };
+        let by = *by;
         match bytes.next() % 4 {
             0 => {
                 let span = bytes.span();
                 let last = self.model.iter().rposition(|entry| entry.by == by && entry.span == span);
-                let answer = self.owners[which].1.unlock(span);
+                let answer = owner.unlock(span);
                 assert_eq!(answer, last.map(drop).ok_or(LockError::NotHeld));
                 last.map(|at| self.model.remove(at));
             }
             1 => {
                 let span = bytes.span();
                 let any = self.model.iter().any(|entry| entry.by == by && entry.span.overlaps(&span));
-                match self.owners[which].1.release(span) {
+                match owner.release(span) {
                     Ok(()) => assert!(any),
                     Err(error) => assert!(error == LockError::NotHeld && !any || self.limited, "{error}"),
                 }
                 self.follow_owner(which);
             }
             2 => {
-                let before = self.owners[which].1.held().count();
-                let fewer = self.owners[which].1.escalate();
-                assert_eq!(self.owners[which].1.held().count() + fewer, before);
+                let before = owner.held().count();
+                let fewer = owner.escalate();
+                assert_eq!(owner.held().count() + fewer, before);
                 self.follow_owner(which);
             }
             _ => {
-                self.owners[which].1.release_all();
+                owner.release_all();
                 self.model.retain(|entry| entry.by != by);
             }
         }
     }
 
-    /// What an owner says that it holds is what the model has from now on; the lock has to agree, and the others are in its
-    /// way as ever.
+    /// What an owner says that it holds is what the model has from now on; the lock has to agree,
+    /// and the others are in its way as ever.
     fn follow_owner(&mut self, which: usize) {
-        let (by, owner) = &self.owners[which];
+        let (by, Place::Here(owner)) = &self.owners[which] else { return };
         let by = *by;
         self.model.retain(|entry| entry.by != by);
         let held: Vec<_> = owner.held().map(|(span, access)| (span.clone(), access)).collect();
@@ -381,7 +479,8 @@ impl<'l, const SHARDS: usize, const SLOTS: usize> Program<'l, SHARDS, SLOTS> {
         }
     }
 
-    /// The lock holds what the model holds, and perhaps what was handed to those who wait and were not polled since.
+    /// The lock holds what the model holds, and perhaps what was handed to waiters that were not
+    /// polled since.
     fn compare(&self) {
         let dump = self.lock.dump();
         let mut held: Vec<_> = dump.held.iter().map(|held| (held.span.clone(), held.access)).collect();
@@ -390,9 +489,11 @@ impl<'l, const SHARDS: usize, const SLOTS: usize> Program<'l, SHARDS, SLOTS> {
             held.remove(at.unwrap_or_else(|| panic!("{entry:?} is not held: {dump}")));
         }
         for (span, access) in held {
-            let handed = self.waiting.iter().any(|(_, its, how)| (its, *how) == (&span, access));
-            assert!(handed, "{span} {access:?} is held by nobody: {dump}");
-            assert!(!self.conflicts(&span, access, 0), "{span} was handed over while held");
+            let mut waited = self.wanted().filter(|(_, its, how)| (*its, *how) == (&span, access)).peekable();
+            assert!(waited.peek().is_some(), "{span} {access:?} is held by nobody: {dump}");
+            // Of several that wait for the same it is not known which one was handed it.
+            let free = waited.any(|(by, ..)| !self.conflicts(&span, access, by));
+            assert!(free, "{span} was handed over while held");
         }
     }
 }

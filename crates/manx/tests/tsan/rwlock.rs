@@ -1,5 +1,5 @@
-//! The readers-writer lock and the condition variable under ThreadSanitizer: what is read and written between entering and
-//! leaving is ordered.
+//! The readers-writer lock and the condition variable under ThreadSanitizer: what is read and
+//! written between entering and leaving is ordered.
 
 use manx::lock::bounded::{UNBOUNDED_NS, Wait};
 use manx::lock::{RawCondvar, RawMutex, RawRwLock};

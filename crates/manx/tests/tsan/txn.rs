@@ -1,8 +1,11 @@
-//! Ids and snapshots under ThreadSanitizer: what a transaction wrote before its end is there for whoever has a snapshot that calls it over, and
-//! what lies below the oldest id is in nobody's use any more.
+//! Ids and snapshots under ThreadSanitizer: what a transaction wrote before its end is there for
+//! every session with a snapshot that calls it over, and what lies below the oldest id is not in
+//! use any more.
 //!
-//! The coordinator's fences decide which snapshot somebody reads, which ThreadSanitizer does not see; what was written for those who read it is ordered by the
-//! seats, the pins and the published pointer, which it does. (The store is not among them: its versions are freed by epochs, which are fences.)
+//! The coordinator's fences decide which snapshot a session reads, which ThreadSanitizer does not
+//! see; what was written for its readers is ordered by the seats, the pins and the published
+//! pointer, which it does. (The store is not among them: its versions are freed by epochs, which
+//! are fences.)
 
 use manx::txn::coordinator::{Coordinator, Protocol, Session, Snapshot};
 use platform::atomic::{AtomicU64, Ordering};
@@ -12,21 +15,23 @@ use std::sync::Arc;
 
 const THREADS: u64 = 4;
 const TURNS: u64 = 400;
-/// There may be gaps: who helps may take an id that nobody bears.
+/// There may be gaps: a helper may take an id that no transaction bears.
 const IDS: usize = (8 * THREADS * TURNS) as usize;
 
 /// What each transaction wrote, with no protection but the coordinator's.
 struct Written {
     coordinator: Arc<Coordinator>,
     has_gaps: bool,
-    /// At each id, itself, once its transaction has written it. Nothing, if nobody has, or who cleans was there.
+    /// At each id, itself, once its transaction has written it. Nothing, if it was not written, or
+    /// was cleaned.
     ids: Vec<UnsafeCell<u64>>,
-    /// All below are who cleaned's.
+    /// All below belong to the sessions that cleaned them.
     cleaned: AtomicU64,
 }
 
-// SAFETY: what an id has is its transaction's until it ends; then it is read by those whose snapshot sees it and is not past it, and written by the one who found
-// that it is below the oldest id.
+// SAFETY: what an id has is its transaction's until it ends; then it is read by sessions whose
+// snapshot sees it and is not past it, and written by the session that found that it is below the
+// oldest id.
 unsafe impl Sync for Written {}
 
 impl Written {
@@ -37,7 +42,7 @@ impl Written {
     /// A transaction.
     fn write(&self, session: &mut Session) {
         let id = session.allocate();
-        // SAFETY: nobody else's before the end.
+        // SAFETY: this transaction's alone before the end.
         self.at(id).with_mut(|it| unsafe {
             assert_eq!(*it, 0, "{id} was given twice");
             *it = id;
@@ -45,7 +50,8 @@ impl Written {
         session.end();
         let now = session.snapshot();
         assert!(now.sees(id), "{id} is over: {now:?}");
-        // SAFETY: its own, as long as it is not cleaned; nobody cleans what the snapshot sees above its oldest id.
+        // SAFETY: its own, as long as it is not cleaned; no session cleans what the snapshot sees
+        // above its oldest id.
         let is_there = || self.at(id).with(|it| unsafe { *it });
         assert!(id < now.oldest() || is_there() == id);
     }
@@ -59,13 +65,13 @@ impl Written {
         }
     }
 
-    /// Takes away what nobody needs.
+    /// Takes away what no session needs.
     fn clean(&self, session: &Session) {
         let oldest = session.oldest();
-        // AcqRel: who takes them has them after who took those below.
+        // AcqRel: a session that takes them has them after the session that took the ids below.
         let before = self.cleaned.fetch_max(oldest, Ordering::AcqRel);
         for id in before..oldest {
-            // SAFETY: below the oldest id, and taken by nobody else.
+            // SAFETY: below the oldest id, and taken by no other session.
             self.at(id).with_mut(|it| unsafe { *it = 0 });
         }
     }
@@ -122,7 +128,7 @@ fn every_protocol_orders_memory() {
     }
 }
 
-/// Also when nobody has a snapshot: the next one will have that transaction as concurrent.
+/// Also when no session has a snapshot: the next one will have that transaction as concurrent.
 #[test]
 fn the_oldest_id_is_that_of_who_is_at_work() {
     let coordinator = Coordinator::new(Protocol::Help, 3);

@@ -1,24 +1,30 @@
 //! What anomalies a history of transactions has.
 //!
-//! The history becomes a graph, in the terms of Adya ("Weak Consistency", 1999), and of Kingsbury and Alvaro ("Elle: Inferring Isolation Anomalies from
-//! Experimental Observations", 2020): one transaction is before another since it wrote the version before (*ww*), wrote what the other read (*wr*), read the version
-//! before the one that the other wrote (*rw*), or was over when the other began (*start*). An anomaly is a cycle, and which edges are in it says which:
+//! The history becomes a graph, in the terms of Adya ("Weak Consistency", 1999), and of Kingsbury
+//! and Alvaro ("Elle: Inferring Isolation Anomalies from Experimental Observations", 2020): one
+//! transaction is before another since it wrote the version before (*ww*), wrote what the other
+//! read (*wr*), read the version before the other's (*rw*), or was over when the other began
+//! (*start*). An anomaly is a cycle, and which edges are in it says which:
 //!
 //! | anomaly | cycle |
 //! | --- | --- |
 //! | dirty write (G0) | ww and start edges |
 //! | circular information flow (G1c) | wr edges as well |
 //! | read skew (G-single) | and one rw edge |
-//! | long fork (G-nonadjacent) | and rw edges of which no two follow each other |
+//! | long fork (G-nonadjacent) | and rw edges; no two of them follow each other |
 //! | write skew (G2) | any |
 //!
-//! All versions have values of their own, so a read says whose version it saw. The order of a key's versions is that of the moments at which they were
-//! written, between the write and the end of its transaction: exact, if nobody writes over a transaction at work; and if somebody does, the cycle is there all the same.
-//! Elements of lists say it once more: a list that was read has all elements of all versions up to it.
+//! All versions have values of their own, so a read tells which transaction's version it saw. The
+//! order of a key's versions is that of the moments at which they were written, between the write
+//! and the end of its transaction: exact, if no transaction writes over another one at work; and if
+//! one does, the cycle is there all the same. Elements of lists say it once more: a list that was
+//! read has all elements of all versions up to it.
 //!
-//! Cycles are found as strongly connected components (Tarjan, "Depth-first search and linear graph algorithms", 1972). That no two rw edges follow each other is
-//! said by two nodes for each transaction: one entered by an rw edge, which is left by others only. Start edges lead over nodes in between, one for each
-//! transaction in the order of their ends, so there are not more than a few for each.
+//! Cycles are found as strongly connected components (Tarjan, "Depth-first search and linear graph
+//! algorithms", 1972). That no two rw edges follow each other is said by two nodes for each
+//! transaction: one entered by an rw edge, which is left by others only. Start edges lead over
+//! nodes in between, one for each transaction in the order of their ends, so there are not more
+//! than a few for each.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -30,7 +36,7 @@ pub type Element = u64;
 /// What a transaction did.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// It read a register or a list: all elements, of which the last one is the version.
+    /// It read a register or a list: all elements; the last one is the version.
     Read(Key, Vec<Element>),
     /// It wrote this version, at this moment; of a list: appended it.
     Write(Key, Element, u64),
@@ -52,7 +58,7 @@ pub struct Txn {
 /// What should not be, each name with the letter of the literature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Anomaly {
-    /// A read saw what nobody wrote.
+    /// A read saw what no transaction wrote.
     Garbage,
     /// A read did not see the transaction's own write before.
     Forgotten,
@@ -76,14 +82,14 @@ pub enum Anomaly {
     WriteSkew,
 }
 
-/// Whose version it is.
+/// The transaction that wrote a version.
 #[derive(Clone, Copy)]
 struct Writer {
     txn: usize,
     is_last: bool,
 }
 
-/// The edges of one kind, as lists of those that come next.
+/// The edges of one kind, as lists of the nodes that come next.
 type Edges = Vec<BTreeSet<usize>>;
 
 /// All anomalies in it, each with words about one case.
@@ -94,7 +100,7 @@ pub fn anomalies(history: &[Txn], is_list: impl Fn(Key) -> bool) -> BTreeMap<Ano
     };
 
     let mut writers: HashMap<(Key, Element), Writer> = HashMap::new();
-    // Of each key, what was committed: in order, with whose it is.
+    // Of each key, what was committed: in order, with its transaction.
     let mut chains: HashMap<Key, Vec<(u64, usize, Element)>> = HashMap::new();
     let mut appended: HashMap<Key, Vec<(u64, usize, Element)>> = HashMap::new();
     for (txn, of) in history.iter().enumerate() {

@@ -104,7 +104,8 @@ fn long_forks() {
 fn skewed_writes() {
     let history = [done(&[r(1, 0), r(2, 0), w(1, 1)]), done(&[r(1, 0), r(2, 0), w(2, 2)])];
     assert_eq!(found(&history), [Anomaly::WriteSkew]);
-    // Of who only reads (Fekete, O'Neil and O'Neil, "A read-only transaction anomaly under snapshot isolation", 2004).
+    // Of a transaction that only reads (Fekete, O'Neil and O'Neil, "A read-only transaction anomaly
+    // under snapshot isolation", 2004).
     let history = [
         at(&[r(1, 0), r(2, 0), w(1, 4)], 0, 9),
         at(&[r(2, 0), w(2, 1)], 1, 2),

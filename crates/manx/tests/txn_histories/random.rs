@@ -5,15 +5,15 @@ use super::is_forbidden;
 use super::run::{Clock, LISTS, Running, is_list, stores};
 use manx::txn::coordinator::Protocol;
 use manx::txn::{Error, Isolation, Options, Store};
-use manx::wait::Adaptive;
+use manx::wait::{Adaptive, Policy, Yield};
 use std::sync::Mutex;
 use std::thread;
 
 const THREADS: u64 = 4;
 const TXNS: u64 = 60;
-/// So many registers are in use at a time, and so many lists.
+/// The number of registers in use at a time, and of lists.
 const KEYS: Key = 4;
-/// Other keys after so many moments: new ones, which are nowhere yet.
+/// Other keys come after this number of moments: new ones, which are nowhere yet.
 const GENERATION: u64 = 400;
 const OPS_MAX: u64 = 5;
 
@@ -39,7 +39,8 @@ fn work(
 ) -> Result<bool, Error> {
     let first = KEYS * (clock.next() / GENERATION) as Key;
     for _ in 0..=random.below(OPS_MAX) {
-        // Elements are appended by who has read the list, so lists are whole only where updates are not lost.
+        // Elements are appended by transactions that have read the list, so lists are whole only
+        // where updates are not lost.
         let has_lists = matches!(isolation, Isolation::Snapshot | Isolation::Serializable);
         let kind = if has_lists && random.below(2) == 0 { LISTS } else { 0 };
         let key = kind + first + random.below(KEYS.into()) as Key;
@@ -82,7 +83,10 @@ fn history(store: &Store, isolation: Isolation, seed: u64) -> Vec<Txn> {
 fn explore(isolation: Isolation) {
     let full = std::env::var_os("MANX_FULL").is_some();
     let first: u64 = std::env::var("MANX_TXN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    let protocols = [Protocol::Help, Protocol::Adaptive(Adaptive::DEFAULT), Protocol::Help, Protocol::Park];
+    let yielding = Protocol::Wait(|is_taken| {
+        Yield.until(is_taken);
+    });
+    let protocols = [Protocol::Help, Protocol::Adaptive(Adaptive::DEFAULT), Protocol::Help, yielding];
     let (mut committed, mut all) = (0, 0);
     for seed in first..first + if full { 1_000 } else { 10 } {
         let protocol = protocols[seed as usize % protocols.len()];

@@ -1,7 +1,9 @@
-//! Scripts: who does what after whom, so that an anomaly occurs at each level that allows it.
+//! Scripts: which transaction does what, in which order, so that an anomaly occurs at each level
+//! that allows it.
 //!
-//! Each transaction has a thread. A step begins when the one before it is over; but a serializable transaction may have to wait for another one, so there the
-//! next step begins after a moment anyway. When it does changes nothing of what has to come out: no anomaly.
+//! Each transaction has a thread. A step begins when the one before it is over; but a serializable
+//! transaction may have to wait for another one, so there the next step begins after a moment
+//! anyway. When it does changes nothing of what has to come out: no anomaly.
 
 use super::checker::{Anomaly, Key, Op, Txn, anomalies};
 use super::is_forbidden;
@@ -55,7 +57,7 @@ fn play(
     txn
 }
 
-/// Runs a script of so many transactions, each of which begins at once.
+/// Runs a script of `txns` transactions; each of them begins at once.
 fn run(store: &Store, isolation: Isolation, txns: usize, script: &[(usize, Step)]) -> Vec<Txn> {
     let clock = Clock::default();
     thread::scope(|scope| {
@@ -174,7 +176,8 @@ fn skewed_writes() {
     occurs(Anomaly::WriteSkew, 2, &script);
 }
 
-/// Nobody writes over a transaction at work, at any level: one of the two is told, or waits, if it is serializable.
+/// No transaction writes over another one at work, at any level: one of the two is told, or waits,
+/// if it is serializable.
 #[test]
 fn dirty_writes() {
     let script = [(0, Write(X)), (1, Write(X)), (1, Write(Y)), (0, Write(Y)), (0, Commit), (1, Commit)];
