@@ -1,8 +1,8 @@
-//! Time: a counter of nanoseconds that starts with each execution and moves by a little when somebody
-//! looks, and by the length of each sleep.
+//! Time: a counter of nanoseconds that starts with each execution and moves by a little when
+//! somebody looks, and by the length of each sleep.
 //!
-//! It is the same in every replay of an execution, which loom needs, and no algorithm may lean on more
-//! than that it never goes back.
+//! It is the same in every replay of an execution, which loom needs, and no algorithm may lean on
+//! more than that it never goes back.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -8,7 +8,8 @@ pub fn pause() {
 /// The most CPUs that [`count`] can count.
 pub const COUNT_MAX: usize = 8192;
 
-/// How many CPUs the calling thread may run on. Two, so that algorithms take themselves for parallel.
+/// How many CPUs the calling thread may run on. Two, so that algorithms take themselves for
+/// parallel.
 pub fn count() -> usize {
     2
 }

@@ -1,14 +1,14 @@
 //! Waiting for a word to change, as the kernel does it.
 //!
-//! The kernel queues a waiter, then compares the word, and a waker looks at the queue after it changed the
-//! word; full barriers stand between the two on either side. So either the comparison sees the change or
-//! the waker sees the waiter. The same here: the queue itself is ordinary memory outside of the model (one
-//! thread runs at a time, and nothing switches threads while it is locked), the comparison and the
-//! barriers are loom's, and a waiter blocks by loom's `park`. If an algorithm loses a wake-up, its waiter
-//! blocks for ever, and loom reports a deadlock.
+//! The kernel queues a waiter, then compares the word, and a waker looks at the queue after it
+//! changed the word; full barriers stand between the two on either side. So either the comparison
+//! sees the change or the waker sees the waiter. The same here: the queue itself is ordinary memory
+//! outside of the model (one thread runs at a time, and nothing switches threads while it is
+//! locked), the comparison and the barriers are loom's, and a waiter blocks by loom's `park`. If an
+//! algorithm loses a wake-up, its waiter blocks for ever, and loom reports a deadlock.
 //!
-//! A timeout is a race that the clock may win at any time. Here it wins at once, after others went first:
-//! a wait with a timeout never helps a lost wake-up to be found, one without does.
+//! A timeout is a race that the clock may win at any time. Here it wins at once, after others went
+//! first: a wait with a timeout never helps a lost wake-up to be found, one without does.
 
 use crate::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::thread::{self, Thread};
@@ -111,8 +111,8 @@ pub fn wait(word: &AtomicU32, expected: u32) -> Outcome {
     sleep(word, || word.load(Ordering::Relaxed), expected, ANY_SET)
 }
 
-/// Sleeps as a member of `set` while `word` is `expected`, until woken, and until the deadline if there
-/// is one.
+/// Sleeps as a member of `set` while `word` is `expected`, until woken, and until the deadline if
+/// there is one.
 pub fn wait_set(word: &AtomicU32, expected: u32, set: u32, deadline: Option<Deadline>) -> Outcome {
     match deadline {
         Some(deadline) => wait_for(word, expected, deadline.left_ns()),
@@ -194,16 +194,16 @@ pub fn wake(word: *const AtomicU32, count: u32) -> usize {
     wake_set(word, count, ANY_SET)
 }
 
-/// Wakes at most `count` of the threads that wait at `word` as members of a set in common with `set`;
-/// returns how many it woke.
+/// Wakes at most `count` of the threads that wait at `word` as members of a set in common with
+/// `set`; returns how many it woke.
 pub fn wake_set(word: *const AtomicU32, count: u32, set: u32) -> usize {
     fence(Ordering::SeqCst);
     wake_some(word, count, |waiter| waiter.set & set != 0)
 }
 
-/// Adds 1 to `word` and wakes at most `count` of the threads that wait there, in one step as far as any [`wait`]
-/// can tell: none that came for the new value, and none that will find the word changed by others already. Returns
-/// how many it woke.
+/// Adds 1 to `word` and wakes at most `count` of the threads that wait there, in one step as far as
+/// any [`wait`] can tell: none that came for the new value, and none that will find the word
+/// changed by others already. Returns how many it woke.
 pub fn advance(word: &AtomicU32, count: u32) -> usize {
     let old = word.fetch_add(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);

@@ -1,8 +1,8 @@
 //! The platform interface on loom, for model checking.
 //!
-//! The same modules, functions and macros as `platform` has for algorithms, so that one source compiles
-//! on both; what only makes sense on the real machine (memory, signals, files) is not here. Everything
-//! below works inside a loom model only.
+//! The same modules, functions and macros as `platform` has for algorithms, so that one source
+//! compiles on both; what only makes sense on the real machine (memory, signals, files) is not
+//! here. Everything below works inside a loom model only.
 //!
 //! | on the machine | here |
 //! | --- | --- |
@@ -26,15 +26,15 @@ pub mod thread;
 #[doc(hidden)]
 pub use loom;
 
-/// How often a loop may spin that would like to spin `_wanted` times: not at all. A thread that spins
-/// sees what it waits for in the end, whether or not it would have been woken.
+/// How often a loop may spin that would like to spin `_wanted` times: not at all. A thread that
+/// spins sees what it waits for in the end, whether or not it would have been woken.
 #[inline(always)]
 pub const fn spin_bound(_wanted: u32) -> u32 {
     0
 }
 
-/// Whether the execution that this code belongs to has failed, so that destructors must leave shared state
-/// alone: loom unwinds all threads then, and its atomics do not work any more.
+/// Whether the execution that this code belongs to has failed, so that destructors must leave
+/// shared state alone: loom unwinds all threads then, and its atomics do not work any more.
 pub fn execution_failed() -> bool {
     std::thread::panicking()
 }

@@ -1,7 +1,7 @@
 //! Macros that let one source compile on the machine and on its twins.
 
-/// Declares a function that is `const` on the machine, and an ordinary one here: loom registers each
-/// atomic when it is made.
+/// Declares a function that is `const` on the machine, and an ordinary one here: loom registers
+/// each atomic when it is made.
 #[macro_export]
 macro_rules! const_fn {
     ($(#[$attribute:meta])* $visibility:vis const fn $($rest:tt)*) => {

@@ -1,8 +1,9 @@
 //! Shared memory whose users keep order among themselves; two that do not are reported.
 //!
-//! An access says when it begins and ends, and others may go first in between. Who begins to write while
-//! somebody uses the cell, or to read while somebody writes, panics. That finds accesses that overlap in some
-//! order of steps, and not those that only a weaker memory order lets overlap: shuttle has none.
+//! An access says when it begins and ends, and others may go first in between. A thread that begins
+//! to write while another one uses the cell, or to read while another one writes, panics. That
+//! finds accesses that overlap in some order of steps, and not those that only a weaker memory
+//! order lets overlap: shuttle has none.
 
 use std::sync::atomic::{AtomicIsize, Ordering};
 

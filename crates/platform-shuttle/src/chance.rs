@@ -1,6 +1,7 @@
 //! What the machine decides and no algorithm knows: how long, who first, whether at all.
 //!
-//! All of it is drawn from shuttle's random numbers, which are part of a schedule: a replay decides alike.
+//! All of it is drawn from shuttle's random numbers, which are part of a schedule: a replay decides
+//! alike.
 
 use shuttle::rand::{RngCore, thread_rng};
 

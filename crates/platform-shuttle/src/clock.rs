@@ -1,11 +1,12 @@
 //! Time: a virtual clock that starts with each execution and that chance moves.
 //!
-//! A look at the clock takes a little while, and once in [`JUMP_ONCE_IN`] the thread is away from its CPU
-//! for up to [`JUMP_NS_MAX`] first: long enough for every limit in the algorithms to pass between any two
-//! steps. A sleep or a timeout that ends moves the clock to its end at least. So limits are reached in any
-//! order, and no second is really waited for.
+//! A look at the clock takes a little while, and once in [`JUMP_ONCE_IN`] the thread is away from
+//! its CPU for up to [`JUMP_NS_MAX`] first: long enough for every limit in the algorithms to pass
+//! between any two steps. A sleep or a timeout that ends moves the clock to its end at least. So
+//! limits are reached in any order, and no second is really waited for.
 //!
-//! Invariant 1: the clock never goes back, and who slept until a time sees that time or a later one.
+//! Invariant 1: the clock never goes back, and who slept until a time sees that time or a later
+//! one.
 
 use crate::chance;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,13 +1,16 @@
-//! Runs a test in many orders of steps, drawn at random, and says how to see the one again that failed.
+//! Runs a test in many orders of steps, drawn at random, and says how to see the one again that
+//! failed.
 //!
-//! Two schedulers draw: one picks the next thread evenly at each step, the other gives threads priorities
-//! and changes these at a few points (probabilistic concurrency testing: Burckhardt, Kothari, Musuvathi and
-//! Nagarakatte, "A randomized scheduler with probabilistic guarantees of finding bugs", 2010). The first finds
-//! what needs many switches, the second what needs a few at the right places.
+//! Two schedulers draw: one picks the next thread evenly at each step, the other gives threads
+//! priorities and changes these at a few points (probabilistic concurrency testing: Burckhardt,
+//! Kothari, Musuvathi and Nagarakatte, "A randomized scheduler with probabilistic guarantees of
+//! finding bugs", 2010). The first finds what needs many switches, the second what needs a few at
+//! the right places.
 //!
-//! What was drawn is recorded, thread by thread, together with the seed of the random numbers that the
-//! execution used. A failure prints both as one word, in the command that replays it: the same steps, once.
-//! The seed itself is another one in each run, unless `SHUTTLE_RANDOM_SEED` says which.
+//! What was drawn is recorded, thread by thread, together with the seed of the random numbers that
+//! the execution used. A failure prints both as one word, in the command that replays it: the same
+//! steps, once. The seed itself is another one in each run, unless `SHUTTLE_RANDOM_SEED` says
+//! which.
 //!
 //! | a recorded word | |
 //! | --- | --- |
@@ -26,6 +29,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub const EXECUTIONS: usize = 1_000;
 /// So many times as many if `MANX_FULL` is set.
 pub const FULL_TIMES: usize = 100;
+/// The stack of a thread, in bytes: code without optimisation copies what it returns, and a thread
+/// that overflows ends the process.
+const STACK: usize = 256 * 1024;
 /// Where the second scheduler changes priorities: at one point less than this, each time elsewhere.
 pub const DEPTH: usize = 4;
 /// An execution that takes more steps than this is taken for one that goes on for ever.
@@ -68,7 +74,8 @@ impl Site {
 /// Runs `test` in [`EXECUTIONS`] orders by each scheduler, or in the one that [`SCHEDULE`] has.
 ///
 /// # Panics
-/// If an execution panics, deadlocks or does not end; the command that replays it is on the standard error.
+/// If an execution panics, deadlocks or does not end; the command that replays it is on the
+/// standard error.
 pub fn check(site: Site, test: impl Fn() + Send + Sync + 'static) {
     if let Ok(word) = std::env::var(SCHEDULE) {
         return replay(&word, test);
@@ -91,7 +98,8 @@ fn report(site: Site, result: Result<(), Failure>) {
     }
 }
 
-/// Looks for a failure by this scheduler, and returns the recorded word of the first execution that fails.
+/// Looks for a failure by this scheduler, and returns the recorded word of the first execution that
+/// fails.
 ///
 /// # Errors
 /// That word, and what its panic carried.
@@ -111,8 +119,8 @@ pub fn record(
 /// Runs `test` once, in the order that was recorded.
 ///
 /// # Panics
-/// As the recorded execution did; if the word is not one that was recorded; and if the test has changed since
-/// and has no such order any more.
+/// As the recorded execution did; if the word is not one that was recorded; and if the test has
+/// changed since and has no such order any more.
 pub fn replay(word: &str, test: impl Fn() + Send + Sync + 'static) {
     let Some(schedule) = read(word) else {
         panic!("{SCHEDULE} has no recorded word: copy the one that the failed test printed, all of it");
@@ -125,6 +133,7 @@ fn config() -> Config {
     config.failure_persistence = FailurePersistence::None;
     config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
     config.silence_warnings = true;
+    config.stack_size = STACK;
     config
 }
 

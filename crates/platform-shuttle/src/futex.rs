@@ -1,21 +1,24 @@
 //! Waiting for a word to change, as the kernel does it, at its worst.
 //!
-//! A waiter queues, then compares the word; a waker looks at the queue after it changed the word. So either
-//! the comparison sees the change or the waker sees the waiter. What the kernel leaves open, chance decides:
+//! A waiter queues, then compares the word; a waker looks at the queue after it changed the word.
+//! So either the comparison sees the change or the waker sees the waiter. What the kernel leaves
+//! open, chance decides:
 //!
 //! - *Who is woken.* Any of those who wait, not the first.
-//! - *When a timeout ends.* A wait with a limit stays runnable, so that it may end at any point of the
-//!   schedule, before a wake-up or after it, and takes the virtual clock to its deadline.
-//! - *Interruptions.* One wait in [`INTERRUPTED_ONCE_IN`] ends by a signal handler, at any point too.
+//! - *When a timeout ends.* A wait with a limit stays runnable, so that it may end at any point of
+//!   the schedule, before a wake-up or after it, and takes the virtual clock to its deadline.
+//! - *Interruptions.* One wait in [`INTERRUPTED_ONCE_IN`] ends by a signal handler, at any point
+//!   too.
 //!
-//! A wait that is neither limited nor interrupted blocks by shuttle's `park`. If an algorithm loses its
-//! wake-up, it blocks for ever, and shuttle reports a deadlock as soon as nobody else can run either.
+//! A wait that is neither limited nor interrupted blocks by shuttle's `park`. If an algorithm loses
+//! its wake-up, it blocks for ever, and shuttle reports a deadlock as soon as nobody else can run
+//! either.
 //!
 //! Invariants:
-//! 1. The queues are ordinary memory outside of the model, never locked across a step: no other thread
-//!    runs meanwhile.
-//! 2. A waiter that was chosen returns [`Outcome::Woken`], whatever else happened to it, so the number that
-//!    [`wake`] returns is true: no wake-up ends in a timeout.
+//! 1. The queues are ordinary memory outside of the model, never locked across a step: no other
+//!    thread runs meanwhile.
+//! 2. A waiter that was chosen returns [`Outcome::Woken`], whatever else happened to it, so the
+//!    number that [`wake`] returns is true: no wake-up ends in a timeout.
 
 use crate::atomic::{AtomicU32, AtomicU64};
 use crate::chance;
@@ -25,11 +28,11 @@ use shuttle::thread::{self, Thread};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One wait in so many is interrupted. Rare enough that most executions have waits that are not, which
-/// are the ones that find lost wake-ups.
+/// One wait in so many is interrupted. Rare enough that most executions have waits that are not,
+/// which are the ones that find lost wake-ups.
 pub const INTERRUPTED_ONCE_IN: u64 = 16;
-/// A wait that ends by itself does so after fewer steps of its own than this. Other threads may take any
-/// number of steps between two of these.
+/// A wait that ends by itself does so after fewer steps of its own than this. Other threads may
+/// take any number of steps between two of these.
 const STEPS_MAX: u64 = 6;
 
 /// How a wait ended.
@@ -154,8 +157,8 @@ pub fn wait(word: &AtomicU32, expected: u32) -> Outcome {
     wait_set(word, expected, ANY_SET, None)
 }
 
-/// Sleeps as a member of `set` while `word` is `expected`, until woken, and until the deadline if there
-/// is one.
+/// Sleeps as a member of `set` while `word` is `expected`, until woken, and until the deadline if
+/// there is one.
 pub fn wait_set(word: &AtomicU32, expected: u32, set: u32, deadline: Option<Deadline>) -> Outcome {
     wait_at(word, || word.load(Ordering::SeqCst), expected, set, deadline)
 }
@@ -217,7 +220,8 @@ fn sleep(
         if leave(ticket, true) {
             return Outcome::Woken;
         }
-        // To yield lets the others go first wherever they can, to step does not: the end comes late or soon.
+        // To yield lets the others go first wherever they can, to step does not: the end comes late
+        // or soon.
         if chance::once_in(2) { yield_now() } else { step() }
     }
     if leave(ticket, false) { Outcome::Woken } else { end }
@@ -228,16 +232,16 @@ pub fn wake(word: *const AtomicU32, count: u32) -> usize {
     wake_set(word, count, ANY_SET)
 }
 
-/// Wakes at most `count` of the threads that wait at `word` as members of a set in common with `set`;
-/// returns how many it woke.
+/// Wakes at most `count` of the threads that wait at `word` as members of a set in common with
+/// `set`; returns how many it woke.
 pub fn wake_set(word: *const AtomicU32, count: u32, set: u32) -> usize {
     step();
     wake_some(word, count, |waiter| waiter.set & set != 0)
 }
 
-/// Adds 1 to `word` and wakes at most `count` of the threads that wait there, in one step as far as any [`wait`]
-/// can tell: none that came for the new value, and none that will find the word changed by others already. Returns
-/// how many it woke.
+/// Adds 1 to `word` and wakes at most `count` of the threads that wait there, in one step as far as
+/// any [`wait`] can tell: none that came for the new value, and none that will find the word
+/// changed by others already. Returns how many it woke.
 pub fn advance(word: &AtomicU32, count: u32) -> usize {
     let old = word.fetch_add(1, Ordering::SeqCst);
     let older = |waiter: &Waiter| old.wrapping_sub(waiter.expected) <= u32::MAX / 2;
@@ -256,8 +260,8 @@ fn wake_some(word: *const AtomicU32, count: u32, wanted: impl Fn(&Waiter) -> boo
         asleep.iter_mut().for_each(|waiter| waiter.woken = true);
         asleep.iter().map(|waiter| waiter.thread.clone()).collect()
     };
-    // Each of these is a step, so the queues are free by now. Who left meanwhile finds a token when it next
-    // parks, and looks again.
+    // Each of these is a step, so the queues are free by now. A thread that left meanwhile
+    // finds a token when it next parks, and looks again.
     woken.iter().for_each(Thread::unpark);
     woken.len()
 }

@@ -1,7 +1,7 @@
 //! Macros that let one source compile on the machine and on its twins.
 
-/// Declares a function that is `const` on the machine, and an ordinary one here: what is made at compile
-/// time would outlive an execution.
+/// Declares a function that is `const` on the machine, and an ordinary one here: what is made at
+/// compile time would outlive an execution.
 #[macro_export]
 macro_rules! const_fn {
     ($(#[$attribute:meta])* $visibility:vis const fn $($rest:tt)*) => {

@@ -1,5 +1,5 @@
-//! The parts that chance plays: each of them comes about in some executions, and never breaks what a futex
-//! promises.
+//! The parts that chance plays: each of them comes about in some executions, and never breaks what
+//! a futex promises.
 
 use platform_shuttle::atomic::{AtomicU32, Ordering};
 use platform_shuttle::cell::UnsafeCell;
@@ -166,7 +166,8 @@ fn an_advance_wakes_one_of_those_before_it_and_nobody_who_came_for_the_new_value
         let woken = futex::advance(&word, 1);
         assert!(woken <= 1);
         note(woken);
-        // If the early one slept, it was woken; if it did not, it saw the change. The late one still waits.
+        // If the early one slept, it was woken; if it did not, it saw the change. The late one
+        // still waits.
         early.join().unwrap();
         futex::advance(&word, u32::MAX);
         late.join().unwrap();

@@ -1,16 +1,18 @@
 //! Sleeping on a futex so that the thread can be cancelled meanwhile.
 //!
-//! A thread is cancelled inside of a system call only if its type of cancellation is asynchronous then, and the C
-//! library's own calls make it so around the call. So does [`wait`], whose inner part is not in Rust: the thread may be
-//! unwound from any instruction between the two changes of type, and Rust's tables know of calls only. Its frame has a
-//! fixed shape meanwhile, which the unwinder is told, and nothing to clean up.
+//! A thread is cancelled inside of a system call only if its type of cancellation is asynchronous
+//! then, and the C library's own calls make it so around the call. So does [`wait`], whose inner
+//! part is not in Rust: the thread may be unwound from any instruction between the two changes of
+//! type, and Rust's tables know of calls only. Its frame has a fixed shape meanwhile, which the
+//! unwinder is told, and nothing to clean up.
 //!
-//! The change of type itself acts on a cancellation that is already there: a cancellation point that need not sleep
-//! is one nevertheless.
+//! The change of type itself acts on a cancellation that is already there: a cancellation point
+//! that need not sleep is one nevertheless.
 //!
-//! One thing is not as in the C library, whose own waits stay until a cancellation that is on its way has arrived. Here one
-//! that comes as the wait ends may find the type deferred again; it is then acted upon at the next cancellation point,
-//! and if there is none before the thread ends, whoever joins it may be told that it was cancelled.
+//! One thing is not as in the C library, whose own waits stay until a cancellation that is on its
+//! way has arrived. Here one that comes as the wait ends may find the type deferred again; it is
+//! then acted upon at the next cancellation point, and if there is none before the thread ends,
+//! whoever joins it may be told that it was cancelled.
 
 use crate::atomic::AtomicU32;
 use crate::futex::{Clock, Deadline, Outcome};
@@ -22,8 +24,8 @@ const ASYNCHRONOUS: c_int = 1;
 /// The C library's `pthread_setcanceltype`.
 pub type SetType = extern "C-unwind" fn(c_int, *mut c_int) -> c_int;
 
-/// As [`crate::futex::wait_set`] for every set, but the thread may be cancelled, and is unwound then. `type_before` is set to
-/// the type of cancellation that the thread has otherwise.
+/// As [`crate::futex::wait_set`] for every set, but the thread may be cancelled, and is unwound
+/// then. `type_before` is set to the type of cancellation that the thread has otherwise.
 ///
 /// ```
 /// use platform::atomic::AtomicU32;
@@ -51,15 +53,16 @@ pub fn wait(
     let realtime = deadline.is_some_and(|deadline| deadline.clock == Clock::Realtime);
     let clock = if realtime { libc::FUTEX_CLOCK_REALTIME } else { 0 };
     let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG | clock;
-    // SAFETY: the kernel reads the word and the time, which live until the call returns or is unwound; the
-    // function changes this thread's type of cancellation.
+    // SAFETY: the kernel reads the word and the time, which live until the call returns or is
+    // unwound; the function changes this thread's type of cancellation.
     let result =
         unsafe { cancellable(word.as_ptr(), operation, expected, place, set_type as usize, type_before) };
     crate::futex::outcome(result)
 }
 
-/// Makes cancellation asynchronous by the function at `set_type`, makes the system call `futex(word, operation,
-/// expected, time, 0, every set)`, and changes back; returns what the kernel returned.
+/// Makes cancellation asynchronous by the function at `set_type`, makes the system call
+/// `futex(word, operation, expected, time, 0, every set)`, and changes back; returns what the
+/// kernel returned.
 ///
 /// # Safety
 /// The call's pointers are valid, and `set_type` is the address of `pthread_setcanceltype`.

@@ -1,7 +1,7 @@
 //! Shared memory whose users keep order among themselves.
 
-/// [`core::cell::UnsafeCell`], used through closures, so that a model checker can see when an access
-/// begins and ends.
+/// [`core::cell::UnsafeCell`], used through closures, so that a model checker can see when an
+/// access begins and ends.
 ///
 /// ```
 /// let cell = platform::cell::UnsafeCell::new(1);
@@ -28,15 +28,15 @@ impl<T> UnsafeCell<T> {
 }
 
 impl<T: ?Sized> UnsafeCell<T> {
-    /// Calls `read` with the value's address. Whoever reads through it answers for nobody writing
-    /// meanwhile.
+    /// Calls `read` with the value's address. The caller makes sure that no
+    /// thread writes meanwhile.
     #[inline(always)]
     pub fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
         read(self.0.get())
     }
 
-    /// Calls `write` with the value's address. Whoever writes through it answers for nobody else reading
-    /// or writing meanwhile.
+    /// Calls `write` with the value's address. The caller makes sure that no
+    /// other thread reads or writes meanwhile.
     #[inline(always)]
     pub fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
         write(self.0.get())

@@ -1,15 +1,17 @@
 //! Time: nanoseconds by the kernel's clocks, and ticks where a look must cost next to nothing.
 //!
-//! A *tick* is a unit of the cheapest clock that can be trusted. On x86-64 that is the time-stamp counter
-//! if the CPU says that it is invariant and the kernel itself keeps time by it; on AArch64 the virtual
-//! counter; otherwise nanoseconds of the monotonic clock, by a direct system call. [`init`] decides.
-//! [`ticks`] may be called from anywhere, a signal handler or a trampoline included: it takes no lock,
-//! calls no symbol of another library and leaves `errno` alone.
+//! A *tick* is a unit of the cheapest clock that can be trusted. On x86-64 that is the time-stamp
+//! counter if the CPU says that it is invariant and the kernel itself keeps time by it; on AArch64
+//! the virtual counter; otherwise nanoseconds of the monotonic clock, by a direct system call.
+//! [`init`] decides. [`ticks`] may be called from anywhere, a signal handler or a trampoline
+//! included: it takes no lock, calls no symbol of another library and leaves `errno` alone.
 //!
 //! Invariants:
-//! 1. `TICKS_PER_SECOND`, and the ratios that follow from it, are written before `SOURCE` says that the counter is
-//!    used, and never changed again, so a thread that reads the counter converts with its true rate.
-//! 2. Ticks taken before [`init`] and after it are not comparable. Whoever keeps ticks calls it first.
+//! 1. `TICKS_PER_SECOND`, and the ratios that follow from it, are written before `SOURCE` says that
+//!    the counter is used, and never changed again, so a thread that reads the counter converts
+//!    with its true rate.
+//! 2. Ticks taken before [`init`] and after it are not comparable. A program that keeps ticks
+//!    calls it first.
 
 use crate::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::syscall::syscall2;
@@ -51,7 +53,8 @@ pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// The CPU time that all threads of the process have used, in nanoseconds. The kernel visits each of them.
+/// The CPU time that all threads of the process have used, in nanoseconds. The kernel visits each
+/// of them.
 pub fn process_cpu_ns() -> u64 {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -59,7 +62,8 @@ pub fn process_cpu_ns() -> u64 {
 #[inline]
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes one timespec. These clocks exist on every Linux; if one did not, the time is 0.
+    // SAFETY: writes one timespec. These clocks exist on every Linux; if one did not, the time
+    // is 0.
     unsafe { libc::clock_gettime(clock, &mut time) };
     nanoseconds(&time)
 }
@@ -86,7 +90,8 @@ pub(crate) const fn timespec(ns: u64) -> libc::timespec {
 /// ```
 #[inline]
 pub fn ticks() -> u64 {
-    // Relaxed: by Invariant 2 the reader was told by other means that `init` has run, or does not care.
+    // Relaxed: by Invariant 2 the reader was told by other means that `init` has run, or does not
+    // care.
     if SOURCE.load(Ordering::Relaxed) == COUNTER {
         return counter();
     }
@@ -134,8 +139,8 @@ const fn scale(value: u64, units: u64) -> u64 {
     if product > u64::MAX as u128 { u64::MAX } else { product as u64 }
 }
 
-/// Decides what [`ticks`] counts. Costs about 0.2 ms the first time, nothing afterwards; threads may race
-/// here.
+/// Decides what [`ticks`] counts. Costs about 0.2 ms the first time, nothing afterwards; threads
+/// may race here.
 pub fn init() {
     if SOURCE.load(Ordering::Acquire) == UNDECIDED {
         decide(&SOURCE, counter_rate);
@@ -145,12 +150,13 @@ pub fn init() {
 #[cold]
 fn decide(source: &AtomicU8, counter_rate: impl FnOnce() -> Option<u64>) {
     let Some(rate) = counter_rate() else {
-        // The exchange fails if another thread has found a counter meanwhile. The answer is kept, because the question opens a file.
+        // The exchange fails if another thread has found a counter meanwhile. The answer is kept,
+        // because the question opens a file.
         let _ = source.compare_exchange(UNDECIDED, KERNEL, Ordering::Relaxed, Ordering::Relaxed);
         return;
     };
-    // The first thread decides the rate; a later one acquires that rate. In both cases the rate was written before the release below
-    // (Invariant 1).
+    // The first thread decides the rate; a later one acquires that rate. In both cases the rate was
+    // written before the release below (Invariant 1).
     let _ = TICKS_PER_SECOND.compare_exchange(SECOND_NS, rate, Ordering::AcqRel, Ordering::Acquire);
     let rate = TICKS_PER_SECOND.load(Ordering::Relaxed);
     NS_PER_TICK.store(ratio(SECOND_NS, rate), Ordering::Relaxed);
@@ -226,7 +232,8 @@ fn kernel_trusts_it() -> bool {
     file.read_at(&mut name, 0) == Ok(4) && name.starts_with(b"tsc\n")
 }
 
-/// A reading of the counter and the clock at the same moment, as nearly as eight tries could make it.
+/// A reading of the counter and the clock at the same moment, as nearly as eight tries could make
+/// it.
 #[cfg(target_arch = "x86_64")]
 fn ticks_and_ns() -> (u64, u64) {
     let mut best = (u64::MAX, 0, 0);
@@ -249,8 +256,9 @@ mod tests {
     fn ticks_and_nanoseconds_agree() {
         init();
         init();
-        // The clock is read outside and inside of the counter at both ends, so that it does not matter
-        // when this thread runs: the counted time lies between the two, but for the rate's error.
+        // The clock is read outside and inside of the counter at both ends, so that it does not
+        // matter when this thread runs: the counted time lies between the two, but for the rate's
+        // error.
         let outer_began_ns = now_ns();
         let began_ticks = ticks();
         let inner_began_ns = now_ns();

@@ -1,9 +1,10 @@
 //! CPUs: the hint for spin loops, which CPU this is, and how many may be used.
 //!
-//! Which CPU a thread runs on is asked often and changes at any time, so the answer is a hint. Since
-//! Linux 4.18 the kernel writes it into each thread's restartable-sequence area, and since version 2.35
-//! the GNU C library says where that is. Its two symbols are looked up at run time: a direct reference
-//! would keep the program from starting on older systems. Where they are missing, `sched_getcpu` answers.
+//! Which CPU a thread runs on is asked often and changes at any time, so the answer is a hint.
+//! Since Linux 4.18 the kernel writes it into each thread's restartable-sequence area, and since
+//! version 2.35 the GNU C library says where that is. Its two symbols are looked up at run time: a
+//! direct reference would keep the program from starting on older systems. Where they are missing,
+//! `sched_getcpu` answers.
 
 use crate::atomic::{AtomicI64, Ordering};
 use crate::syscall::{check, syscall3};
@@ -39,29 +40,30 @@ pub fn count() -> usize {
 /// ```
 pub fn allowed() -> Mask {
     let mut mask = [0; COUNT_MAX / 64];
-    // SAFETY: 0 stands for the calling thread; the kernel writes at most the mask's size, and nothing at all
-    // if it fails.
+    // SAFETY: 0 stands for the calling thread; the kernel writes at most the mask's size, and
+    // nothing at all if it fails.
     unsafe { syscall3(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr().addr()) };
     mask
 }
 
-/// How many CPUs the calling thread may run on, or 0 on a kernel that knows more than 1024. Calls nothing but the kernel, and
-/// needs little stack.
+/// How many CPUs the calling thread may run on, or 0 on a kernel that knows more than 1024. Calls
+/// nothing but the kernel, and needs little stack.
 ///
 /// ```
 /// assert!([0, platform::cpu::count()].contains(&platform::cpu::count_of_few()));
 /// ```
 pub fn count_of_few() -> usize {
     let mut mask = [0u64; 16];
-    // SAFETY: 0 stands for the calling thread; the kernel writes at most the mask's size, and nothing at all
-    // if it fails.
+    // SAFETY: 0 stands for the calling thread; the kernel writes at most the mask's size, and
+    // nothing at all if it fails.
     unsafe { syscall3(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr().addr()) };
     // Nothing here can panic, so that a waiter may ask.
     mask.iter().fold(0, |count, word| count.wrapping_add(word.count_ones() as usize))
 }
 
-/// Binds the calling thread, and those that it starts from now on, to the first `most` of the CPUs that it
-/// may run on; returns how many these are, which is less if there are less. At least one stays.
+/// Binds the calling thread, and those that it starts from now on, to the first `most` of the CPUs
+/// that it may run on; returns how many these are, which is less if there are less. At least one
+/// stays.
 ///
 /// ```
 /// let bound = std::thread::spawn(|| (platform::cpu::restrict(1), platform::cpu::count()));
@@ -85,8 +87,8 @@ pub fn restrict(most: usize) -> usize {
     count()
 }
 
-/// From now on the calling thread may run where another thread of this process may, which the kernel knows by this number. If that
-/// thread has ended, nothing changes.
+/// From now on the calling thread may run where another thread of this process may, which the
+/// kernel knows by this number. If that thread has ended, nothing changes.
 ///
 /// ```
 /// let first = platform::thread::id();
@@ -108,8 +110,9 @@ pub fn run_where(thread: u32) {
     }
 }
 
-/// Runs `look` once on each of these CPUs that the calling thread may run on, by binding the thread to it for a
-/// moment; afterwards it may run where it could before. Those that it cannot be bound to are left out.
+/// Runs `look` once on each of these CPUs that the calling thread may run on, by binding the thread
+/// to it for a moment; afterwards it may run where it could before. Those that it cannot be bound
+/// to are left out.
 ///
 /// ```
 /// let mut cpus = Vec::new();
@@ -129,8 +132,8 @@ pub fn on_each(cpus: impl IntoIterator<Item = usize>, mut look: impl FnMut(usize
     bind(&before);
 }
 
-/// Binds the calling thread to these CPUs, as [`allowed`] gives them; returns whether that was possible. If none of them is there, nothing
-/// changes.
+/// Binds the calling thread to these CPUs, as [`allowed`] gives them; returns whether that was
+/// possible. If none of them is there, nothing changes.
 ///
 /// ```
 /// let before = platform::cpu::allowed();
@@ -141,8 +144,8 @@ pub fn on_each(cpus: impl IntoIterator<Item = usize>, mut look: impl FnMut(usize
 /// assert_eq!(bound.join().unwrap(), (true, true));
 /// ```
 pub fn bind(mask: &Mask) -> bool {
-    // SAFETY: 0 stands for the calling thread; the kernel reads the mask. It changes only where this thread
-    // runs; if none of the CPUs is there any more, the call fails and nothing changes.
+    // SAFETY: 0 stands for the calling thread; the kernel reads the mask. It changes only where
+    // this thread runs; if none of the CPUs is there any more, the call fails and nothing changes.
     let result = unsafe { syscall3(libc::SYS_sched_setaffinity, 0, size_of_val(mask), mask.as_ptr().addr()) };
     check(result).is_ok()
 }
@@ -170,8 +173,8 @@ pub fn current() -> usize {
     };
     if area != NOWHERE {
         let place = thread_pointer().wrapping_add_signed(area as isize).wrapping_add(CPU_ID);
-        // SAFETY: the C library says that each thread's area, as the kernel keeps it, lies there. It is
-        // written by the kernel at any time, hence volatile.
+        // SAFETY: the C library says that each thread's area, as the kernel keeps it, lies there.
+        // It is written by the kernel at any time, hence volatile.
         let cpu = unsafe { (place as *const i32).read_volatile() };
         // Negative where the kernel refused to keep this thread's area.
         if let Ok(cpu) = usize::try_from(cpu) {
@@ -189,7 +192,8 @@ fn find_area() -> i64 {
     let area = unsafe {
         let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast::<isize>();
         let size = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()).cast::<u32>();
-        // A size of 0: the administrator turned it off (glibc.pthread.rseq=0), or the kernel lacks it.
+        // A size of 0: the administrator turned it off (glibc.pthread.rseq=0), or the kernel lacks
+        // it.
         if offset.is_null() || size.is_null() || *size == 0 { NOWHERE } else { *offset as i64 }
     };
     AREA.store(area, Ordering::Relaxed);

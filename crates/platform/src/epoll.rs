@@ -1,6 +1,8 @@
-//! Which of many descriptors have something to do (`epoll`), asked by any number of threads at once.
+//! Which of many descriptors have something to do (`epoll`), asked by any number of threads at
+//! once.
 //!
-//! Descriptors are borrowed as plain numbers: the kernel forgets one by itself when the last descriptor of its file is closed.
+//! Descriptors are borrowed as plain numbers: the kernel forgets one by itself when the last
+//! descriptor of its file is closed.
 
 use crate::file::File;
 use crate::syscall::{check, syscall1, syscall4, syscall6};
@@ -18,7 +20,7 @@ pub struct Epoll(File);
 pub enum Interest {
     /// Each time that something new can be read or written, one thread is told.
     Edges,
-    /// Whoever asks is told, as long as something can be read or the other side is closed.
+    /// Each thread that asks is told, as long as something can be read or the other side is closed.
     Reading,
 }
 
@@ -76,12 +78,13 @@ impl Epoll {
         check(added).map(drop)
     }
 
-    /// Tells of those that have something to do, up to 256. Waits so long if there are none: not at all for 0, as long as it takes for -1. Tells of none
-    /// if a signal came, or the time is over.
+    /// Tells of those that have something to do, up to 256. Waits so long if there are none: not at
+    /// all for 0, as long as it takes for -1. Tells of none if a signal came, or the time is over.
     pub fn wait(&self, timeout_ms: i32, each: impl FnMut(Event)) {
         let mut room = [const { MaybeUninit::<libc::epoll_event>::uninit() }; EVENTS];
         let set = self.0.descriptor() as usize;
-        // SAFETY: the kernel writes events into the room, at most as many as fit; no signal mask is given.
+        // SAFETY: the kernel writes events into the room, at most as many as fit; no signal mask is
+        // given.
         let told = unsafe {
             syscall6(libc::SYS_epoll_pwait, set, room.as_mut_ptr().addr(), EVENTS, timeout_ms as usize, 0, 0)
         };

@@ -7,8 +7,8 @@ use core::mem::ManuallyDrop;
 /// The error number of what cannot be had at this moment, such as a lock that somebody else has.
 pub const NOT_NOW: i32 = libc::EAGAIN;
 
-/// Descriptors from this number on are in the way of few programs: they take the lowest ones that are free, and close all of them
-/// from a low one on.
+/// Descriptors from this number on are in the way of few programs: they take the lowest ones that
+/// are free, and close all of them from a low one on.
 const HIGH_DESCRIPTOR: usize = 500;
 
 /// An open file; closed when dropped.
@@ -55,7 +55,8 @@ impl File {
         File::open_with(path, libc::O_RDONLY, 0)
     }
 
-    /// Opens the file of this name in a folder for reading. A link in its place is not followed, a pipe not waited for.
+    /// Opens the file of this name in a folder for reading. A link in its place is not followed, a
+    /// pipe not waited for.
     ///
     /// # Errors
     /// The error number of `openat`; `ELOOP` for a link.
@@ -72,8 +73,8 @@ impl File {
         File::open_with(path, libc::O_RDWR, 0)
     }
 
-    /// Makes a new, empty file in the place of whatever stood there, for its owner alone; a link in its
-    /// place is not followed.
+    /// Makes a new, empty file in the place of whatever stood there, for its owner alone; a link in
+    /// its place is not followed.
     ///
     /// # Errors
     /// The error number of `openat`.
@@ -81,8 +82,9 @@ impl File {
         File::open_with(path, libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_NOFOLLOW, 0o600)
     }
 
-    /// Opens a file to be shared by the processes of its owner, and makes it if it is not there, for its owner alone. A link in
-    /// its place is not followed. Whose it is, and what, is the caller's to ask: see [`File::status`].
+    /// Opens a file to be shared by the processes of its owner, and makes it if it is not there,
+    /// for its owner alone. A link in its place is not followed. Whose it is, and what, is the
+    /// caller's to ask: see [`File::status`].
     ///
     /// # Errors
     /// The error number of `openat`; `ELOOP` for a link.
@@ -91,8 +93,8 @@ impl File {
         File::open_with(path, flags, 0o600)
     }
 
-    /// Makes a new, empty file at a path that the user named: links are followed, and what others may do
-    /// with the file is the user's file mode mask to say.
+    /// Makes a new, empty file at a path that the user named: links are followed, and what others
+    /// may do with the file is the user's file mode mask to say.
     ///
     /// # Errors
     /// The error number of `openat`.
@@ -100,7 +102,8 @@ impl File {
         File::open_with(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC, 0o666)
     }
 
-    /// Makes a file that is in memory only and has no name; `label` is shown in lists of open files.
+    /// Makes a file that is in memory only and has no name; `label` is shown in lists of open
+    /// files.
     ///
     /// # Errors
     /// The error number of `memfd_create`.
@@ -134,8 +137,8 @@ impl File {
         ManuallyDrop::new(File { descriptor })
     }
 
-    /// The same file under a high number, out of the way of programs, or under its own if the kernel refuses; still closed when
-    /// another program is executed.
+    /// The same file under a high number, out of the way of programs, or under its own if the
+    /// kernel refuses; still closed when another program is executed.
     #[must_use]
     pub fn moved_up(self) -> File {
         let (from, how) = (self.descriptor as usize, libc::F_DUPFD_CLOEXEC as usize);
@@ -177,10 +180,12 @@ impl File {
         Ok(done)
     }
 
-    /// Reads at `offset` with one call, which may return less than there is; returns how many bytes were read.
+    /// Reads at `offset` with one call, which may return less than there is; returns how many bytes
+    /// were read.
     ///
-    /// For the small files that the kernel makes up while they are read: it hands out all of such a file at once, and
-    /// [`File::read_at`] would have it made up a second time to learn that it ends.
+    /// For the small files that the kernel makes up while they are read: it hands out all of such a
+    /// file at once, and [`File::read_at`] would have it made up a second time to learn that it
+    /// ends.
     ///
     /// # Errors
     /// The error number of `pread64`.
@@ -211,8 +216,8 @@ impl File {
         let mut done = 0;
         while done < bytes.len() {
             let rest = &bytes[done..];
-            // SAFETY: the kernel reads at most `rest.len()` bytes from `rest`. What this does to the
-            // process if the file is /proc/self/mem is its caller's concern: see `write_text`.
+            // SAFETY: the kernel reads at most `rest.len()` bytes from `rest`. What this does to
+            // the process if the file is /proc/self/mem is its caller's concern: see `write_text`.
             let result = unsafe {
                 syscall4(
                     libc::SYS_pwrite64,
@@ -241,8 +246,8 @@ impl File {
         check(unsafe { syscall2(libc::SYS_ftruncate, self.descriptor as usize, bytes) }).map(drop)
     }
 
-    /// Makes the file `bytes` bytes long and reserves them, so that a mapping of the file finds room for
-    /// each of its pages; what is new reads as zeroes.
+    /// Makes the file `bytes` bytes long and reserves them, so that a mapping of the file finds
+    /// room for each of its pages; what is new reads as zeroes.
     ///
     /// # Errors
     /// The error number of `fallocate`, or of writing where the file system cannot reserve.
@@ -265,7 +270,8 @@ impl File {
     pub fn file_system(&self) -> Result<i64, i32> {
         let mut status = core::mem::MaybeUninit::<libc::statfs>::zeroed();
         let place = status.as_mut_ptr().addr();
-        // SAFETY: the kernel's `struct statfs` is the C library's on these machines; zeroes are valid.
+        // SAFETY: the kernel's `struct statfs` is the C library's on these machines; zeroes are
+        // valid.
         let status = unsafe {
             check(syscall2(libc::SYS_fstatfs, self.descriptor as usize, place))?;
             status.assume_init()
@@ -273,7 +279,7 @@ impl File {
         Ok(status.f_type)
     }
 
-    /// Who owns the file (user id), and its permission and type bits.
+    /// Returns the owner of the file (user id), and its permission and type bits.
     ///
     /// # Errors
     /// The error number of `fstat`.
@@ -289,7 +295,8 @@ impl File {
     pub fn status(&self) -> Result<Status, i32> {
         let mut status = core::mem::MaybeUninit::<libc::stat>::zeroed();
         let place = status.as_mut_ptr().addr();
-        // SAFETY: the kernel's `struct stat` is the C library's on these machines; zeroes are valid.
+        // SAFETY: the kernel's `struct stat` is the C library's on these machines; zeroes are
+        // valid.
         let status = unsafe {
             check(syscall2(libc::SYS_fstat, self.descriptor as usize, place))?;
             status.assume_init()
@@ -314,8 +321,8 @@ impl Drop for File {
     }
 }
 
-/// Writes all of `bytes` to a descriptor that this process was given, such as standard error; gives up
-/// without a word at the first error.
+/// Writes all of `bytes` to a descriptor that this process was given, such as standard error; gives
+/// up without a word at the first error.
 pub fn write_all(descriptor: i32, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         // SAFETY: the kernel reads at most `bytes.len()` bytes from `bytes`.

@@ -1,18 +1,21 @@
 //! Locks of byte ranges of files that the kernel keeps, one owner an open file description.
 //!
-//! Two descriptions of one file exclude each other, within a process as well as between two: so threads that want to
-//! exclude each other open the file once each. The kernel finds no deadlock among them and gives a range to whichever
-//! waiter runs first. A description that is closed gives back all its ranges.
+//! Two descriptions of one file exclude each other, within a process as well as between two: so
+//! threads that want to exclude each other open the file once each. The kernel finds no deadlock
+//! among them and gives a range to whichever waiter runs first. A description that is closed gives
+//! back all its ranges.
 
 use crate::file::File;
 use crate::syscall::{check, syscall3};
 
 impl File {
-    /// Waits until `bytes` bytes from `offset` on are locked by this open file description alone (`F_OFD_SETLKW`); 0
-    /// bytes reach to the end, wherever that will be. What it holds already is no hindrance.
+    /// Waits until `bytes` bytes from `offset` on are locked by this open file description alone
+    /// (`F_OFD_SETLKW`); 0 bytes reach to the end, wherever that will be. What it holds already is
+    /// no hindrance.
     ///
     /// # Errors
-    /// The error number of `fcntl`: `EINVAL` for a range that does not fit into a file, `ENOLCK` if the kernel has no more.
+    /// The error number of `fcntl`: `EINVAL` for a range that does not fit into a file, `ENOLCK` if
+    /// the kernel has no more.
     pub fn lock_range(&self, offset: u64, bytes: u64) -> Result<(), i32> {
         self.range(libc::F_OFD_SETLKW, libc::F_WRLCK, offset, bytes)
     }
@@ -61,7 +64,8 @@ impl File {
         loop {
             // The kernel may write there, and the compiler has to know.
             let place = (&raw mut lock).expose_provenance();
-            // SAFETY: the kernel reads, or answers by writing, one `struct flock`; on these machines it is the C library's.
+            // SAFETY: the kernel reads, or answers by writing, one `struct flock`; on these
+            // machines it is the C library's.
             let result =
                 unsafe { syscall3(libc::SYS_fcntl, self.descriptor() as usize, command as usize, place) };
             match check(result) {

@@ -1,7 +1,8 @@
 //! What is in a folder, without the C library: for code that runs inside somebody else's program.
 //!
-//! The kernel writes the entries of a folder into a buffer, one behind the other: a number (8 bytes), a position (8), the entry's
-//! length (2), its kind (1), and its name with a zero behind it.
+//! The kernel writes the entries of a folder into a buffer, one behind the other: a number (8
+//! bytes), a position (8), the entry's length (2), its kind (1), and its name with a zero behind
+//! it.
 
 use crate::file::File;
 use crate::syscall::{check, syscall3};
@@ -12,7 +13,8 @@ const LENGTH: usize = 16;
 const KIND: usize = 18;
 const NAME: usize = 19;
 
-/// Calls `each` with the name of every folder in the folder at `path`, until it says that it has seen enough (`false`).
+/// Calls `each` with the name of every folder in the folder at `path`, until it says that it has
+/// seen enough (`false`).
 ///
 /// ```
 /// let mut names = Vec::new();
@@ -46,7 +48,8 @@ pub fn each_folder(path: &CStr, mut each: impl FnMut(&[u8]) -> bool) -> Result<(
         }
         while let Some((kind, name, behind)) = entry(rest) {
             rest = behind;
-            // Some file systems do not say what an entry is; what is no folder turns out when it is opened.
+            // Some file systems do not say what an entry is; what is no folder turns out when it is
+            // opened.
             let is_folder = matches!(kind, libc::DT_DIR | libc::DT_UNKNOWN);
             if is_folder && name != b"." && name != b".." && !each(name) {
                 return Ok(());

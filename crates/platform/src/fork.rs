@@ -1,17 +1,20 @@
 //! Whether the process is another one than it was: forked.
 //!
-//! The child of a fork has the calling thread alone, and numbers that the kernel gave to the parent's threads are not its own.
-//! Code that keeps threads, their numbers, or locks that they hold asks whether the [`generation`] is still the one in
-//! which it noted them.
+//! The child of a fork has the calling thread alone, and numbers that the kernel gave to the
+//! parent's threads are not its own. Code that keeps threads, their numbers, or locks that they
+//! hold asks whether the [`generation`] is still the one in which it noted them.
 //!
-//! Handlers of `pthread_atfork` do not tell: `_Fork` and a bare `clone` run none. So the generation stands in a page that the kernel
-//! fills with zeroes in each child (`MADV_WIPEONFORK`), and the first thread of the child that asks counts on. A child that shares
-//! its parent's memory (`vfork`) shares the generation: whatever a thread of the parent holds there will be released.
+//! Handlers of `pthread_atfork` do not tell: `_Fork` and a bare `clone` run none. So the generation
+//! stands in a page that the kernel fills with zeroes in each child (`MADV_WIPEONFORK`), and the
+//! first thread of the child that asks counts on. A child that shares its parent's memory (`vfork`)
+//! shares the generation: whatever a thread of the parent holds there will be released.
 //!
 //! Invariants:
-//! 1. `PAGE` holds 0 or the generation of this process. It is 0 until somebody asks; the step from 0 is the only one.
-//! 2. `LAST` is at least the generation of this process and of each that it descends from. It grows before `PAGE` is written, so a
-//!    child that is forked between the two does not get its parent's number.
+//! 1. `PAGE` holds 0 or the generation of this process. It is 0 until somebody asks; the step from
+//!    0 is the only one.
+//! 2. `LAST` is at least the generation of this process and of each that it descends from. It grows
+//!    before `PAGE` is written, so a child that is forked between the two does not get its parent's
+//!    number.
 
 use crate::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::memory;
@@ -38,15 +41,29 @@ static WIPED: AtomicBool = AtomicBool::new(false);
 /// ```
 #[inline(always)]
 pub fn generation() -> u32 {
-    // Relaxed: the number is all there is to see, and by Invariant 1 all threads of a process see the same.
+    // Relaxed: the number is all there is to see, and by Invariant 1 all threads of a process see
+    // the same.
     match PAGE.generation.load(Ordering::Relaxed) {
         0 => begin(),
         known => known,
     }
 }
 
-/// Whether this process was forked from one in which somebody had asked for its [`generation`], or this. Threads that the parent
-/// had besides the one that forked are not here.
+/// Whether this is the process's [`generation`]. It is false as long as nobody has asked for the
+/// generation.
+///
+/// ```
+/// let before = platform::fork::generation();
+/// assert!(platform::fork::is_generation(before) && !platform::fork::is_generation(before + 1));
+/// ```
+#[inline(always)]
+pub fn is_generation(number: u32) -> bool {
+    // Relaxed: as in `generation`. The page has 0 until a thread asks.
+    number != 0 && PAGE.generation.load(Ordering::Relaxed) == number
+}
+
+/// Whether this process was forked from one in which somebody had asked for its [`generation`], or
+/// this. Threads that the parent had besides the one that forked are not here.
 ///
 /// ```
 /// assert!(!platform::fork::is_child());
@@ -59,12 +76,13 @@ pub fn is_child() -> bool {
 
 #[cold]
 fn begin() -> u32 {
-    // Before the number is written: a child must not inherit it.
-    // SAFETY: the page is this file's own and anonymous, since it is zeroes; a child takes zeroes for what they are.
+    // Before the number is written: a child must not inherit it. SAFETY: the page is this file's
+    // own and anonymous, since it is zeroes; a child takes zeroes for what they are.
     if unsafe { memory::wipe_on_fork((&raw const PAGE).cast(), size_of::<Page>()) }.is_ok() {
         WIPED.store(true, Ordering::Relaxed);
     }
-    // By Invariant 2. Of two threads that do this at once one writes the page, and both take what is written.
+    // By Invariant 2. Of two threads that do this at once one writes the page, and both take what
+    // is written.
     let next = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     match PAGE.generation.compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => next,
@@ -72,16 +90,19 @@ fn begin() -> u32 {
     }
 }
 
-/// Has forks counted that go through the C library where the kernel does not tell of them (Linux before 4.14).
+/// Has forks counted that go through the C library where the kernel does not tell of them (Linux
+/// before 4.14).
 pub fn watch() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {
-        // SAFETY: the handler only writes a number. If there is no memory for it, forks are not counted there.
+        // SAFETY: the handler only writes a number. If there is no memory for it, forks are not
+        // counted there.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     });
 }
 
-/// In the child of a fork, for libraries with a handler of their own: counts the fork, unless the kernel has told.
+/// In the child of a fork, for libraries with a handler of their own: counts the fork, unless the
+/// kernel has told.
 pub extern "C" fn forked() {
     if !WIPED.load(Ordering::Relaxed) {
         PAGE.generation.store(0, Ordering::Relaxed);

@@ -1,21 +1,22 @@
 //! Waiting in the kernel for a word to change.
 //!
 //! [`wait`] goes to sleep only if the word still has the value that the caller saw, and the kernel
-//! compares and falls asleep in one step as far as [`wake`] can tell: whoever changes the word first and
-//! then wakes, misses nobody. All futexes here are private to the process.
+//! compares and falls asleep in one step as far as [`wake`] can tell: whoever changes the word
+//! first and then wakes, misses nobody. All futexes here are private to the process.
 //!
-//! Those who wait at one word can be told apart by *sets*: [`wait_set`] waits as a member of some, and
-//! [`wake_set`] wakes members only, in the order in which they came.
+//! Those who wait at one word can be told apart by *sets*: [`wait_set`] waits as a member of some,
+//! and [`wake_set`] wakes members only, in the order in which they came.
 //!
-//! A wait reads the word, so it takes a reference. A wake-up takes a raw pointer: the kernel uses the address as a key, and
-//! neither this module nor the kernel reads what is there. The next holder of a lock may have freed the word by then. At
-//! worst the wake-up ends the wait of a thread at a new word with the same address, and all waits may end for no reason.
+//! A wait reads the word, so it takes a reference. A wake-up takes a raw pointer: the kernel uses
+//! the address as a key, and neither this module nor the kernel reads what is there. The next
+//! holder of a lock may have freed the word by then. At worst the wake-up ends the wait of a thread
+//! at a new word with the same address, and all waits may end for no reason.
 //!
-//! A state of 64 bits is waited for by its upper half ([`upper`], [`wait_upper`]): one step changes the whole, and the
-//! kernel compares these 32 bits.
+//! A state of 64 bits is waited for by its upper half ([`upper`], [`wait_upper`]): one step changes
+//! the whole, and the kernel compares these 32 bits.
 //!
-//! Timeouts are rounded up by the thread's timer slack (50 µs unless set), exactly as sleeps are: short
-//! waits are better spun.
+//! Timeouts are rounded up by the thread's timer slack (50 µs unless set), exactly as sleeps are:
+//! short waits are better spun.
 
 use crate::atomic::{AtomicU32, AtomicU64};
 use crate::syscall::{check, syscall3, syscall4, syscall6};
@@ -135,8 +136,8 @@ pub fn wait_until(word: &AtomicU32, expected: u32, deadline_ns: u64) -> Outcome 
     outcome(unsafe { syscall6(libc::SYS_futex, word, WAIT_UNTIL, expected as usize, deadline, 0, any) })
 }
 
-/// Sleeps as a member of `set` (any bits but none) while `word` is `expected`, until woken, and until the
-/// deadline if there is one.
+/// Sleeps as a member of `set` (any bits but none) while `word` is `expected`, until woken, and
+/// until the deadline if there is one.
 ///
 /// ```
 /// use platform::futex::{self, Clock, Deadline, Outcome};
@@ -150,7 +151,8 @@ pub fn wait_set(word: &AtomicU32, expected: u32, set: u32, deadline: Option<Dead
     unsafe { wait_at(word, expected, set, deadline) }
 }
 
-/// As [`wait_set`], while the upper 32 bits of `word` are `expected`. Wake-ups go to [`upper`] of the word.
+/// As [`wait_set`], while the upper 32 bits of `word` are `expected`. Wake-ups go to [`upper`] of
+/// the word.
 ///
 /// ```
 /// use platform::{atomic::AtomicU64, futex};
@@ -163,7 +165,8 @@ pub fn wait_upper(word: &AtomicU64, expected: u32, set: u32, deadline: Option<De
     unsafe { wait_at(upper(word), expected, set, deadline) }
 }
 
-/// Where the upper half of a word of 64 bits is: what [`wait_upper`] waits at. Computed from the address; nothing is read.
+/// Where the upper half of a word of 64 bits is: what [`wait_upper`] waits at. Computed from the
+/// address; nothing is read.
 ///
 /// ```
 /// use platform::{atomic::AtomicU64, futex};
@@ -182,12 +185,13 @@ unsafe fn wait_at(word: *const AtomicU32, expected: u32, set: u32, deadline: Opt
     let realtime = deadline.is_some_and(|deadline| deadline.clock == Clock::Realtime);
     let operation = if realtime { WAIT_UNTIL | libc::FUTEX_CLOCK_REALTIME as usize } else { WAIT_UNTIL };
     let (word, expected, set) = (word.addr(), expected as usize, set as usize);
-    // SAFETY: the kernel reads the word, by the caller's promise, and the deadline; both live until the call returns.
+    // SAFETY: the kernel reads the word, by the caller's promise, and the deadline; both live until
+    // the call returns.
     outcome(unsafe { syscall6(libc::SYS_futex, word, operation, expected, place, 0, set) })
 }
 
-/// Wakes at most `count` of the threads that wait at `word`, an address only, as members of a set in common with `set`;
-/// returns how many it woke.
+/// Wakes at most `count` of the threads that wait at `word`, an address only, as members of a set
+/// in common with `set`; returns how many it woke.
 pub fn wake_set(word: *const AtomicU32, count: u32, set: u32) -> usize {
     let count = count.min(i32::MAX as u32) as usize;
     // SAFETY: the kernel uses the address of a private futex as a key, and does not read the word.
@@ -195,9 +199,9 @@ pub fn wake_set(word: *const AtomicU32, count: u32, set: u32) -> usize {
     check(result).unwrap_or(0)
 }
 
-/// Adds 1 to `word` and wakes at most `count` of the threads that wait there, in one step as far as any
-/// [`wait`] can tell: who comes to wait for the new value cannot be woken by this, in whatever order threads are
-/// woken. Returns how many it woke.
+/// Adds 1 to `word` and wakes at most `count` of the threads that wait there, in one step as far as
+/// any [`wait`] can tell: who comes to wait for the new value cannot be woken by this, in whatever
+/// order threads are woken. Returns how many it woke.
 ///
 /// ```
 /// use platform::{atomic::{AtomicU32, Ordering}, futex};
@@ -207,7 +211,8 @@ pub fn wake_set(word: *const AtomicU32, count: u32, set: u32) -> usize {
 /// assert_eq!(word.load(Ordering::Relaxed), 8);
 /// ```
 pub fn advance(word: &AtomicU32, count: u32) -> usize {
-    // Add 1; and if it was 0 before, wake one of the second word's, which is the same word: once in 2³².
+    // Add 1; and if it was 0 before, wake one of the second word's, which is the same word: once in
+    // 2³².
     const ADD_ONE: usize = 1 << 28 | 1 << 12;
     let (place, count) = (word.as_ptr().addr(), count.min(i32::MAX as u32) as usize);
     // SAFETY: the kernel adds to the word, atomically, and the word lives until the call returns.
@@ -219,7 +224,8 @@ pub fn advance(word: &AtomicU32, count: u32) -> usize {
     })
 }
 
-/// Wakes at most `count` of the threads that wait at `word`, an address only; returns how many it woke.
+/// Wakes at most `count` of the threads that wait at `word`, an address only; returns how many it
+/// woke.
 ///
 /// ```
 /// use platform::{atomic::AtomicU32, futex};

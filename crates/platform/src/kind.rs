@@ -1,7 +1,7 @@
 //! What kind of core a CPU says it is: Intel's CPUID, leaf 0x1A.
 //!
-//! The answer is that of the CPU on which the question is asked, so whoever asks is bound to it. In a virtual
-//! machine each question is an exit to the host, of some microseconds: ask once.
+//! The answer is that of the CPU on which the question is asked, so whoever asks is bound to it. In
+//! a virtual machine each question is an exit to the host, of some microseconds: ask once.
 
 /// What a core was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,12 @@
-//! What the machine offers: atomics, futexes, clocks, sleep, CPUs, memory, signals. The only place with system calls.
+//! What the machine offers: atomics, futexes, clocks, sleep, CPUs, memory, signals. The only place
+//! with system calls.
 //!
-//! Algorithms say `use platform::…` and nothing else about the machine, so that the same source also
-//! compiles on a twin of this package (`platform-loom`, a model checker; `platform-shuttle`, a sampler of
-//! schedules). A twin has the modules
-//! [`atomic`], [`cell`], [`futex`], [`clock`], [`cpu`], [`thread`] and the macros; [`epoll`], [`mod@file`], [`limits`],
-//! [`memory`], [`perf`], [`poll`], [`signal`], [`syscall`] and [`usage`] are for code that only makes sense on the real machine.
+//! Algorithms say `use platform::…` and nothing else about the machine, so that the same source
+//! also compiles on a twin of this package (`platform-loom`, a model checker; `platform-shuttle`, a
+//! sampler of schedules). A twin has the modules [`atomic`], [`cell`], [`futex`], [`clock`],
+//! [`cpu`], [`thread`] and the macros; [`epoll`], [`mod@file`], [`limits`], [`memory`], [`perf`],
+//! [`poll`], [`signal`], [`syscall`] and [`usage`] are for code that only makes sense on the real
+//! machine.
 //!
 //! What differs between the machines, and how source is written that suits both:
 //!
@@ -39,8 +41,9 @@ pub mod syscall;
 pub mod thread;
 pub mod usage;
 
-/// How often a loop may spin that would like to spin `wanted` times: as often as it likes. On a twin it
-/// is 0 or hardly more, because there a spin proves nothing and hides what happens after it.
+/// How often a loop may spin that would like to spin `wanted` times: as often as it likes. On a
+/// twin it is 0 or hardly more, because there a spin proves nothing and hides what happens after
+/// it.
 ///
 /// ```
 /// assert_eq!(platform::spin_bound(10), 10);
@@ -50,8 +53,9 @@ pub const fn spin_bound(wanted: u32) -> u32 {
     wanted
 }
 
-/// Whether the execution that this code belongs to has failed, so that destructors must leave shared state
-/// alone: never. A model checker ends an execution by unwinding its threads, outside of the model.
+/// Whether the execution that this code belongs to has failed, so that destructors must leave
+/// shared state alone: never. A model checker ends an execution by unwinding its threads, outside
+/// of the model.
 ///
 /// ```
 /// assert!(!platform::execution_failed());

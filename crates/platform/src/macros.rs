@@ -1,7 +1,7 @@
 //! Macros that let one source compile on the machine and on its twins.
 
-/// Declares a function that is `const` here, and an ordinary one on twins, whose atomics cannot be made
-/// at compile time.
+/// Declares a function that is `const` here, and an ordinary one on twins, whose atomics cannot be
+/// made at compile time.
 ///
 /// ```
 /// use platform::atomic::AtomicU32;
@@ -37,7 +37,8 @@ macro_rules! os_only {
     ($($item:item)*) => { $($item)* };
 }
 
-/// Items that exist on twins only: what stands there for something that makes sense on the machine alone.
+/// Items that exist on twins only: what stands there for something that makes sense on the machine
+/// alone.
 ///
 /// ```
 /// platform::os_only! { const CPUS: &str = "the machine's"; }

@@ -9,7 +9,8 @@ pub const WRITE: i32 = libc::PROT_WRITE;
 /// May be executed. As `PROT_EXEC`.
 pub const EXECUTE: i32 = libc::PROT_EXEC;
 
-/// The size of a page, in bytes, as far as rights are concerned (Linux on x86-64; at least that elsewhere).
+/// The size of a page, in bytes, as far as rights are concerned (Linux on x86-64; at least that
+/// elsewhere).
 pub fn page_bytes() -> usize {
     // SAFETY: sysconf only reads.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -27,8 +28,8 @@ pub fn map_zeroes(bytes: usize, rights: i32) -> Result<*mut u8, i32> {
 /// Maps `bytes` bytes of zeroes exactly at `address`, unless something is there already.
 ///
 /// # Errors
-/// The error number of `mmap`; `EEXIST` if the place is taken (also on kernels that take the address for
-/// a hint only).
+/// The error number of `mmap`; `EEXIST` if the place is taken (also on kernels that take the
+/// address for a hint only).
 pub fn map_zeroes_at(address: usize, bytes: usize, rights: i32) -> Result<*mut u8, i32> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     let mapped = map(address, bytes, rights, flags, usize::MAX)?;
@@ -40,8 +41,8 @@ pub fn map_zeroes_at(address: usize, bytes: usize, rights: i32) -> Result<*mut u
     Err(libc::EEXIST)
 }
 
-/// Maps the first `bytes` bytes of an open file, shared: what is written there is in the file, whatever
-/// becomes of the process.
+/// Maps the first `bytes` bytes of an open file, shared: what is written there is in the file,
+/// whatever becomes of the process.
 ///
 /// # Errors
 /// The error number of `mmap`.
@@ -49,11 +50,12 @@ pub fn map_shared(file: &crate::file::File, bytes: usize) -> Result<*mut u8, i32
     map(0, bytes, READ | WRITE, libc::MAP_SHARED, file.descriptor() as usize)
 }
 
-/// Maps `bytes` bytes of an open file from `offset` on, shared, in the place of what is mapped at `address` now; its
-/// pages are there when this returns, as far as the kernel can.
+/// Maps `bytes` bytes of an open file from `offset` on, shared, in the place of what is mapped at
+/// `address` now; its pages are there when this returns, as far as the kernel can.
 ///
 /// # Safety
-/// The `bytes` bytes from `address` on are a part of a mapping of the caller's, and nobody has a reference to them.
+/// The `bytes` bytes from `address` on are a part of a mapping of the caller's, and nobody has a
+/// reference to them.
 ///
 /// # Errors
 /// The error number of `mmap`.
@@ -77,7 +79,8 @@ fn map(address: usize, bytes: usize, rights: i32, flags: i32, descriptor: usize)
     check(result).map(|address| address as *mut u8)
 }
 
-/// Makes the pages from `address` on zeroes in every child that is forked from now on, however it is forked.
+/// Makes the pages from `address` on zeroes in every child that is forked from now on, however it
+/// is forked.
 ///
 /// # Safety
 /// The pages are anonymous and private, the caller's, and may be zeroes in a child.
@@ -129,8 +132,8 @@ pub unsafe fn protect(address: usize, bytes: usize, rights: i32) -> Result<(), i
     check(unsafe { syscall3(libc::SYS_mprotect, address, bytes, rights as usize) }).map(drop)
 }
 
-/// Makes every thread of the process serialise its instruction stream before this returns, so that none
-/// runs code as it was before a change made earlier.
+/// Makes every thread of the process serialise its instruction stream before this returns, so that
+/// none runs code as it was before a change made earlier.
 ///
 /// # Errors
 /// The error number of `membarrier`, where the kernel lacks it.

@@ -1,13 +1,16 @@
 //! Files that a fork's child does not keep.
 //!
-//! A lock of an open file description lasts until the last descriptor of it is closed, and a fork's child has one. So a child
-//! that knows nothing of it would keep its dead parent's locks. [`OwnFile`] is a file whose descriptor is closed in
-//! the child, before the child's own code runs. (A program that forks by the system call itself, not by the C library's
-//! function, keeps what it got.)
+//! A lock of an open file description lasts until the last descriptor of it is closed, and a fork's
+//! child has one. So a child that knows nothing of it would keep its dead parent's locks.
+//! [`OwnFile`] is a file whose descriptor is closed in the child, before the child's own code runs.
+//! (A program that forks by the system call itself, not by the C library's function, keeps what it
+//! got.)
 //!
 //! Invariants:
-//! 1. A place of the table that is not `NONE` holds the descriptor of one [`OwnFile`], which is open.
-//! 2. The child's handler runs before any other code of the child, so what the table holds there are copies of the parent's.
+//! 1. A place of the table that is not `NONE` holds the descriptor of one [`OwnFile`], which is
+//!    open.
+//! 2. The child's handler runs before any other code of the child, so what the table holds there
+//!    are copies of the parent's.
 
 use crate::atomic::{AtomicI32, Ordering};
 use crate::file::File;
@@ -47,13 +50,15 @@ impl OwnFile {
         fork::watch();
         static WATCHED: Once = Once::new();
         WATCHED.call_once(|| {
-            // SAFETY: the handler makes system calls only. If there is no memory for it, children keep the files.
+            // SAFETY: the handler makes system calls only. If there is no memory for it, children
+            // keep the files.
             unsafe { libc::pthread_atfork(None, None, Some(close_in_child)) };
         });
         let descriptor = file.descriptor();
         let take = |place: &AtomicI32| {
-            // Relaxed, here and below: a fork copies the calling thread's memory, and another thread's file that is new or
-            // closed at this moment is in the copy as it is in the table.
+            // Relaxed, here and below: a fork copies the calling thread's memory, and another
+            // thread's file that is new or closed at this moment is in the copy as it is in the
+            // table.
             place.compare_exchange(NONE, descriptor, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         };
         let Some(place) = DESCRIPTORS.iter().position(take) else { return Err(libc::EMFILE) };
@@ -83,7 +88,8 @@ extern "C" fn close_in_child() {
     for place in &DESCRIPTORS {
         let descriptor = place.swap(NONE, Ordering::Relaxed);
         if descriptor != NONE {
-            // SAFETY: the child's copy of a descriptor that is the parent's alone (Invariants 1 and 2).
+            // SAFETY: the child's copy of a descriptor that is the parent's alone (Invariants 1 and
+            // 2).
             let _ = unsafe { syscall1(libc::SYS_close, descriptor as usize) };
         }
     }

@@ -1,12 +1,15 @@
-//! What the processor and the kernel count while threads run: cycles, instructions, cache misses, page faults.
+//! What the processor and the kernel count while threads run: cycles, instructions, cache misses,
+//! page faults.
 //!
-//! A counter belongs to the thread that made it and to every thread that this one starts afterwards, so whoever wants
-//! the figures of a run makes the counters, runs, joins its threads and reads. Only what happens outside the kernel is
-//! counted: that needs no rights by default (`perf_event_paranoid` of 2).
+//! A counter belongs to the thread that made it and to every thread that this one starts
+//! afterwards, so whoever wants the figures of a run makes the counters, runs, joins its threads
+//! and reads. Only what happens outside the kernel is counted: that needs no rights by default
+//! (`perf_event_paranoid` of 2).
 //!
-//! A machine need not count anything. Virtual ones often do not; then a counter cannot be made, and the error says so
-//! (`ENOENT`). Where there are more counters than the processor has, each one runs for a part of the time only, and
-//! [`Reading::estimate`] says what it would have been, or that it never ran.
+//! A machine need not count anything. Virtual ones often do not; then a counter cannot be made, and
+//! the error says so (`ENOENT`). Where there are more counters than the processor has, each one
+//! runs for a part of the time only, and [`Reading::estimate`] says what it would have been, or
+//! that it never ran.
 
 use crate::syscall::{check, syscall1, syscall3, syscall5};
 
@@ -82,8 +85,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The events of the whole time, if the part that was not counted was like the rest; `None` if nothing was counted
-    /// because the counter never had its turn.
+    /// The events of the whole time, if the part that was not counted was like the rest; `None` if
+    /// nothing was counted because the counter never had its turn.
     pub fn estimate(self) -> Option<f64> {
         match (self.running_ns, self.enabled_ns) {
             (0, 0) => Some(self.count as f64),
@@ -97,8 +100,8 @@ impl Counter {
     /// Counts from now on, in the calling thread and in those that it starts later.
     ///
     /// # Errors
-    /// The error number of `perf_event_open`: `ENOENT` or `EOPNOTSUPP` if the machine does not count this, `EACCES`,
-    /// `EPERM` or `ENOSYS` if this process may not.
+    /// The error number of `perf_event_open`: `ENOENT` or `EOPNOTSUPP` if the machine does not
+    /// count this, `EACCES`, `EPERM` or `ENOSYS` if this process may not.
     pub fn of_this_thread(event: Event) -> Result<Counter, i32> {
         let (kind, config) = event.code();
         let attributes = Attributes {
@@ -115,7 +118,8 @@ impl Counter {
         };
         let any_cpu = usize::MAX;
         let no_group = usize::MAX;
-        // SAFETY: the kernel reads `size` bytes of the attributes; a new descriptor disturbs nothing.
+        // SAFETY: the kernel reads `size` bytes of the attributes; a new descriptor disturbs
+        // nothing.
         let result = unsafe {
             let place = (&raw const attributes).addr();
             syscall5(libc::SYS_perf_event_open, place, 0, any_cpu, no_group, CLOSE_ON_EXEC)

@@ -1,8 +1,10 @@
-//! Waiting for one descriptor (`poll`): unlike [`epoll`](crate::epoll) it needs no descriptor of its own, so it works also where none are left.
+//! Waiting for one descriptor (`poll`): unlike [`epoll`](crate::epoll) it needs no descriptor of
+//! its own, so it works also where none are left.
 
 use crate::syscall::syscall5;
 
-/// Waits until something can be written to the descriptor or, if `reading`, read from it; or its other side is gone; or a signal came.
+/// Waits until something can be written to the descriptor or, if `reading`, read from it; or its
+/// other side is gone; or a signal came.
 ///
 /// ```
 /// use std::os::fd::AsRawFd;
@@ -15,8 +17,9 @@ use crate::syscall::syscall5;
 pub fn wait_to_write(descriptor: i32, reading: bool) {
     let events = libc::POLLOUT | if reading { libc::POLLIN } else { 0 };
     let mut one = libc::pollfd { fd: descriptor, events, revents: 0 };
-    // SAFETY: the kernel reads one descriptor and writes what happened to it; there is no limit and no signal mask.
-    // What it returns says no more than that the caller may look: an error is seen there as well.
+    // SAFETY: the kernel reads one descriptor and writes what happened to it; there is no limit and
+    // no signal mask. What it returns says no more than that the caller may look: an error is seen
+    // there as well.
     let _ = unsafe { syscall5(libc::SYS_ppoll, (&raw mut one).addr(), 1, 0, 0, 0) };
 }
 

@@ -12,8 +12,9 @@ pub const fn bit(signal: i32) -> Mask {
     1 << (signal - 1)
 }
 
-/// All signals but those that the thread's own instructions raise. If an instruction raises a blocked signal, the kernel ends the process
-/// and does not run the handler. A sandbox may need that handler: on SIGSYS it makes system calls that the thread may not make itself.
+/// All signals but those that the thread's own instructions raise. If an instruction raises a
+/// blocked signal, the kernel ends the process and does not run the handler. A sandbox may need
+/// that handler: on SIGSYS it makes system calls that the thread may not make itself.
 pub const FROM_OUTSIDE: Mask = !(bit(libc::SIGSYS)
     | bit(libc::SIGSEGV)
     | bit(libc::SIGBUS)
@@ -58,7 +59,8 @@ pub fn discard(set: Mask) {
     while set != 0 && check(unsafe { syscall4(libc::SYS_rt_sigtimedwait, set, 0, time, 8) }).is_ok() {}
 }
 
-/// Runs `write` without the signals that a failed write raises (SIGPIPE, SIGXFSZ): the write returns an error, and the program goes on.
+/// Runs `write` without the signals that a failed write raises (SIGPIPE, SIGXFSZ): the write
+/// returns an error, and the program goes on.
 pub fn without_those_of_writes<T>(write: impl FnOnce() -> T) -> T {
     const OURS: Mask = bit(libc::SIGPIPE) | bit(libc::SIGXFSZ);
     let before = change_mask(Change::Block, OURS);

@@ -1,9 +1,9 @@
 //! System calls, straight to the kernel.
 //!
 //! Everything that runs inside somebody else's program needs calls that leave `errno` alone, are no
-//! cancellation points, go through no symbol that the program may have replaced, and touch no register
-//! beyond those that the kernel's own convention gives up. The C library's wrappers promise none of
-//! this, so the few calls that Manx makes are made here, by the number.
+//! cancellation points, go through no symbol that the program may have replaced, and touch no
+//! register beyond those that the kernel's own convention gives up. The C library's wrappers
+//! promise none of this, so the few calls that Manx makes are made here, by the number.
 //!
 //! A result from -4095 to -1 is a negated error number; [`check`] tells the two apart.
 
@@ -13,12 +13,14 @@ use core::arch::asm;
 ///
 /// # Safety
 /// The call must be one that the caller may make with these arguments: pointers valid for what the
-/// kernel reads and writes, and no change to memory, descriptors or signals that other code relies on.
+/// kernel reads and writes, and no change to memory, descriptors or signals that other code relies
+/// on.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub unsafe fn syscall(number: libc::c_long, a: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: the kernel preserves every register but rax, rcx and r11; the caller answers for the rest.
+    // SAFETY: the kernel preserves every register but rax, rcx and r11; the caller answers for the
+    // rest.
     unsafe {
         asm!(
             "syscall",
@@ -35,7 +37,8 @@ pub unsafe fn syscall(number: libc::c_long, a: [usize; 6]) -> isize {
 ///
 /// # Safety
 /// The call must be one that the caller may make with these arguments: pointers valid for what the
-/// kernel reads and writes, and no change to memory, descriptors or signals that other code relies on.
+/// kernel reads and writes, and no change to memory, descriptors or signals that other code relies
+/// on.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 pub unsafe fn syscall(number: libc::c_long, a: [usize; 6]) -> isize {

@@ -1,15 +1,15 @@
 //! Threads: giving way, sleeping, starting, and what the scheduler makes of them.
 //!
-//! [`yield_now`], [`sleep_ns`] and [`scheduling_class`] go to the kernel directly: they leave `errno`
-//! alone, are no cancellation points, and run wherever code can run at all.
+//! [`yield_now`], [`sleep_ns`] and [`scheduling_class`] go to the kernel directly: they leave
+//! `errno` alone, are no cancellation points, and run wherever code can run at all.
 
 use crate::clock::timespec;
 use crate::syscall::{check, syscall0, syscall1, syscall4, syscall5};
 
 pub use std::thread::{JoinHandle, spawn};
 
-/// The timer slack of threads started by [`spawn_punctual`]: how late the kernel may let a sleep end to
-/// save interrupts. Other threads have 50 µs.
+/// The timer slack of threads started by [`spawn_punctual`]: how late the kernel may let a sleep
+/// end to save interrupts. Other threads have 50 µs.
 pub const PUNCTUAL_SLACK_NS: u64 = 1_000;
 
 /// Lets other threads run that are ready to, if the scheduler finds that fair.
@@ -19,8 +19,8 @@ pub fn yield_now() {
     unsafe { syscall0(libc::SYS_sched_yield) };
 }
 
-/// Sleeps for `ns` nanoseconds and the thread's timer slack, or until a signal handler has run: whoever
-/// must sleep the whole time looks at the clock and sleeps again.
+/// Sleeps for `ns` nanoseconds and the thread's timer slack, or until a signal handler has run:
+/// whoever must sleep the whole time looks at the clock and sleeps again.
 ///
 /// ```
 /// use platform::{clock, thread};
@@ -33,7 +33,8 @@ pub fn yield_now() {
 pub fn sleep_ns(ns: u64) {
     let time = timespec(ns);
     let (clock, time) = (libc::CLOCK_MONOTONIC as usize, (&raw const time).addr());
-    // SAFETY: the kernel reads the time, which lives until the call returns, and writes nothing back.
+    // SAFETY: the kernel reads the time, which lives until the call returns, and writes nothing
+    // back.
     unsafe { syscall4(libc::SYS_clock_nanosleep, clock, 0, time, 0) };
 }
 
@@ -64,9 +65,10 @@ pub enum SchedulingClass {
 }
 
 impl SchedulingClass {
-    /// Whether a thread of this class that yields gives way to its equals at most, never to the ordinary
-    /// thread that it may be waiting for. Such a waiter must sleep instead. (A thread with a deadline
-    /// that yields gives up the rest of its period, which is longer than anybody asked for.)
+    /// Whether a thread of this class that yields gives way to its equals at most, never to the
+    /// ordinary thread that it may be waiting for. Such a waiter must sleep instead. (A thread with
+    /// a deadline that yields gives up the rest of its period, which is longer than anybody asked
+    /// for.)
     #[inline]
     pub const fn yields_only_to_equals(self) -> bool {
         matches!(self, SchedulingClass::Fifo | SchedulingClass::RoundRobin | SchedulingClass::Deadline)
@@ -99,7 +101,8 @@ pub fn scheduling_class() -> SchedulingClass {
 }
 
 /// Sets how late the kernel may let the calling thread's sleeps and timeouts end, in nanoseconds; 0
-/// gives the thread back what it began with. For Manx's own threads: a program's threads are its own.
+/// gives the thread back what it began with. For Manx's own threads: a program's threads are its
+/// own.
 pub fn set_timer_slack_ns(slack_ns: u64) {
     // SAFETY: changes the calling thread's timer slack only.
     unsafe { syscall5(libc::SYS_prctl, libc::PR_SET_TIMERSLACK as usize, slack_ns as usize, 0, 0, 0) };
@@ -131,8 +134,8 @@ where
     })
 }
 
-/// Starts a punctual thread with a name, as debuggers and `ps -L` show it (its first 15 bytes), and a stack of so many bytes;
-/// 0 stands for the usual size.
+/// Starts a punctual thread with a name, as debuggers and `ps -L` show it (its first 15 bytes), and
+/// a stack of so many bytes; 0 stands for the usual size.
 ///
 /// # Errors
 /// The system has no thread, or no memory for one.

@@ -1,4 +1,5 @@
-//! What the kernel counts of threads and processes: how often they were made to wait, and in which units it counts time.
+//! What the kernel counts of threads and processes: how often they were made to wait, and in which
+//! units it counts time.
 
 use crate::syscall::{check, syscall2};
 
@@ -22,7 +23,8 @@ pub fn of_this_thread() -> Switches {
     switches(libc::RUSAGE_THREAD)
 }
 
-/// Those of all threads of the process, of those that have ended, too. Costs 0.6 µs, and some 10 ns for each thread.
+/// Those of all threads of the process, of those that have ended, too. Costs 0.6 µs, and some 10 ns
+/// for each thread.
 ///
 /// ```
 /// let process = platform::usage::of_this_process();
@@ -33,8 +35,9 @@ pub fn of_this_process() -> Switches {
     switches(libc::RUSAGE_SELF)
 }
 
-/// The CPU time that all threads of another process have used, those that have ended, too, in nanoseconds; `None` if this process cannot see it. Costs
-/// 0.4 µs, and some 10 ns for each thread: a fraction of what `/proc/PID/stat` costs, which counts in ticks.
+/// The CPU time that all threads of another process have used, those that have ended, too, in
+/// nanoseconds; `None` if this process cannot see it. Costs 0.4 µs, and some 10 ns for each thread:
+/// a fraction of what `/proc/PID/stat` costs, which counts in ticks.
 ///
 /// ```
 /// let (before_ns, own_ns) = (platform::clock::process_cpu_ns(), platform::usage::process_cpu_ns_of(std::process::id()));
@@ -42,7 +45,8 @@ pub fn of_this_process() -> Switches {
 /// assert_eq!(platform::usage::process_cpu_ns_of(4_194_305), None, "the kernel gives no such number");
 /// ```
 pub fn process_cpu_ns_of(pid: u32) -> Option<u64> {
-    // The number of a process's clock (`clock_getcpuclockid`, with the kernel's `CPUCLOCK_SCHED` in the last two bits).
+    // The number of a process's clock (`clock_getcpuclockid`, with the kernel's `CPUCLOCK_SCHED` in
+    // the last two bits).
     if pid == 0 || pid >= 1 << 28 {
         return None;
     }
@@ -58,7 +62,8 @@ pub fn process_cpu_ns_of(pid: u32) -> Option<u64> {
 fn switches(who: i32) -> Switches {
     let mut usage = core::mem::MaybeUninit::<libc::rusage>::zeroed();
     let place = usage.as_mut_ptr().addr();
-    // SAFETY: the kernel's `struct rusage` is the C library's on these machines; zeroes are valid, and all that is left if it fails.
+    // SAFETY: the kernel's `struct rusage` is the C library's on these machines; zeroes are valid,
+    // and all that is left if it fails.
     let usage = unsafe {
         let _ = check(syscall2(libc::SYS_getrusage, who as isize as usize, place));
         usage.assume_init()
@@ -67,7 +72,8 @@ fn switches(who: i32) -> Switches {
     Switches { voluntary: count(usage.ru_nvcsw), involuntary: count(usage.ru_nivcsw) }
 }
 
-/// How long a tick is in files such as `/proc/stat`, in nanoseconds: 10 ms wherever Linux runs today.
+/// How long a tick is in files such as `/proc/stat`, in nanoseconds: 10 ms wherever Linux runs
+/// today.
 ///
 /// ```
 /// assert_eq!(platform::usage::tick_ns(), 10_000_000);

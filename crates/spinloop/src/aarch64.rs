@@ -1,12 +1,13 @@
 //! Instructions of aarch64, as the rest of the crate sees them.
 //!
-//! All instructions are four bytes, so there is nothing to lose one's place in, and only the classes that a
-//! loop's control and data flow go through are told apart: branches, loads and stores, compares. Of all others
-//! it is assumed that they read and write the registers in the usual fields. The classes follow the encoding
-//! index of the Arm Architecture Reference Manual (DDI 0487, section C4.1).
+//! All instructions are four bytes, so there is nothing to lose one's place in, and only the
+//! classes that a loop's control and data flow go through are told apart: branches, loads and
+//! stores, compares. Of all others it is assumed that they read and write the registers in the
+//! usual fields. The classes follow the encoding index of the Arm Architecture Reference Manual
+//! (DDI 0487, section C4.1).
 //!
-//! YIELD is what PAUSE is on x86-64; because it does nothing on most cores, ISB has taken its place in many
-//! programs. Any four bytes can be replaced by a [`branch`] in one store.
+//! YIELD is what PAUSE is on x86-64; because it does nothing on most cores, ISB has taken its place
+//! in many programs. Any four bytes can be replaced by a [`branch`] in one store.
 
 use crate::effect::{Effect, Place, Registers};
 use crate::instruction::{Flow, Instruction};
@@ -31,7 +32,8 @@ pub fn branch(from: u64, to: u64) -> Option<u32> {
     reaches.then_some(0x1400_0000 | (relative >> 2) as u32 & 0x03ff_ffff)
 }
 
-/// Offsets in `chunk` at which a YIELD or an ISB stands, in ascending order. `chunk` starts at an instruction.
+/// Offsets in `chunk` at which a YIELD or an ISB stands, in ascending order. `chunk` starts at an
+/// instruction.
 pub fn candidates(chunk: &[u8]) -> impl Iterator<Item = usize> + '_ {
     let (words, _) = chunk.as_chunks::<4>();
     let spins = |&(_, word): &(usize, &[u8; 4])| matches!(u32::from_le_bytes(*word), YIELD | ISB);
@@ -86,7 +88,8 @@ fn flow(word: u32, address: u64) -> Flow {
     }
 }
 
-/// A register's bit; 31 is the zero register or the stack pointer, neither of which carries a value.
+/// A register's bit; 31 is the zero register or the stack pointer, neither of which carries a
+/// value.
 fn bit(number: u32) -> Registers {
     if number == 31 { Registers::NONE } else { Registers::one(number) }
 }
@@ -181,7 +184,8 @@ fn register(word: u32) -> Effect {
         }
         (_, 0b0100) => effect.reads |= FLAGS, // csel, csinc, csinv, csneg
         (_, 0b0110) => {
-            // Two sources (divide, shift), or one (reverse, count), where the second field is an operation.
+            // Two sources (divide, shift), or one (reverse, count), where the second field is an
+            // operation.
             effect.arithmetic = true;
             if field(word, 30, 1) == 1 {
                 effect.reads = n;
@@ -196,8 +200,9 @@ fn register(word: u32) -> Effect {
     effect
 }
 
-/// Floating point and vectors: vector registers are bits 32 to 63; whether a field is a vector or a general
-/// register is not told apart, both are taken to be used. Nothing that a busy-wait loop decides by.
+/// Floating point and vectors: vector registers are bits 32 to 63; whether a field is a vector or a
+/// general register is not told apart, both are taken to be used. Nothing that a busy-wait loop
+/// decides by.
 fn floating(word: u32) -> Effect {
     let both = |number| bit(number) | Registers::one(32 + number);
     let reads = both(field(word, 5, 5)) | both(field(word, 16, 5));
@@ -244,7 +249,8 @@ fn memory(word: u32, address: u64) -> Effect {
                 (true, false, load) => plain(load, bit(t), place(Registers::NONE, 0, 0)), // ldar, stlr
             }
         }
-        // ldapr, and the atomics of the Large System Extensions: the register's new value comes from memory.
+        // ldapr, and the atomics of the Large System Extensions: the register's new value comes
+        // from memory.
         _ if word & 0x3f20_0c00 == 0x3820_0000 => match field(word, 12, 4) {
             0b1100 => plain(true, bit(t), place(Registers::NONE, 0, 0)),
             _ => atomic(Registers::NONE, bit(t)),

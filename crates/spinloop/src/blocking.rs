@@ -1,13 +1,15 @@
 //! Does a way out of a loop lead to something that blocks?
 //!
-//! A bounded spin that gives up in order to sleep does so at once: within a few blocks there is a system call, or
-//! a call of a function that blocks. A bound that is a timeout leads to an error instead: a message, a return. The
-//! difference decides whether a wait may be cut short or has to keep its author's time. A function that reports an error may take a lock,
-//! so the taking of a lock counts only in the loop's own function.
+//! A bounded spin that gives up in order to sleep does so at once: within a few blocks there is a
+//! system call, or a call of a function that blocks. A bound that is a timeout leads to an error
+//! instead: a message, a return. The difference decides whether a wait may be cut short or has to
+//! keep its author's time. A function that reports an error may take a lock, so the taking of a
+//! lock counts only in the loop's own function.
 //!
-//! Looked at are the blocks behind the way out, the straight code of functions that they call or end in, and the
-//! names of functions that either of the two calls through the module's table of imports, directly or by a stub; the
-//! caller says which slots of that table belong to functions that block.
+//! Looked at are the blocks behind the way out, the straight code of functions that they call or
+//! end in, and the names of functions that either of the two calls through the module's table of
+//! imports, directly or by a stub; the caller says which slots of that table belong to functions
+//! that block.
 
 use crate::function::Source;
 use crate::graph::{Graph, index_of};
@@ -89,8 +91,8 @@ const WAITING: [&str; 29] = [
     "usleep",
 ];
 
-/// System calls of x86-64 that let other threads run: poll, select, sched_yield, nanosleep, futex, clock_nanosleep, epoll_wait, pselect6,
-/// ppoll, epoll_pwait, futex_waitv, futex_wait.
+/// System calls of x86-64 that let other threads run: poll, select, sched_yield, nanosleep, futex,
+/// clock_nanosleep, epoll_wait, pselect6, ppoll, epoll_pwait, futex_waitv, futex_wait.
 const CALLS: [u64; 12] = [7, 23, 24, 35, 202, 230, 232, 270, 271, 281, 449, 455];
 
 /// The words of a module that lead to functions that block, in ascending order.
@@ -136,8 +138,8 @@ pub(crate) fn blocks(
 struct Way<'a> {
     source: &'a Source<'a>,
     slots: &'a Slots,
-    /// It is in the loop's own function, which says what happens next. A function that it calls may do much: report an error, and
-    /// take a lock for that.
+    /// It is in the loop's own function, which says what happens next. A function that it calls may
+    /// do much: report an error, and take a lock for that.
     own: bool,
     /// The number that was loaded last for a system call, if it is known.
     number: Option<u64>,
@@ -190,7 +192,8 @@ impl Way<'_> {
     }
 }
 
-/// Whether the straight code from an address on blocks. `own`: it belongs to the loop's own function.
+/// Whether the straight code from an address on blocks. `own`: it belongs to the loop's own
+/// function.
 fn straight(source: &Source<'_>, address: u64, slots: &Slots, own: bool) -> bool {
     if !source.text.contains(address) {
         return false;

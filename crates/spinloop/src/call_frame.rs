@@ -1,8 +1,9 @@
 //! Unwind data for the copy of a loop.
 //!
-//! A debugger, a profiler or an exception that meets a thread in a copy asks how to get from there to the caller of the
-//! loop's function. The module's own FDEs do not know the copy's addresses. The answer is the same as in the loop,
-//! since a copy changes no register and the stack pointer only for a few instructions:
+//! A debugger, a profiler or an exception that meets a thread in a copy asks how to get from there
+//! to the caller of the loop's function. The module's own FDEs do not know the copy's addresses.
+//! The answer is the same as in the loop, since a copy changes no register and the stack pointer
+//! only for a few instructions:
 //!
 //! ```text
 //! FDE of the function:   row | row (the loop is here) | row …       a row: where the frame begins (the CFA), and
@@ -10,15 +11,16 @@
 //! FDE of the copy:               row, with the CFA moved on while the copy pushes ([`Copy::depths`](crate::Copy))
 //! ```
 //!
-//! [`CallFrame::of`] executes the call frame instructions of the function's CIE and FDE and takes the row of the loop.
-//! [`CallFrame::encode`] writes it, in normal form, into a table of one function: `.eh_frame_hdr`, CIE, FDE, end. The
-//! unwinder then finds it as it finds the table of a module.
+//! [`CallFrame::of`] executes the call frame instructions of the function's CIE and FDE and takes
+//! the row of the loop. [`CallFrame::encode`] writes it, in normal form, into a table of one
+//! function: `.eh_frame_hdr`, CIE, FDE, end. The unwinder then finds it as it finds the table of a
+//! module.
 //!
-//! The personality and the landing pads are left out: a copy calls nothing, so no exception begins in it, and the tables of
-//! landing pads name addresses of the original.
+//! The personality and the landing pads are left out: a copy calls nothing, so no exception begins
+//! in it, and the tables of landing pads name addresses of the original.
 //!
-//! 1. Bytes that are not understood give no frame: a loop without one is as visible as before, a wrong one would mislead an
-//!    unwinder.
+//! 1. Bytes that are not understood give no frame: a loop without one is as visible as before, a
+//!    wrong one would mislead an unwinder.
 //! 2. All parts of the loop have the same row, or there is no frame.
 
 use crate::image::Image;
@@ -36,12 +38,14 @@ const STACK_POINTER: u64 = 7;
 /// How many rows may be remembered at once.
 const REMEMBERED_MAX: usize = 16;
 
-/// `DW_EH_PE_*`: relative to the value's own address, or to the table's; four bytes with a sign, or without.
+/// `DW_EH_PE_*`: relative to the value's own address, or to the table's; four bytes with a sign, or
+/// without.
 const PC_RELATIVE_SDATA4: u8 = 0x1b;
 const DATA_RELATIVE_SDATA4: u8 = 0x3b;
 const UDATA4: u8 = 0x03;
 
-/// `DW_CFA_*` ([DWARF 5, 6.4.2](https://dwarfstd.org/dwarf5std.html)). The first three keep an operand in the low six bits.
+/// `DW_CFA_*` ([DWARF 5, 6.4.2](https://dwarfstd.org/dwarf5std.html)). The first three keep an
+/// operand in the low six bits.
 mod instruction {
     pub(super) const ADVANCE: u8 = 0x40;
     pub(super) const OFFSET: u8 = 0x80;
@@ -123,7 +127,8 @@ pub struct CallFrame<'a> {
 }
 
 impl<'a> CallFrame<'a> {
-    /// The frame in which all of `parts` run, of a module whose table of functions is at `eh_frame_hdr`.
+    /// The frame in which all of `parts` run, of a module whose table of functions is at
+    /// `eh_frame_hdr`.
     pub fn of(image: &'a dyn Image, eh_frame_hdr: u64, parts: &[Range<u64>]) -> Option<CallFrame<'a>> {
         let unwind = Unwind::new(image, eh_frame_hdr)?;
         let mut all = None;
@@ -145,10 +150,12 @@ impl<'a> CallFrame<'a> {
         all
     }
 
-    /// The table for `code`, to stand at `at`, a multiple of 4 within two gigabytes. `depths`: from which
-    /// distance from the code's start on the stack pointer is lower than in the loop, and by how much.
+    /// The table for `code`, to stand at `at`, a multiple of 4 within two gigabytes. `depths`: from
+    /// which distance from the code's start on the stack pointer is lower than in the loop, and by
+    /// how much.
     ///
-    /// `None` if the row cannot be moved along with the stack pointer, or the table would be too long.
+    /// `None` if the row cannot be moved along with the stack pointer, or the table would be too
+    /// long.
     pub fn encode(&self, at: u64, code: &Range<u64>, depths: &[(u64, i64)]) -> Option<Vec<u8>> {
         let mut bytes = Vec::from([1, PC_RELATIVE_SDATA4, UDATA4, DATA_RELATIVE_SDATA4]);
         let distance =
@@ -254,8 +261,8 @@ impl<'a> CallFrame<'a> {
     }
 }
 
-/// Whether an expression may read the stack pointer: one of its bytes is `DW_OP_breg7`, `DW_OP_reg7`, or names a register
-/// by number.
+/// Whether an expression may read the stack pointer: one of its bytes is `DW_OP_breg7`,
+/// `DW_OP_reg7`, or names a register by number.
 fn reads_stack_pointer(expression: &[u8]) -> bool {
     expression.iter().any(|byte| matches!(byte, 0x77 | 0x57 | 0x90 | 0x92))
 }

@@ -1,10 +1,11 @@
 //! A copy of a busy-wait loop in which every round, every way in and every way out is known.
 //!
 //! A jump in the loop tells that a thread spins. It does not tell when it stops: a thread that
-//! comes back to the same jump a moment later may still wait for the same thing, or may have got it, done
-//! its work and begun to wait again (two threads that take turns do so thousands of times in a
-//! millisecond, and letting the second one sleep because "it has waited for so long" slows it down a
-//! thousandfold). Time between visits cannot tell the two apart. So the loop goes on in a copy:
+//! comes back to the same jump a moment later may still wait for the same thing, or may have got
+//! it, done its work and begun to wait again (two threads that take turns do so thousands of times
+//! in a millisecond, and letting the second one sleep because "it has waited for so long" slows it
+//! down a thousandfold). Time between visits cannot tell the two apart. So the loop goes on in a
+//! copy:
 //!
 //! ```text
 //! loop:  ...                     entry:   waiting = 0            (no wait goes on: the next visit begins one)
@@ -20,22 +21,22 @@
 //!                                         jmp behind
 //! ```
 //!
-//! A visit comes before the pivot, and before each other PAUSE of a loop without a counter. It takes the place of a PAUSE;
-//! any other pivot runs behind it. A counter is known at the pivot only: at another PAUSE of an unrolled loop it
-//! may have taken its step already.
+//! A visit comes before the pivot, and before each other PAUSE of a loop without a counter. It
+//! takes the place of a PAUSE; any other pivot runs behind it. A counter is known at the pivot
+//! only: at another PAUSE of an unrolled loop it may have taken its step already.
 //!
-//! The first rounds of a wait are spun as they always were, without a visit, so that a wait that is short
-//! stays as short as it was: `rounds` is one more word of the thread's. Counting it down changes the flags,
-//! so it is done only where every flag is written before it is read behind the visit ([`flags_are_dead`]);
-//! elsewhere, every round is a visit.
+//! The first rounds of a wait are spun as they always were, without a visit, so that a wait that is
+//! short stays as short as it was: `rounds` is one more word of the thread's. Counting it down
+//! changes the flags, so it is done only where every flag is written before it is read behind the
+//! visit ([`flags_are_dead`]); elsewhere, every round is a visit.
 //!
-//! A *hint* is not a loop: its copy is what the jump replaces. It does not know when a wait begins or ends, so it
-//! changes none of the words but `rounds`.
+//! A *hint* is not a loop: its copy is what the jump replaces. It does not know when a wait begins
+//! or ends, so it changes none of the words but `rounds`.
 //!
-//! Instructions are copied whole, with their operands relative to the instruction pointer and their jumps
-//! re-encoded; the original stays as it was, so jumps into its middle still work and other ways through it
-//! simply are not in the copy. What the copy adds changes two words of the thread's own storage, and no
-//! register.
+//! Instructions are copied whole, with their operands relative to the instruction pointer and their
+//! jumps re-encoded; the original stays as it was, so jumps into its middle still work and other
+//! ways through it simply are not in the copy. What the copy adds changes two words of the thread's
+//! own storage, and no register.
 //!
 //! The bytes, from the address that the caller gives:
 //!
@@ -61,15 +62,17 @@ pub const COPY_BYTES_MAX: usize = 4096;
 /// What a copy refers to.
 #[derive(Clone, Copy, Debug)]
 pub struct Hooks {
-    /// The trampoline's address. It is jumped to, with 128 bytes stepped over on the stack and then three
-    /// words pushed: where the thread stands in the original, the address to return to, the site.
+    /// The trampoline's address. It is jumped to, with 128 bytes stepped over on the stack and then
+    /// three words pushed: where the thread stands in the original, the address to return to, the
+    /// site.
     pub trampoline: u64,
     /// What the trampoline is told about the site.
     pub site: u64,
-    /// The distance from the thread pointer (`fs`) to the word that is set to zero when no wait goes on.
+    /// The distance from the thread pointer (`fs`) to the word that is set to zero when no wait
+    /// goes on.
     pub waiting: i32,
-    /// The distance from the thread pointer to the word that counts the rounds until the next visit. The
-    /// waiter sets it to zero, so that the next round is a visit again.
+    /// The distance from the thread pointer to the word that counts the rounds until the next
+    /// visit. The waiter sets it to zero, so that the next round is a visit again.
     pub rounds: i32,
     /// Where the site keeps the number of rounds before the first visit, as 64 bits.
     pub site_rounds: u64,
@@ -99,7 +102,8 @@ pub struct Copy {
     pub entry: u64,
     /// Whether the first rounds are spun without a visit, as many as the site says.
     pub spins: bool,
-    /// How far below the loop's own the stack pointer is, from which distance from the first byte on. It is not at first.
+    /// How far below the loop's own the stack pointer is, from which distance from the first byte
+    /// on. It is not at first.
     pub depths: Vec<(u64, i64)>,
     /// The fields that depend on addresses: see [`crate::relocation`].
     pub relocations: Vec<Relocation>,
@@ -250,8 +254,9 @@ fn decode(image: &dyn Image, parts: &[Range<u64>]) -> Option<Vec<Instruction>> {
     Some(all)
 }
 
-/// Whether every status flag is written before it is read from `first` on, along all ways that lead from there: DEC keeps the
-/// carry flag past the jump that it decides. A function's caller and a function that is called read none.
+/// Whether every status flag is written before it is read from `first` on, along all ways that lead
+/// from there: DEC keeps the carry flag past the jump that it decides. A function's caller and a
+/// function that is called read none.
 fn flags_are_dead(image: &dyn Image, first: &Instruction) -> bool {
     const STATUS: u32 =
         RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
@@ -302,8 +307,8 @@ struct Builder {
     exits: Vec<(u64, u64)>,
     /// Of each visit: where it stands in the original, and the invented address behind it.
     visits: Vec<(u64, u64)>,
-    /// Of each visit that stands behind the loop: its invented address, and its [`Builder::visit`]'s
-    /// arguments.
+    /// Of each visit that stands behind the loop: its invented address, and its
+    /// [`Builder::visit`]'s arguments.
     late: Vec<(u64, u64, u64)>,
 }
 
@@ -351,9 +356,9 @@ impl Builder {
         Some(self.push(Instruction::with2(Code::Lea_r64_m, Register::RSP, to).ok()?))
     }
 
-    /// What stands before an instruction, or in the place of a PAUSE: a visit, or, if rounds are `counted`, a visit when
-    /// there are none left and the PAUSE otherwise. `pool` holds the trampoline and the site, `own` the two
-    /// addresses of the visit.
+    /// What stands before an instruction, or in the place of a PAUSE: a visit, or, if rounds are
+    /// `counted`, a visit when there are none left and the PAUSE otherwise. `pool` holds the
+    /// trampoline and the site, `own` the two addresses of the visit.
     fn look(&mut self, one: &Instruction, pool: u64, own: u64, counted: Option<&Hooks>) -> Option<()> {
         let begin = self.instructions.len();
         let pauses = one.code() == Code::Pause;

@@ -1,12 +1,14 @@
 //! The counter of a loop that gives up waiting after a number of rounds, and how to move it on.
 //!
-//! The numbers are those of the machine: two's complement, cut off to the counter's bits. [`Counter::missing`] says
-//! how many more steps the counter takes until the jump that compares it leaves the loop: the first value at which
-//! the jump leaves, never one behind it. Adding these steps at once, but for the last one, is the same as taking
-//! them one by one. The last one is taken by a round of the loop, so that all else that a round leaves behind is
-//! what a round has left behind.
+//! The numbers are those of the machine: two's complement, cut off to the counter's bits.
+//! [`Counter::missing`] says how many more steps the counter takes until the jump that compares it
+//! leaves the loop: the first value at which the jump leaves, never one behind it. Adding these
+//! steps at once, but for the last one, is the same as taking them one by one. The last one is
+//! taken by a round of the loop, so that all else that a round leaves behind is what a round has
+//! left behind.
 //!
-//! [`Counter::missing`] and [`Counter::after`] run in the middle of somebody else's loop: they cannot panic, and they call nothing.
+//! [`Counter::missing`] and [`Counter::after`] run in the middle of somebody else's loop: they
+//! cannot panic, and they call nothing.
 
 use iced_x86::ConditionCode;
 
@@ -46,8 +48,8 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// From a conditional jump that leaves the loop if its condition holds (`leaves_if`) or does not hold. `result`:
-    /// the flags are a result's, and say only whether it is zero or negative.
+    /// From a conditional jump that leaves the loop if its condition holds (`leaves_if`) or does
+    /// not hold. `result`: the flags are a result's, and say only whether it is zero or negative.
     pub(crate) fn of(code: ConditionCode, leaves_if: bool, result: bool) -> Option<Condition> {
         use Condition::*;
         // What holds while the loop goes on.
@@ -106,7 +108,8 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Whether the steps lead towards the bound, so that some number of them reaches it without wrapping around.
+    /// Whether the steps lead towards the bound, so that some number of them reaches it without
+    /// wrapping around.
     pub(crate) fn is_bounded(&self) -> bool {
         use Condition::*;
         match self.goes_on {
@@ -116,8 +119,9 @@ impl Counter {
         }
     }
 
-    /// How many steps more than the next ones the counter has to take until the next comparison leaves the loop: its value is now
-    /// `counter`, and the bound's `bound`. None if it would wrap around on its way, or never meet the bound.
+    /// How many steps more than the next ones the counter has to take until the next comparison
+    /// leaves the loop: its value is now `counter`, and the bound's `bound`. None if it would wrap
+    /// around on its way, or never meet the bound.
     ///
     /// ```
     /// use spinloop::{Bound, Condition, Counter, Place};
@@ -163,7 +167,8 @@ impl Counter {
         (last <= most).then_some(steps)
     }
 
-    /// What the counter is set to when so many steps are missing: all but the last of them are added.
+    /// What the counter is set to when so many steps are missing: all but the last of them are
+    /// added.
     #[inline]
     pub fn after(&self, counter: u64, missing: u64) -> u64 {
         let steps = missing.saturating_sub(1);

@@ -1,22 +1,25 @@
 //! Bytes that never run: the padding in front of aligned code.
 //!
-//! A compiler pads with NOPs so that a loop or a function starts at a multiple of 8 or more. Padding that
-//! control can fall into is executed; padding behind an unconditional jump or a return is not, unless a label
-//! stands in front of it. A *dead run* is one that no label can stand in front of:
+//! A compiler pads with NOPs so that a loop or a function starts at a multiple of 8 or more.
+//! Padding that control can fall into is executed; padding behind an unconditional jump or a return
+//! is not, unless a label stands in front of it. A *dead run* is one that no label can stand in
+//! front of:
 //!
-//! 1. It is between two functions, or behind an unconditional jump, a return, or an undefined instruction.
-//! 2. It consists of whole NOPs of two bytes and more (and, between functions, INT3), with at most one
-//!    single-byte NOP at the end, as assemblers fill. Rows of single-byte NOPs are left alone: they are room
-//!    that somebody else keeps for patches at run time, or statements of unoptimised code.
-//! 3. Inside a function it ends at a multiple of 8: what comes behind it is why it is there. Behind a jump
-//!    over itself it is again somebody's room for patches.
-//! 4. Nothing refers to it: neither the part it lies in, nor the parts before and behind, nor any part that
-//!    this one jumps to (a function's rare part jumps back), by jump, call, address, constant, or jump table
-//!    ([`References`]).
-//! 5. Inside a function there is no indirect jump whose table is unknown, and no landing pad of an exception
-//!    in a part of its own could jump back to it: the part has no table of landing pads.
-//! 6. Between functions the whole gap is padding, and the function before it does not end in an instruction
-//!    that runs on, or returns, into it.
+//! 1. It is between two functions, or behind an unconditional jump, a return, or an undefined
+//!    instruction.
+//! 2. It consists of whole NOPs of two bytes and more (and, between functions, INT3), with at most
+//!    one single-byte NOP at the end, as assemblers fill. Rows of single-byte NOPs are left alone:
+//!    they are room that somebody else keeps for patches at run time, or statements of unoptimised
+//!    code.
+//! 3. Inside a function it ends at a multiple of 8: what comes behind it is why it is there. Behind
+//!    a jump over itself it is again somebody's room for patches.
+//! 4. Nothing refers to it: neither the part it lies in, nor the parts before and behind, nor any
+//!    part that this one jumps to (a function's rare part jumps back), by jump, call, address,
+//!    constant, or jump table ([`References`]).
+//! 5. Inside a function there is no indirect jump whose table is unknown, and no landing pad of an
+//!    exception in a part of its own could jump back to it: the part has no table of landing pads.
+//! 6. Between functions the whole gap is padding, and the function before it does not end in an
+//!    instruction that runs on, or returns, into it.
 //!
 //! What is not certain is not dead: then there is no jump, which costs a cure, and not the program.
 
@@ -30,7 +33,8 @@ use iced_x86::{Code, Mnemonic};
 
 use crate::instruction::Flow;
 
-/// How many other parts a part may jump to before they are not all looked at and it has no dead runs.
+/// How many other parts a part may jump to before they are not all looked at and it has no dead
+/// runs.
 const OTHERS_MAX: usize = 48;
 const OTHER_BYTES_MAX: u64 = 1 << 18;
 /// A gap between functions is looked at as far as this.
@@ -63,8 +67,9 @@ impl<'a> Dead<'a> {
         Dead { source, surveys: BTreeMap::new(), others: BTreeMap::new() }
     }
 
-    /// Whether anything refers to an address in `range`, as far as code can tell: these parts, which hold it, and, with `around`,
-    /// the parts before and behind them. Also where the targets of an indirect jump are not known.
+    /// Whether anything refers to an address in `range`, as far as code can tell: these parts,
+    /// which hold it, and, with `around`, the parts before and behind them. Also where the targets
+    /// of an indirect jump are not known.
     pub(crate) fn touched(&mut self, parts: &[Range<u64>], range: &Range<u64>, around: bool) -> bool {
         let unwind = self.source.unwind;
         let mut all = parts.to_vec();
@@ -113,7 +118,8 @@ impl<'a> Dead<'a> {
         let mut runs = Vec::new();
         for (n, &here) in surveys.iter().enumerate() {
             let Some(here) = here else { continue };
-            // The outermost parts are there for their references only, unless nothing lies beyond them.
+            // The outermost parts are there for their references only, unless nothing lies beyond
+            // them.
             let side = |at: Option<usize>, is_last: bool| match at.and_then(|at| surveys.get(at)) {
                 Some(&neighbour) => neighbour.map(|neighbour| Some(&neighbour.references)),
                 None => is_last.then_some(None),
@@ -197,7 +203,8 @@ impl Survey {
     }
 }
 
-/// Drops the runs that are referred to by the parts that `part` jumps to. Whether all of them could be read.
+/// Drops the runs that are referred to by the parts that `part` jumps to. Whether all of them could
+/// be read.
 fn retain_unless_others_refer(
     source: &Source<'_>,
     part: &Range<u64>,

@@ -1,9 +1,9 @@
 //! Dominators: which blocks every way to a block leads through.
 //!
-//! The iterative algorithm of Cooper, Harvey and Kennedy ("A Simple, Fast Dominance Algorithm"): blocks in
-//! reverse postorder, each one's immediate dominator the nearest common ancestor of its predecessors', until
-//! nothing changes. Blocks that nobody is seen to precede (the entry, landing pads of exceptions, targets of
-//! jump tables) hang below one virtual root.
+//! The iterative algorithm of Cooper, Harvey and Kennedy ("A Simple, Fast Dominance Algorithm"):
+//! blocks in reverse postorder, each one's immediate dominator the nearest common ancestor of its
+//! predecessors', until nothing changes. Blocks that nobody is seen to precede (the entry, landing
+//! pads of exceptions, targets of jump tables) hang below one virtual root.
 
 use crate::graph::Graph;
 use alloc::vec;
@@ -16,7 +16,8 @@ pub(crate) struct Dominators {
     order: Vec<u32>,
     /// The immediate dominator of each position, as a position.
     above: Vec<u32>,
-    /// The edges to a block that dominates the one they come from, as latch and head: each closes a loop.
+    /// The edges to a block that dominates the one they come from, as latch and head: each closes a
+    /// loop.
     pub(crate) back_edges: Vec<(u32, u32)>,
 }
 

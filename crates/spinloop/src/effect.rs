@@ -1,4 +1,5 @@
-//! What the question "what does this exit depend on?" needs to know of an instruction, of either machine.
+//! What the question "what does this exit depend on?" needs to know of an instruction, of either
+//! machine.
 
 use crate::{Machine, aarch64, x86};
 use alloc::vec::Vec;
@@ -61,18 +62,19 @@ impl Not for Registers {
     }
 }
 
-/// An address as the instruction writes it: the same registers, scale and displacement name the same memory as
-/// long as none of the registers changes.
+/// An address as the instruction writes it: the same registers, scale and displacement name the
+/// same memory as long as none of the registers changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The registers that form the address. The stack pointer is not among them: within a loop without calls
-    /// it stands still where it matters.
+    /// The registers that form the address. The stack pointer is not among them: within a loop
+    /// without calls it stands still where it matters.
     pub(crate) registers: Registers,
     /// Base, index, scale, and segment, as numbers that are equal when they are.
     pub(crate) form: u64,
     /// The displacement, or the whole address of a place relative to the instruction.
     pub(crate) displacement: u64,
-    /// Relative to the stack or frame pointer: a variable of the function, as unoptimised code keeps them.
+    /// Relative to the stack or frame pointer: a variable of the function, as unoptimised code
+    /// keeps them.
     pub(crate) local: bool,
 }
 
@@ -91,7 +93,8 @@ pub(crate) struct Effect {
     pub(crate) arithmetic: bool,
     /// Results depend on the time.
     pub(crate) clock: bool,
-    /// Reads and writes memory in one step, which is only worth its price for memory that others write.
+    /// Reads and writes memory in one step, which is only worth its price for memory that others
+    /// write.
     pub(crate) atomic: bool,
 }
 

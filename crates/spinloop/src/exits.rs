@@ -1,25 +1,27 @@
 //! What the exits of a loop depend on: memory that another thread may write, or a counter.
 //!
-//! From each conditional jump out of the region the values it depends on are followed backwards, within one
-//! round and around the loop: from the flags to the instructions that set them, from these to the registers
-//! and local variables whose *values* they use, and so on. Addresses are not followed: `while (slots[i].busy)`
-//! depends on memory, not on `i`. Where several definitions meet, the jumps that choose between them are
-//! followed too, because unoptimised code turns `while (a && b)` into a variable that is 0 or 1.
+//! From each conditional jump out of the region the values it depends on are followed backwards,
+//! within one round and around the loop: from the flags to the instructions that set them, from
+//! these to the registers and local variables whose *values* they use, and so on. Addresses are not
+//! followed: `while (slots[i].busy)` depends on memory, not on `i`. Where several definitions meet,
+//! the jumps that choose between them are followed too, because unoptimised code turns `while (a &&
+//! b)` into a variable that is 0 or 1.
 //!
 //! What is found, for [`crate::finder`] to decide by:
 //!
-//! - *counted*: a recurrence, a value computed by arithmetic from its own value of before the pivot, decides an exit.
-//!   This holds whatever else the exit depends on, so `for (i = 0; i < shared->spins; i++)` counts. Linear
-//!   counters, doubled delays, pointers that run to an end, and counters in variables are all recurrences. A
-//!   counter that starts anew in every round is none: `do { for (i = 0; …; i++) check(i); pause } while (…)`.
+//! - *counted*: a recurrence, a value computed by arithmetic from its own value of before the
+//!   pivot, decides an exit. This holds whatever else the exit depends on, so `for (i = 0; i <
+//!   shared->spins; i++)` counts. Linear counters, doubled delays, pointers that run to an end, and
+//!   counters in variables are all recurrences. A counter that starts anew in every round is none:
+//!   `do { for (i = 0; …; i++) check(i); pause } while (…)`.
 //! - *timed*: the time decides an exit.
-//! - *memory*: a conditional jump of the loop depends on memory. Not only those that leave count here: others choose
-//!   whether a round gets to an exit or to the pivot.
+//! - *memory*: a conditional jump of the loop depends on memory. Not only those that leave count
+//!   here: others choose whether a round gets to an exit or to the pivot.
 //!
-//! Memory is whatever a round reads and does not itself write. A local variable that the loop only reads
-//! counts if the function takes an address of its frame: then another thread may hold it (a queue lock's node on
-//! the waiter's stack). What the loop does write is a variable: its value is followed to the writes. An atomic
-//! read-modify-write always counts as memory.
+//! Memory is whatever a round reads and does not itself write. A local variable that the loop only
+//! reads counts if the function takes an address of its frame: then another thread may hold it (a
+//! queue lock's node on the waiter's stack). What the loop does write is a variable: its value is
+//! followed to the writes. An atomic read-modify-write always counts as memory.
 
 use crate::Machine;
 use crate::effect::{Effect, Place, Registers, effect};
@@ -121,7 +123,8 @@ struct Slice {
 }
 
 impl Slice {
-    /// Whether an instruction of the slice computes a value from that value's own past, of before the pivot.
+    /// Whether an instruction of the slice computes a value from that value's own past, of before
+    /// the pivot.
     fn recurs(&self) -> bool {
         self.arithmetic.iter().any(|&start| {
             let mut seen = BTreeSet::new();
@@ -153,7 +156,8 @@ impl<'a> Flows<'a> {
     ) -> Self {
         let mut effects = BTreeMap::new();
         let mut writes = Registers::NONE;
-        // Where the frame pointer is none, only the stack pointer names variables, and it is no register of a place.
+        // Where the frame pointer is none, only the stack pointer names variables, and it is no
+        // register of a place.
         let framed = machine == Machine::Aarch64 || frame::has_pointer(image, instructions);
         for n in region.blocks.iter().flat_map(|&block| graph.blocks[block as usize].instructions.clone()) {
             let instruction = &instructions[n as usize];
@@ -181,8 +185,9 @@ impl<'a> Flows<'a> {
         flows
     }
 
-    /// Unoptimised code loads a pointer from its variable for every access. Places that are reached through
-    /// such a register get a name of their own: the same variable and displacement name the same memory.
+    /// Unoptimised code loads a pointer from its variable for every access. Places that are reached
+    /// through such a register get a name of their own: the same variable and displacement name the
+    /// same memory.
     fn name_through_variables(&mut self) {
         let moves = |place: &Place| self.writes.intersects(place.registers);
         let moving = |effect: &Effect| effect.loads.iter().chain(&effect.stores).any(moves);
@@ -201,8 +206,8 @@ impl<'a> Flows<'a> {
         }
     }
 
-    /// A name for `place`, which instruction `n` accesses, if its one register comes from a variable that
-    /// the region does not write.
+    /// A name for `place`, which instruction `n` accesses, if its one register comes from a
+    /// variable that the region does not write.
     fn through_variable(&self, n: u32, place: &Place) -> Option<Place> {
         if place.registers.each().count() != 1 {
             return None;
@@ -280,7 +285,8 @@ impl<'a> Flows<'a> {
         })
     }
 
-    /// The instructions whose value of `location` reaches `user`, and whether one from before the loop does.
+    /// The instructions whose value of `location` reaches `user`, and whether one from before the
+    /// loop does.
     fn definitions(&self, user: u32, location: Location) -> (Vec<Definition>, bool) {
         let mut found = Vec::new();
         let mut from_outside = false;
@@ -309,8 +315,8 @@ impl<'a> Flows<'a> {
         (found, from_outside)
     }
 
-    /// The jumps inside the region that choose which of `definitions` reaches `user`: one of them lies on one
-    /// of the jump's ways and not on the other, as far as `user` or the jump itself.
+    /// The jumps inside the region that choose which of `definitions` reaches `user`: one of them
+    /// lies on one of the jump's ways and not on the other, as far as `user` or the jump itself.
     fn choices(&self, user: u32, definitions: &[Definition]) -> Vec<u32> {
         let Some(join) = self.graph.block_of(user as usize) else { return Vec::new() };
         let homes: Vec<u32> = definitions

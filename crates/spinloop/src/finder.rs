@@ -1,8 +1,8 @@
 //! The whole question: a module, and what to say of each seed in it.
 //!
-//! Work is done only where a seed is: the unwind table is searched, one function is decoded as far as the
-//! seed (most are inside another instruction, and end here), then the function's graph is built, and kept
-//! for the next seed. Ways for jumps are looked for only when they are asked for.
+//! Work is done only where a seed is: the unwind table is searched, one function is decoded as far
+//! as the seed (most are inside another instruction, and end here), then the function's graph is
+//! built, and kept for the next seed. Ways for jumps are looked for only when they are asked for.
 //!
 //! | what the exits depend on (`exits`) | what lasts (`proof`) | finding |
 //! | --- | --- | --- |
@@ -11,14 +11,14 @@
 //! | memory and a counter | the counter | a wait that is bounded by a counter |
 //! | memory and the time | nothing but the clock | a wait that is bounded by a clock |
 //!
-//! Without a hint, a loop that a counter ends is taken only if it blocks next: then its counter is moved on. If the loop only
-//! computes, it ends earlier, never later. Where the author's time would have to be kept, a computation that reads the same word
-//! in each round would be slept through.
+//! Without a hint, a loop that a counter ends is taken only if it blocks next: then its counter is
+//! moved on. If the loop only computes, it ends earlier, never later. Where the author's time would
+//! have to be kept, a computation that reads the same word in each round would be slept through.
 //!
 //! The entry of a function of [`POLLING`](crate::POLLING) is a wait of its callers (`poll`).
 //!
-//! A PAUSE in a loop that calls, or in a small function without a loop, is a *hint*: the wait passes it in every
-//! round, and that is all that is known.
+//! A PAUSE in a loop that calls, or in a small function without a loop, is a *hint*: the wait
+//! passes it in every round, and that is all that is known.
 
 use crate::blocking::{self, Blocks};
 use crate::counter::Counter;
@@ -66,13 +66,13 @@ pub struct Module<'a> {
 }
 
 impl<'a> Module<'a> {
-    /// `text` are the executable ranges; `eh_frame_hdr` is the address of the segment `PT_GNU_EH_FRAME` (the
-    /// section `.eh_frame_hdr`). Without it, or when it is not as the linkers write it, every finding is
-    /// [`Reason::NoFunction`].
+    /// `text` are the executable ranges; `eh_frame_hdr` is the address of the segment
+    /// `PT_GNU_EH_FRAME` (the section `.eh_frame_hdr`). Without it, or when it is not as the
+    /// linkers write it, every finding is [`Reason::NoFunction`].
     ///
-    /// The image should be what the program has in memory. In a file that is not relocated yet, tables of
-    /// absolute addresses are empty, and [`Finder::route`] may then find more room than there is: good for a
-    /// forecast, not for writing.
+    /// The image should be what the program has in memory. In a file that is not relocated yet,
+    /// tables of absolute addresses are empty, and [`Finder::route`] may then find more room than
+    /// there is: good for a forecast, not for writing.
     pub fn new(
         machine: Machine,
         image: &'a dyn Image,
@@ -91,8 +91,8 @@ impl<'a> Module<'a> {
 
 /// Analyses the seeds of one module, and remembers which dead bytes have been given away.
 ///
-/// The module's code must be as the compiler left it while it is analysed: ask for all findings and ways
-/// before anything is written.
+/// The module's code must be as the compiler left it while it is analysed: ask for all findings and
+/// ways before anything is written.
 pub struct Finder<'a> {
     source: Option<Source<'a>>,
     /// The part of the function that was decoded last, and the function if its graph was built.
@@ -114,8 +114,8 @@ impl<'a> Finder<'a> {
         Finder::with_imports(module, Vec::new())
     }
 
-    /// The same, with the addresses of the words (slots of the module's table of imports) that lead to functions
-    /// that block: see [`blocking`](crate::blocking()).
+    /// The same, with the addresses of the words (slots of the module's table of imports) that lead
+    /// to functions that block: see [`blocking`](crate::blocking()).
     pub fn with_imports(module: Module<'a>, mut blocking: Vec<(u64, Blocks)>) -> Self {
         let source = module.source();
         let dead = source.filter(|source| source.machine == Machine::X86_64).map(Dead::new);
@@ -132,8 +132,9 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Analyses the seed at `address`. Cheapest in ascending order of addresses, one kind after the other: the
-    /// function that was decoded last is kept. Kinds in their own order, so that a loop with a PAUSE is known by that.
+    /// Analyses the seed at `address`. Cheapest in ascending order of addresses, one kind after the
+    /// other: the function that was decoded last is kept. Kinds in their own order, so that a loop
+    /// with a PAUSE is known by that.
     pub fn analyse(&mut self, address: u64, seed: Seed) -> Finding {
         if seed != Seed::Pause && self.is_known(address..address + 1) {
             return Finding::Nothing;
@@ -301,8 +302,8 @@ impl<'a> Finder<'a> {
         if bytes_of(&region) <= bytes_max { Ok(Some(found(&region, kind))) } else { Err(Reason::TooLong) }
     }
 
-    /// Where a jump into the copy of `found` can stand. With `alone`, no other thread can be in its function. What is
-    /// returned is reserved and never returned again.
+    /// Where a jump into the copy of `found` can stand. With `alone`, no other thread can be in its
+    /// function. What is returned is reserved and never returned again.
     ///
     /// None on aarch64, where every instruction has room for a branch.
     pub fn way(&mut self, found: &Loop, alone: bool) -> Option<Way> {
@@ -316,8 +317,9 @@ impl<'a> Finder<'a> {
         same.then(|| way::best(&source, function, found, dead, &mut self.taken, own_part, alone)).flatten()
     }
 
-    /// Room for a jump in the place of the instruction at `at`, which has two bytes at least: short jumps
-    /// through dead bytes that end in five dead bytes. What is returned is reserved and never returned again.
+    /// Room for a jump in the place of the instruction at `at`, which has two bytes at least: short
+    /// jumps through dead bytes that end in five dead bytes. What is returned is reserved and never
+    /// returned again.
     ///
     /// None on aarch64, where every instruction has room for a branch.
     pub fn route(&mut self, at: u64) -> Option<Route> {
@@ -325,8 +327,9 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// The loop around the instruction `at` as a function of its own, if it is one block that jumps back to its start and writes no
-/// memory: then nothing else of its function matters, and nearly all loops around a row of NOPs are like that.
+/// The loop around the instruction `at` as a function of its own, if it is one block that jumps
+/// back to its start and writes no memory: then nothing else of its function matters, and nearly
+/// all loops around a row of NOPs are like that.
 fn one_block(source: &Source<'_>, part: &Range<u64>, all: &[Instruction], at: usize) -> Option<Function> {
     let latch = at + all[at..].iter().take(SHORT_BYTES_MAX).position(|one| one.flow != Flow::Next)?;
     let target = all[latch].target()?;

@@ -1,8 +1,8 @@
 //! A function's stack frame: which registers point into it, and whether any other thread can.
 //!
-//! Other threads reach a frame only by an address that the function has taken. Any will do: the address of
-//! one member of a structure leads to the others, and the stack pointer may have been moved by a `push` when it was taken, so
-//! distances say nothing.
+//! Other threads reach a frame only by an address that the function has taken. Any will do: the
+//! address of one member of a structure leads to the others, and the stack pointer may have been
+//! moved by a `push` when it was taken, so distances say nothing.
 
 use crate::image::Image;
 use crate::instruction::Instruction;

@@ -1,10 +1,10 @@
 //! The function around a PAUSE, put together from its parts.
 //!
-//! Compilers move what they think is rare to a part of its own, far away, with unwind information of its own.
-//! A loop may run through both. Parts are told from other functions by how jumps go between them: a function
-//! is entered at its start, so a direct jump to the *inside* of another range means that both are one
-//! function. A rare part is entered at its start too, by a conditional jump, but it jumps back to the inside
-//! of where it came from.
+//! Compilers move what they think is rare to a part of its own, far away, with unwind information
+//! of its own. A loop may run through both. Parts are told from other functions by how jumps go
+//! between them: a function is entered at its start, so a direct jump to the *inside* of another
+//! range means that both are one function. A rare part is entered at its start too, by a
+//! conditional jump, but it jumps back to the inside of where it came from.
 //!
 //! 1. Every part was decoded from its start without a flaw, and parts do not overlap.
 

@@ -1,11 +1,11 @@
 //! A function's control flow: basic blocks and the edges between them.
 //!
-//! A call ends a block too, so that "a round without calls" is a matter of edges: the edge behind a call is
-//! [`Block::after_call`].
+//! A call ends a block too, so that "a round without calls" is a matter of edges: the edge behind a
+//! call is [`Block::after_call`].
 //!
-//! 1. Every jump from the function to the inside of the function leads to an instruction's first byte. A
-//!    function in which one does not is refused: then its code was not decoded from where it begins.
-//!    (One exception is old and deliberate: jumping over a LOCK prefix.)
+//! 1. Every jump from the function to the inside of the function leads to an instruction's first
+//!    byte. A function in which one does not is refused: then its code was not decoded from where
+//!    it begins. (One exception is old and deliberate: jumping over a LOCK prefix.)
 
 use crate::image::Image;
 use crate::instruction::{Flow, Instruction};
@@ -60,7 +60,8 @@ pub(crate) fn index_of(instructions: &[Instruction], address: u64) -> Option<usi
 }
 
 impl Graph {
-    /// The graph of a function with these instructions, in ascending order, that lie in these parts.
+    /// The graph of a function with these instructions, in ascending order, that lie in these
+    /// parts.
     pub(crate) fn new(
         instructions: &[Instruction],
         parts: &[Range<u64>],
@@ -119,7 +120,8 @@ impl Graph {
             });
         }
 
-        // Padding that nobody jumps to does not run, so it does not run on into the code behind it either.
+        // Padding that nobody jumps to does not run, so it does not run on into the code behind it
+        // either.
         let mut reached = vec![false; blocks.len()];
         for next in blocks.iter().flat_map(Block::successors) {
             reached[next as usize] = true;

@@ -1,10 +1,10 @@
 //! Bytes by address.
 //!
-//! The same analysis runs on mapped memory and on an ELF file; the only thing it asks of either is the
-//! bytes at a virtual address.
+//! The same analysis runs on mapped memory and on an ELF file; the only thing it asks of either is
+//! the bytes at a virtual address.
 
-/// Bytes of a module by virtual address. Whether addresses include the load bias is the caller's choice, to
-/// be made once for the image, the text ranges and the unwind table.
+/// Bytes of a module by virtual address. Whether addresses include the load bias is the caller's
+/// choice, to be made once for the image, the text ranges and the unwind table.
 pub trait Image {
     /// The bytes from `address` to the end of the mapped segment that holds it; empty if none does.
     fn at(&self, address: u64) -> &[u8];

@@ -47,8 +47,8 @@ impl Instruction {
     }
 }
 
-/// All instructions in `bytes`, or none at all when something in there is not one: then either the function
-/// holds data, or the decoder is not where it believes to be.
+/// All instructions in `bytes`, or none at all when something in there is not one: then either the
+/// function holds data, or the decoder is not where it believes to be.
 pub(crate) fn decode(machine: Machine, bytes: &[u8], address: u64) -> Option<Vec<Instruction>> {
     match machine {
         Machine::X86_64 => x86::decode(bytes, address),

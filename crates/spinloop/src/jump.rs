@@ -1,7 +1,7 @@
 //! Encodings of jumps, and the route from a short jump to a landing.
 //!
-//! A `jmp rel8` (`EB`) is two bytes and reaches 128 bytes to either side. A landing is the five bytes of a `jmp rel32` (`E9`), which reaches
-//! anything within 2 GiB.
+//! A `jmp rel8` (`EB`) is two bytes and reaches 128 bytes to either side. A landing is the five
+//! bytes of a `jmp rel32` (`E9`), which reaches anything within 2 GiB.
 
 use crate::x86::decoder;
 use iced_x86::{Instruction, Mnemonic};
@@ -35,7 +35,8 @@ pub fn near_jump(from: u64, to: u64) -> Option<[u8; 5]> {
     Some([0xe9, a, b, c, d])
 }
 
-/// How many bytes of `code`, from its start, are whole NOPs and INT3, as assemblers fill what never runs.
+/// How many bytes of `code`, from its start, are whole NOPs and INT3, as assemblers fill what never
+/// runs.
 ///
 /// ```
 /// // ret; nopw cs:0(rax, rax); mov eax, 1
@@ -61,13 +62,14 @@ pub struct Route {
 }
 
 impl Route {
-    /// The addresses of the short jumps between the pivot and the landing, in the order of execution; each
-    /// has two bytes.
+    /// The addresses of the short jumps between the pivot and the landing, in the order of
+    /// execution; each has two bytes.
     pub fn hops(&self) -> &[u64] {
         self.hops.get(..self.hop_count).unwrap_or(&[])
     }
 
-    /// Every short jump as `(from, to)`, in the order of execution: from `pivot` over the hops to the landing.
+    /// Every short jump as `(from, to)`, in the order of execution: from `pivot` over the hops to
+    /// the landing.
     pub fn short_jumps(
         &self,
         pivot: u64,

@@ -1,10 +1,11 @@
 //! Finds busy-wait loops in machine code, and a place in them for a jump.
 //!
-//! A thread that spins on memory until another thread writes it burns its time slice when that other
-//! thread cannot run. In a program that cannot be changed such a loop can still be told: **a loop waits if a round of
-//! it changes nothing that lasts, except a counter or its reading of a clock.** What ends it must come from another
-//! thread. A PAUSE in the loop is a hint, not the definition. This crate finds these loops in the bytes of a
-//! module, says how each ends, and finds a place for a jump that moves no instruction which anything jumps to.
+//! A thread that spins on memory until another thread writes it burns its time slice when that
+//! other thread cannot run. In a program that cannot be changed such a loop can still be told: **a
+//! loop waits if a round of it changes nothing that lasts, except a counter or its reading of a
+//! clock.** What ends it must come from another thread. A PAUSE in the loop is a hint, not the
+//! definition. This crate finds these loops in the bytes of a module, says how each ends, and finds
+//! a place for a jump that moves no instruction which anything jumps to.
 //!
 //! | file | mechanism |
 //! | --- | --- |
@@ -31,12 +32,14 @@
 //! | [`poll`](POLLING) | functions by which threads poll |
 //! | [`call_frame`](CallFrame) | the copy's unwind data |
 //!
-//! Three kinds of mistake are far apart. A wrong *verdict* behind a PAUSE costs time: any delay is allowed there. A wrong
-//! *proof* would end a wait that must not end. A wrong *boundary* (bytes that are not an instruction of their own,
-//! bytes that are not dead) costs the program. So verdicts weigh, and proofs and boundaries are certain or refused.
+//! Three kinds of mistake are far apart. A wrong *verdict* behind a PAUSE costs time: any delay is
+//! allowed there. A wrong *proof* would end a wait that must not end. A wrong *boundary* (bytes
+//! that are not an instruction of their own, bytes that are not dead) costs the program. So
+//! verdicts weigh, and proofs and boundaries are certain or refused.
 //!
-//! The crate is pure: bytes in, findings out. No system calls, no global state, no panic on any input. It
-//! runs inside programs that are not ours (the preload library) and on files (`manx run --dry-run`).
+//! The crate is pure: bytes in, findings out. No system calls, no global state, no panic on any
+//! input. It runs inside programs that are not ours (the preload library) and on files (`manx run
+//! --dry-run`).
 //!
 //! ```
 //! use spinloop::{Finder, Finding, Machine, Module, Reason, Seed, Segments};

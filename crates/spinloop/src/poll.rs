@@ -1,15 +1,18 @@
 //! Functions that a thread calls again and again until what it waits for has happened.
 //!
-//! `while (!done) opal_progress();` is how Open MPI waits. Nothing in the machine code of such a loop says that it waits: it calls, the
-//! function that it calls writes memory and calls others, and any of them may find work. The only sign is the name of the function.
-//! So the few functions that programs poll with are listed by their names.
+//! `while (!done) opal_progress();` is how Open MPI waits. Nothing in the machine code of such a
+//! loop says that it waits: it calls, the function that it calls writes memory and calls others,
+//! and any of them may find work. The only sign is the name of the function. So the few functions
+//! that programs poll with are listed by their names.
 //!
-//! The pivot is the function's entry: all callers come by, whichever way the call was bound. Only the instructions that the jump replaces are
-//! copied, as for a hint. An `endbr64` stays where it is, because indirect calls have to arrive at one: the pivot is the instruction behind it.
+//! The pivot is the function's entry: all callers come by, whichever way the call was bound. Only
+//! the instructions that the jump replaces are copied, as for a hint. An `endbr64` stays where it
+//! is, because indirect calls have to arrive at one: the pivot is the instruction behind it.
 //!
-//! What is certain: the visit comes before the function has done anything, so the function, its arguments and its result are as they were. What is
-//! not: whether the caller waits. A thread that calls often enough, with nothing to do in between, is taken for one that does. A mistake
-//! costs time, and no more.
+//! What is certain: the visit comes before the function has done anything, so the function, its
+//! arguments and its result are as they were. What is not: whether the caller waits. A thread that
+//! calls often enough, with nothing to do in between, is taken for one that does. A mistake costs
+//! time, and no more.
 
 use crate::image::Image;
 use crate::instruction::Instruction;
@@ -22,7 +25,8 @@ pub const POLLING: [&CStr; 1] = [
     c"opal_progress",
 ];
 
-/// The index of the pivot, for a function whose first instruction is number `at`: that one, or the one behind an `endbr64`.
+/// The index of the pivot, for a function whose first instruction is number `at`: that one, or the
+/// one behind an `endbr64`.
 pub(crate) fn pivot(image: &dyn Image, instructions: &[Instruction], at: usize) -> Option<usize> {
     let first = instructions.get(at)?;
     let behind = image.at(first.address).starts_with(&ENDBR64);

@@ -1,44 +1,54 @@
-//! Does a round of a loop change anything that lasts? And if only a counter, which one, and what bounds it?
+//! Does a round of a loop change anything that lasts? And if only a counter, which one, and what
+//! bounds it?
 //!
-//! A loop waits if a round of it changes nothing that lasts, except a counter or its reading of a clock: what ends
-//! it must come from another thread. This file proves that, for one loop and one *pivot*, an instruction that every
-//! round passes. Each way from the pivot around the loop and back is followed with symbols in the place of
-//! values. A value is known as what a register or a stack slot held at the pivot, plus a constant; or as a
-//! constant; or as a load from memory; or not at all.
+//! A loop waits if a round of it changes nothing that lasts, except a counter or its reading of a
+//! clock: what ends it must come from another thread. This file proves that, for one loop and one
+//! *pivot*, an instruction that every round passes. Each way from the pivot around the loop and
+//! back is followed with symbols in the place of values. A value is known as what a register or a
+//! stack slot held at the pivot, plus a constant; or as a constant; or as a load from memory; or
+//! not at all.
 //!
-//! 1. *Nothing lasts.* A location that some way changes, and that some way reads before writing it, carries something
-//!    from round to round. There is at most one: the counter.
-//! 2. *A counter* grows by the same constant on every way. Its value is copied, compared with the bound, and
-//!    nothing else: it forms no address and no other value, and no other jump depends on it. It is a register
-//!    or a slot. A copy of it that lasts until the next round may be compared in its place, and nothing else:
-//!    after a whole round it is as far ahead of the counter as ever.
-//! 3. *A bound* stays the same from round to round: a constant, a register or slot that no way writes, or a word in
-//!    memory, which every way reads. One jump compares it with the counter, and that jump leaves the loop.
-//! 4. No round calls, writes memory other than the function's own slots, or moves the stack pointer. A round reads no flag
-//!    that it did not write.
-//! 5. *A slot* is a part of the function's stack frame that is addressed by the stack or frame pointer. A slot that
-//!    a round writes is in a function that takes no address of its frame at all: an address of one variable may
-//!    lead to its neighbour, when both are members of one structure.
+//! 1. *Nothing lasts.* A location that some way changes, and that some way reads before writing it,
+//!    carries something from round to round. There is at most one: the counter.
+//! 2. *A counter* grows by the same constant on every way. Its value is copied, compared with the
+//!    bound, and nothing else: it forms no address and no other value, and no other jump depends on
+//!    it. It is a register or a slot. A copy of it that lasts until the next round may be compared
+//!    in its place, and nothing else: after a whole round it is as far ahead of the counter as
+//!    ever.
+//! 3. *A bound* stays the same from round to round: a constant, a register or slot that no way
+//!    writes, or a word in memory, which every way reads. One jump compares it with the counter,
+//!    and that jump leaves the loop.
+//! 4. No round calls, writes memory other than the function's own slots, or moves the stack
+//!    pointer. A round reads no flag that it did not write.
+//! 5. *A slot* is a part of the function's stack frame that is addressed by the stack or frame
+//!    pointer. A slot that a round writes is in a function that takes no address of its frame at
+//!    all: an address of one variable may lead to its neighbour, when both are members of one
+//!    structure.
 //!
-//! 6. *A loop inside the round*, which does not pass the pivot, is followed until nothing new is learnt: its first round
-//!    as it comes, and then with all that its rounds have left behind ([`Followed::join`]). What differs from one of
-//!    them to the next is not known, and what of the pivot's time is in it is used. So a round may add up the counters
-//!    of all other threads, in an inner loop that counts: the sum and the index begin anew in each round.
+//! 6. *A loop inside the round*, which does not pass the pivot, is followed until nothing new is
+//!    learnt: its first round as it comes, and then with all that its rounds have left behind
+//!    ([`Followed::join`]). What differs from one of them to the next is not known, and what of the
+//!    pivot's time is in it is used. So a round may add up the counters of all other threads, in an
+//!    inner loop that counts: the sum and the index begin anew in each round.
 //!
-//! Nothing of this needs a hint. The addresses that a round reads are those of the round before it: an address that is made of a
-//! counter uses the counter (by 2), so a loop that searches a table, compares strings or adds up an array is refused. A
-//! loop that reads the same places in each round, and keeps nothing, learns nothing from one more round, unless another thread has
-//! written there. This holds for memory. It does not hold for a device whose registers change when they are read.
+//! Nothing of this needs a hint. The addresses that a round reads are those of the round before it:
+//! an address that is made of a counter uses the counter (by 2), so a loop that searches a table,
+//! compares strings or adds up an array is refused. A loop that reads the same places in each
+//! round, and keeps nothing, learns nothing from one more round, unless another thread has written
+//! there. This holds for memory. It does not hold for a device whose registers change when they are
+//! read.
 //!
-//! From 1 to 6 follows what [`Counter::missing`] stands on: to run more rounds that find the same memory, and to add as
-//! many steps to the counter, comes to the same. No other thread can see the counter, and a program must
-//! expect to run that fast. Two things are left to the waiter, and to [`Counter::after`]:
+//! From 1 to 6 follows what [`Counter::missing`] stands on: to run more rounds that find the same
+//! memory, and to add as many steps to the counter, comes to the same. No other thread can see
+//! the counter, and a program must expect to run that fast. Two things are left to the waiter,
+//! and to [`Counter::after`]:
 //!
-//! 7. *The last round is one of these.* The thread has come from the pivot to the pivot in the copy. Whether the next
-//!    round does is a matter of memory and of what the loop does not change, so memory as it was will lead it the same
-//!    way. Of a thread that has just come, nothing is known: its rounds may all lead past the copy, and do work.
-//! 8. *One whole round is left to run.* What a round leaves behind for the code after the loop (a copy of the
-//!    counter, the last value read) is then what the last round leaves.
+//! 7. *The last round is one of these.* The thread has come from the pivot to the pivot in the
+//!    copy. Whether the next round does is a matter of memory and of what the loop does not change,
+//!    so memory as it was will lead it the same way. Of a thread that has just come, nothing is
+//!    known: its rounds may all lead past the copy, and do work.
+//! 8. *One whole round is left to run.* What a round leaves behind for the code after the loop (a
+//!    copy of the counter, the last value read) is then what the last round leaves.
 //!
 //! What cannot be followed is refused. Only x86-64 is followed.
 
@@ -97,8 +107,9 @@ struct Prover<'a> {
     steps: usize,
 }
 
-/// Proves what the file's text says of the loop of `region`, or refuses. `pivot` is the index of an instruction. Unless `nested`
-/// says that there may be loops inside the round, every round has to pass it.
+/// Proves what the file's text says of the loop of `region`, or refuses. `pivot` is the index of an
+/// instruction. Unless `nested` says that there may be loops inside the round, every round has to
+/// pass it.
 pub(crate) fn prove(
     image: &dyn Image,
     instructions: &[Instruction],
@@ -126,7 +137,8 @@ pub(crate) fn prove(
 }
 
 impl Prover<'_> {
-    /// Follows all ways from the instruction `from` of `block` to the pivot or out of the loop. `None`: refused.
+    /// Follows all ways from the instruction `from` of `block` to the pivot or out of the loop.
+    /// `None`: refused.
     fn follow(&mut self, block: u32, from: u32, mut state: State, passed: &mut Vec<Passed>) -> Option<()> {
         let home = self.graph.blocks[block as usize].clone();
         if home.after_call || self.ends.len() >= WAYS_MAX || passed.len() >= BLOCKS_MAX {
@@ -154,7 +166,8 @@ impl Prover<'_> {
         let only = state.flags.decide(decided);
         for (jumps, edge) in [false, true].into_iter().zip(home.edges) {
             let Edge::To(next) = edge else { continue };
-            // Constants that the round itself has set may decide the jump, for example a flag `found` that stays 0 unless the round calls.
+            // Constants that the round itself has set may decide the jump, for example a flag
+            // `found` that stays 0 unless the round calls.
             if only.is_some_and(|only| only != jumps) {
                 continue;
             }

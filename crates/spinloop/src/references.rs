@@ -1,13 +1,14 @@
 //! Which addresses a part of a function refers to, as far as code can tell.
 //!
-//! Dead bytes must not be anybody's target. Almost every label that a compiler sets at a place that is aligned
-//! stands behind the padding; but an empty block before an aligned loop leaves a label in front of it, and
-//! then the padding is code. So whatever may be such a label is collected here, rather too much than too
-//! little: jumps and calls, addresses relative to the instruction, constants, and the entries of jump tables.
+//! Dead bytes must not be anybody's target. Almost every label that a compiler sets at a place that
+//! is aligned stands behind the padding; but an empty block before an aligned loop leaves a label
+//! in front of it, and then the padding is code. So whatever may be such a label is collected here,
+//! rather too much than too little: jumps and calls, addresses relative to the instruction,
+//! constants, and the entries of jump tables.
 //!
-//! A jump table is found by its address: an indirect jump's table is referred to by the same function, as
-//! 32-bit distances from the table's start or as 64-bit addresses. Where an indirect jump stands and no table
-//! is found, [`References::unknown`] says so.
+//! A jump table is found by its address: an indirect jump's table is referred to by the same
+//! function, as 32-bit distances from the table's start or as 64-bit addresses. Where an indirect
+//! jump stands and no table is found, [`References::unknown`] says so.
 
 use crate::function::Source;
 use crate::x86;
@@ -56,7 +57,8 @@ impl References {
                 continue;
             }
             let memory = (0..instruction.op_count()).any(|n| instruction.op_kind(n) == OpKind::Memory);
-            // A jump through a slot relative to the instruction, as to an imported function, is a tail call.
+            // A jump through a slot relative to the instruction, as to an imported function, is a
+            // tail call.
             indirect |= instruction.flow_control() == FlowControl::IndirectBranch
                 && !(memory && instruction.is_ip_rel_memory_operand());
             if memory && instruction.mnemonic() != Mnemonic::Nop {

@@ -1,11 +1,14 @@
 //! Which fields of a copy depend on where things are.
 //!
-//! A copy refers to its module, to the waiter's words and to itself. In another process all of these are at other addresses, but the
-//! copy's other bytes are the same. So a copy that was made once is moved there instead of made again: each such field
-//! changes by as much as what it refers to, as a linker's relocations do (`R_X86_64_64`, `R_X86_64_PC32`, `R_X86_64_32S`).
+//! A copy refers to its module, to the waiter's words and to itself. In another process all of
+//! these are at other addresses, but the copy's other bytes are the same. So a copy that was made
+//! once is moved there instead of made again: each such field changes by as much as what it refers
+//! to, as a linker's relocations do (`R_X86_64_64`, `R_X86_64_PC32`, `R_X86_64_32S`).
 //!
-//! 1. A field lies in the copy's pool of words, or is an operand or a jump's distance of one whole instruction.
-//! 2. To move a copy from A to B yields the bytes that [`crate::copy()`] makes for B, if the module has the same bytes there.
+//! 1. A field lies in the copy's pool of words, or is an operand or a jump's distance of one whole
+//!    instruction.
+//! 2. To move a copy from A to B yields the bytes that [`crate::copy()`] makes for B, if the module
+//!    has the same bytes there.
 
 use crate::copy::Hooks;
 use alloc::vec::Vec;
@@ -94,10 +97,11 @@ impl Bases {
     };
 }
 
-/// Changes the bytes of a copy that was made for `from` into those for `to`. `None` if a field lies outside.
+/// Changes the bytes of a copy that was made for `from` into those for `to`. `None` if a field lies
+/// outside.
 ///
-/// That a distance fits its four bytes is for the caller to see to: the copy's new place must be in reach of the module and of the
-/// word.
+/// That a distance fits its four bytes is for the caller to see to: the copy's new place must be in
+/// reach of the module and of the word.
 pub fn relocate(
     copy: &mut [u8],
     relocations: impl IntoIterator<Item = Relocation>,
@@ -118,8 +122,8 @@ pub fn relocate(
     Some(())
 }
 
-/// Adds the fields of one instruction, which was encoded at byte `at` of the copy. `outside`: the instruction is a jump out of the
-/// copy. `None` if they cannot be told.
+/// Adds the fields of one instruction, which was encoded at byte `at` of the copy. `outside`: the
+/// instruction is a jump out of the copy. `None` if they cannot be told.
 pub(crate) fn of_instruction(
     into: &mut Vec<Relocation>,
     instruction: &Instruction,

@@ -1,15 +1,17 @@
 //! The loop that a pivot waits in.
 //!
-//! The innermost loop counts: a delay loop inside a spin is a delay loop. Loops are natural loops, one for each
-//! back edge, the smallest first (`for (;;) { if (idle) { pause; continue; } work }` is a short loop and a
-//! long one with the same head). In an innermost loop, only *short rounds* matter: ways from the pivot back to
-//! itself that make no call and take at most [`ROUND_BYTES_MAX`] bytes of code. A round that calls is not
-//! busy waiting at full speed, it yields, parks or works; a loop of long rounds does something else than wait.
-//! The blocks of all short rounds form the *region*, and the edges out of it are its exits: to the code behind
-//! the loop, but also to the yield after the thousandth round.
+//! The innermost loop counts: a delay loop inside a spin is a delay loop. Loops are natural loops,
+//! one for each back edge, the smallest first (`for (;;) { if (idle) { pause; continue; } work }`
+//! is a short loop and a long one with the same head). In an innermost loop, only *short rounds*
+//! matter: ways from the pivot back to itself that make no call and take at most
+//! [`ROUND_BYTES_MAX`] bytes of code. A round that calls is not busy waiting at full speed, it
+//! yields, parks or works; a loop of long rounds does something else than wait. The blocks of all
+//! short rounds form the *region*, and the edges out of it are its exits: to the code behind the
+//! loop, but also to the yield after the thousandth round.
 //!
-//! Jumps whose targets are not known can hide an edge, so that a loop is taken for smaller than it is. That
-//! costs a wrong verdict, which costs time, never correctness: at a PAUSE any delay is allowed.
+//! Jumps whose targets are not known can hide an edge, so that a loop is taken for smaller than it
+//! is. That costs a wrong verdict, which costs time, never correctness: at a PAUSE any delay is
+//! allowed.
 
 use crate::dominators::Dominators;
 use crate::graph::{Edge, Graph};
@@ -17,8 +19,8 @@ use crate::verdict::Reason;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// The longest round of a busy-wait loop. The longest known, in storage engines, have less than 100 bytes;
-/// unoptimised code takes about five times as much.
+/// The longest round of a busy-wait loop. The longest known, in storage engines, have less than 100
+/// bytes; unoptimised code takes about five times as much.
 pub(crate) const ROUND_BYTES_MAX: u32 = 512;
 /// A natural loop is not followed further than this.
 const LOOP_BYTES_MAX: u32 = 1 << 16;
@@ -55,7 +57,8 @@ pub(crate) fn region(graph: &Graph, dominators: &Dominators, pivot: u32) -> Opti
             return Some(Region { blocks, head: one.head, latch: one.latch });
         }
     }
-    // Loops that are entered in the middle have no back edge: then all rounds through the pivot are one loop.
+    // Loops that are entered in the middle have no back edge: then all rounds through the pivot are
+    // one loop.
     let blocks = loops.is_empty().then(|| short_rounds(graph, pivot, |_| true)).flatten()?;
     let latch = graph.predecessors(pivot).iter().copied().find(|before| blocks.contains(before));
     Some(Region { blocks, head: pivot, latch: latch.unwrap_or(pivot) })
@@ -84,8 +87,8 @@ struct NaturalLoop {
     bytes: u32,
 }
 
-/// The natural loops that hold the block `pivot`: of each edge back to a block that dominates its start, all
-/// blocks from which the start can be reached without passing the head.
+/// The natural loops that hold the block `pivot`: of each edge back to a block that dominates its
+/// start, all blocks from which the start can be reached without passing the head.
 fn natural_loops(graph: &Graph, dominators: &Dominators, pivot: u32) -> Vec<NaturalLoop> {
     let mut loops = Vec::new();
     for &(latch, head) in &dominators.back_edges {
@@ -108,8 +111,8 @@ fn natural_loops(graph: &Graph, dominators: &Dominators, pivot: u32) -> Vec<Natu
     loops
 }
 
-/// The blocks of the shortest round through the block `pivot` alone: a loop that is entered at two places is a part of
-/// larger ones only, as natural loops go.
+/// The blocks of the shortest round through the block `pivot` alone: a loop that is entered at two
+/// places is a part of larger ones only, as natural loops go.
 pub(crate) fn shortest(graph: &Graph, pivot: u32) -> Option<Region> {
     let (_, round) = reach(graph, pivot, ROUND_BYTES_MAX, false, |_| true, Graph::forward);
     let blocks = rounds_up_to(graph, pivot, round?, |_| true)?;
@@ -137,8 +140,8 @@ fn rounds_up_to(graph: &Graph, pivot: u32, bytes_max: u32, inside: impl Fn(u32) 
     Some(short.collect())
 }
 
-/// How many bytes the shortest way takes from a block to each that it reaches, both counted; and the shortest
-/// way back to itself, counted once.
+/// How many bytes the shortest way takes from a block to each that it reaches, both counted; and
+/// the shortest way back to itself, counted once.
 fn reach<'g, N: Iterator<Item = u32>>(
     graph: &'g Graph,
     start: u32,

@@ -1,12 +1,13 @@
 //! The way from a pivot to room for a `jmp rel32`.
 //!
-//! Every pivot has room for a `jmp rel8`, two bytes, which reaches 128 bytes to either side. If five dead bytes are in
-//! reach, that is the route. Otherwise two dead bytes are room for another short jump, which reaches further:
-//! a breadth-first search over the dead runs finds the way with the fewest such hops. In each run only two
-//! places matter for a hop, the lowest and the highest that the jump before it reaches.
+//! Every pivot has room for a `jmp rel8`, two bytes, which reaches 128 bytes to either side. If
+//! five dead bytes are in reach, that is the route. Otherwise two dead bytes are room for another
+//! short jump, which reaches further: a breadth-first search over the dead runs finds the way with
+//! the fewest such hops. In each run only two places matter for a hop, the lowest and the highest
+//! that the jump before it reaches.
 //!
-//! 1. Reserved bytes are dead ([`crate::dead`]) and belong to one route only: neither routes nor the pieces of
-//!    one overlap.
+//! 1. Reserved bytes are dead ([`crate::dead`]) and belong to one route only: neither routes nor
+//!    the pieces of one overlap.
 
 use crate::dead::Dead;
 use crate::jump::{MAX_HOPS, Route};
@@ -82,7 +83,8 @@ fn clear(route: &Route, pivot: u64, at: u64, bytes: u64) -> bool {
     pieces.into_iter().all(|&piece| at + bytes <= piece || piece + SHORT_BYTES <= at)
 }
 
-/// Where `bytes` free bytes can be jumped to from `from`: the nearest and the farthest place in each run.
+/// Where `bytes` free bytes can be jumped to from `from`: the nearest and the farthest place in
+/// each run.
 fn places(free: &[Range<u64>], from: u64, bytes: u64) -> impl Iterator<Item = u64> + '_ {
     let reach = reach(from);
     free.iter().flat_map(move |run| {

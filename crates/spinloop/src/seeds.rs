@@ -11,10 +11,11 @@
 //!
 //! What has no pattern is found by its name: [`POLLING`](crate::POLLING).
 //!
-//! A pattern may as well be the inside of another instruction, and a row of NOPs is mostly padding: the
-//! [`Finder`](crate::Finder) tells. What is found here only has to be little.
+//! A pattern may as well be the inside of another instruction, and a row of NOPs is mostly padding:
+//! the [`Finder`](crate::Finder) tells. What is found here only has to be little.
 //!
-//! A text may be searched in parts that overlap by [`OVERLAP`]: all parts together find what is found in the whole.
+//! A text may be searched in parts that overlap by [`OVERLAP`]: all parts together find what is
+//! found in the whole.
 
 use alloc::vec::Vec;
 use memchr::memmem;
@@ -23,7 +24,8 @@ use memchr::memmem;
 pub const SHORT_BYTES_MAX: usize = 32;
 /// The longest loop around a loop without any hint in either, in bytes.
 pub const NESTED_BYTES_MAX: usize = 80;
-/// How far the bytes of a seed reach: parts of a text that are searched one by one overlap by as much.
+/// How far the bytes of a seed reach: parts of a text that are searched one by one overlap by as
+/// much.
 pub const OVERLAP: usize = NESTED_BYTES_MAX + 8;
 /// How far behind the end of an inner loop the outer one ends: a comparison and a jump.
 const TAIL_BYTES_MAX: usize = 16;
@@ -43,7 +45,8 @@ pub enum Seed {
     Short,
     /// The target of a jump back around a short jump back.
     Nested,
-    /// The start of a function of [`POLLING`](crate::POLLING). No pattern finds it: the caller looks its name up.
+    /// The start of a function of [`POLLING`](crate::POLLING). No pattern finds it: the caller
+    /// looks its name up.
     Poll,
 }
 
@@ -95,11 +98,13 @@ fn target(chunk: &[u8], at: usize) -> Option<usize> {
     (at + 2).checked_add_signed(isize::from(chunk[at + 1] as i8))
 }
 
-/// Jumps back to where memory is read: nearly every loop with an empty body begins so, or with the step of its counter.
+/// Jumps back to where memory is read: nearly every loop with an empty body begins so, or with the
+/// step of its counter.
 fn short(chunk: &[u8], found: &mut Vec<(usize, Seed)>) {
     /// Bytes compared at once: the compiler makes vector instructions of it.
     const STRIDE: usize = 32;
-    // A jump of two bytes, if it is conditional from the one for "below" on, that leads back far enough, and not too far.
+    // A jump of two bytes, if it is conditional from the one for "below" on, that leads back far
+    // enough, and not too far.
     let is_back = |code: u8, distance: u8| {
         ((code.wrapping_sub(0x72) < 14) | (code == JUMP))
             & (distance.wrapping_sub(0u8.wrapping_sub(SHORT_BYTES_MAX as u8)) <= SHORT_BYTES_MAX as u8 - 4)
@@ -131,8 +136,8 @@ fn short(chunk: &[u8], found: &mut Vec<(usize, Seed)>) {
     }
 }
 
-/// What stands behind the step of a counter in a register, its comparison with a bound, and a jump out of the loop, if a loop
-/// begins with some of these, and with the jump in any case.
+/// What stands behind the step of a counter in a register, its comparison with a bound, and a jump
+/// out of the loop, if a loop begins with some of these, and with the jump in any case.
 fn behind_counter(code: &[u8]) -> Option<&[u8]> {
     let (mut rest, mut jumps) = (code, false);
     for _ in 0..4 {
@@ -141,7 +146,8 @@ fn behind_counter(code: &[u8]) -> Option<&[u8]> {
             _ => rest,
         };
         (rest, jumps) = match plain {
-            // ADD, SUB and CMP with a small constant, INC and DEC; a comparison with a register; a jump forward.
+            // ADD, SUB and CMP with a small constant, INC and DEC; a comparison with a register; a
+            // jump forward.
             [0x83, 0xc0..=0xc7 | 0xe8..=0xef | 0xf8..=0xff, _, rest @ ..] => (rest, jumps),
             [0xff, 0xc0..=0xcf, rest @ ..] | [0x39 | 0x3b, 0xc0..=0xff, rest @ ..] => (rest, jumps),
             [0x72..=0x7f, 0..=0x7f, rest @ ..] => (rest, true),
@@ -151,8 +157,8 @@ fn behind_counter(code: &[u8]) -> Option<&[u8]> {
     jumps.then_some(rest)
 }
 
-/// Whether the first instruction, if there is one, reads memory and does nothing else that lasts: a move to a
-/// register, a comparison or a test.
+/// Whether the first instruction, if there is one, reads memory and does nothing else that lasts: a
+/// move to a register, a comparison or a test.
 fn reads_memory(code: &[u8]) -> bool {
     let mut code = code;
     // NOP: unoptimised code has one in an empty body.

@@ -1,8 +1,9 @@
 //! A cheap look at a seed, before its function is decoded.
 //!
-//! There are thousands of short loops in a large library, and nearly all of them work: they write memory, or an address
-//! that they read moves. Both can be seen in the loop's own few instructions. What passes here is proven later, by
-//! [`crate::proof`] and on the function's own instructions; so a mistake here costs a loop, and no more.
+//! There are thousands of short loops in a large library, and nearly all of them work: they write
+//! memory, or an address that they read moves. Both can be seen in the loop's own few instructions.
+//! What passes here is proven later, by [`crate::proof`] and on the function's own instructions; so
+//! a mistake here costs a loop, and no more.
 
 use crate::function::Source;
 use crate::graph::{Graph, index_of};
@@ -16,8 +17,8 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use iced_x86::{FlowControl, InstructionInfoFactory, OpAccess, Register};
 
-/// Whether a thread may come back to `address` without a call: most clocks are read where the code goes on to call something. A
-/// longer way is not followed; the thread is then taken to come back.
+/// Whether a thread may come back to `address` without a call: most clocks are read where the code
+/// goes on to call something. A longer way is not followed; the thread is then taken to come back.
 pub(crate) fn may_return(image: &dyn Image, address: u64) -> bool {
     const INSTRUCTIONS_MAX: usize = 192;
     let mut left = INSTRUCTIONS_MAX;
@@ -52,8 +53,9 @@ pub(crate) fn may_return(image: &dyn Image, address: u64) -> bool {
     false
 }
 
-/// Whether nothing but a counter lasts in a loop of the bytes in `range`, taken for a function of its own: what is proven of
-/// a loop with all of its function is proven of each part of it that is a loop, too.
+/// Whether nothing but a counter lasts in a loop of the bytes in `range`, taken for a function of
+/// its own: what is proven of a loop with all of its function is proven of each part of it that is
+/// a loop, too.
 pub(crate) fn may_be_proven(source: &Source<'_>, range: Range<u64>, pivot: u64, nested: bool) -> bool {
     let proven = || {
         let instructions = source.decode(&range)?;
@@ -65,8 +67,8 @@ pub(crate) fn may_be_proven(source: &Source<'_>, range: Range<u64>, pivot: u64, 
     proven().is_some()
 }
 
-/// Returns the loop's end if the code may be a short wait: no memory is written, some is read, a jump leads back to the first
-/// instruction, and no register of an address changes.
+/// Returns the loop's end if the code may be a short wait: no memory is written, some is read, a
+/// jump leads back to the first instruction, and no register of an address changes.
 pub(crate) fn may_wait(code: &[u8], address: u64) -> Option<u64> {
     let code = &code[..code.len().min(SHORT_BYTES_MAX + 8)];
     let mut seen = Seen::new();
@@ -94,9 +96,10 @@ pub(crate) fn may_wait(code: &[u8], address: u64) -> Option<u64> {
     None
 }
 
-/// Returns a pivot and the loop's end, if the code may be a loop around a loop in which nothing lasts. The outer rounds pass the pivot,
-/// the inner ones do not. The pivot stands where nothing of the inner loop is set yet: behind the jumps past the inner loop, or, if
-/// both begin at the same place, behind those that follow the inner one.
+/// Returns a pivot and the loop's end, if the code may be a loop around a loop in which nothing
+/// lasts. The outer rounds pass the pivot, the inner ones do not. The pivot stands where nothing of
+/// the inner loop is set yet: behind the jumps past the inner loop, or, if both begin at the same
+/// place, behind those that follow the inner one.
 pub(crate) fn nested(code: &[u8], address: u64) -> Option<(u64, u64)> {
     let code = &code[..code.len().min(NESTED_BYTES_MAX + 8)];
     let mut seen = Seen::new();

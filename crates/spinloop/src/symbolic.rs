@@ -1,13 +1,14 @@
 //! What instructions do to values that are known only by where they came from.
 //!
 //! A value is known as what a register or a stack slot held at the pivot, plus a constant; or as a
-//! constant; or as a load from memory; or not at all. Flags are known by the operation that has set them. A value that
-//! goes where it can no longer be followed (into another value, an address, a flag that is kept) is *used*.
+//! constant; or as a load from memory; or not at all. Flags are known by the operation that has set
+//! them. A value that goes where it can no longer be followed (into another value, an address, a
+//! flag that is kept) is *used*.
 //!
-//! 1. What an instruction changes besides its registers, flags and memory is not followed: such an instruction is
-//!    refused.
-//! 2. Memory that is written is a slot: a part of the function's frame that is addressed by the stack or frame pointer,
-//!    always with the same size. Slots do not overlap.
+//! 1. What an instruction changes besides its registers, flags and memory is not followed: such an
+//!    instruction is refused.
+//! 2. Memory that is written is a slot: a part of the function's frame that is addressed by the
+//!    stack or frame pointer, always with the same size. Slots do not overlap.
 //! 3. A flag is read only where one operation has set it, in the same round.
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -48,7 +49,8 @@ pub(crate) enum Flags {
     Of(Operation, u32),
     /// None of them depends on a location of the pivot's time.
     Unknown,
-    /// Some are those of before: of an instruction that a later one has overwritten in part, or of the round before.
+    /// Some are those of before: of an instruction that a later one has overwritten in part, or of
+    /// the round before.
     Stale,
 }
 
@@ -131,9 +133,9 @@ impl Followed {
         })
     }
 
-    /// What is known where a loop inside the round may begin any of its own rounds: of its states so far, and of one more. A
-    /// value that is the same in both stays known. If they differ, the value may still be the pivot's, so it counts as
-    /// read.
+    /// What is known where a loop inside the round may begin any of its own rounds: of its states
+    /// so far, and of one more. A value that is the same in both stays known. If they differ, the
+    /// value may still be the pivot's, so it counts as read.
     pub(crate) fn join(&mut self, known: &State, more: &State) -> State {
         let both: BTreeSet<Location> = known.values.keys().chain(more.values.keys()).copied().collect();
         let mut joined = known.clone();
@@ -170,7 +172,8 @@ impl Followed {
         }
     }
 
-    /// The slot that a memory operand names, of so many bytes; `None` in `Some`: it is other memory.
+    /// The slot that a memory operand names, of so many bytes; `None` in `Some`: it is other
+    /// memory.
     fn slot(&mut self, instruction: &iced_x86::Instruction, bytes: u64) -> Option<Option<Location>> {
         let base = instruction.memory_base();
         self.slot_at(

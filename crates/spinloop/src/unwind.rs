@@ -1,10 +1,10 @@
 //! Where functions begin and end, from `.eh_frame_hdr`.
 //!
-//! Instructions of x86-64 have no fixed length, so a PAUSE can only be told from the inside of another
-//! instruction by decoding from a place where an instruction certainly starts. Symbols are often stripped;
-//! unwind information is not, because exceptions and profilers need it, and the linker sorts it into a table
-//! that a binary search reads in place: nothing is parsed ahead, and only the pages of the table that the
-//! search touches are faulted in.
+//! Instructions of x86-64 have no fixed length, so a PAUSE can only be told from the inside of
+//! another instruction by decoding from a place where an instruction certainly starts. Symbols are
+//! often stripped; unwind information is not, because exceptions and profilers need it, and the
+//! linker sorts it into a table that a binary search reads in place: nothing is parsed ahead, and
+//! only the pages of the table that the search touches are faulted in.
 //!
 //! ```text
 //! .eh_frame_hdr: version 1 | encodings of: eh_frame pointer, count, table | eh_frame pointer | count
@@ -13,11 +13,11 @@
 //! CIE: length | 0 | version | augmentation "zR…" | alignments | … | encoding of start and size
 //! ```
 //!
-//! Everything read is checked, and what is not known is refused: a function that is not found costs one
-//! PAUSE that is left alone, a function found wrongly could cost the program.
+//! Everything read is checked, and what is not known is refused: a function that is not found costs
+//! one PAUSE that is left alone, a function found wrongly could cost the program.
 //!
-//! 1. A range returned comes from one FDE, holds the address asked for, is not empty, and starts where the
-//!    search table says that it does.
+//! 1. A range returned comes from one FDE, holds the address asked for, is not empty, and starts
+//!    where the search table says that it does.
 
 use crate::image::Image;
 use core::cmp::Ordering;
@@ -110,7 +110,8 @@ impl<'a> Unwind<'a> {
         self.after(start) == self.table.len() / 8
     }
 
-    /// Whether the function that starts at `start` handles exceptions, or may for all that can be read.
+    /// Whether the function that starts at `start` handles exceptions, or may for all that can be
+    /// read.
     pub(crate) fn has_landing_pads(&self, start: u64) -> bool {
         let entry = self.after(start).checked_sub(1).and_then(|n| self.entry(n));
         let description = entry.filter(|&(at, _)| at == start).and_then(|(_, entry)| self.describe(entry));
@@ -190,7 +191,8 @@ impl<'a> Unwind<'a> {
                 }
                 b'P' => {
                     let [personality] = data.take()?;
-                    // The personality's address is skipped: whether it is indirect does not matter here.
+                    // The personality's address is skipped: whether it is indirect does not matter
+                    // here.
                     data.value(personality & !INDIRECT, self.header)?;
                 }
                 b'S' => common.is_signal = true,

@@ -12,7 +12,8 @@ pub enum Finding {
     Wait(Loop),
     /// A seed that is left alone.
     Leave(Reason),
-    /// No instruction stands there, or it says nothing: padding, a loop that is known by another seed.
+    /// No instruction stands there, or it says nothing: padding, a loop that is known by another
+    /// seed.
     Nothing,
 }
 
@@ -25,11 +26,11 @@ pub enum Kind {
     Counted(Counter),
     /// After a time.
     Timed,
-    /// The hint stands in a function that the loop calls, or the loop calls others: what the loop is, is not
-    /// known. Only the instructions that the jump replaces are copied.
+    /// The hint stands in a function that the loop calls, or the loop calls others: what the loop
+    /// is, is not known. Only the instructions that the jump replaces are copied.
     Hint,
-    /// The pivot is the entry of a function by which threads poll: the loops are in its callers. Only the instructions that the
-    /// jump replaces are copied.
+    /// The pivot is the entry of a function by which threads poll: the loops are in its callers.
+    /// Only the instructions that the jump replaces are copied.
     Poll,
 }
 
@@ -75,7 +76,8 @@ pub enum Reason {
     NoExit,
     /// Rounds change something that lasts: the loop works.
     Works,
-    /// The PAUSE is not in a loop of its own function, and the function is too large to be a hint itself.
+    /// The PAUSE is not in a loop of its own function, and the function is too large to be a hint
+    /// itself.
     NotInALoop,
     /// The shortest round is longer than a busy-wait loop's.
     TooLong,

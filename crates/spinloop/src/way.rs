@@ -1,7 +1,8 @@
 //! Where the jump into a loop's copy stands.
 //!
-//! The loop is copied whole, so the jump may stand at any instruction of a round; it leads to that instruction's
-//! copy. Best is a place that only spinning threads pass, so the pivot's own block comes first. In a block:
+//! The loop is copied whole, so the jump may stand at any instruction of a round; it leads to that
+//! instruction's copy. Best is a place that only spinning threads pass, so the pivot's own block
+//! comes first. In a block:
 //!
 //! | the jump | where | while other threads run |
 //! | --- | --- | --- |
@@ -9,9 +10,10 @@
 //! | [`Jump::Row`]: five bytes | instructions that follow each other | no: a thread may stand between two of them |
 //! | [`Jump::Short`]: two bytes | one instruction, through dead bytes ([`crate::route`]) | yes: one store |
 //!
-//! 1. No jump leads between the bytes that are replaced. Within an instruction none does (a LOCK prefix is the
-//!    exception, and refused). Between instructions of one block no jump of the function does, by the graph;
-//!    nor does anything else that the function, its neighbours, or a jump table refers to ([`Dead::touched`]).
+//! 1. No jump leads between the bytes that are replaced. Within an instruction none does (a LOCK
+//!    prefix is the exception, and refused). Between instructions of one block no jump of the
+//!    function does, by the graph; nor does anything else that the function, its neighbours, or a
+//!    jump table refers to ([`Dead::touched`]).
 //! 2. The replaced instructions belong to the loop, and their copy is complete.
 
 use crate::dead::Dead;
@@ -47,7 +49,8 @@ pub struct Way {
     pub jump: Jump,
 }
 
-/// The best way into a copy of `found`, a loop of `function`; `own_part` are the instructions of the part that holds it. With `alone` no other thread can be in the function.
+/// The best way into a copy of `found`, a loop of `function`; `own_part` are the instructions of
+/// the part that holds it. With `alone` no other thread can be in the function.
 pub(crate) fn best(
     source: &Source<'_>,
     function: &Function,
@@ -103,8 +106,8 @@ pub(crate) fn best(
                 };
                 let replaced = own[start].address..last.end();
                 let between = replaced.start + 1..replaced.start + NEAR_BYTES;
-                // A row of NOPs is one statement: other functions have no label in it, and nor has this one, if it says
-                // where it jumps.
+                // A row of NOPs is one statement: other functions have no label in it, and nor has
+                // this one, if it says where it jumps.
                 let idle = row.take_while(|one| one.address < between.end).all(|one| one.idle);
                 let plain = |one: &Instruction| {
                     one.flow != Flow::Indirect

@@ -2,10 +2,10 @@
 //!
 //! A real decoder does the work; this file only sorts its answers. Three of them need care:
 //!
-//! - a register that forms an address is "read", but the result does not depend on its value in the sense
-//!   that matters here: `while (slots[i].busy)` depends on memory, not on `i`;
-//! - `cmpxchg` reads the new value without its results depending on it, or every loop that increments
-//!   by compare-and-swap would seem to count;
+//! - a register that forms an address is "read", but the result does not depend on its value in the
+//!   sense that matters here: `while (slots[i].busy)` depends on memory, not on `i`;
+//! - `cmpxchg` reads the new value without its results depending on it, or every loop that
+//!   increments by compare-and-swap would seem to count;
 //! - `xor r, r` and its like read nothing.
 
 use crate::effect::{Effect, Place, Registers};
@@ -181,8 +181,8 @@ fn arithmetic(mnemonic: Mnemonic) -> bool {
     )
 }
 
-/// Whether an access reads, and whether it writes. What is written only sometimes keeps its old value
-/// otherwise, so its new value depends on the old one.
+/// Whether an access reads, and whether it writes. What is written only sometimes keeps its old
+/// value otherwise, so its new value depends on the old one.
 fn access(access: OpAccess) -> (bool, bool) {
     match access {
         OpAccess::None | OpAccess::NoMemAccess => (false, false),
@@ -203,7 +203,8 @@ fn flags(bits: u32) -> Registers {
     flags
 }
 
-/// A register's bit. Parts of a register count as the whole: compilers do not rely on the other part.
+/// A register's bit. Parts of a register count as the whole: compilers do not rely on the other
+/// part.
 fn bit(register: Register) -> Registers {
     let full = register.full_register();
     let number = full.number() as u32;

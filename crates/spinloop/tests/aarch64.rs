@@ -48,7 +48,8 @@ fn waits() {
 fn counters() {
     let down = [0x5280_0c82, YIELD, 0x7100_0442, 0x54ff_ffc1, RET]; // mov w2, #100; yield; subs; b.ne
     assert_eq!(verdict(&down), "bounded");
-    // yield; ldr w0, [sp, #12]; add w0, w0, #1; str w0, [sp, #12]; ldr w0, [sp, #12]; cmp w0, #99; b.le yield
+    // yield; ldr w0, [sp, #12]; add w0, w0, #1; str w0, [sp, #12]; ldr w0, [sp, #12]; cmp w0, #99;
+    // b.le yield
     let variable = [YIELD, 0xb940_0fe0, 0x1100_0400, 0xb900_0fe0, 0xb940_0fe0, 0x7101_8c1f, 0x54ff_ff4d, RET];
     assert_eq!(verdict(&variable), "bounded");
     // yield; ldr w1, [x0]; cbnz w1, ret; subs w2, w2, #1; b.ne yield

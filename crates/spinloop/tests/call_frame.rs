@@ -1,4 +1,5 @@
-//! Unwind data of copies: what is written is what the loop's function says, and no bytes make it panic.
+//! Unwind data of copies: what is written is what the loop's function says, and no bytes make it
+//! panic.
 #![cfg(target_os = "linux")]
 // A list of one range is meant as such.
 #![allow(clippy::single_range_in_vec_init)]
@@ -10,8 +11,8 @@ use proptest::prelude::*;
 use spinloop::{CallFrame, Finder, Finding, Machine, Module, Segments};
 use std::ops::Range;
 
-/// Frames of every shape: the stack pointer alone, saved registers, a frame pointer, an aligned stack, a return in
-/// the middle of the loop.
+/// Frames of every shape: the stack pointer alone, saved registers, a frame pointer, an aligned
+/// stack, a return in the middle of the loop.
 const SOURCE: &str = r"
 #include <alloca.h>
 #define PAUSE() __builtin_ia32_pause()
@@ -87,7 +88,8 @@ fn the_loops_of_compilers_have_frames_that_are_read_back() {
                         Some(frame.clone()),
                         "{told}"
                     );
-                    // Only where the frame is found by the stack pointer does it matter what the copy pushes.
+                    // Only where the frame is found by the stack pointer does it matter what the
+                    // copy pushes.
                     let inside = read_back(&table, COPY.end, COPY.start + 0x40..COPY.start + 0x48);
                     let moves = inside.as_ref() != Some(&frame);
                     let all = read_back(&table, COPY.end, COPY);

@@ -1,8 +1,10 @@
-//! Copies of loops, run for real: the same results, every way in and out marked, a visit in every round.
+//! Copies of loops, run for real: the same results, every way in and out marked, a visit in every
+//! round.
 //!
-//! The loops are compiled, loaded into the test's own process, and an instruction of each replaced by a breakpoint
-//! whose handler leads to the copies: the pivot, or any other of its block. The waiter is the test's own: it counts, checks what it is told, and
-//! ends the wait at a visit of its choice, so no second thread is needed.
+//! The loops are compiled, loaded into the test's own process, and an instruction of each replaced
+//! by a breakpoint whose handler leads to the copies: the pivot, or any other of its block. The
+//! waiter is the test's own: it counts, checks what it is told, and ends the wait at a visit of its
+//! choice, so no second thread is needed.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 // A list of one range is meant as such.
 #![allow(clippy::single_range_in_vec_init)]
@@ -221,7 +223,8 @@ struct State {
     result: u64,
 }
 
-/// A wait: in which function, which word ends it with which value, and what the function then returns.
+/// A wait: in which function, which word ends it with which value, and what the function then
+/// returns.
 struct Case {
     name: &'static str,
     /// The function that holds the loop, if it is another.
@@ -289,9 +292,9 @@ fn waits(finder: &mut Finder<'_>, code: &[u8], start: u64) -> Vec<Loop> {
     found.collect()
 }
 
-/// Runs one function, whose loops lead to copies that spin `site_rounds` rounds first and are visited `ends_at` times.
-/// The breakpoint is at the pivot, or at another instruction of its block: the one of number `entry`. Returns
-/// whether there is one.
+/// Runs one function, whose loops lead to copies that spin `site_rounds` rounds first and are
+/// visited `ends_at` times. The breakpoint is at the pivot, or at another instruction of its block:
+/// the one of number `entry`. Returns whether there is one.
 fn wait(loaded: &Loaded, room: u64, case: &Case, entry: usize, ends_at: u64, site_rounds: u64) -> bool {
     let slices = loaded.built.slices();
     let image = Segments(&slices);

@@ -52,7 +52,8 @@ fn decode_at(code: &[u8], start: u64, address: u64) -> Instruction {
     Decoder::with_ip(64, &code[(address - start) as usize..], address, DecoderOptions::NONE).decode()
 }
 
-/// Writes the route's jumps into the code, and follows them from `pause` to where the landing leads.
+/// Writes the route's jumps into the code, and follows them from `pause` to where the landing
+/// leads.
 fn follow(code: &mut [u8], start: u64, pause: u64, route: &Route) {
     let trampoline = start + 0x100_0000;
     let mut write =
@@ -109,7 +110,8 @@ fn padding_near_an_unknown_indirect_jump_is_not_dead() {
 
 #[test]
 fn a_known_jump_table_spares_other_padding_only() {
-    // lea rdx, [rip + table]; jmp rax, with a table of one entry: the padding, or the code behind it.
+    // lea rdx, [rip + table]; jmp rax, with a table of one entry: the padding, or the code behind
+    // it.
     for (entry, dead) in [(8, false), (16, true)] {
         let table = TEXT + 0x800;
         let lea = TEXT + 17;
@@ -138,7 +140,8 @@ fn padding_that_aligns_nothing_is_left_alone() {
 
 #[test]
 fn room_for_patches_behind_a_jump_over_it_is_left_alone() {
-    // At 14: jmp +8, over eight bytes that end at 24. A sled that a tracer fills in at run time looks so.
+    // At 14: jmp +8, over eight bytes that end at 24. A sled that a tracer fills in at run time
+    // looks so.
     let (built, _) = function(&[
         &[0xf5, 0xf5, 0xf5, 0xf5, 0xf5, 0xf5, 0xf5],
         &[0xeb, 8],
@@ -195,7 +198,8 @@ fn what_is_given_is_given_once() {
 
 #[test]
 fn a_rare_part_that_jumps_into_padding_makes_it_code() {
-    // The hot part jumps to the rare one, which jumps back to the label in front of an aligned loop's padding.
+    // The hot part jumps to the rare one, which jumps back to the label in front of an aligned
+    // loop's padding.
     let mut hot = [SPIN, &[RET], NOP5, NOP3, &[RET]].concat();
     let cold = TEXT + 0x40;
     hot.extend([0x74, (cold - (TEXT + 19)) as u8]); // je cold
@@ -214,7 +218,8 @@ fn a_loop_through_a_rare_part() {
     let mut code = vec![0x80, 0x3f, 0, 0x74, 0x1b, RET];
     code.resize(0x20, 0xcc);
     code.extend([0xf3, 0x90, 0xeb, (TEXT.wrapping_sub(cold + 4)) as u8]);
-    // A jump to the hot part's start would be a tail call: let the loop start behind an instruction.
+    // A jump to the hot part's start would be a tail call: let the loop start behind an
+    // instruction.
     code.splice(0..0, [0xf5]);
     let built = assemble(TEXT, &code, &[TEXT..TEXT + 7, cold + 1..cold + 5]);
     finder_of(&built, |finder| match finder.analyse(cold + 1, Seed::Pause) {
@@ -233,7 +238,8 @@ fn seeds_inside_other_instructions() {
     });
 }
 
-/// All routes of all waits of a module; checks that nothing but padding is taken, and nothing twice.
+/// All routes of all waits of a module; checks that nothing but padding is taken, and nothing
+/// twice.
 fn check_routes(built: &Built) -> usize {
     let slices = built.slices();
     let image = Segments(&slices);

@@ -1,5 +1,5 @@
-//! Loops in C, through every compiler and level of optimisation at hand: what is said of the seeds in a function is
-//! what its name says.
+//! Loops in C, through every compiler and level of optimisation at hand: what is said of the seeds
+//! in a function is what its name says.
 
 mod common;
 
@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const SOURCE: &str = concat!(include_str!("loops.c"), include_str!("bare.c"));
 
-/// The first words of names, and what may be said of the seeds in such functions. Each function has a seed of which
-/// the first is said, unless that is nothing.
+/// The first words of names, and what may be said of the seeds in such functions. Each function has
+/// a seed of which the first is said, unless that is nothing.
 const WORDS: [(&str, &[&str]); 11] = [
     ("wait", &["wait"]),
     ("counted", &["counted"]),

@@ -2,7 +2,8 @@
 
 use crate::loops::Op;
 
-/// Loops whose counters look like ones and are none, in the order: body, and the condition to go back.
+/// Loops whose counters look like ones and are none, in the order: body, and the condition to go
+/// back.
 pub fn impostors() -> Vec<(&'static str, Vec<Op>, Option<u8>)> {
     const RAX: u8 = 0;
     const R8: u8 = 8;

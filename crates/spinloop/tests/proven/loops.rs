@@ -268,9 +268,11 @@ impl Op {
     }
 }
 
-/// A loop's code, and where its pivot is. Its end is a jump back with the condition, or without one.
+/// A loop's code, and where its pivot is. Its end is a jump back with the condition, or without
+/// one.
 pub fn build(body: &[Op], pivot: &[u8], end: Option<u8>) -> (Vec<u8>, u64) {
-    // An instruction that nothing jumps back to, so that the loop's head is not the function's start.
+    // An instruction that nothing jumps back to, so that the loop's head is not the function's
+    // start.
     let head = 1u64;
     let long = |op: &Op| match op {
         Op::Pivot => pivot.len(),

@@ -1,10 +1,12 @@
-//! What is proven of loops, checked by running them: loops made up at random, on the processor itself.
+//! What is proven of loops, checked by running them: loops made up at random, on the processor
+//! itself.
 //!
-//! A loop runs in this process with a stack and memory of its own. A breakpoint in the place of the pivot and undefined
-//! instructions behind the ways out hand every state of the registers, the stack and the memory to the test.
+//! A loop runs in this process with a stack and memory of its own. A breakpoint in the place of the
+//! pivot and undefined instructions behind the ways out hand every state of the registers, the
+//! stack and the memory to the test.
 //!
-//! - Of a counter: to run `missing` more rounds, and to set the counter to [`Counter::after`] and run one round, leads to the
-//!   same state, and to the same way out at the same state.
+//! - Of a counter: to run `missing` more rounds, and to set the counter to [`Counter::after`] and
+//!   run one round, leads to the same state, and to the same way out at the same state.
 //! - Of a wait without a bound: after one round, every round leaves everything as it was.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 // A list of one range is meant as such.
@@ -97,7 +99,8 @@ fn check(code: &[u8], pivot: u64, seed: Seed, start: &Start) -> Result<&'static 
     if found.pivot != TEXT + pivot {
         return Ok("left");
     }
-    // All of the code is a loop, but for the first instruction and the ways out; or only a part of it.
+    // All of the code is a loop, but for the first instruction and the ways out; or only a part of
+    // it.
     let exits = exits(code) as u64;
     let all: u64 = found.parts.iter().map(|part| part.end - part.start).sum();
     let whole = all + 1 + 2 * exits >= code.len() as u64;
@@ -224,7 +227,8 @@ fn impostors_are_left_alone() {
     }
 }
 
-/// A counter that steps one by one until its comparison leaves; in it none if it wraps around, none if that takes too long.
+/// A counter that steps one by one until its comparison leaves; in it none if it wraps around, none
+/// if that takes too long.
 fn one_by_one(counter: &Counter, value: u64, bound: u64) -> Option<Option<u64>> {
     use Condition::*;
     let cut = |value: u64| if counter.bits == 32 { value & 0xffff_ffff } else { value };

@@ -21,7 +21,8 @@ pub const WORDS: usize = 512;
 pub const AROUND: usize = 256;
 pub const ROUNDS_MAX: usize = 72;
 
-/// What a loop sees and leaves: sixteen registers, the stack around the stack pointer, the memory around `rdi`.
+/// What a loop sees and leaves: sixteen registers, the stack around the stack pointer, the memory
+/// around `rdi`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     pub registers: [u64; 16],
@@ -174,7 +175,8 @@ fn prepare() {
         LEAVE.store(proven_leave as *const () as usize, Ordering::Relaxed);
         let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        // SAFETY: a new mapping, which replaces none; the handler changes the place to go on from, and the registers.
+        // SAFETY: a new mapping, which replaces none; the handler changes the place to go on from,
+        // and the registers.
         unsafe {
             assert_eq!(libc::mmap(TEXT as *mut _, BYTES, rights, flags, -1, 0) as u64, TEXT);
             let mut action: libc::sigaction = core::mem::zeroed();
@@ -207,7 +209,8 @@ pub struct Start {
     memory: [u64; 4],
 }
 
-/// Runs a loop. Returns the state at each visit, of each whether the thread has come there in the `parts` alone, and the end.
+/// Runs a loop. Returns the state at each visit, of each whether the thread has come there in the
+/// `parts` alone, and the end.
 pub fn run(
     code: &[u8],
     pivot: u64,
@@ -237,7 +240,8 @@ pub fn run(
         end: None,
     };
     RUN.set(Some(place));
-    // SAFETY: the loop ends at an undefined instruction, at a fault, or at its last visit, each of which leads back.
+    // SAFETY: the loop ends at an undefined instruction, at a fault, or at its last visit, each of
+    // which leads back.
     unsafe { proven_enter(&raw const registers, TEXT) };
     let run = RUN.take().expect("the run");
     (run.visits, run.rounds, run.end.expect("an end"))
