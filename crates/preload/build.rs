@@ -1,4 +1,5 @@
-//! Gives the library a name that other programs can be linked against, and a build id, which its cache depends on.
+//! Gives the library a name that other programs can be linked against, and a build id, which its
+//! cache depends on.
 
 fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmanx_preload.so");

@@ -9,8 +9,8 @@ use core::fmt;
 /// The count that a program is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Cpus {
-    /// What it really gets: the least of its affinity, its cpuset and the quotas of its control groups, rounded
-    /// down, at least 1; looked up again while it runs.
+    /// What it really gets: the least of its affinity, its cpuset and the quotas of its control
+    /// groups, rounded down, at least 1; looked up again while it runs.
     #[default]
     Auto,
     /// What it would be told without Manx.
@@ -55,14 +55,15 @@ impl fmt::Display for Cpus {
     }
 }
 
-/// One place where the count is told only if it was asked for, because a program may need the truth of the
-/// machine there.
+/// One place where the count is told only if it was asked for, because a program may need the truth
+/// of the machine there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Place {
     /// The affinity mask, whoever asks for it.
     Affinity = 1,
-    /// The number of configured CPUs, by which programs size tables that they index by the CPU's number.
+    /// The number of configured CPUs, by which programs size tables that they index by the CPU's
+    /// number.
     Configured = 2,
     /// `JAVA_TOOL_OPTIONS`, because every Java program then says on standard error that it was set.
     Java = 4,

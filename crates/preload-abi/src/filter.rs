@@ -1,6 +1,7 @@
 //! Filters: which programs, libraries and loops are meant (`only=…`, `not=…`).
 //!
-//! An entry names an executable, or a module of a process (a library, or the program's own file), or loops in a module:
+//! An entry names an executable, or a module of a process (a library, or the program's own file),
+//! or loops in a module:
 //!
 //! | entry | names |
 //! | --- | --- |
@@ -11,15 +12,18 @@
 //!
 //! Names are file names without a folder. In names and symbols `*` stands for any number of bytes.
 //!
-//! 1. **Executables.** An executable is meant if it is named by `only`, or `only` names no executable, and if it is not named by
-//!    `not`. The library does nothing in a process whose executable is not meant; what that process starts is judged by its own name.
-//!    An executable has two names: that of its file, and that by which it was started, such as a link's or a script's.
-//!    An entry names it if it names either.
-//! 2. **Loops.** A loop is meant if `only` names it, its function or its module, or `only` names no module at all, and if `not` names
-//!    none of these. Loops that are not meant are not repaired. All else that Manx does in the process stays.
+//! 1. **Executables.** An executable is meant if it is named by `only`, or `only` names no
+//!    executable, and if it is not named by `not`. The library does nothing in a process whose
+//!    executable is not meant; what that process starts is judged by its own name. An executable
+//!    has two names: that of its file, and that by which it was started, such as a link's or a
+//!    script's. An entry names it if it names either.
+//! 2. **Loops.** A loop is meant if `only` names it, its function or its module, or `only` names no
+//!    module at all, and if `not` names none of these. Loops that are not meant are not repaired.
+//!    All else that Manx does in the process stays.
 //!
-//! In the options string, entries are separated by `+`, and a `+` in a name is `%2B`, besides what [`options`](crate::options) writes
-//! as `%XX`. An encoded byte is never a separator, so a file's name may hold a colon as `%3A`.
+//! In the options string, entries are separated by `+`, and a `+` in a name is `%2B`, besides what
+//! [`options`](crate::options) writes as `%XX`. An encoded byte is never a separator, so a file's
+//! name may hold a colon as `%3A`.
 
 use crate::options::{encode, hex};
 use core::fmt;
@@ -297,7 +301,8 @@ pub struct Place<'a> {
     pub module: &'a [u8],
     /// Its address, without what the loader has added.
     pub offset: u64,
-    /// Whether it lies in a function that the module exports by such a name. Asked only for entries with a symbol.
+    /// Whether it lies in a function that the module exports by such a name. Asked only for entries
+    /// with a symbol.
     pub lies_in: &'a dyn Fn(Pattern<'_>) -> bool,
 }
 

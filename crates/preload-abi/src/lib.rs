@@ -1,10 +1,10 @@
 //! What the launcher (`manx run`, `manx stats`) and the preload library say to each other.
 //!
 //! Three things cross the line between the two, and each is defined once, here, so that neither can
-//! drift: the [`options`] string in the environment, the [`live`] statistics file that the library maps
-//! and the launcher reads, and the version symbol that the launcher looks for in the library's ELF file
-//! before it trusts it. No allocation and no system call happens in this crate, because the library
-//! uses it inside programs that are not ours.
+//! drift: the [`options`] string in the environment, the [`live`] statistics file that the library
+//! maps and the launcher reads, and the version symbol that the launcher looks for in the library's
+//! ELF file before it trusts it. No allocation and no system call happens in this crate, because
+//! the library uses it inside programs that are not ours.
 
 #![cfg_attr(not(test), no_std)]
 
@@ -15,11 +15,12 @@ pub mod options;
 pub mod render;
 pub mod slo;
 
-/// The library exports a symbol of this name. It changes whenever [`options`] or [`live`] change in a
-/// way that an older launcher or library would misread.
+/// The library exports a symbol of this name. It changes whenever [`options`] or [`live`] change in
+/// a way that an older launcher or library would misread.
 pub const VERSION_SYMBOL: &str = "manx_preload_abi_5";
 
-/// The library that sees requests exports a symbol of this name. It goes with the preload library of the same number.
+/// The library that sees requests exports a symbol of this name. It goes with the preload library
+/// of the same number.
 pub const REQUESTS_VERSION_SYMBOL: &str = "manx_requests_abi_5";
 
 /// The environment variable that carries [`options::Options`].
@@ -34,17 +35,20 @@ pub const SWITCH_VARIABLE: &str = "MANX";
 /// The file name of the preload library.
 pub const LIBRARY_NAME: &str = "libmanx_preload.so";
 
-/// The file name of the library that shows it requests which nobody marked. It lies beside the preload library.
+/// The file name of the library that shows it requests which nobody marked. It lies beside the
+/// preload library.
 pub const REQUESTS_LIBRARY_NAME: &str = "libmanx_requests.so";
 
-/// A folder in the user's cache folder. The library keeps there what it finds, and the launcher removes old entries.
+/// A folder in the user's cache folder. The library keeps there what it finds, and the launcher
+/// removes old entries.
 pub const CACHE_FOLDER: &str = "manx";
 
-/// The beginnings of the entries' names: the first for modules with a build id, the second for modules without one.
+/// The beginnings of the entries' names: the first for modules with a build id, the second for
+/// modules without one.
 pub const CACHE_PREFIXES: [&str; 2] = ["id-", "file-"];
 
-/// Whether the busy waiting of a library of this file name is left alone: that of the C library and the
-/// loader is bounded, and the guard would wait inside the calls that it makes itself.
+/// Whether the busy waiting of a library of this file name is left alone: that of the C library and
+/// the loader is bounded, and the guard would wait inside the calls that it makes itself.
 ///
 /// ```
 /// assert!(preload_abi::is_left_alone(b"libc.so.6") && preload_abi::is_left_alone(b"ld-linux-x86-64.so.2"));

@@ -1,9 +1,9 @@
-//! The live statistics file: a header page, one record for each loop that was looked at, and a table of
-//! the locks that threads waited for.
+//! The live statistics file: a header page, one record for each loop that was looked at, and a
+//! table of the locks that threads waited for.
 //!
-//! The library maps the file shared and counts into it with relaxed atomic adds, so whatever kills the
-//! program loses nothing; `manx stats` maps or reads the same bytes, while it runs or afterwards. All
-//! integers are in the machine's own byte order: the file never travels.
+//! The library maps the file shared and counts into it with relaxed atomic adds, so whatever kills
+//! the program loses nothing; `manx stats` maps or reads the same bytes, while it runs or
+//! afterwards. All integers are in the machine's own byte order: the file never travels.
 //!
 //! | offset | what |
 //! | --- | --- |
@@ -13,12 +13,13 @@
 //!
 //! Invariants:
 //! 1. A file without [`MAGIC`] at its start, or with another [`FORMAT`], is not read.
-//! 2. A site is written in full before `Header::sites` counts it (release), so a reader that loads the
-//!    count (acquire) sees whole records. Counters change at any time and are read one by one.
-//! 3. A lock's record belongs to the address that was stored there first, by one atomic step. Who made
-//!    that step alone writes the names and the kind, then sets `Lock::named` (release); whoever reads
-//!    them loads that first (acquire).
-//! 4. Everything is zero where nothing was written; names end at the first zero byte or at their end.
+//! 2. A site is written in full before `Header::sites` counts it (release), so a reader that loads
+//!    the count (acquire) sees whole records. Counters change at any time and are read one by one.
+//! 3. A lock's record belongs to the address that was stored there first, by one atomic step. Who
+//!    made that step alone writes the names and the kind, then sets `Lock::named` (release);
+//!    whoever reads them loads that first (acquire).
+//! 4. Everything is zero where nothing was written; names end at the first zero byte or at their
+//!    end.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -74,8 +75,9 @@ pub struct Header {
     pub cached: AtomicU64,
     /// The program's path.
     pub program: [u8; 512],
-    /// Addresses of mutexes that threads have locked and that are the C library's in every mode, because of what they are: shared between
-    /// processes, robust, or with a priority protocol. 0: there is none here.
+    /// Addresses of mutexes that threads have locked and that are the C library's in every mode,
+    /// because of what they are: shared between processes, robust, or with a priority protocol. 0:
+    /// there is none here.
     pub passed_on: [AtomicU64; PASSED_ON],
 }
 
@@ -175,8 +177,8 @@ impl Kind {
     }
 }
 
-/// One lock that threads waited for. If its memory is given back and holds another lock later, the two
-/// have one record.
+/// One lock that threads waited for. If its memory is given back and holds another lock later, the
+/// two have one record.
 #[repr(C, align(64))]
 pub struct Lock {
     /// Its address in the process; 0: there is no lock here.
@@ -230,9 +232,9 @@ impl<'a> Live<'a> {
         if !bytes.as_ptr().addr().is_multiple_of(align_of::<Header>()) {
             return Err("not at a page boundary");
         }
-        // SAFETY: the length and alignment were just checked, and each part's size is a multiple of the next
-        // one's alignment; all types are made of atomics and bytes, for which every bit pattern is valid and
-        // which may change under us.
+        // SAFETY: the length and alignment were just checked, and each part's size is a multiple of
+        // the next one's alignment; all types are made of atomics and bytes, for which every bit
+        // pattern is valid and which may change under us.
         let (header, sites, locks) = unsafe {
             let header = &*bytes.as_ptr().cast::<Header>();
             let sites = bytes.as_ptr().add(size_of::<Header>()).cast::<Site>();

@@ -4,10 +4,10 @@
 //! MANX_OPTIONS=guard=on,lock=manx,stats=stderr,spins=10,yields=1000
 //! ```
 //!
-//! A value may hold any byte; `%`, `,` and what is not printable ASCII are written as `%XX`. The library
-//! must never print or fail because of a bad option, so [`Options::parse`] keeps the default for whatever
-//! it cannot read and says in [`Options::rejected`] where it stopped understanding; the launcher, which
-//! may print, refuses bad options before they get here.
+//! A value may hold any byte; `%`, `,` and what is not printable ASCII are written as `%XX`. The
+//! library must never print or fail because of a bad option, so [`Options::parse`] keeps the
+//! default for whatever it cannot read and says in [`Options::rejected`] where it stopped
+//! understanding; the launcher, which may print, refuses bad options before they get here.
 
 use crate::cpus::{Cpus, Places};
 use crate::filter::Filters;
@@ -21,8 +21,8 @@ pub enum Guard {
     On,
     /// Touch nothing.
     Off,
-    /// As `On`, but already when the library is loaded (for programs that share memory between processes
-    /// or create threads without the C library).
+    /// As `On`, but already when the library is loaded (for programs that share memory between
+    /// processes or create threads without the C library).
     Always,
 }
 
@@ -49,10 +49,10 @@ pub enum Lock {
     /// Bounded reordering: whoever runs may overtake those who sleep, for at most a window.
     #[default]
     Manx = 0,
-    /// Whoever runs may take a free lock, without a bound; waiting is adaptive.
+    /// Any running thread may take a free lock, without a bound; waiting is adaptive.
     Adaptive = 1,
-    /// The SLO-guided lock for asymmetric cores: as `Manx`, but threads on little cores let those on big
-    /// ones pass for the window of their epoch.
+    /// The SLO-guided lock for asymmetric cores: as `Manx`, but threads on little cores let those
+    /// on big ones pass for the window of their epoch.
     Asl = 2,
     /// In the order of arrival: a queue of nodes on the waiters' stacks, which spin, then sleep.
     Fifo = 3,
@@ -148,8 +148,8 @@ pub struct Options<'a> {
     pub guard: Guard,
     /// `lock=manx|adaptive|asl|fifo|glibc`
     pub lock: Lock,
-    /// `dilate=N`: threads on little CPUs take N thousandths as long as they would, to measure locks on unequal
-    /// cores where there are none. 1000: they are left alone.
+    /// `dilate=N`: threads on little CPUs take N thousandths as long as they would, to measure
+    /// locks on unequal cores where there are none. 1000: they are left alone.
     pub dilation: u32,
     /// `short=auto|always|never`
     pub short: Short,
@@ -163,10 +163,11 @@ pub struct Options<'a> {
     pub filters: Filters<'a>,
     /// `stats=stderr` or `stats=FILE`
     pub stats: Stats<'a>,
-    /// `pid=N`: the process that the launcher became. It alone uses the names given in `stats`; other
-    /// processes append their own process id. 0: every process counts as the first.
+    /// `pid=N`: the process that the launcher became. It alone uses the names given in `stats`;
+    /// other processes append their own process id. 0: every process counts as the first.
     pub pid: u32,
-    /// `cache=off`: do not keep in the user's cache folder what was found in the program and its libraries.
+    /// `cache=off`: do not keep in the user's cache folder what was found in the program and its
+    /// libraries.
     pub cache: bool,
     /// `perf_map=on`: name the copies of loops in `/tmp/perf-PID.map`, for `perf`.
     pub perf_map: bool,
@@ -276,8 +277,8 @@ pub(crate) fn number(value: &[u8]) -> Option<u32> {
     })
 }
 
-/// Undoes the `%XX` encoding of `value` into `into` and returns the decoded bytes, or `None` if they do
-/// not fit or an escape is malformed.
+/// Undoes the `%XX` encoding of `value` into `into` and returns the decoded bytes, or `None` if
+/// they do not fit or an escape is malformed.
 pub fn decode<'b>(value: &[u8], into: &'b mut [u8]) -> Option<&'b [u8]> {
     let mut length = 0;
     let mut bytes = value.iter().copied();

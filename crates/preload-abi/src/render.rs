@@ -1,13 +1,13 @@
 //! The table and the JSON that show a [`Live`] file; the library writes them at a normal exit, and
 //! `manx stats` at any time, from this one definition.
 //!
-//! At an exit this runs inside somebody else's program, on a stack of unknown size, while other threads
-//! may still count:
+//! At an exit this runs inside somebody else's program, on a stack of unknown size, while other
+//! threads may still count:
 //! 1. Nothing is allocated, and the largest thing on the stack is a bit for each site.
-//! 2. Each site and each lock is shown once, whatever happens to its counters meanwhile: they are picked in
-//!    falling order of the time waited, and a bit remembers those that were picked.
-//! 3. Names are the program's bytes: what is not UTF-8 or not printable is replaced or escaped, so that
-//!    they can neither break the JSON nor reach a terminal as control sequences.
+//! 2. Each site and each lock is shown once, whatever happens to its counters meanwhile: they are
+//!    picked in falling order of the time waited, and a bit remembers those that were picked.
+//! 3. Names are the program's bytes: what is not UTF-8 or not printable is replaced or escaped, so
+//!    that they can neither break the JSON nor reach a terminal as control sequences.
 
 mod columns;
 mod locks;
@@ -30,7 +30,8 @@ const HEADS: [&str; 9] =
 /// The columns of text, which stand to the left; numbers stand to the right.
 const TEXT_COLUMNS: usize = 3;
 
-/// Writes a table of every site, those waited at longest first, and one of the locks most waited for.
+/// Writes a table of every site, those waited at longest first, and one of the locks most waited
+/// for.
 ///
 /// # Errors
 /// Those of `out`.
@@ -102,9 +103,10 @@ pub fn table(live: &Live, out: &mut impl Write) -> fmt::Result {
     locks::table(live, out)
 }
 
-/// Writes one JSON object and a line break. Times are in nanoseconds, `null` where the clock's rate is not
-/// known; `mutexes_passed_on` is [`PASSED_ON`](crate::live::PASSED_ON) if there may be more; a site has a `symbol` or `null`, and a `reason` if it was left alone, else `null`. The `module`, `symbol`
-/// and `offset` of a lock are where it was first waited for.
+/// Writes one JSON object and a line break. Times are in nanoseconds, `null` where the clock's rate
+/// is not known; `mutexes_passed_on` is [`PASSED_ON`](crate::live::PASSED_ON) if there may be more;
+/// a site has a `symbol` or `null`, and a `reason` if it was left alone, else `null`. The `module`,
+/// `symbol` and `offset` of a lock are where it was first waited for.
 ///
 /// # Errors
 /// Those of `out`.
@@ -160,7 +162,8 @@ fn times(out: &mut impl Write, waited: Duration, longest: Duration) -> fmt::Resu
     Ok(())
 }
 
-/// The sites, those waited at longest first. Of equals the first found, which is the order of addresses.
+/// The sites, those waited at longest first. Of equals the first found, which is the order of
+/// addresses.
 fn falling<'a>(live: &Live<'a>) -> Falling<'a, Site, { CAPACITY / 64 }> {
     Falling::new(live.sites(), |site| {
         let load = |field: &AtomicU64| field.load(Ordering::Relaxed);

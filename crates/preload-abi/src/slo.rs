@@ -4,9 +4,9 @@
 //! slo=2000000:9900+7:500000:9990
 //! ```
 //!
-//! Entries are separated by `+`. Each is a bound in nanoseconds and a percentile in hundredths of a percent, with the
-//! id of the epochs that it is for before them; without an id it is for requests: from the return of a read from a
-//! socket to the next write to it.
+//! Entries are separated by `+`. Each is a bound in nanoseconds and a percentile in hundredths of a
+//! percent, with the id of the epochs that it is for before them; without an id it is for requests:
+//! from the return of a read from a socket to the next write to it.
 
 /// How many targets there may be.
 pub const SLOS_MAX: usize = 64;

@@ -1,14 +1,18 @@
-//! libmanx_requests.so: shows libmanx_preload.so what a program reads from sockets and writes to them.
+//! libmanx_requests.so: shows libmanx_preload.so what a program reads from sockets and writes to
+//! them.
 //!
-//! To see requests that nobody marked, the C library's functions for sockets have to be wrapped, and with them `read`, `write`,
-//! `close` and `dup2`, which every program calls, some of them in places where little is allowed. So the wrappers are in a library of
-//! their own, which `manx run` preloads only if there is a latency target for requests (`--slo 2ms`).
+//! To see requests that nobody marked, the C library's functions for sockets have to be wrapped,
+//! and with them `read`, `write`, `close` and `dup2`, which every program calls, some of them in
+//! places where little is allowed. So the wrappers are in a library of their own, which `manx run`
+//! preloads only if there is a latency target for requests (`--slo 2ms`).
 //!
-//! Each wrapper passes its arguments on as they are, and the result back, with `errno` as it was. Most of them are cancellation
-//! points: a thread that is cancelled is unwound through these frames, in which there is nothing to drop.
+//! Each wrapper passes its arguments on as they are, and the result back, with `errno` as it was.
+//! Most of them are cancellation points: a thread that is cancelled is unwound through these
+//! frames, in which there is nothing to drop.
 //!
-//! The functions behind the wrappers are looked up all at once: by the constructor, or by the first wrapper that is called before it.
-//! Later is too late: the child of a fork may call them while the loader's lock is held by a thread that it does not have.
+//! The functions behind the wrappers are looked up all at once: by the constructor, or by the first
+//! wrapper that is called before it. Later is too late: the child of a fork may call them while the
+//! loader's lock is held by a thread that it does not have.
 //!
 //! libmanx_preload.so must be loaded too, before or behind this library.
 
@@ -17,7 +21,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use libc::{iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 unsafe extern "C" {
-    /// The function of this name that is reached from the module with this dynamic section; 0 if there is none.
+    /// The function of this name that is reached from the module with this dynamic section; 0 if
+    /// there is none.
     fn manx_requests_next(name: *const c_char, dynamic: usize) -> usize;
     /// A descriptor was made.
     safe fn manx_requests_made(descriptor: c_int);
@@ -84,7 +89,8 @@ fn absent() -> ssize_t {
     -1
 }
 
-/// Functions of the C library, and what to do before them with their first argument, and after them with that and the result.
+/// Functions of the C library, and what to do before them with their first argument, and after them
+/// with that and the result.
 macro_rules! passed_on {
     ($($name:ident($first:ident $(, $argument:ident: $type:ty)*) -> $result:ty, $before:path, $after:path;)*) => {
         mod real {
@@ -106,7 +112,8 @@ macro_rules! passed_on {
                 type Function = unsafe extern "C-unwind" fn(c_int $(, $type)*) -> $result;
                 let Some(real) = real::$name.get() else { return absent() as $result };
                 $before($first);
-                // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
+                // SAFETY: the C library's function of this name has this type; the arguments are
+                // the caller's.
                 let result = unsafe { core::mem::transmute::<usize, Function>(real)($first $(, $argument)*) };
                 $after($first, result as ssize_t);
                 result
@@ -172,7 +179,8 @@ passed_on! {
     close(descriptor) -> c_int, manx_requests_closed, nothing_after;
 }
 
-/// What `manx run` looks for before it trusts the library: it goes with the library of the same number.
+/// What `manx run` looks for before it trusts the library: it goes with the library of the same
+/// number.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static manx_requests_abi_5: u32 = 1;

@@ -1,19 +1,20 @@
 //! The library's own memory.
 //!
 //! The program's `malloc` may be anything: replaced, counting, holding a lock that a search for
-//! busy-wait loops was started under, or not yet able to work when the first constructor runs. So what
-//! the library allocates (while it searches, never on a hot path) comes from an allocator of its own
-//! over pages of its own, and goes back to the system when it is freed.
+//! busy-wait loops was started under, or not yet able to work when the first constructor runs. So
+//! what the library allocates (while it searches, never on a hot path) comes from an allocator of
+//! its own over pages of its own, and goes back to the system when it is freed.
 //!
-//! The arena has a latch, and some calls may come while the calling thread itself holds it, further up its stack, or while somebody
-//! does who is gone since a fork. What these need they allocate [`apart`]: in a mapping of their own, which is given back
-//! as a whole when they are done. Their stack is there, too: that of the thread may be as small as its program found enough.
+//! The arena has a latch, and some calls may come while the calling thread itself holds it, further
+//! up its stack, or while it is held by a thread that is gone since a fork. What these need they
+//! allocate [`apart`]: in a mapping of their own, which is given back as a whole when they are
+//! done. Their stack is there, too: that of the thread may be as small as its program found enough.
 //!
-//! A child that was forked in the middle of a change, and without our knowing, begins with an empty heap and frees nothing: see
-//! [`crate::latch`].
+//! A child that was forked in the middle of a change, and without our knowing, begins with an empty
+//! heap and frees nothing: see [`crate::latch`].
 //!
-//! Invariant 1: an [`Apart`] is used by the thread only whose block points to it, and that points to it only while
-//! [`apart`] runs, which outlives all that is allocated there.
+//! Invariant 1: an [`Apart`] is used only by the thread whose block points to it. The block points
+//! to it only while [`apart`] runs, which outlives all that is allocated there.
 
 use crate::latch::{Held, Latch};
 use crate::{stack, thread};
@@ -24,8 +25,8 @@ use platform::memory::{READ, WRITE, map_zeroes, page_bytes, unmap};
 
 struct Pages;
 
-// SAFETY: every region handed out is a fresh private mapping of at least the size asked for, aligned to a
-// page; none is given back before dlmalloc says that it is unused.
+// SAFETY: every region handed out is a fresh private mapping of at least the size asked for,
+// aligned to a page; none is given back before dlmalloc says that it is unused.
 unsafe impl Allocator for Pages {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         match map_zeroes(size, READ | WRITE) {
@@ -99,9 +100,10 @@ impl Apart {
     }
 }
 
-/// Calls `work`, whose allocations wait for nobody and are gone when it returns, on a stack of its own. Nothing that it allocated may be
-/// left by then, it must not unwind, and it needs no more than a few MiB. `None` if there is no memory for it, or if the calling
-/// thread does so already.
+/// Calls `work` on a stack of its own. The allocations of `work` wait for no other thread and are
+/// gone when it returns. Nothing that `work` allocated may be left by then, it must not unwind, and
+/// it needs no more than a few MiB. `None` if there is no memory for it, or if the calling thread
+/// does so already.
 pub fn apart<R: Copy>(work: impl FnOnce() -> R) -> Option<R> {
     let thread = thread::current();
     if !thread.apart.get().is_null() {
@@ -111,10 +113,12 @@ pub fn apart<R: Copy>(work: impl FnOnce() -> R) -> Option<R> {
     let bottom = start.wrapping_add(Apart::STACK_BYTES);
     let memory = Apart { start: bottom, used: Cell::new(0) };
     thread.apart.set(&raw const memory);
-    // SAFETY: the stack is a part of a new mapping, at a page's border; by the caller's promise work does not unwind.
+    // SAFETY: the stack is a part of a new mapping, at a page's border; by the caller's promise
+    // work does not unwind.
     let result = unsafe { stack::call_on(bottom, work) };
     thread.apart.set(core::ptr::null());
-    // SAFETY: by the caller's promise nothing that was allocated there is left. If the kernel refuses, it stays mapped.
+    // SAFETY: by the caller's promise nothing that was allocated there is left. If the kernel
+    // refuses, it stays mapped.
     let _ = unsafe { unmap(start, Apart::STACK_BYTES + Apart::BYTES) };
     Some(result)
 }
@@ -126,7 +130,8 @@ pub struct Arena {
 
 struct Heap {
     blocks: Dlmalloc<Pages>,
-    /// Blocks of an earlier heap, which a fork has torn, may come to be freed: they stay, and so does everything else.
+    /// Blocks of an earlier heap, which a fork has torn, may come to be freed: they stay, and so
+    /// does everything else.
     keeps: bool,
 }
 
@@ -143,7 +148,7 @@ impl Arena {
         Arena { heap: Latch::new(Heap::new(false)) }
     }
 
-    /// The heap; an empty one, if a fork has torn the one that there was.
+    /// The heap; an empty one, if a fork has torn the heap of before.
     fn heap(&self) -> Held<'_, Heap> {
         let mut heap = self.heap.lock();
         if heap.is_torn() {
@@ -196,10 +201,12 @@ unsafe impl GlobalAlloc for Arena {
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if let Some(apart) = Apart::of_this_thread().filter(|apart| apart.has(at)) {
-            // SAFETY: the size is not 0 and fits, as the caller promises; the alignment is one already.
+            // SAFETY: the size is not 0 and fits, as the caller promises; the alignment is one
+            // already.
             let new = apart.alloc(unsafe { Layout::from_size_align_unchecked(size, layout.align()) });
             if !new.is_null() {
-                // SAFETY: both blocks are at least that long, and no part of the mapping is given out twice.
+                // SAFETY: both blocks are at least that long, and no part of the mapping is given
+                // out twice.
                 unsafe { new.copy_from_nonoverlapping(at, layout.size().min(size)) };
             }
             return new;
@@ -212,7 +219,7 @@ unsafe impl GlobalAlloc for Arena {
         // SAFETY: the size is not 0, as the caller promises.
         let new = unsafe { heap.blocks.malloc(size, layout.align()) };
         if !new.is_null() {
-            // SAFETY: both blocks are at least that long, and the new one is nobody else's.
+            // SAFETY: both blocks are at least that long, and only this call knows the new one.
             unsafe { new.copy_from_nonoverlapping(at, layout.size().min(size)) };
         }
         new
@@ -273,7 +280,8 @@ mod tests {
     fn a_heap_that_a_fork_has_torn_is_replaced_and_its_blocks_are_kept() {
         let arena = Arena::new();
         let layout = Layout::from_size_align(100, 8).expect("a layout");
-        // SAFETY: every pointer is used within its layout and freed at most once; one process is another in turn.
+        // SAFETY: every pointer is used within its layout and freed at most once; one process is
+        // another in turn.
         unsafe {
             let old = arena.alloc(layout);
             old.write_bytes(7, 100);
@@ -281,7 +289,7 @@ mod tests {
             arena.hold();
             let child = libc::fork();
             if child == 0 {
-                // Nobody releases it here.
+                // No thread releases it here.
                 let grown = arena.realloc(old, layout, 200);
                 let fresh = arena.alloc(layout);
                 let good = grown.add(99).read() == 7 && !fresh.is_null() && fresh != old;

@@ -1,10 +1,10 @@
 //! Names that newer C libraries gave new versions, bound by hand.
 //!
-//! A library built on a new system asks for the newest version of each function that it calls, and an
-//! older C library then refuses to load it, even where it has the function. The few such functions that
-//! `std` refers to (none of them is called in normal operation) are defined here instead, invisibly
-//! outside, so that this library loads wherever glibc 2.31 or newer runs. A check in `xtask tidy` reads
-//! the built library and names any that is missing here.
+//! A library built on a new system asks for the newest version of each function that it calls, and
+//! an older C library then refuses to load it, even where it has the function. The few such
+//! functions that `std` refers to (none of them is called in normal operation) are defined here
+//! instead, invisibly outside, so that this library loads wherever glibc 2.31 or newer runs. A
+//! check in `xtask tidy` reads the built library and names any that is missing here.
 
 use crate::real::typed;
 use core::ffi::{c_char, c_int, c_void};
@@ -48,8 +48,8 @@ fn error(result: isize) -> c_int {
     }
 }
 
-/// Not a matter of versions: programs built with a sanitizer have a `clock_gettime` of their own, which
-/// cannot be called before the sanitizer has begun, and its beginning calls us (`dlsym`).
+/// Not a matter of versions: programs built with a sanitizer have a `clock_gettime` of their own,
+/// which cannot be called before the sanitizer has begun, and its beginning calls us (`dlsym`).
 unsafe extern "C" fn clock_gettime(clock: c_int, into: *mut c_void) -> c_int {
     // SAFETY: the caller's promises are the system call's.
     error(unsafe { syscall4(libc::SYS_clock_gettime, clock as usize, into.addr(), 0, 0) })

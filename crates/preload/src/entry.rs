@@ -1,7 +1,7 @@
 //! Start, end and fork.
 //!
-//! [`start`] runs once, from whatever of ours is called first: our constructor, or a function that the
-//! constructor of another library called. It only reads the environment; the guard wakes later.
+//! [`start`] runs once, from whatever of ours is called first: our constructor, or a function that
+//! the constructor of another library called. It only reads the environment; the guard wakes later.
 
 use crate::settings::{self, SETTINGS};
 use crate::thread::Forking;
@@ -24,8 +24,8 @@ const _: () = assert!(STARTING < OFF && STARTING < ON);
 
 /// Reads the options, once. Returns whether the library does anything at all.
 ///
-/// While another thread (or an outer call of this one) is at it, the answer is no: whoever asks then
-/// passes its call through.
+/// While another thread (or an outer call of this one) is at it, the answer is no: a caller that
+/// asks then passes its call through.
 pub fn start() -> bool {
     if STATE.load(Ordering::Relaxed) == NEW && !process::has_environment() {
         // Too early to know what is wanted.
@@ -43,14 +43,16 @@ pub fn start() -> bool {
     }
 }
 
-/// Reads the options, once. Returns whether they have been read: not while somebody is at it.
+/// Reads the options, once. Returns whether they have been read: not while a thread is still
+/// reading them.
 pub fn read() -> bool {
     start();
     STATE.load(Ordering::Acquire) > STARTING
 }
 
-/// Lets another thread that is reading the options finish. Returns at once if it is the calling thread itself that reads,
-/// further up its stack, and in any case after a tenth of a second: the child of a fork may have no such thread.
+/// Lets another thread that is reading the options finish. Returns at once if it is the calling
+/// thread itself that reads, further up its stack, and in any case after a tenth of a second: the
+/// child of a fork may have no such thread.
 pub fn wait_until_read() {
     for _ in 0..100 {
         if STATE.load(Ordering::Acquire) != STARTING
@@ -91,7 +93,8 @@ fn read_options() -> bool {
         return false;
     }
     statistics::prepare(&options);
-    // SAFETY: the three functions keep to what may be done around a fork: take and give back latches.
+    // SAFETY: the three functions keep to what may be done around a fork: take and give back
+    // latches.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork_in_child)) };
     settings::guard() != Guard::Off
 }

@@ -1,9 +1,9 @@
 //! The functions of the C library that a program calls through us.
 //!
-//! Two kinds. `pthread_create` and `thrd_create` wake the guard and go on; the thread's start routine is
-//! not wrapped. `dlsym` and `dlvsym` must seem to be called by the program itself, since the loader
-//! judges by the caller's address whose scope applies: so each is a few instructions
-//! that change no argument, and then a jump, never a call. A look-up of one of the C
+//! Two kinds. `pthread_create` and `thrd_create` wake the guard and go on; the thread's start
+//! routine is not wrapped. `dlsym` and `dlvsym` must seem to be called by the program itself, since
+//! the loader judges by the caller's address which module's scope applies. So each is a few
+//! instructions that change no argument, and then a jump, never a call. A look-up of one of the C
 //! library's functions for conditions by a handle leads to ours: see [`crate::lock::foreign`].
 //!
 //! `dlopen` and its kin are not wrapped. The loader itself says when libraries come and go
@@ -59,7 +59,8 @@ pub unsafe extern "C" fn thrd_create(
     unsafe { core::mem::transmute::<usize, Create>(real)(thread, routine, argument) }
 }
 
-/// Before a jump to `real`, for a look-up with these arguments: the guard looks at what has been opened. Returns where to jump to.
+/// Before a jump to `real`, for a look-up with these arguments: the guard looks at what has been
+/// opened. Returns where to jump to.
 extern "C" fn way(real: &'static Real, handle: *mut c_void, name: *const c_char) -> usize {
     if entry::start() {
         guard::look_again();

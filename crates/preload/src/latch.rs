@@ -1,14 +1,17 @@
 //! A lock for what the library keeps for itself: its memory, and its table of sites.
 //!
-//! Most are held for microseconds; the guard's is held for a whole search, tens of milliseconds. None is on a hot path. The code
-//! that holds them must not go through the program's own `pthread_mutex_lock`. A word and an adaptive wait are enough.
+//! Most are held for microseconds; the guard's is held for a whole search, tens of milliseconds.
+//! None is on a hot path. The code that holds them must not go through the program's own
+//! `pthread_mutex_lock`. A word and an adaptive wait are enough.
 //!
-//! `fork` finds the latches free, because the forking thread holds them meanwhile (see [`Latch::hold`] and
-//! [`Latch::release`]). `_Fork` and a bare `clone` run no handlers: there a latch may be held by a thread that the child does not have,
-//! and its value be half changed. So the word names the [generation](platform::fork) of the process whose thread
-//! holds the latch, and a thread that finds one of another generation takes the latch over, torn.
+//! `fork` finds the latches free, because the forking thread holds them meanwhile (see
+//! [`Latch::hold`] and [`Latch::release`]). `_Fork` and a bare `clone` run no handlers: there a
+//! latch may be held by a thread that the child does not have, and its value be half changed. So
+//! the word names the [generation](platform::fork) of the process whose thread holds the latch, and
+//! a thread that finds one of another generation takes the latch over, torn.
 //!
-//! The user of a torn latch decides: it [mends](Held::mend) the value by a new one, or leaves it alone.
+//! The user of a torn latch decides: it [mends](Held::mend) the value by a new one, or leaves it
+//! alone.
 //!
 //! | `word` | meaning |
 //! | --- | --- |
@@ -17,8 +20,9 @@
 //! | `TORN` | was taken over, and the value was not mended since |
 //!
 //! Invariants:
-//! 1. The value is touched only by the thread that wrote its generation into `word`, and by that one only until it takes it out
-//!    again. The step that takes the latch acquires what the last release, or the fork, left.
+//! 1. The value is touched only by the thread that wrote its generation into `word`, and by that
+//!    one only until it takes it out again. The step that takes the latch acquires what the last
+//!    release, or the fork, left.
 //! 2. A thread of another generation is not in this process, so its latch has no holder.
 
 use core::cell::UnsafeCell;
@@ -53,7 +57,8 @@ impl<T> Latch<T> {
         Held { latch: self }
     }
 
-    /// As [`Latch::lock`], but gives up after about `limit_ns`: for a caller that the holder may be waiting for.
+    /// As [`Latch::lock`], but gives up after about `limit_ns`: for a caller that the holder may be
+    /// waiting for.
     pub fn lock_within(&self, limit_ns: u64) -> Option<Held<'_, T>> {
         self.hold_within(limit_ns).then_some(Held { latch: self })
     }
@@ -117,7 +122,7 @@ impl<T> Held<'_, T> {
         self.latch.word.load(Ordering::Relaxed) & TORN != 0
     }
 
-    /// Writes a whole value over one that is torn, which is not dropped.
+    /// Writes a whole value over a torn one, which is not dropped.
     pub fn mend(&mut self, value: T) {
         // SAFETY: by Invariant 1.
         unsafe { self.latch.value.get().write(value) };
@@ -129,14 +134,14 @@ impl<T> Deref for Held<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: by Invariant 1 nobody else touches the value.
+        // SAFETY: by Invariant 1 no other thread touches the value.
         unsafe { &*self.latch.value.get() }
     }
 }
 
 impl<T> DerefMut for Held<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: by Invariant 1 nobody else touches the value.
+        // SAFETY: by Invariant 1 no other thread touches the value.
         unsafe { &mut *self.latch.value.get() }
     }
 }

@@ -1,15 +1,15 @@
 //! libmanx_preload.so: adaptive waiting for programs that cannot be changed.
 //!
-//! Loaded into a program that knows nothing of it, the library finds the loops in which the program's
-//! threads wait busily for each other, and lets them wait adaptively instead. Whatever it cannot improve
-//! it leaves as it was.
+//! Loaded into a program that knows nothing of it, the library finds the loops in which the
+//! program's threads wait busily for each other, and lets them wait adaptively instead. Whatever it
+//! cannot improve it leaves as it was.
 //!
 //! Rules that every file here keeps:
-//! 1. Every exported function works before this library's constructor has run, since other libraries'
-//!    constructors run first.
+//! 1. Every exported function works before this library's constructor has run, since other
+//!    libraries' constructors run first.
 //! 2. Nothing is written to standard output or standard error unless it was asked for.
-//! 3. No standard thread, lock or thread-local variable, and no `malloc`: see [`latch`], [`thread`] and
-//!    [`arena`]. `std` is linked for its unwinder only.
+//! 3. No standard thread, lock or thread-local variable, and no `malloc`: see [`latch`], [`thread`]
+//!    and [`arena`]. `std` is linked for its unwinder only.
 //! 4. What is exported has its name in `exports.txt`, and nothing else is.
 //!
 //! | file | its part |

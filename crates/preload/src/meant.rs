@@ -1,13 +1,16 @@
-//! Filters, in this process: whether it is meant at all, and which modules and loops the guard may repair.
+//! Filters, in this process: whether it is meant at all, and which modules and loops the guard may
+//! repair.
 //!
-//! What the entries mean is in [`preload_abi::filter`]. The process is asked for its names here: that of its executable's file,
-//! from `/proc/self/exe`, and that by which it was executed, which the kernel leaves in the auxiliary vector. The second is a
-//! script's or a link's name.
+//! What the entries mean is in [`preload_abi::filter`]. The process is asked for its names here:
+//! that of its executable's file, from `/proc/self/exe`, and that by which it was executed, which
+//! the kernel leaves in the auxiliary vector. The second is a script's or a link's name.
 //!
-//! The lists are copied when the options are read, because the program may overwrite its environment. Nothing is allocated.
+//! The lists are copied when the options are read, because the program may overwrite its
+//! environment. Nothing is allocated.
 //!
 //! Invariants:
-//! 1. [`keep`] is called once, before the options count as read, and the guard looks afterwards only.
+//! 1. [`keep`] is called once, before the options count as read, and the guard looks afterwards
+//!    only.
 
 use crate::elf::modules::Module;
 use crate::elf::symbols::Table;
@@ -25,7 +28,7 @@ struct List {
     length: AtomicUsize,
 }
 
-// SAFETY: by Invariant 1 the bytes are written before anybody reads them.
+// SAFETY: by Invariant 1 the bytes are written before any thread reads them.
 unsafe impl Sync for List {}
 
 static ONLY: List = List::new();
@@ -38,7 +41,8 @@ impl List {
 
     fn keep(&self, entries: Entries<'_>) {
         let entries = entries.as_bytes();
-        // SAFETY: by Invariant 1 nobody reads or writes the bytes meanwhile. A list is never longer than LIST_MAX.
+        // SAFETY: by Invariant 1 no other thread reads or writes the bytes meanwhile. A list is
+        // never longer than LIST_MAX.
         unsafe { (&mut (*self.bytes.get()))[..entries.len()].copy_from_slice(entries) };
         // Release: pairs with the acquire in `entries`.
         self.length.store(entries.len(), Ordering::Release);
@@ -53,7 +57,8 @@ impl List {
     }
 }
 
-/// Whether the library does anything in this process: `MANX=off` is not set, and the executable is meant.
+/// Whether the library does anything in this process: `MANX=off` is not set, and the executable is
+/// meant.
 pub fn process(options: &Options<'_>) -> bool {
     process::variable(SWITCH_VARIABLE.as_bytes()) != Some(b"off") && executable(&options.filters)
 }
@@ -82,7 +87,8 @@ fn executed_as() -> &'static [u8] {
     if path.is_null() {
         return b"";
     }
-    // SAFETY: the kernel put a string there that ends with a zero; nothing else is kept above it on the first stack.
+    // SAFETY: the kernel put a string there that ends with a zero; nothing else is kept above it on
+    // the first stack.
     last_part(unsafe { CStr::from_ptr(path) }.to_bytes())
 }
 

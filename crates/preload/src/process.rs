@@ -1,4 +1,4 @@
-//! The process that we are in: who it is, what its environment says, and how to say something in it.
+//! The process that we are in: its id, what its environment says, and how to say something in it.
 //!
 //! Everything here allocates nothing and works before any constructor has run.
 
@@ -37,16 +37,19 @@ unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-/// Whether the C library knows the environment yet. It learns of it in its own constructor, which is the first; but a program may have
-/// functions that run before any constructor (`DT_PREINIT_ARRAY`).
+/// Whether the C library knows the environment yet. It learns of it in its own constructor, which
+/// is the first; but a program may have functions that run before any constructor
+/// (`DT_PREINIT_ARRAY`).
 pub fn has_environment() -> bool {
-    // SAFETY: a pointer of the C library's, which it sets while there is one thread, before it calls others.
+    // SAFETY: a pointer of the C library's, which it sets while there is one thread, before it
+    // calls others.
     unsafe { !environ.is_null() }
 }
 
 /// The value of an environment variable.
 pub fn variable(name: &[u8]) -> Option<&'static [u8]> {
-    // SAFETY: `environ` is null before the C library has begun; then it is a list that ends with a null.
+    // SAFETY: `environ` is null before the C library has begun; then it is a list that ends with a
+    // null.
     unsafe {
         let mut entry = environ;
         while !entry.is_null() && !(*entry).is_null() {
@@ -65,7 +68,8 @@ pub fn executable() -> Path {
     let mut path = Path::new();
     let (from, room) = (c"/proc/self/exe".as_ptr().addr(), path.bytes.as_mut_ptr().addr());
     let folder = libc::AT_FDCWD as isize as usize;
-    // SAFETY: the kernel writes at most that many bytes to `path.bytes`, whose last stays zero.
+    // SAFETY: the kernel writes at most `Path::BYTES - 1` bytes to `path.bytes`; the last byte
+    // stays zero.
     let result = unsafe { syscall4(libc::SYS_readlinkat, folder, from, room, Path::BYTES - 1) };
     path.length = check(result).unwrap_or(0);
     path
@@ -113,7 +117,7 @@ impl fmt::Write for Path {
     }
 }
 
-/// Text written into somebody's array; what does not fit is cut off.
+/// Text written into the caller's array; what does not fit is cut off.
 pub struct Text<'a> {
     /// The array.
     pub room: &'a mut [u8],

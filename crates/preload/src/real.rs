@@ -1,22 +1,27 @@
 //! The C library's functions that this library wraps or calls by their addresses: one table.
 //!
-//! All are looked up at once: by our constructor, or by the first of our functions that is called before it. Later is too late. A child
-//! between `fork` and `exec` may call them while the loader's lock is held by a thread that it does not have, and handlers
-//! of signals may call them in the middle of the loader.
+//! All are looked up at once: by our constructor, or by the first of our functions that is called
+//! before it. Later is too late. A child between `fork` and `exec` may call them while the loader's
+//! lock is held by a thread that it does not have, and handlers of signals may call them in the
+//! middle of the loader.
 //!
-//! A wrapper passes a call on to the function that it would have reached without us, which may be another library's wrapper.
-//! Functions that we call for ourselves are the C library's own, since a program may define functions of these names, which call us.
+//! A wrapper passes a call on to the function that it would have reached without us, which may be
+//! another library's wrapper. Functions that we call for ourselves are the C library's own, since a
+//! program may define functions of these names, which call us.
 //!
-//! The C library before 2.34 has its functions for threads in a library of its own, which may be opened later. Only there, and only for
-//! what was not found at the start, the modules are searched again.
+//! The C library before 2.34 has its functions for threads in a library of its own, which may be
+//! opened later. Only there, and only for what was not found at the start, the modules are searched
+//! again.
 //!
-//! C11's functions for locks are the exception: a program may bring a library that has functions of these names, with types and results of
-//! its own. So it is noted whose they are ([`is_c11_the_c_librarys`]).
+//! C11's functions for locks are the exception: a program may bring a library that has functions of
+//! these names, with types and results of its own. So it is noted which library they belong to
+//! ([`is_c11_the_c_librarys`]).
 //!
 //! Rooms give the functions they use their types, with `typed`.
 //!
-//! Invariant 1: an entry is `UNKNOWN` until [`look_up`] has written it; then it is a function's address, or
-//! `ABSENT`. Each look-up of a name finds the same, so two threads may write an entry at once.
+//! Invariant 1: an entry is `UNKNOWN` until [`look_up`] has written it; then it is a function's
+//! address, or `ABSENT`. Each look-up of a name finds the same, so two threads may write an entry
+//! at once.
 
 use crate::elf::link_map;
 use core::ffi::CStr;
@@ -102,7 +107,7 @@ const C11: [&Real; 9] = [
     &cnd_destroy,
 ];
 
-/// Whose these are: `UNKNOWN` until they have been looked up.
+/// The library that these belong to: `UNKNOWN` until they have been looked up.
 static C11_IS: AtomicUsize = AtomicUsize::new(UNKNOWN);
 const THE_C_LIBRARYS: usize = UNKNOWN + 1;
 const ANOTHERS: usize = UNKNOWN + 2;

@@ -1,7 +1,7 @@
 //! What the library was asked to do, in a form that hot paths can read.
 //!
-//! Written once, before the first site is repaired; read with relaxed loads ever after. The values are
-//! those of [`preload_abi::options::Options`], with times already in ticks.
+//! Written once, before the first site is repaired; read with relaxed loads ever after. The values
+//! are those of [`preload_abi::options::Options`], with times already in ticks.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use preload_abi::options::{Guard, Lock, Options, Short};
@@ -16,9 +16,9 @@ pub struct Settings {
     pub step_ns: AtomicU64,
     /// The longest sleep, in nanoseconds.
     pub ceiling_ns: AtomicU64,
-    /// A yield that took so long let somebody else run, in ticks.
+    /// A yield that took this long let another thread run, in ticks.
     pub slow_yield_ticks: AtomicU64,
-    /// A wait that is over after so long was a short one, in ticks.
+    /// A wait that is over within this time was a short one, in ticks.
     pub short_wait_ticks: AtomicU64,
     /// [`Guard`]
     guard: AtomicU32,

@@ -1,35 +1,43 @@
 //! Are CPUs short for this process now? What a thread that spins can tell of it.
 //!
-//! While there is room every loop spins as its author wrote, for as long as the author wrote. While CPUs are short it does not
-//! spin at all: the thread that it waits for needs the CPU that it burns. So everything depends on knowing which of the two it is,
-//! quickly, without a thread of our own, and at no cost to threads that do not spin for long.
+//! While there is room every loop spins as its author wrote, for as long as the author wrote. While
+//! CPUs are short it does not spin at all: the thread that it waits for needs the CPU that it
+//! burns. So everything depends on knowing which of the two it is, quickly, without a thread of our
+//! own, and at no cost to threads that do not spin for long.
 //!
 //! A thread that has spun for a while *looks*. There are two kinds of evidence:
 //!
 //! | evidence | what it is | it shows |
 //! | --- | --- | --- |
 //! | a gap | between two readings of its own clock lies `GAP_NS` or more, and the kernel has counted one more involuntary switch of the thread | the thread was preempted while it spun: by another program, by another thread of its own, or because the quota was used up |
-//! | a crowd | some readings in a row (`CROWDED_FIRST`, `CROWDED_STILL`), `READING_NS` apart, of the machine's number of runnable threads (`/proc/loadavg`), each above its number of CPUs | somebody waits for a CPU, before anybody is preempted |
+//! | a crowd | some readings in a row (`CROWDED_FIRST`, `CROWDED_STILL`), `READING_NS` apart, of the machine's number of runnable threads (`/proc/loadavg`), each above its number of CPUs | a thread waits for a CPU, before any thread is preempted |
 //!
-//! A wait that is over when its thread gets the CPU back ends without a look: the partner has run in the gap. So a thread that begins
-//! a wait `GAP_NS` or more after its last look, and was preempted meanwhile but has not slept, takes that for a gap too. This evidence
-//! is weak: the thread may have worked meanwhile, or another command may have run for a moment and ended. So one thread must find two
-//! such gaps within `PROBE_NS`; the window is then the shortest and does not grow.
+//! A wait that is over when its thread gets the CPU back ends without a look: the partner has run
+//! in the gap. So a thread that begins a wait `GAP_NS` or more after its last look, and was
+//! preempted meanwhile but has not slept, takes that for a gap too. This evidence is weak: the
+//! thread may have worked meanwhile, or another command may have run for a moment and ended. So one
+//! thread must find two such gaps within `PROBE_NS`; the window is then the shortest and does not
+//! grow.
 //!
-//! A gap without a switch is an interrupt, or a hypervisor's doing; a single reading may be a kernel thread that wakes for a moment.
-//! The crowd is asked only where the process may use all CPUs of the machine: others may be crowded while ours are idle.
+//! A gap without a switch is an interrupt, or a hypervisor's doing; a single reading may be a
+//! kernel thread that wakes for a moment. The crowd is asked only where the process may use all
+//! CPUs of the machine: others may be crowded while ours are idle.
 //!
-//! Evidence makes CPUs short for a *window*. In that time nobody spins, so nobody can look; when it is over, threads spin again
-//! and look again, which is the probe. A probe that finds evidence within `PROBE_NS` of the window's end doubles the next window; one that
-//! does not brings it back to `WINDOW_NS_MIN`. So a false alarm costs milliseconds, and beside a neighbour that stays the
-//! probes grow apart: each costs some hundred microseconds where the crowd is seen, and a slice where only a gap tells.
+//! Evidence makes CPUs short for a *window*. In that time no thread spins, so no thread can look.
+//! When it is over, threads spin again and look again: this is the probe. A probe that finds
+//! evidence within `PROBE_NS` of the window's end doubles the next window; a probe that finds none
+//! brings it back to `WINDOW_NS_MIN`. So a false alarm costs milliseconds, and beside a neighbour
+//! that stays the probes grow apart: each costs some hundred microseconds where the crowd is seen,
+//! and a slice where only a gap tells.
 //!
 //! Invariants:
-//! 1. Everything here runs in the trampoline too (see [`crate::guard::visit`]): system calls are made directly, nothing allocates,
-//!    locks or panics.
-//! 2. The words are hints. They order nothing, so they are relaxed, and a lost update costs one probe.
-//! 3. The file is read, never written, and what is read is used only if it is of the form that the kernel writes: the program may have
-//!    closed our descriptor and opened another file under its number.
+//! 1. Everything here runs in the trampoline too (see [`crate::guard::visit`]): system calls are
+//!    made directly, nothing allocates, locks or panics.
+//! 2. The words are hints. They order nothing, so they are relaxed, and a lost update costs one
+//!    probe.
+//! 3. The file is read, never written, and what is read is used only if it is of the form that the
+//!    kernel writes: the program may have closed our descriptor and opened another file under its
+//!    number.
 
 use crate::{settings, thread};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -40,9 +48,10 @@ use platform::usage::Switches;
 use platform::{cpu, usage};
 use preload_abi::options::Short;
 
-/// A thread that was away for so long while it spun was preempted, if the kernel counted it.
+/// A thread that was away for this long while it spun was preempted, if the kernel counted it.
 const GAP_NS: u64 = 1_000_000;
-/// A thread that was away for this long before a wait reads its counts of switches, so that at a later gap the last reading is recent.
+/// A thread that was away for this long before a wait reads its counts of switches, so that at a
+/// later gap the last reading is recent.
 const ASK_NS: u64 = 250_000;
 /// How long a thread spins before it asks how many others are runnable.
 const PATIENCE_NS: u64 = 100_000;
@@ -50,17 +59,19 @@ const PATIENCE_NS: u64 = 100_000;
 const READING_NS: u64 = 60_000;
 /// Readings further apart than this do not belong to one crowd.
 const ROW_NS: u64 = 8 * READING_NS;
-/// This number of readings in a row makes a crowd. A command that runs for a moment beside the program makes fewer.
+/// This number of readings in a row makes a crowd. A command that runs for a moment beside the
+/// program makes fewer.
 const CROWDED_FIRST: u32 = 8;
 /// Soon after a window, this smaller number makes a crowd.
 const CROWDED_STILL: u32 = 4;
-/// The first window, and that of a process whose last probe found room.
+/// The first window, and the window of a process whose last probe found room.
 const WINDOW_NS_MIN: u64 = 1_000_000;
 /// The longest window after a crowd: its probe costs some hundred microseconds.
 const WINDOW_NS_CROWD: u64 = 80_000_000;
 /// The longest window after a gap: its probe may cost a slice.
 const WINDOW_NS_GAP: u64 = 640_000_000;
-/// Evidence within this time after a window, or within the window's own length if that is longer, continues the shortage.
+/// Evidence within this time after a window, or within the window's own length if that is longer,
+/// continues the shortage.
 const PROBE_NS: u64 = 20_000_000;
 
 /// The window that goes on, or the last one.
@@ -111,7 +122,8 @@ pub fn is_short(now_ticks: u64) -> bool {
     WINDOW.is_open(now_ticks)
 }
 
-/// A thread that has spun since `began_ticks`, and read its clock at `last_ticks` before, looks whether CPUs are short.
+/// A thread that has spun since `began_ticks`, and read its clock at `last_ticks` before, looks
+/// whether CPUs are short.
 #[inline]
 pub fn look(began_ticks: u64, last_ticks: u64, now_ticks: u64) -> bool {
     if is_short(now_ticks) {
@@ -189,7 +201,7 @@ fn is_crowded(now_ticks: u64) -> bool {
     /// Readings in a row that found a crowd, of the whole process.
     static CROWDED: AtomicU32 = AtomicU32::new(0);
     let Some(runnable) = runnable() else {
-        // The descriptor is somebody else's now.
+        // The descriptor is used for another file now.
         ONLINE.store(0, Ordering::Relaxed);
         return false;
     };
@@ -267,7 +279,7 @@ impl Window {
         let (least, most) = (ns_to_ticks(WINDOW_NS_MIN), ns_to_ticks(most_ns));
         let ticks = last.saturating_mul(2).max(least).min(most);
         let next = now_ticks.saturating_add(ticks);
-        // One thread of those that find the same.
+        // One of the threads that find the same.
         if self.until_ticks.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             // What stronger evidence has taught is not forgotten for a weak one.
             let learnt = if most_ns == WINDOW_NS_MIN { ticks.max(last) } else { ticks };
@@ -276,7 +288,8 @@ impl Window {
     }
 }
 
-/// No window is that long, unless the user says so: the clock was set back, as when a machine is suspended or a process restored.
+/// No window is that long, unless the user says so: the clock was set back, as when a machine is
+/// suspended or a process restored.
 #[cold]
 fn is_plausible(until: u64, now_ticks: u64) -> bool {
     until == u64::MAX || until - now_ticks <= ns_to_ticks(2 * WINDOW_NS_GAP)

@@ -1,10 +1,11 @@
 //! Calls a function on another stack than the thread's own.
 //!
-//! A program gives its threads as much stack as it needs itself. Where a call of the C library needs next to nothing, we must not need
-//! more; so whatever needs more has a stack of its own.
+//! A program gives its threads as much stack as it needs itself. Where a call of the C library
+//! needs next to nothing, we must not need more; so whatever needs more has a stack of its own.
 //!
-//! Only the stack pointer is exchanged, by a call within a call: the frame pointer keeps the old one, as the unwind information says, so
-//! debuggers show both stacks as one. Nothing unwinds through it: what is called is `extern "C"`, where a panic aborts.
+//! Only the stack pointer is exchanged, by a call within a call: the frame pointer keeps the old
+//! one, as the unwind information says, so debuggers show both stacks as one. Nothing unwinds
+//! through it: what is called is `extern "C"`, where a panic aborts.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
@@ -13,7 +14,8 @@ use platform::memory::{READ, WRITE, map_zeroes, page_bytes, protect, unmap};
 /// Calls `work` on the stack that ends below `top`, and returns its result.
 ///
 /// # Safety
-/// `top` must be a multiple of 16. The memory below it must be large enough for `work`, and no other code may use it.
+/// `top` must be a multiple of 16. The memory below it must be large enough for `work`, and no
+/// other code may use it.
 pub unsafe fn call_on<R>(top: *mut u8, work: impl FnOnce() -> R) -> R {
     struct Call<F, R> {
         work: Option<F>,
@@ -41,9 +43,11 @@ pub unsafe fn call_on<R>(top: *mut u8, work: impl FnOnce() -> R) -> R {
     unsafe { call.result.assume_init() }
 }
 
-/// Calls `work` on a new stack of `bytes` bytes, a multiple of the size of a page. `None` if there is no memory for it.
+/// Calls `work` on a new stack of `bytes` bytes, a multiple of the size of a page. `None` if there
+/// is no memory for it.
 pub fn call_on_new<R>(bytes: usize, work: impl FnOnce() -> R) -> Option<R> {
-    // The lowest page has no rights: work that needs more stack faults there, and writes over nothing.
+    // The lowest page has no rights: work that needs more stack faults there, and writes over
+    // nothing.
     let all = bytes.checked_add(page_bytes())?;
     let stack = map_zeroes(all, READ | WRITE).ok()?;
     // SAFETY: the page belongs to the new mapping, and no other code uses it yet.
@@ -113,7 +117,8 @@ mod tests {
             let here = 0u8;
             ((&raw const here).addr(), name + " and back")
         };
-        // SAFETY: the room is ours alone, aligned to 16 bytes, and larger than what so little needs.
+        // SAFETY: the room is ours alone, aligned to 16 bytes, and larger than what so little
+        // needs.
         let (place, name) = unsafe { call_on(range.end, work) };
         assert!((range.start.addr()..range.end.addr()).contains(&place));
         assert_eq!(name, "moved there and back");

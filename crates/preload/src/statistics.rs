@@ -1,8 +1,8 @@
 //! Statistics: a live file that is mapped while the program runs, and a report when it ends.
 //!
-//! Nothing is made before there is something to tell: the file appears when the first search begins. It
-//! is shared memory, so a program that is killed has lost nothing, and processes forked from it go on
-//! counting in the same file; a program that one of them executes has its own.
+//! Nothing is made before there is something to tell: the file appears when the first search
+//! begins. It is shared memory, so a program that is killed has lost nothing, and processes forked
+//! from it go on counting in the same file; a program that one of them executes has its own.
 //!
 //! | asked for | live file | at a normal exit |
 //! | --- | --- | --- |
@@ -13,14 +13,15 @@
 //!
 //! Invariants:
 //! 1. `LIVE` is null or a mapping of [`live::FILE_BYTES`] that stays for the life of the process.
-//!    Its bytes are reserved when it is made: a mapped page that finds no room on a full disk would be a
-//!    SIGBUS for the program.
-//! 2. Records of sites are written by the holder of the guard's latch, and counted in `sites` when complete. Those of
-//!    locks: see [`crate::lock::statistics`].
-//! 3. The file is made by one thread, the one that set `MADE`; until `LIVE` has it, nobody else counts.
-//!    Nothing waits for anything here: a forked child whose file was just being made has no statistics.
-//! 4. `NAMES` is written once, before `WANTED` becomes true (release), and read only after that was seen
-//!    (acquire).
+//!    Its bytes are reserved when it is made: a mapped page that finds no room on a full disk would
+//!    be a SIGBUS for the program.
+//! 2. Records of sites are written by the holder of the guard's latch, and counted in `sites` when
+//!    complete. Those of locks: see [`crate::lock::statistics`].
+//! 3. One thread makes the file: the thread that set `MADE`. Until `LIVE` has the file, no other
+//!    thread counts. Nothing waits for anything here: a forked child whose file was just being made
+//!    has no statistics.
+//! 4. `NAMES` is written once, before `WANTED` becomes true (release), and read only after that was
+//!    seen (acquire).
 
 use crate::elf::modules::Module;
 use crate::elf::symbols::Table;
@@ -116,15 +117,16 @@ fn name_in_own_folder(path: &mut Path, pid: u32) -> bool {
     if !named || file::make_folder(path.as_c_str()).is_err() {
         return false;
     }
-    // Somebody else's folder of that name is not to be trusted with a file of a name known in advance.
+    // Another user's folder of that name is not to be trusted with a file of a name known in
+    // advance.
     let own = File::open(path.as_c_str()).and_then(|folder| folder.owner_and_mode());
     own.is_ok_and(|(owner, mode)| owner == user && mode & 0o077 == 0) && write!(path, "/{pid}.live").is_ok()
 }
 
-/// Whether statistics are kept: one load, for those who would have to read a clock.
+/// Whether statistics are kept: one load, for callers that would have to read a clock.
 #[inline(always)]
 pub fn wanted() -> bool {
-    // Relaxed: whoever goes on asks again.
+    // Relaxed: a caller that goes on asks again.
     WANTED.load(Ordering::Relaxed)
 }
 
@@ -135,7 +137,7 @@ pub(crate) fn header() -> Option<&'static Header> {
     }
     let mut mapped = LIVE.load(Ordering::Acquire);
     if mapped.is_null() {
-        // Relaxed: decides by itself who makes it (Invariant 3).
+        // Relaxed: decides by itself which thread makes it (Invariant 3).
         if MADE.swap(true, Ordering::Relaxed) {
             return None;
         }
@@ -162,7 +164,7 @@ fn make() -> Option<*mut u8> {
         return None;
     };
     let header = mapped.cast::<Header>();
-    // SAFETY: the mapping is new, long enough and page-aligned; nobody else knows it yet.
+    // SAFETY: the mapping is new, long enough and page-aligned; no other thread knows it yet.
     unsafe {
         let program = process::executable();
         let bytes = program.bytes();
@@ -180,8 +182,8 @@ fn make() -> Option<*mut u8> {
     Some(mapped)
 }
 
-/// The record for the site at `pivot`: the one that it had before, if its module was closed and opened
-/// again, else a new one.
+/// The record for the site at `pivot`: the record that it had before, if its module was closed and
+/// opened again, else a new one.
 fn record(
     header: &'static Header,
     module: &Module<'_>,
@@ -216,7 +218,8 @@ fn record(
         return None;
     }
     let place = sites.wrapping_add(count).cast_mut();
-    // SAFETY: by Invariant 2 nobody reads this record before it is counted, and nobody else writes it.
+    // SAFETY: by Invariant 2 no thread reads this record before it is counted, and no other thread
+    // writes it.
     let site = unsafe {
         let site = &mut *place;
         site.module[..name.len()].copy_from_slice(name);
@@ -235,7 +238,8 @@ fn write_reason(site: &live::Site, reason: &str) {
     let first = core::ptr::from_ref(&site.reason).cast::<u8>().cast_mut();
     for at in 0..site.reason.len() {
         let byte = reason.as_bytes().get(at).copied().unwrap_or(0);
-        // SAFETY: within the array, which lies in the mapped file; by Invariant 2 nobody else writes it.
+        // SAFETY: within the array, which lies in the mapped file; by Invariant 2 no other thread
+        // writes it.
         unsafe { first.add(at).write_volatile(byte) };
     }
 }
@@ -251,7 +255,8 @@ fn function(name: &CStr, offset: usize) -> Function {
     room
 }
 
-/// Names the function that holds `address`, and the offset in it; writes nothing if the module does not.
+/// Names the function that holds `address`, and the offset in it; writes nothing if the module does
+/// not.
 pub(crate) fn name_function(into: &mut Function, module: &Module<'_>, address: usize) {
     let Some(table) = Table::of(module) else { return };
     let Some((name, start)) = table.enclosing(address) else { return };
@@ -290,7 +295,7 @@ pub fn left(module: &Module<'_>, pivot: usize, reason: &str) {
     record(header, module, pivot, function, reason);
 }
 
-/// A module of so many bytes of text was searched.
+/// Counts that a module with `bytes` bytes of text was searched.
 pub fn module(bytes: usize) {
     if let Some(header) = header() {
         header.modules.fetch_add(1, Ordering::Relaxed);
@@ -305,7 +310,7 @@ pub fn module_from_cache() {
     }
 }
 
-/// A search took so long.
+/// Counts a search that took `ns` nanoseconds.
 pub fn searched(ns: u64) {
     if let Some(header) = header() {
         header.scans.fetch_add(1, Ordering::Relaxed);

@@ -1,13 +1,15 @@
-//! What the library remembers of each thread: one zero-initialised block in static thread-local storage.
+//! What the library remembers of each thread: one zero-initialised block in static thread-local
+//! storage.
 //!
-//! `thread_local!` in a shared library asks the loader for the block's address, and the loader may call
-//! `malloc`, which a waiter in a trampoline or a signal handler must not. A `.tbss` variable that is
-//! read at a fixed distance from the thread pointer (the initial-exec model) is simply there, in every
-//! thread, from its first instruction on: no destructor, nothing to allocate, nothing to free.
+//! `thread_local!` in a shared library asks the loader for the block's address, and the loader may
+//! call `malloc`, which a waiter in a trampoline or a signal handler must not. A `.tbss` variable
+//! that is read at a fixed distance from the thread pointer (the initial-exec model) is simply
+//! there, in every thread, from its first instruction on: no destructor, nothing to allocate,
+//! nothing to free.
 //!
 //! Invariants:
-//! 1. A block is read and written only by its own thread, and by signal handlers that run on it. Fields
-//!    are cells, never borrowed across a point where a handler may run.
+//! 1. A block is read and written only by its own thread, and by signal handlers that run on it.
+//!    Fields are cells, never borrowed across a point where a handler may run.
 //! 2. All-zero means: never waited.
 
 use core::cell::Cell;
@@ -17,8 +19,8 @@ use platform::signal::Mask;
 /// See the module's text.
 #[repr(C)]
 pub struct Thread {
-    /// The site of the wait that goes on (its address; 0: none does). The copies of loops write 0 here
-    /// without being asked for when a wait begins and when it ends: see `spinloop::copy`.
+    /// The site of the wait that goes on (its address; 0: none does). The copies of loops write 0
+    /// here without being asked for when a wait begins and when it ends: see `spinloop::copy`.
     pub waiting: Cell<usize>,
     /// Rounds of a loop's copy until the next visit: counted down there, zeroed by each visit.
     pub rounds: Cell<u64>,
@@ -30,7 +32,7 @@ pub struct Thread {
     pub began_ticks: Cell<u64>,
     /// Rounds of this wait so far.
     pub round: Cell<u32>,
-    /// Rounds of this wait in which CPUs were short, and those that were never seen.
+    /// Rounds of this wait in which CPUs were short, and the rounds that were never seen.
     pub short_round: Cell<u32>,
     /// How many rounds the copy was told to run until the next visit.
     pub stride: Cell<u64>,
@@ -56,11 +58,9 @@ pub struct Thread {
     pub gap_ticks: Cell<u64>,
     /// What the program's mutexes remember of the thread.
     pub lock: manx::lock::bounded::Thread,
-    /// The number by which the kernel knows the thread, and above it the generation of the process in which it was asked; 0
-    /// until somebody asks.
+    /// The number by which the kernel knows the thread, and above it the generation of the process
+    /// in which it was asked; 0 until the number is asked for.
     pub number: Cell<u64>,
-    /// How often the thread has taken a mutex or a spin lock, modulo 2³².
-    pub taken: Cell<u32>,
     /// When the thread's turn at spin locks began, in ticks.
     pub turn_ticks: Cell<u64>,
     /// The descriptor plus 1 of the socket whose request goes on; 0: none does.
@@ -126,7 +126,8 @@ core::arch::global_asm!(
 pub fn current() -> &'static Thread {
     let block: *const Thread;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: reads the thread pointer and the variable's offset from it, which the loader filled in.
+    // SAFETY: reads the thread pointer and the variable's offset from it, which the loader filled
+    // in.
     unsafe {
         core::arch::asm!(
             "mov {block}, qword ptr [rip + manx_thread@GOTTPOFF]",
@@ -136,7 +137,8 @@ pub fn current() -> &'static Thread {
         );
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: reads the thread pointer and the variable's offset from it, which the loader filled in.
+    // SAFETY: reads the thread pointer and the variable's offset from it, which the loader filled
+    // in.
     unsafe {
         core::arch::asm!(
             "adrp {block}, :gottprel:manx_thread",
@@ -148,32 +150,24 @@ pub fn current() -> &'static Thread {
             options(nostack, readonly),
         );
     }
-    // SAFETY: the block is 320 bytes of this thread's own storage and lives as long as the thread; all-zero
-    // is valid (Invariant 2); the reference does not leave the thread, since Thread is not Sync.
+    // SAFETY: the block is 320 bytes of this thread's own storage and lives as long as the thread;
+    // all-zero is valid (Invariant 2); the reference does not leave the thread, since Thread is not
+    // Sync.
     unsafe { &*block }
 }
 
-impl Thread {
-    /// The thread has taken a mutex or a spin lock.
-    #[inline(always)]
-    pub fn took(&self) {
-        self.lock.took();
-        self.taken.set(self.taken.get().wrapping_add(1));
-    }
-
-    /// The thread is about to release one.
-    #[inline(always)]
-    pub fn gave(&self) {
-        self.lock.gave();
-    }
-}
-
-/// The number by which the kernel knows the calling thread. In the child of a fork that is another one than before, however it was
-/// forked.
+/// The number by which the kernel knows the calling thread. In the child of a fork that is another
+/// one than before, however it was forked.
 #[inline(always)]
 pub fn number() -> u32 {
+    known_number().unwrap_or_else(ask_number)
+}
+
+/// The same, if the kernel has been asked.
+#[inline(always)]
+pub fn known_number() -> Option<u32> {
     let known = current().number.get();
-    if (known >> u32::BITS) as u32 == fork::generation() { known as u32 } else { ask_number() }
+    fork::is_generation((known >> u32::BITS) as u32).then_some(known as u32)
 }
 
 #[cold]

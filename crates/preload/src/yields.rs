@@ -1,11 +1,13 @@
 //! `sched_yield` in a loop: a thread that waits for another thread by yielding.
 //!
-//! While there is room a yield costs half a microsecond and the loop sees at once what it waits for. While CPUs are short it
-//! is the worst way to wait. The scheduler picks the yielding thread again if it is owed CPU time, and otherwise runs a
-//! neighbour for a whole slice; and a dozen threads that yield to each other leave little for the one that works. A
-//! sleep lets that one run.
+//! While there is room a yield costs half a microsecond and the loop sees at once what it waits
+//! for. While CPUs are short it is the worst way to wait. The scheduler picks the yielding thread
+//! again if it is owed CPU time, and otherwise runs a neighbour for a whole slice; and a dozen
+//! threads that yield to each other leave little for the thread that works. A sleep lets that
+//! thread run.
 //!
-//! The program's calls of `sched_yield` come here and go on to the kernel as they are, unless all of these are true:
+//! The program's calls of `sched_yield` come here and go on to the kernel as they are, unless all
+//! of these are true:
 //!
 //! | condition | because |
 //! | --- | --- |
@@ -15,13 +17,14 @@
 //! | CPUs are short ([`crate::shortage`]) | where there is room nothing sleeps |
 //! | the thread is no real-time thread | such a thread asked for its CPU |
 //!
-//! Then the thread sleeps instead, for an eighth of the time that its row of calls has lasted, between `SLEEP_NS_MIN` and
-//! `SLEEP_NS_MAX`. So a wait takes at most an eighth longer than it would have, or 50 µs and the timer's slack.
+//! Then the thread sleeps instead, for an eighth of the time that its row of calls has lasted,
+//! between `SLEEP_NS_MIN` and `SLEEP_NS_MAX`. So a wait takes at most an eighth longer than it
+//! would have, or 50 µs and the timer's slack.
 //!
 //! Invariants:
 //! 1. The call returns 0, leaves `errno` alone, and is no cancellation point, like the C library's.
-//! 2. A [`Past`] belongs to its thread. A signal handler that yields in the middle of a call may spoil the row, which then
-//!    begins again.
+//! 2. A [`Past`] belongs to its thread. A signal handler that yields in the middle of a call may
+//!    spoil the row, which then begins again.
 
 use crate::{settings, shortage, thread};
 use core::cell::Cell;
@@ -32,7 +35,8 @@ use preload_abi::options::Guard;
 const FEW: u32 = 32;
 /// The thread looks whether CPUs are short at each call whose number is a multiple of this.
 const LOOK_EVERY: u32 = 16;
-/// A loop that does more than this between two yields is not waiting: a look at a few words, or for work to steal, takes less.
+/// A loop that does more than this between two yields is not waiting: a look at a few words, or for
+/// work to steal, takes less.
 const BETWEEN_NS: u64 = 3_000;
 /// The shortest sleep.
 const SLEEP_NS_MIN: u64 = 50_000;
@@ -105,8 +109,9 @@ pub fn yield_from(place: usize) {
     let thread = thread::current();
     let past = &thread.yielding;
     let now_ticks = clock::ticks();
-    let mut step = past.step(place, thread.taken.get(), now_ticks, shortage::is_short(now_ticks));
-    // Asked before each sleep, which takes a hundred times as long: the class may change at any time.
+    let mut step = past.step(place, thread.lock.taken(), now_ticks, shortage::is_short(now_ticks));
+    // Asked before each sleep, which takes a hundred times as long: the class may change at any
+    // time.
     if matches!(step, Step::Sleep { .. }) && os::scheduling_class().yields_only_to_equals() {
         step = Step::Yield;
     }
@@ -122,7 +127,8 @@ pub fn yield_from(place: usize) {
     past.returned_ticks.set(after_ticks);
 }
 
-/// The names by which programs reach [`yield_from`]. The call's return address is read before anything is pushed.
+/// The names by which programs reach [`yield_from`]. The call's return address is read before
+/// anything is pushed.
 #[cfg(not(test))]
 mod exports {
     use core::ffi::c_int;

@@ -1,8 +1,8 @@
-//! Functions of the C library in which threads wait busily: `pthread_spin_lock` and `sched_yield`. And when a release
-//! yields.
+//! Functions of the C library in which threads wait busily: `pthread_spin_lock` and `sched_yield`.
+//! And when a release yields.
 //!
-//! Whether CPUs are short is said by the option `short`, and whether a thread slept by the kernel's count, so
-//! nothing is decided by how long something took.
+//! Whether CPUs are short is said by the option `short`, and whether a thread slept by the kernel's
+//! count, so nothing is decided by how long something took.
 #![cfg(target_arch = "x86_64")]
 
 mod common;

@@ -1,5 +1,5 @@
-//! Programs that do what few do, and are not to be harmed: by limits, full disks, pipes that nobody reads,
-//! memory that is given back early, handlers that run in the middle of a fork.
+//! Programs that do what few do, and are not to be harmed: by limits, full disks, pipes that nobody
+//! reads, memory that is given back early, handlers that run in the middle of a fork.
 #![cfg(target_arch = "x86_64")]
 
 mod common;

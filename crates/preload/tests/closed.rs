@@ -1,13 +1,14 @@
 //! What runs in the trampoline touches nothing that the trampoline does not save.
 //!
-//! The trampoline saves the flags, the general registers and xmm0 to xmm15, and enters Rust code in the
-//! middle of somebody else's loop. Whether that code keeps to those registers is a property of machine
-//! code, so it is checked there: from `manx_trampoline` on, every instruction that can be reached in the
-//! built library is decoded, calls are followed, and anything that leaves the known (an indirect call, a
-//! call out of the library's text, a vector instruction with a VEX or EVEX prefix, x87, MMX or mask
-//! registers, xmm16 and above) fails the test with its address. A `match` may become a jump table: its entries
-//! are followed, as many as lead into the function of the jump. A call of a function of our own may go through a word
-//! of the table of imports: the loader's entry for that word says where it leads.
+//! The trampoline saves the flags, the general registers and xmm0 to xmm15, and enters Rust code in
+//! the middle of somebody else's loop. Whether that code keeps to those registers is a property of
+//! machine code, so it is checked there: from `manx_trampoline` on, every instruction that can be
+//! reached in the built library is decoded, calls are followed, and anything that leaves the known
+//! (an indirect call, a call out of the library's text, a vector instruction with a VEX or EVEX
+//! prefix, x87, MMX or mask registers, xmm16 and above) fails the test with its address. A `match`
+//! may become a jump table: its entries are followed, as many as lead into the function of the
+//! jump. A call of a function of our own may go through a word of the table of imports: the
+//! loader's entry for that word says where it leads.
 #![cfg(target_arch = "x86_64")]
 
 use iced_x86::{
@@ -72,8 +73,8 @@ fn around(elf: &object::File<'_>, at: u64) -> (String, Range<u64>) {
     found.map_or_else(|| (String::new(), 0..0), |symbol| (name(&symbol), range(&symbol)))
 }
 
-/// Where the jump at the end of `before` may lead, if it is one through a table of distances from the table's start:
-/// `lea base, [rip + table]; movsxd to, [base + 4 * n]; add to, base; jmp to`.
+/// Where the jump at the end of `before` may lead, if it is one through a table of distances from
+/// the table's start: `lea base, [rip + table]; movsxd to, [base + 4 * n]; add to, base; jmp to`.
 fn through_a_table(elf: &object::File<'_>, before: &[Instruction]) -> Option<Vec<u64>> {
     let [.., jump] = before else { return None };
     let to = (jump.op0_kind() == OpKind::Register).then(|| jump.op0_register())?;
@@ -164,7 +165,8 @@ fn the_waiter_stays_within_what_the_trampoline_saves() {
                     todo.extend(targets);
                     break;
                 }
-                // A bug would stop the program here, as `ud2` does; nothing is changed before it does.
+                // A bug would stop the program here, as `ud2` does; nothing is changed before it
+                // does.
                 FlowControl::Exception if instruction.mnemonic() == Mnemonic::Ud2 => break,
                 other => panic!(
                     "{}: {:?} leads nobody knows where ({other:?})",

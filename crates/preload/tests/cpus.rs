@@ -1,7 +1,8 @@
-//! Programs that ask how many CPUs there are get the truth, and whatever they do with it still works.
+//! Programs that ask how many CPUs there are get the truth, and whatever they do with it still
+//! works.
 //!
-//! Expected counts come from the machine: what the C library says, and what the affinity allows, of this test's own process. Where
-//! that is one CPU, one is what all of them say.
+//! Expected counts come from the machine: what the C library says, and what the affinity allows, of
+//! this test's own process. Where that is one CPU, one is what all of them say.
 
 mod common;
 #[path = "../../manx/tests/common/groups.rs"]

@@ -1,7 +1,8 @@
 //! Real runtimes under `manx run`, in real control groups: all of them agree with the budget.
 //!
-//! What is not installed is left out, and so is all where no group can be made; the reason is printed. Go, Java and Rust bring
-//! a compiler, which makes the smallest program that says the number.
+//! What is not installed is left out, and so is all where no group can be made; the reason is
+//! printed. Go, Java and Rust bring a compiler, which makes the smallest program that says the
+//! number.
 #![cfg(target_arch = "x86_64")]
 
 mod common;
@@ -65,7 +66,8 @@ fn installed(program: &str, argument: &str) -> bool {
     there.is_ok()
 }
 
-/// Compiles with `words`, in a folder that has `file`; `None`, with the reason printed, if that fails.
+/// Compiles with `words`, in a folder that has `file`; `None`, with the reason printed, if that
+/// fails.
 fn compiled(file: &str, source: &str, words: &[&str], made: &str) -> Option<PathBuf> {
     let place = folder().join(format!("runtime-{}", words[0]));
     fs::create_dir_all(&place).expect("a folder");

@@ -16,7 +16,8 @@ fn two_cpus() -> Option<(usize, usize)> {
     two
 }
 
-/// Runs the program with these arguments after its two CPUs, the second of which is said to be little.
+/// Runs the program with these arguments after its two CPUs, the second of which is said to be
+/// little.
 fn run(options: &str, arguments: &[&str]) {
     let Some((big, little)) = two_cpus() else { return };
     let mut command = Command::new(program("dilated"));

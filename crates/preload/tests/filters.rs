@@ -10,7 +10,8 @@ use std::process::Command;
 /// What the reports say of a loop that a filter leaves out.
 const NOT_MEANT: &str = "not meant";
 
-/// Whether the library did anything in the program: it leaves a report, and the loop there is meant.
+/// Whether the library did anything in the program: it leaves a report, and the loop there is
+/// meant.
 #[track_caller]
 fn is_cured(outcome: &Outcome) -> bool {
     outcome.succeeded();

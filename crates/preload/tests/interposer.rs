@@ -1,7 +1,9 @@
-//! What each kind of lock promises beyond what all mutexes do: who comes next, and what its object says meanwhile.
+//! What each kind of lock promises beyond what all mutexes do: who comes next, and what its object
+//! says meanwhile.
 //!
-//! Conformance is looked for in `locks.rs`. Here a probe runs in the modes that make its promise, and nothing
-//! is decided by how long something took: a probe looks into `/proc` and into the mutex to see who waits, and how.
+//! Conformance is looked for in `locks.rs`. Here a probe runs in the modes that make its promise,
+//! and nothing is decided by how long something took: a probe looks into `/proc` and into the mutex
+//! to see who waits, and how.
 #![cfg(target_arch = "x86_64")]
 
 mod common;

@@ -1,10 +1,12 @@
 //! Small programs of each kind of wait, which end right whether CPUs are short or not.
 //!
-//! Each hands something between threads thousands of times and checks what it gets; a wake-up that is lost, because a counter was
-//! moved too far or a sleep was missed, hangs, and the limit of a run prints where. Each runs while CPUs count as short
-//! (`short=always`), while they never do, and while the library finds out.
+//! Each hands something between threads thousands of times and checks what it gets; a wake-up that
+//! is lost, because a counter was moved too far or a sleep was missed, hangs, and the limit of a
+//! run prints where. Each runs while CPUs count as short (`short=always`), while they never do, and
+//! while the library finds out.
 //!
-//! Two spinning programs at once on two CPUs measure the scheduler's time slice, so one test runs at a time.
+//! Two spinning programs at once on two CPUs measure the scheduler's time slice, so one test runs
+//! at a time.
 #![cfg(target_arch = "x86_64")]
 
 mod common;
@@ -83,7 +85,8 @@ fn numbers(outcome: &Outcome) -> Vec<u64> {
     outcome.stdout.lines().map(|line| last(line).expect("a number")).collect()
 }
 
-/// Two threads hand a word to each other in each loop of a program; in each loop they do so at least once.
+/// Two threads hand a word to each other in each loop of a program; in each loop they do so at
+/// least once.
 fn hand_over(program: &str) {
     let _alone = alone();
     let each_made_rounds = |built: &Path, arguments: &[&str], short: &str| {

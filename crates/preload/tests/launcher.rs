@@ -1,7 +1,7 @@
 //! The launcher and the library together: `manx run` and `manx stats` as a user would type them.
 //!
-//! The command is another package's, so this test does not build it; `cargo test -p cli` and `cargo xtask test`
-//! do, in the same profile.
+//! The command is another package's, so this test does not build it; `cargo test -p cli` and `cargo
+//! xtask test` do, in the same profile.
 #![cfg(target_arch = "x86_64")]
 
 mod common;

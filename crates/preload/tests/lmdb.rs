@@ -1,9 +1,10 @@
-//! LMDB's writers take turns by a mutex that is process-shared and robust: processes with the library and
-//! without it must lose nothing on one database, and survive one that is killed within a transaction.
+//! LMDB's writers take turns by a mutex that is process-shared and robust: processes with the
+//! library and without it must lose nothing on one database, and survive one that is killed within
+//! a transaction.
 //!
-//! The program is the driver of `manx bench engines`. Each of its transactions counts a record up, so what the
-//! records hold together is what all processes made, or something was lost. Without LMDB it is skipped, with the
-//! reason printed; `cargo xtask setup` installs it.
+//! The program is the driver of `manx bench engines`. Each of its transactions counts a record up,
+//! so what the records hold together is what all processes made, or something was lost. Without
+//! LMDB it is skipped, with the reason printed; `cargo xtask setup` installs it.
 
 mod common;
 
@@ -85,7 +86,8 @@ fn a_process_that_is_killed_leaves_a_lock_that_the_others_take_over() {
     for guarded in [true, false] {
         let mut command = process(&driver, home.path(), guarded, &["--seconds=60", "--join"]);
         let mut victim = command.stdout(Stdio::null()).spawn().expect("it starts");
-        // While another process has run, the victim has run too; wherever it was killed, its lock must be taken over.
+        // While another process has run, the victim has run too; wherever it was killed, its lock
+        // must be taken over.
         made(&finish(process(&driver, home.path(), !guarded, &["--seconds=0.3", "--join"])));
         victim.kill().expect("it still runs");
         victim.wait().expect("it ended");

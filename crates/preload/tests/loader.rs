@@ -1,4 +1,5 @@
-//! Programs that stand between us and the loader, or leave its lock behind; children that nobody is told of.
+//! Programs that stand between us and the loader, or leave its lock behind; children that nobody is
+//! told of.
 #![cfg(target_arch = "x86_64")]
 
 mod common;

@@ -1,8 +1,9 @@
 //! Mutexes and condition variables behave as the C library's do, whichever lock they become.
 //!
-//! Each probe is a function of a program in `programs/lock_*`, and runs six times: without Manx, where the
-//! C library must pass, which shows that the probe asks for nothing that it should not; and under each `lock=`. What
-//! they look for is what interposers are known to break: see the names.
+//! Each probe is a function of a program in `programs/lock_*`, and runs six times: without Manx,
+//! where the C library must pass, which shows that the probe asks for nothing that it should not;
+//! and under each `lock=`. What they look for is what interposers are known to break: see the
+//! names.
 #![cfg(target_arch = "x86_64")]
 
 mod common;

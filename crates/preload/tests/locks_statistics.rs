@@ -1,4 +1,5 @@
-//! Statistics name the locks that a program waits for: by address, kind, and the function that waited first.
+//! Statistics name the locks that a program waits for: by address, kind, and the function that
+//! waited first.
 #![cfg(target_arch = "x86_64")]
 
 mod common;

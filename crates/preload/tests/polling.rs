@@ -1,6 +1,8 @@
-//! Programs that wait by calling `opal_progress` of Open MPI again and again. The tests' own library stands for Open MPI's.
+//! Programs that wait by calling `opal_progress` of Open MPI again and again. The tests' own
+//! library stands for Open MPI's.
 //!
-//! Whether CPUs are short is said by the option `short`, and whether a thread slept by the kernel's count.
+//! Whether CPUs are short is said by the option `short`, and whether a thread slept by the kernel's
+//! count.
 #![cfg(target_arch = "x86_64")]
 
 mod common;

@@ -1,8 +1,8 @@
 //! Real programs run under the library as they run without it.
 //!
-//! Each is run twice, without and with the library, and must do the same: same exit status, same output
-//! (where it does not tell the time). A program that is not installed is skipped, with the reason printed;
-//! `cargo xtask setup` installs all of them.
+//! Each is run twice, without and with the library, and must do the same: same exit status, same
+//! output (where it does not tell the time). A program that is not installed is skipped, with the
+//! reason printed; `cargo xtask setup` installs all of them.
 
 mod common;
 

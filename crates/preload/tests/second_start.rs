@@ -1,4 +1,5 @@
-//! The cache of what the guard found: a second start does what the first one did, and what stands in the cache's folder does no harm.
+//! The cache of what the guard found: a second start does what the first one did, and what stands
+//! in the cache's folder does no harm.
 //!
 //! Each test has a cache of its own. That it was used is told by the statistics (`modules_cached`).
 #![cfg(target_arch = "x86_64")]
@@ -52,7 +53,8 @@ impl Cache {
         command
     }
 
-    /// Runs a program, which must succeed. Its own files are the only ones that are large enough and meant.
+    /// Runs a program, which must succeed. Its own files are the only ones that are large enough
+    /// and meant.
     #[track_caller]
     fn run(&self, program: &Path, arguments: &[&str], options: &str) -> Outcome {
         let filtered = options.contains("not=") || options.contains("only=");
@@ -91,8 +93,8 @@ fn shown(outcome: &Outcome) -> Vec<(String, u64, Vec<u8>)> {
     outcome.stdout.lines().map(line).collect()
 }
 
-/// The program's text and the copies, with what depends on addresses taken out: a jump, or an operand, is where it leads to, counted
-/// from the program or from its copy.
+/// The program's text and the copies, with what depends on addresses taken out: a jump, or an
+/// operand, is where it leads to, counted from the program or from its copy.
 fn without_addresses(outcome: &Outcome) -> Vec<String> {
     let all = shown(outcome);
     let copies: Vec<_> = all.iter().filter(|(name, ..)| name != "text").collect();

@@ -1,7 +1,7 @@
 //! Waits in programs that block, handle and send signals.
 //!
-//! Every test shows by the program's statistics that its threads really waited at sites that were reached
-//! as the test says: a program in which nothing was repaired proves nothing.
+//! Every test shows by the program's statistics that its threads really waited at sites that were
+//! reached as the test says: a program in which nothing was repaired proves nothing.
 #![cfg(target_arch = "x86_64")]
 
 mod common;
@@ -9,7 +9,8 @@ mod common;
 use common::{WAYS, finish, program, under_manx};
 use std::process::Command;
 
-/// Runs a program with loops that are reached in each way, while CPUs seem short and as the library finds it.
+/// Runs a program with loops that are reached in each way, while CPUs seem short and as the library
+/// finds it.
 #[track_caller]
 fn each_way(name: &str) {
     for (way, options) in WAYS.iter().flat_map(|way| [(way, "short=always"), (way, "")]) {

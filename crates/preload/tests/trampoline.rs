@@ -1,5 +1,5 @@
-//! What happens in a visit stays invisible: registers, flags and stack are as they were, cancellation unwinds through it,
-//! signals may interrupt it. Only a counter is moved on.
+//! What happens in a visit stays invisible: registers, flags and stack are as they were,
+//! cancellation unwinds through it, signals may interrupt it. Only a counter is moved on.
 #![cfg(target_arch = "x86_64")]
 
 mod common;

@@ -24,7 +24,8 @@ struct Shape {
     missing_outside: u64,
 }
 
-/// Each thread waits once. On its way to the copy it may pass dead padding, for which there are no unwind data: one miss a thread.
+/// Each thread waits once. On its way to the copy it may pass dead padding, for which there are no
+/// unwind data: one miss a thread.
 const THREADS: u64 = 3;
 
 fn shapes(outcome: &Outcome) -> Vec<Shape> {

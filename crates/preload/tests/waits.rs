@@ -12,8 +12,8 @@ fn thousands_of_short_waits_in_a_row_are_not_one_long_wait() {
         let outcome = under_manx("turns", &[], options);
         outcome.succeeded().waited("wait_by_row");
         let count = |name: &str| outcome.count("wait_by_row", name);
-        // Each of the 40,000 turns is at most one wait. If rounds were counted across waits, the thousandth
-        // turn would sleep, and all behind it.
+        // Each of the 40,000 turns is at most one wait. If rounds were counted across waits, the
+        // thousandth turn would sleep, and all behind it.
         assert!(count("waits") > 100, "{options}: {:#?}", outcome.report);
         assert!(count("sleeps") < count("waits"), "{options}: {:#?}", outcome.report);
     }
@@ -47,7 +47,8 @@ fn waits_without_a_bound_yield_and_sleep_while_cpus_are_short() {
     // One CPU, and a thread that waits for one that sleeps: some hundred microseconds a wait.
     for way in WAYS {
         let function = format!("wait_by_{way}");
-        // On a loaded machine the worker may get its CPU too late to wait for long, so there are some runs.
+        // On a loaded machine the worker may get its CPU too late to wait for long, so there are
+        // some runs.
         let yields_and_sleeps = (0..10).any(|_| {
             let outcome = under_manx("masked", &[way], "short=always,spins=0,yields=1");
             outcome.succeeded();

@@ -2,8 +2,8 @@
 
 use core::fmt::{self, Display, Write};
 
-/// Writes one line of a table, whose cells `cell` puts out by column; the first `text_columns` of them stand to the
-/// left, the others to the right.
+/// Writes one line of a table, whose cells `cell` puts out by column; the first `text_columns` of
+/// them stand to the left, the others to the right.
 pub(super) fn line<W: Write, const COLUMNS: usize>(
     out: &mut W,
     widths: &[usize; COLUMNS],

@@ -119,7 +119,8 @@ struct Row<'a> {
 impl<'a> Row<'a> {
     fn read(lock: &'a Lock, ticks_per_second: u64) -> Row<'a> {
         let load = |field: &AtomicU64| field.load(Ordering::Relaxed);
-        // Acquire pairs with the release of whoever has written the names; until then there are none.
+        // Acquire pairs with the release of whoever has written the names; until then there are
+        // none.
         let named = lock.named.load(Ordering::Acquire) == 1;
         let of = |bytes| if named { name(bytes) } else { &[][..] };
         let kind = Kind::from_number(lock.kind.load(Ordering::Relaxed)).filter(|_| named);
@@ -139,7 +140,7 @@ impl<'a> Row<'a> {
         each(0, &self.address);
         each(1, &self.kind);
         if self.module.0.is_empty() {
-            // Who waited first was not to be found out.
+            // The first waiter could not be found out.
             each(2, &"?");
             each(3, &"?");
         } else {

@@ -60,7 +60,8 @@ impl Image {
         }
     }
 
-    /// Puts a lock at a place of the table; counters are waits, hand-overs, overdue, ticks, longest.
+    /// Puts a lock at a place of the table; counters are waits, hand-overs, overdue, ticks,
+    /// longest.
     fn add_lock(&mut self, at: usize, address: u64, kind: Kind, place: [&[u8]; 2], counters: [u64; 5]) {
         let base = FILE_BYTES - (LOCKS - at) * size_of::<Lock>();
         self.put(base + core::mem::offset_of!(Lock, module), place[0]);

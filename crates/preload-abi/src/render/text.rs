@@ -1,4 +1,5 @@
-//! Names, numbers and times, written without allocation and without harm (Invariants 1 and 3 of the module above).
+//! Names, numbers and times, written without allocation and without harm (Invariants 1 and 3 of the
+//! module above).
 
 use core::fmt::{self, Display, Write};
 
@@ -58,7 +59,8 @@ impl Display for Count {
     }
 }
 
-/// Nanoseconds in the unit that suits them, with three figures; `?` where the clock's rate is not known.
+/// Nanoseconds in the unit that suits them, with three figures; `?` where the clock's rate is not
+/// known.
 pub(super) struct Duration(pub(super) Option<u64>);
 
 impl Duration {

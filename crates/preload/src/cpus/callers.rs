@@ -1,10 +1,11 @@
-//! Who asks for an affinity mask only to count it.
+//! The callers that ask for an affinity mask only to count it.
 //!
-//! A mask that is asked for may be bound to, so it is the program's own. Some callers are known: this function of that library
-//! counts the bits and forgets the mask. They are told by where the call returns to, by functions that libraries export, or by a
-//! whole library that never binds a thread:
+//! A mask that is asked for may be bound to, so it is the program's own. Some callers are known:
+//! this function of that library counts the bits and forgets the mask. They are told by where the
+//! call returns to, by functions that libraries export, or by a whole library that never binds a
+//! thread:
 //!
-//! | who | what it does with the mask |
+//! | caller | what it does with the mask |
 //! | --- | --- |
 //! | `uv_available_parallelism` | libuv, in Node.js and Julia: counts |
 //! | `g_get_num_processors` | GLib: counts |
@@ -12,7 +13,8 @@
 //! | `QThread::idealThreadCount()` | Qt: counts |
 //! | `libjvm.so` | Java's virtual machine: counts, and caps what its own reading of control groups gave. It rounds quotas up, and one CPU less would give it another garbage collector |
 //!
-//! Others that only count, like `nproc` and OpenMP, take the environment's word (`OMP_NUM_THREADS`), which `manx run` gives.
+//! Others that only count, like `nproc` and OpenMP, take the environment's word
+//! (`OMP_NUM_THREADS`), which `manx run` gives.
 
 use super::told::Rounds;
 use crate::elf::holder;
@@ -28,7 +30,8 @@ const FUNCTIONS: [&CStr; 4] = [
 /// A library: every function in it that asks counts.
 const JAVA: &[u8] = b"libjvm.so";
 
-/// How the caller rounds quotas, if a call that returns to `address` came from one that only counts.
+/// Returns how the caller rounds quotas, if a call that returns to `address` came from a caller
+/// that only counts.
 pub fn only_counts(address: usize) -> Option<Rounds> {
     holder::with(address, |path, table| {
         let name = path.to_bytes().rsplit(|&b| b == b'/').next().unwrap_or_default();

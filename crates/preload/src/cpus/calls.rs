@@ -1,8 +1,8 @@
 //! The C library's functions that tell how many CPUs there are.
 //!
-//! Each calls the C library's own, and makes a count smaller that is more than the program is to be told. The two that give
-//! an affinity mask are told where the program's call returns to, by an instruction before the function proper, which is jumped
-//! to.
+//! Each calls the C library's own, and makes a count smaller that is more than the program is to be
+//! told. The two that give an affinity mask are told where the program's call returns to, by an
+//! instruction before the function proper, which is jumped to.
 
 use super::told::Rounds;
 use super::{callers, mask, told};
@@ -39,7 +39,7 @@ fn set_errno(number: c_int) {
     unsafe { *libc::__errno_location() = number };
 }
 
-/// As the C library's, but the CPUs online are those that the program really gets.
+/// As the C library's, but the CPUs online are the CPUs that the program really gets.
 ///
 /// # Safety
 /// As the C library's.
@@ -86,7 +86,8 @@ pub extern "C" fn get_nprocs_conf() -> c_int {
 unsafe fn narrow(bytes: usize, mask: *mut u8, caller: usize) {
     // SAFETY: as promised.
     let mask = unsafe { core::slice::from_raw_parts_mut(mask, bytes) };
-    // Whom it is not for does not cause a look-up either: a program that has locked itself in may ask for its mask and open no file.
+    // A mask that is not to be changed causes no look-up either: a program that has locked itself
+    // in may ask for its mask and open no file.
     if mask::count(mask) > 1
         && told::is_wanted()
         && let Some(rounds) =
@@ -152,7 +153,8 @@ macro_rules! told_the_caller {
 }
 
 told_the_caller! {
-    /// As the C library's, with no more CPUs than the program really gets for callers that only count them.
+    /// As the C library's, with no more CPUs than the program really gets for callers that only
+    /// count them.
     sched_getaffinity = sched_affinity;
     /// The same for a thread of the program's.
     pthread_getaffinity_np = pthread_affinity;

@@ -7,8 +7,8 @@ pub fn count(mask: &[u8]) -> usize {
 
 /// Leaves the first `most` CPUs of a mask in it, at least one, and takes out those behind them.
 ///
-/// A mask is words of the machine's order. On the little-endian machines that this is for, its bytes in order have the
-/// CPUs in order.
+/// A mask is words of the machine's order. On the little-endian machines that this is for, its
+/// bytes in order have the CPUs in order.
 pub fn narrow(mask: &mut [u8], most: usize) {
     const { assert!(cfg!(target_endian = "little")) };
     let mut left = most.max(1);

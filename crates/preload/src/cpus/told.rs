@@ -1,21 +1,25 @@
 //! How many CPUs the program is told of, now.
 //!
-//! The options are read once. If they leave the count to us it is looked up when it is first asked for, since most programs never
-//! ask, and again when it is asked for after [`FRESH_NS`]: quotas change while programs run, and some runtimes ask each second.
-//! A look-up reads a dozen small files, in about 100 µs; in between an answer costs a look at the clock.
+//! The options are read once. If they leave the count to us it is looked up when it is first asked
+//! for, since most programs never ask, and again when it is asked for after [`FRESH_NS`]: quotas
+//! change while programs run, and some runtimes ask each second. A look-up reads a dozen small
+//! files, in about 100 µs; in between an answer costs a look at the clock.
 //!
-//! The affinity that counts is the one that the program was started with. What it has done to its threads since, such as binding the one
-//! that asks to a single CPU, says nothing about how many threads it may start.
+//! The affinity that counts is the affinity with which the program was started. What it has done to
+//! its threads since, such as binding the asking thread to a single CPU, says nothing about how
+//! many threads it may start.
 //!
-//! No descriptor is kept open for it, though that would be cheaper: programs close descriptors that they do not know, count them,
-//! and hand them on.
+//! No descriptor is kept open for it, though that would be cheaper: programs close descriptors that
+//! they do not know, count them, and hand them on.
 //!
 //! Invariants:
-//! 1. What a look-up allocates lies in memory of its own ([`crate::arena::apart`]), so it waits for nobody: not for a thread that
-//!    is in our arena, which a signal handler's own thread may be, nor for one that a fork has left behind.
+//! 1. What a look-up allocates lies in memory of its own ([`crate::arena::apart`]), so it waits for
+//!    no thread: not for a thread that is in our arena (a signal handler's own thread may be
+//!    there), nor for a thread that a fork has left behind.
 //! 2. While a thread looks up, its signals are blocked, so no handler meets it there.
-//! 3. Who finds the count too old and moves `LOOKED_UP_NS` on looks up; others take the old count meanwhile. If the one
-//!    who moved it is gone, the count is looked up by another after [`FRESH_NS`].
+//! 3. A thread that finds the count too old and moves `LOOKED_UP_NS` on looks the count up; others
+//!    take the old count meanwhile. If the thread that moved it is gone, another thread looks the
+//!    count up after [`FRESH_NS`].
 
 use crate::{arena, meant, process};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -26,7 +30,7 @@ use preload_abi::OPTIONS_VARIABLE;
 use preload_abi::cpus::{Cpus, Place, Places};
 use preload_abi::options::Options;
 
-/// For so long a count is not looked up again.
+/// For this time a count is not looked up again.
 pub const FRESH_NS: u64 = clock::SECOND_NS / 10;
 
 /// What the options say: [`UNREAD`], [`KEEP`], [`AUTO`], or a count.
@@ -54,13 +58,14 @@ static LOOKED_UP_NS: AtomicU64 = AtomicU64::new(0);
 /// How a caller gets from a fraction of CPUs to a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounds {
-    /// Down, as all do that know nothing of quotas.
+    /// Down, as all callers do that know nothing of quotas.
     Down,
     /// Up.
     Up,
 }
 
-/// How many CPUs the program is told of, at least 1; `None` if it is to be told what it would be told without us.
+/// How many CPUs the program is told of, at least 1; `None` if it is to be told what it would be
+/// told without us.
 pub fn count(rounds: Rounds) -> Option<usize> {
     match wanted() {
         KEEP => None,
@@ -127,7 +132,8 @@ fn encode(cpus: Cpus) -> u32 {
 /// Both counts, looked up now or a moment ago; `None` if that cannot be done.
 fn current() -> Option<u32> {
     let now_ns = clock::now_ns();
-    // Relaxed, here and below: a count is a number by itself, and of two that are close in time either will do.
+    // Relaxed, here and below: a count is a number by itself, and of two that are close in time
+    // either will do.
     let (known, before_ns) = (COUNT.load(Ordering::Relaxed), LOOKED_UP_NS.load(Ordering::Relaxed));
     if known != 0 {
         if now_ns.saturating_sub(before_ns) < FRESH_NS {
@@ -158,7 +164,7 @@ fn look_up() -> Option<u32> {
         let affinity = CpuSet::from_words(words);
         let known = Some(&affinity).filter(|affinity| !affinity.is_empty());
         let budget = CpuBudget::detect("/".as_ref(), known);
-        // Who knows nothing changes nothing.
+        // A budget of an unknown source changes nothing.
         let is_known = !matches!(budget.source(), LimitKind::Unknown);
         let bounded = |count: usize| u32::try_from(count).unwrap_or(Cpus::MAX).clamp(1, Cpus::MAX);
         let (down, up) = (bounded(budget.count(Rounding::Floor)), bounded(budget.count(Rounding::Ceil)));

@@ -1,8 +1,9 @@
 //! The module that holds an address, found without waiting for the loader.
 //!
-//! Since version 2.35 the GNU C library answers this without a lock (`_dl_find_object`), for those who unwind. On older ones the list
-//! of modules is walked, which takes the loader's lock: that may be held by a thread that a fork has left behind, so there the
-//! question is not for the child of a fork.
+//! Since version 2.35 the GNU C library answers this without a lock (`_dl_find_object`), for
+//! unwinders. On older versions the list of modules is walked, which takes the loader's lock: that
+//! may be held by a thread that a fork has left behind, so there the question is not for the child
+//! of a fork.
 //!
 //! Unwinders ask the same function where a module's unwind data are ([`ask`]).
 
@@ -14,7 +15,8 @@ use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ops::Range;
 
-/// `struct dl_find_object` begins so on all machines; what is behind differs, and is 9 words at most.
+/// `struct dl_find_object` begins so on all machines; what is behind differs, and is 9 words at
+/// most.
 #[repr(C)]
 pub struct Found {
     flags: u64,
@@ -36,7 +38,8 @@ impl Found {
     /// # Safety
     /// `found` must be a record that [`ask`] has filled in.
     pub unsafe fn lead_to(found: *mut Found, range: &Range<usize>, unwind: usize) {
-        // SAFETY: as the caller promised. The record may be shorter than ours, so there is no reference to all of it.
+        // SAFETY: as the caller promised. The record may be shorter than ours, so there is no
+        // reference to all of it.
         unsafe {
             (&raw mut (*found).start).write(range.start as *mut c_void);
             (&raw mut (*found).end).write(range.end as *mut c_void);
@@ -45,13 +48,15 @@ impl Found {
     }
 }
 
-/// As the C library's `_dl_find_object`; where it has none, the answer has no flags, and no module of the loader's.
+/// As the C library's `_dl_find_object`; where it has none, the answer has no flags, and no module
+/// of the loader's.
 ///
 /// # Safety
 /// `found` must be for writing, as the C library's function wants it.
 pub unsafe fn ask(address: usize, found: *mut Found) -> c_int {
     if let Some(find) = find() {
-        // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
+        // SAFETY: the C library's function of this name has this type; the arguments are the
+        // caller's.
         return unsafe { find(address, found) };
     }
     let mut result = -1;
@@ -70,8 +75,8 @@ pub unsafe fn ask(address: usize, found: *mut Found) -> c_int {
     result
 }
 
-/// Shows the path and the symbols of the module that holds `address` to `look`; `None` if there is none. The path of
-/// the program itself is empty.
+/// Shows the path and the symbols of the module that holds `address` to `look`; `None` if there is
+/// none. The path of the program itself is empty.
 pub fn with<R>(address: usize, look: impl FnOnce(&CStr, Option<Table>) -> R) -> Option<R> {
     match find() {
         Some(find) => by_function(find, address, look),
@@ -85,8 +90,9 @@ fn by_function<R>(
     look: impl FnOnce(&CStr, Option<Table>) -> R,
 ) -> Option<R> {
     let mut found = MaybeUninit::<Found>::zeroed();
-    // SAFETY: the C library's function of this name has this type, and writes no more than a Found. The module that holds
-    // the address is one that is about to be returned to, so nobody closes it meanwhile.
+    // SAFETY: the C library's function of this name has this type, and writes no more than a Found.
+    // A call is about to return into the module that holds the address, so no thread closes it
+    // meanwhile.
     unsafe {
         if find(address, found.as_mut_ptr()) != 0 {
             return None;

@@ -1,7 +1,7 @@
 //! Which words of a module lead to certain functions of others.
 //!
-//! A call of an imported function goes through a word that the loader fills in. Its place and the function's name stand in
-//! the module's relocations.
+//! A call of an imported function goes through a word that the loader fills in. Its place and the
+//! function's name stand in the module's relocations.
 
 use super::modules::Module;
 use super::relocations;
@@ -9,7 +9,8 @@ use super::symbols::Table;
 use alloc::vec::Vec;
 use spinloop::Blocks;
 
-/// Relocations of words that lead to functions: `R_X86_64_GLOB_DAT` and `R_X86_64_JUMP_SLOT`, or their counterparts.
+/// Relocations of words that lead to functions: `R_X86_64_GLOB_DAT` and `R_X86_64_JUMP_SLOT`, or
+/// their counterparts.
 #[cfg(target_arch = "x86_64")]
 const FUNCTIONS: [u32; 2] = [6, 7];
 #[cfg(target_arch = "aarch64")]

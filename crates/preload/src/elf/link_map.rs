@@ -1,11 +1,13 @@
 //! The loader's own list of modules, read where it lies.
 //!
-//! `dl_iterate_phdr` would show the same modules, but a program may define a function of that name, which finds the C
-//! library's by `dlsym`: one of the functions that we wrap, and cannot serve before we have found the C library's own. The loader
-//! publishes its list for debuggers (`_r_debug`): a word to read, no function to call and no lock to take.
+//! `dl_iterate_phdr` would show the same modules, but a program may define a function of that name,
+//! which finds the C library's by `dlsym`: one of the functions that we wrap, and cannot serve
+//! before we have found the C library's own. The loader publishes its list for debuggers
+//! (`_r_debug`): a word to read, no function to call and no lock to take.
 //!
-//! No lock keeps the list still while it is read. So it is read when the process starts, before a thread of the program can open or close
-//! a library. Modules that are there at the start are never closed, and stand at the head of the list.
+//! No lock keeps the list still while it is read. So it is read when the process starts, before a
+//! thread of the program can open or close a library. Modules that are there at the start are never
+//! closed, and stand at the head of the list.
 
 use super::modules;
 use super::symbols::Table;
@@ -30,8 +32,8 @@ struct Debug {
     state: AtomicI32,
 }
 
-// SAFETY: `rendezvous` does not change once the loader has begun; `first` is read only when the process starts, before anything can
-// change it; `state` is atomic.
+// SAFETY: `rendezvous` does not change once the loader has begun; `first` is read only when the
+// process starts, before anything can change it; `state` is atomic.
 unsafe impl Sync for Debug {}
 
 unsafe extern "C" {
@@ -44,13 +46,14 @@ unsafe extern "C" {
 /// In [`Debug::state`]: no module is about to come or to go.
 const RT_CONSISTENT: i32 = 0;
 
-/// The function that the loader calls before and after its list changes, so that a debugger can stop there; 0 if there is none.
+/// The function that the loader calls before and after its list changes, so that a debugger can
+/// stop there; 0 if there is none.
 pub fn rendezvous() -> usize {
     _r_debug.rendezvous
 }
 
-/// Whether no module of our namespace is about to come or to go. To be asked at the rendezvous. If the program has a copy of `_r_debug`
-/// of its own, the answer may be that of the start: yes.
+/// Whether no module of our namespace is about to come or to go. To be asked at the rendezvous. If
+/// the program has a copy of `_r_debug` of its own, the answer may be that of the start: yes.
 pub fn is_consistent() -> bool {
     // Relaxed: the loader writes it, and waits for the rendezvous to return.
     _r_debug.state.load(Ordering::Relaxed) == RT_CONSISTENT
@@ -83,7 +86,8 @@ impl Module {
 
 /// All modules, in the order in which names are looked up in them.
 fn all() -> impl Iterator<Item = &'static Module> {
-    // SAFETY: the list is the loader's and ends with null; see the module's text for why it stands still.
+    // SAFETY: the list is the loader's and ends with null; see the module's text for why it stands
+    // still.
     let mut at = unsafe { _r_debug.first.as_ref() };
     core::iter::from_fn(move || {
         let module = at?;
@@ -98,14 +102,14 @@ pub fn own_dynamic() -> usize {
     (&raw const _DYNAMIC).addr()
 }
 
-/// The function `name` of the first module behind the one with this dynamic section: what a call from there would reach if
-/// it were not in between. If there is none, the C library's.
+/// The function `name` of the first module behind the one with this dynamic section: what a call
+/// from there would reach if it were not in between. If there is none, the C library's.
 pub fn next(name: &CStr, dynamic: usize) -> Option<usize> {
     let behind = all().skip_while(|module| module.dynamic != dynamic).skip(1);
     behind.filter_map(Module::table).find_map(|table| table.function(name)).or_else(|| of_c_library(name))
 }
 
-/// The C library's function `name`, whoever else has one.
+/// Returns the C library's function `name`, whatever other modules have a function of that name.
 pub fn of_c_library(name: &CStr) -> Option<usize> {
     by_soname(C_LIBRARY)?.function(name)
 }
@@ -151,7 +155,7 @@ mod tests {
             assert_eq!(next(name, own_dynamic()), Some(expected), "{name:?}");
             assert_eq!(next_now(name), Some(expected), "{name:?}");
             assert_eq!(of_c_library(name), Some(expected), "{name:?}");
-            // What is behind nobody is the C library's.
+            // If no module has this dynamic section, the C library's function is found.
             assert_eq!(next(name, 8), Some(expected), "{name:?}");
         }
         assert_eq!(next(c"no_such_function_anywhere", own_dynamic()), None);

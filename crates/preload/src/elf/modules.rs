@@ -1,15 +1,15 @@
 //! The modules of the process: the program, its libraries, whatever was opened later.
 //!
-//! They are shown by the C library's `dl_iterate_phdr`, under the loader's lock. A program may have a function of that name, so the C
-//! library's is called by its address.
+//! They are shown by the C library's `dl_iterate_phdr`, under the loader's lock. A program may have
+//! a function of that name, so the C library's is called by its address.
 
 use crate::real::typed;
 use core::ffi::{CStr, c_int, c_void};
 use core::ops::Range;
 use libc::{Elf64_Phdr as Header, PF_R, PF_W, PF_X, PT_DYNAMIC, PT_GNU_EH_FRAME, PT_LOAD, dl_phdr_info};
 
-/// One module, as the loader shows it. Valid until the library that it is may be closed: use it inside
-/// the call of [`each`], or where the program cannot close it.
+/// One module, as the loader shows it. Valid until the library that it is may be closed: use it
+/// inside the call of [`each`], or where the program cannot close it.
 #[derive(Clone, Copy)]
 pub struct Module<'a> {
     /// Its path; empty for the program itself.
@@ -46,8 +46,8 @@ pub(super) unsafe fn dynamic_entries(dynamic: usize) -> impl Iterator<Item = [u6
     })
 }
 
-/// The place in memory that an address in a dynamic section means. The loader has relocated these addresses, except in a section
-/// that it may not write to (the kernel's vDSO).
+/// The place in memory that an address in a dynamic section means. The loader has relocated these
+/// addresses, except in a section that it may not write to (the kernel's vDSO).
 pub(super) fn in_memory(bias: usize, address: usize) -> usize {
     if address < bias { address + bias } else { address }
 }
@@ -170,7 +170,8 @@ pub fn each(visit: &mut dyn FnMut(Module<'_>) -> bool) -> Generation {
     }
 
     extern "C" fn one(info: *mut dl_phdr_info, size: usize, walk: *mut c_void) -> c_int {
-        // SAFETY: the loader passes a valid record for the length of this call, and our own pointer.
+        // SAFETY: the loader passes a valid record for the length of this call, and our own
+        // pointer.
         let (info, walk) = unsafe { (&*info, &mut *walk.cast::<Walk<'_>>()) };
         if size >= size_of::<dl_phdr_info>() {
             walk.generation = Generation { added: info.dlpi_adds, removed: info.dlpi_subs };

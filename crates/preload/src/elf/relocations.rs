@@ -1,7 +1,7 @@
 //! A module's relocations: what the loader writes into its data before its code runs.
 //!
-//! They stand in tables of the module, which the dynamic section names, and are read there. Nothing here depends on whether the loader
-//! has relocated the module already.
+//! They stand in tables of the module, which the dynamic section names, and are read there. Nothing
+//! here depends on whether the loader has relocated the module already.
 //!
 //! Invariant 1: a table is read only if it lies whole in a segment that is mapped and readable.
 
@@ -62,15 +62,16 @@ fn table<'a, T>(module: &Module<'a>, tag: u64, size_tag: u64) -> &'a [T] {
     unsafe { core::slice::from_raw_parts(start as *const T, bytes / size_of::<T>()) }
 }
 
-/// Copies of the segments that may be written, with the addresses of places in the module as they are when the module is relocated, each
-/// with where the segment is. `None` if there is no memory for them.
+/// Copies of the segments that may be written, with the addresses of places in the module as they
+/// are when the module is relocated, each with where the segment is. `None` if there is no memory
+/// for them.
 pub fn relocated_data(module: &Module<'_>) -> Option<Vec<(usize, Vec<u8>)>> {
     let mut copies = Vec::new();
     for Range { start, end } in module.data() {
         let mut copy = Vec::new();
         copy.try_reserve_exact(end - start).ok()?;
-        // SAFETY: the segment is mapped and readable. Where other threads write it meanwhile, each byte is the old one or the new one;
-        // what the finder needs is written over below.
+        // SAFETY: the segment is mapped and readable. Where other threads write it meanwhile, each
+        // byte is the old one or the new one; what the finder needs is written over below.
         copy.extend_from_slice(unsafe { core::slice::from_raw_parts(start as *const u8, end - start) });
         copies.push((start, copy));
     }
@@ -87,14 +88,15 @@ pub fn relocated_data(module: &Module<'_>) -> Option<Vec<(usize, Vec<u8>)>> {
     for one in with_addends(module).filter(|one| one.kind() == RELATIVE) {
         change(one.offset, &|_| module.bias.wrapping_add(one.addend as usize));
     }
-    // Here the addend stands in the word, and what is an address in the module already is relocated.
+    // Here the addend stands in the word, and what is an address in the module already is
+    // relocated.
     let add = |word: usize| if module.holds(word) { word } else { module.bias.wrapping_add(word) };
     each_relr(table(module, DT_RELR, DT_RELRSZ), &mut |offset| change(offset, &add));
     Some(copies)
 }
 
-/// Shows the offsets that a packed table of relative relocations means: an even entry is an offset; an odd one is a bitmap of the 63 words
-/// behind the last.
+/// Shows the offsets that a packed table of relative relocations means: an even entry is an offset;
+/// an odd one is a bitmap of the 63 words behind the last.
 fn each_relr(entries: &[u64], visit: &mut dyn FnMut(u64)) {
     let mut next = 0u64;
     for &entry in entries {

@@ -1,10 +1,11 @@
 //! Symbols, looked up in the tables that the loader mapped.
 //!
-//! The library wraps some functions of the C library and must find those it wraps ([`crate::real`]). `dlsym(RTLD_NEXT)`
-//! would do, but it is among the functions wrapped, may allocate, and is bound to one version of glibc
-//! by the version of its own name. The tables are simple enough: a hash table (`DT_GNU_HASH`) finds the
-//! name, `DT_VERSYM` says which of several versions a new program would be given (the one whose entry
-//! does not have the hidden bit), and that is the one that we take, as `dlsym` would.
+//! The library wraps some functions of the C library and must find those it wraps
+//! ([`crate::real`]). `dlsym(RTLD_NEXT)` would do, but it is among the functions wrapped, may
+//! allocate, and is bound to one version of glibc by the version of its own name. The tables are
+//! simple enough: a hash table (`DT_GNU_HASH`) finds the name, `DT_VERSYM` says which of several
+//! versions a new program would be given (the version whose entry does not have the hidden bit). We
+//! take that version, as `dlsym` would.
 
 use super::modules::{Module, dynamic_entries, in_memory};
 use alloc::vec;
@@ -22,7 +23,8 @@ const DT_SYMTAB: u64 = 6;
 const DT_SONAME: u64 = 14;
 const DT_GNU_HASH: u64 = 0x6fff_fef5;
 const DT_VERSYM: u64 = 0x6fff_fff0;
-/// In a `DT_VERSYM` entry: this version is for programs that were linked against it, not for new ones.
+/// In a `DT_VERSYM` entry: this version is for programs that were linked against it, not for new
+/// ones.
 const HIDDEN: u16 = 0x8000;
 
 /// A module's dynamic symbol table.
@@ -43,7 +45,8 @@ impl Table {
         unsafe { Table::at(module.bias, module.dynamic()?) }
     }
 
-    /// The table of the module whose dynamic section this is, with what to add to an address in its file.
+    /// Returns the table of the module that has this dynamic section; `bias` is what to add to an
+    /// address in its file.
     ///
     /// # Safety
     /// The section is the loader's, and stays mapped while the table is used.
@@ -158,7 +161,8 @@ impl Table {
         match symbol.st_info & 0xf {
             STT_FUNC => Some(address),
             STT_GNU_IFUNC => {
-                // SAFETY: an indirect function's address is a function that returns the one to call.
+                // SAFETY: an indirect function's address is a function that returns the one to
+                // call.
                 let choose: extern "C" fn() -> usize = unsafe { core::mem::transmute(address) };
                 Some(choose())
             }
@@ -185,14 +189,14 @@ impl Table {
         }
     }
 
-    /// Calls `visit` with the name and the start of each named function that `address` lies in, until it answers false. Walks the
-    /// whole table: for reports and filters.
+    /// Calls `visit` with the name and the start of each named function that `address` lies in,
+    /// until it answers false. Walks the whole table: for reports and filters.
     pub fn each_enclosing<'t>(&'t self, address: usize, visit: &mut dyn FnMut(&'t CStr, usize) -> bool) {
         self.each_function(&mut |name, code| !code.contains(&address) || visit(name, code.start));
     }
 
-    /// Of each address, the first function that it lies in: its name and its start. Walks the whole table once. The addresses
-    /// must be in ascending order.
+    /// Of each address, the first function that it lies in: its name and its start. Walks the whole
+    /// table once. The addresses must be in ascending order.
     pub fn enclosing_all(&self, addresses: &[usize]) -> Vec<Option<(&CStr, usize)>> {
         let mut found = vec![None; addresses.len()];
         self.each_function(&mut |name, code| {

@@ -1,12 +1,16 @@
 //! What the finder says of a module, written down as plans ([`super::plan`]).
 //!
-//! A copy is made here for each wait, at made-up addresses in reach of the module. The addresses are then subtracted from its fields, so
-//! the copy does not depend on the process: a second start finds in the cache the copy that a first start uses.
+//! A copy is made here for each wait, at made-up addresses in reach of the module. The addresses
+//! are then subtracted from its fields, so the copy does not depend on the process: a second start
+//! finds in the cache the copy that a first start uses.
 //!
-//! Filters are not asked here: what is kept in the cache is the same whatever filters the process has.
+//! Filters are not asked here: what is kept in the cache is the same whatever filters the process
+//! has.
 //!
-//! 1. All findings and ways of a module are asked for before anything of it is written ([`spinloop::Finder`]).
-//! 2. What a copy refers to in the module lies within the module's extent, so any place in reach of the extent serves.
+//! 1. All findings and ways of a module are asked for before anything of it is written
+//!    ([`spinloop::Finder`]).
+//! 2. What a copy refers to in the module lies within the module's extent, so any place in reach of
+//!    the extent serves.
 
 use super::frames;
 use super::plan::{Made, Writer};
@@ -27,8 +31,8 @@ pub const MACHINE: Machine = if cfg!(target_arch = "aarch64") { Machine::Aarch64
 /// How far from a module its copies are made: outside of the module, and in reach of every jump.
 const DISTANCE: usize = 1 << 20;
 
-/// The plans of a module with these seeds. `relocated` is what the loader is going to write into the module's data, by address. With `rows`,
-/// several instructions may be replaced by one jump.
+/// The plans of a module with these seeds. `relocated` is what the loader is going to write into
+/// the module's data, by address. With `rows`, several instructions may be replaced by one jump.
 pub fn plans(
     module: &Module<'_>,
     relocated: &[(usize, Vec<u8>)],
@@ -40,8 +44,9 @@ pub fn plans(
         return writer.finish();
     }
     let slice = |range: Range<usize>| {
-        // SAFETY: the segments are mapped and readable while the loader shows the module (Invariant 2 of the search). Those that may be
-        // written are read only while no other thread runs; otherwise `relocated` stands in front of them.
+        // SAFETY: the segments are mapped and readable while the loader shows the module (Invariant
+        // 2 of the search). Segments that may be written are read only while no other thread runs;
+        // otherwise `relocated` stands in front of them.
         let bytes = unsafe { core::slice::from_raw_parts(range.start as *const u8, range.len()) };
         (range.start as u64, bytes)
     };
@@ -89,7 +94,8 @@ fn plan(
     let from = somewhere(module).ok_or(NOT_COPIED)?;
     let made = copy(image, &original, from.copy, &from.hooks).ok_or(NOT_COPIED)?;
     if counted && !made.spins {
-        // A visit in every round would make the author's number of rounds take several times as long.
+        // A visit in every round would make the author's number of rounds take several times as
+        // long.
         return Err("its flags are in use in every round");
     }
     let (mut bytes, mut relocations) = (made.bytes, made.relocations);
@@ -137,7 +143,8 @@ fn stays_inside(module: &Module<'_>, from: &Bases, bytes: &[u8], relocations: &[
     relocations.iter().filter(|relocation| relocation.refers == Refers::ModuleFrom).all(|relocation| {
         let field = bytes.get(usize::from(relocation.at)..).and_then(|field| field.first_chunk::<4>());
         field.is_some_and(|field| {
-            // The distance is counted from the instruction's end, which may be a few bytes behind the field's: that is no matter here.
+            // The distance is counted from the instruction's end, which may be a few bytes behind
+            // the field's: that is no matter here.
             let from = from.copy + u64::from(relocation.at) + 4;
             let to = from.wrapping_add_signed(i64::from(i32::from_le_bytes(*field)));
             (extent.start as u64..=extent.end as u64).contains(&to)

@@ -1,8 +1,10 @@
 //! What a search of a large module led to, kept for the next start.
 //!
-//! A search looks at tens of thousands of byte patterns that turn out to be nothing, proves of the others that they wait, and copies
-//! them. What is left of that is a list of plans ([`super::plan`]), which does not depend on the process. It is kept in the user's cache folder,
-//! one file a module, so that the next start has only to move the copies to where they are to be, and to lead threads there.
+//! A search looks at tens of thousands of byte patterns that turn out to be nothing, proves of the
+//! others that they wait, and copies them. What is left of that is a list of plans
+//! ([`super::plan`]), which does not depend on the process. It is kept in the user's cache folder,
+//! one file a module, so that the next start has only to move the copies to where they are to be,
+//! and to lead threads there.
 //!
 //! | bytes | what |
 //! | --- | --- |
@@ -13,19 +15,23 @@
 //! | the rest, but for 8 | the plans |
 //! | 8 | a checksum of all before (XXH3) |
 //!
-//! The file is called after the module's build id; a module without one is called after its file's device, number, size and time. The
-//! name also says for which machine it is, and whether several instructions may be replaced by one jump.
+//! The file is called after the module's build id; a module without one is called after its file's
+//! device, number, size and time. The name also says for which machine it is, and whether several
+//! instructions may be replaced by one jump.
 //!
 //! **What is read here is executed.** So:
 //!
-//! 1. A folder or a file is used only if it belongs to the user as whom this process acts, and no other user may write it. The folder
-//!    around ours must belong to this user too, because its owner can put a link in the place of ours. A process that has rights which its
-//!    user does not have (`AT_SECURE`) uses no file: its user's environment says where the folder is.
-//! 2. A file is written under a name of its own and then renamed, so a reader sees a whole one. What is not whole all the same, was
-//!    changed, or is another module's or another library's, is as good as absent: the checksum, the size and the names tell. A file is
-//!    read into memory of ours before it is looked at, so nobody changes it meanwhile.
-//! 3. A plan is carried out only where the module holds the bytes that the plan was made for: all of the loop, and all that is
-//!    written over. If one does not fit, none is used, and the module is searched.
+//! 1. A folder or a file is used only if it belongs to the user under whose id this process acts,
+//!    and no other user may write it. The folder around ours must belong to this user too, because
+//!    its owner can put a link in the place of ours. A process that has rights which its user does
+//!    not have (`AT_SECURE`) uses no file: its user's environment says where the folder is.
+//! 2. A file is written under a name of its own and then renamed, so a reader sees a whole one.
+//!    What is not whole all the same, was changed, or is another module's or another library's, is
+//!    as good as absent: the checksum, the size and the names tell. A file is read into memory of
+//!    ours before it is looked at, so no other process changes it meanwhile.
+//! 3. A plan is carried out only where the module holds the bytes that the plan was made for: all
+//!    of the loop, and all that is written over. If one does not fit, none is used, and the module
+//!    is searched.
 //! 4. Nothing here reports an error: without a cache, the search is done again.
 
 use super::analysis::MACHINE;
@@ -82,7 +88,8 @@ impl Kept {
 }
 
 impl<'a> Entry<'a> {
-    /// The entry of a module, unless it is small. `rows`: several instructions may be replaced by one jump.
+    /// The entry of a module, unless it is small. `rows`: several instructions may be replaced by
+    /// one jump.
     pub fn of(folder: &'a Folder, module: &Module<'_>, rows: bool) -> Option<Entry<'a>> {
         let text: Vec<Range<usize>> = module.text().map(|(range, _)| range).collect();
         let text_bytes: usize = text.iter().map(Range::len).sum();
@@ -212,7 +219,7 @@ fn name(module: &Module<'_>, rows: bool) -> Option<Path> {
         }
         None => {
             let own = if module.path.is_empty() { c"/proc/self/exe" } else { module.path };
-            // Not of a file that has taken the place of the one that was loaded.
+            // Not of a file that has taken the place of the loaded file.
             let file = File::open(own).ok().filter(|file| is_file_of(file, module))?;
             let status = file.status().ok()?;
             let (device, number) = status.identity;

@@ -39,7 +39,7 @@ fn parse(line: &[u8]) -> Option<Mapping> {
     Some(Mapping { range, is_text, grows_down: line.ends_with(b"[stack]") })
 }
 
-/// Whether all of `range` is text that nobody may write.
+/// Whether all of `range` is text that no thread may write.
 pub fn is_text(mapped: &[Mapping], range: &Range<usize>) -> bool {
     let mut at = range.start;
     for mapping in mapped.iter().filter(|mapping| mapping.range.end > range.start) {

@@ -1,9 +1,9 @@
 //! The guard: finds the busy-wait loops of the program and its libraries, and repairs them.
 //!
-//! It wakes when the program creates its first thread (before that nobody can wait for anybody), and
-//! looks again when the loader tells it that libraries have come or gone. A thread that comes to a repaired loop goes
-//! on in a copy of the loop (`spinloop::copy`), in which every round may be a call of [`visit`] through the
-//! [`trampoline`]; it gets there by a jump.
+//! It wakes when the program creates its first thread (before that no thread can wait for another),
+//! and looks again when the loader tells it that libraries have come or gone. A thread that comes
+//! to a repaired loop goes on in a copy of the loop (`spinloop::copy`), in which every round may be
+//! a call of [`visit`] through the [`trampoline`]; it gets there by a jump.
 //!
 //! | file | its part |
 //! | --- | --- |
@@ -18,8 +18,9 @@
 //! | [`perf_map`] | names of copies, for `perf` |
 //! | [`site`], [`visit`] | what is known of a site, and one round of waiting at it |
 //!
-//! Lock order: the loader's lock of `dlopen`, the guard's latch, the loader's lock of `dl_iterate_phdr`. The loader holds the first at a
-//! rendezvous, and while it runs constructors, which may create threads.
+//! Lock order: the loader's lock of `dlopen`, the guard's latch, the loader's lock of
+//! `dl_iterate_phdr`. The loader holds the first at a rendezvous, and while it runs constructors,
+//! which may create threads.
 
 pub mod analysis;
 pub mod cache;
@@ -52,11 +53,11 @@ static SEARCH: Latch<Search> = Latch::new(Search::new());
 /// The guard has been woken.
 static AWAKE: AtomicBool = AtomicBool::new(false);
 
-/// Wakes the guard, or lets it look again if libraries may have changed: a few loads where the loader tells of them, and otherwise one question
-/// to the loader.
+/// Wakes the guard, or lets it look again if libraries may have changed: a few loads where the
+/// loader tells of them, and otherwise one question to the loader.
 ///
-/// Called before a thread is created, and when the program asks for a symbol of a library that it may
-/// just have opened.
+/// Called before a thread is created, and when the program asks for a symbol of a library that it
+/// may just have opened.
 pub fn wake() {
     if AWAKE.load(Ordering::Acquire) && rendezvous::serves() {
         return;
@@ -73,14 +74,17 @@ fn arrived() {
     }
 }
 
-/// Searches if the list of modules has changed. Returns whether all modules are known now. The search has a stack of its own, because the
-/// thread's stack may be small. The wait for the latch has a limit, because the holder may wait for a lock of this thread
-/// ([`rendezvous`], Invariant 3).
+/// Searches if the list of modules has changed. Returns whether all modules are known now. The
+/// search has a stack of its own, because the thread's stack may be small. The wait for the latch
+/// has a limit, because the holder may wait for a lock of this thread ([`rendezvous`], Invariant
+/// 3).
 fn search(meets: bool) -> bool {
-    // A signal handler that ran in the middle of a search, and forked or exited, would wait for the latch that its own thread holds.
+    // A signal handler that ran in the middle of a search, and forked or exited, would wait for the
+    // latch that its own thread holds.
     let before = change_mask(Change::Block, FROM_OUTSIDE);
     let done = SEARCH.lock_within(WAIT_NS).is_some_and(|mut search| {
-        // The child of a fork in the middle of a search goes on with what is repaired, and looks no more.
+        // The child of a fork in the middle of a search goes on with what is repaired, and looks no
+        // more.
         if search.is_torn() {
             return !meets;
         }
@@ -97,8 +101,8 @@ pub fn look_again() {
     }
 }
 
-/// What the copies of loops refer to; `None` on machines where loops are not copied. `site_rounds` is the
-/// address of the copy's word.
+/// What the copies of loops refer to; `None` on machines where loops are not copied. `site_rounds`
+/// is the address of the copy's word.
 pub fn hooks(site: &'static site::Site, site_rounds: usize) -> Option<spinloop::Hooks> {
     #[cfg(all(target_arch = "x86_64", not(test)))]
     return Some(spinloop::Hooks {
@@ -115,8 +119,9 @@ pub fn hooks(site: &'static site::Site, site_rounds: usize) -> Option<spinloop::
     }
 }
 
-/// Before `fork`: waits until no search is in the middle of a change. A search that waits for a lock of this thread does not end; then
-/// the wait ends after a limit, and the child finds a torn guard. Returns whether the latch is held now.
+/// Before `fork`: waits until no search is in the middle of a change. A search that waits for a
+/// lock of this thread does not end; then the wait ends after a limit, and the child finds a torn
+/// guard. Returns whether the latch is held now.
 pub fn hold() -> bool {
     SEARCH.hold_within(WAIT_NS)
 }

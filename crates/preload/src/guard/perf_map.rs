@@ -1,13 +1,15 @@
 //! A map of the copies of loops for `perf`, if it was asked for.
 //!
-//! `perf report` names addresses that no module has by `/tmp/perf-PID.map`, where runtimes describe the code that they make: a line a
-//! function, `START SIZE NAME`, with numbers in base 16. Ours are called after the loop, `manx:MODULE+0xOFFSET`, as in the statistics.
+//! `perf report` names addresses that no module has by `/tmp/perf-PID.map`, where runtimes describe
+//! the code that they make: a line a function, `START SIZE NAME`, with numbers in base 16. Ours are
+//! called after the loop, `manx:MODULE+0xOFFSET`, as in the statistics.
 //!
-//! Each search adds its lines at the end in one write, since the program's own runtime may keep such a map as well. A process that was forked
-//! has a map only once it searches; `perf` gives it its parent's names until it executes another program.
+//! Each search adds its lines at the end in one write, since the program's own runtime may keep
+//! such a map as well. A process that was forked has a map only once it searches; `perf` gives it
+//! its parent's names until it executes another program.
 //!
-//! 1. Lines are added only to an ordinary file with one name that belongs to this process's effective user: other users may
-//!    put a link or a file in its place.
+//! 1. Lines are added only to an ordinary file with one name that belongs to this process's
+//!    effective user: other users may put a link or a file in its place.
 //! 2. Nothing here reports an error.
 
 use super::search::file_name;

@@ -1,8 +1,9 @@
 //! What is to become of a module's waits, in bytes that do not depend on the process.
 //!
-//! The finder's work ([`super::analysis`]) ends in a list of these plans, and the repair ([`super::repair`]) begins with one. Between the
-//! two the list may be kept in a file and read by another process ([`super::cache`]): so the second start of a program does
-//! with a library what the first one did, by the same code.
+//! The finder's work ([`super::analysis`]) ends in a list of these plans, and the repair
+//! ([`super::repair`]) begins with one. Between the two the list may be kept in a file and read by
+//! another process ([`super::cache`]): so the second start of a program does with a library what
+//! the first one did, by the same code.
 //!
 //! Numbers are little-endian. Addresses in the module are distances from its bias.
 //!
@@ -11,7 +12,7 @@
 //! | 8 | how many there are; of each: |
 //! | 1, 8 | which verdict, the pivot |
 //! | 1, and as many | for a wait that is left alone: why |
-//! | | for one that is repaired: |
+//! | | for a wait that is repaired: |
 //! | 1, and more | how its waits end ([`Kind`]) |
 //! | 1, and more, 8 | the form of the jump, of a short one the landing and the hops, and where it stands |
 //! | 1, then 8, 2 and more each | what has to stand in the module: addresses and bytes |
@@ -20,9 +21,10 @@
 //! | 2, then 3 each | its relocations |
 //!
 //! Invariants:
-//! 1. [`read`] takes any bytes: what it returns lies within them, and is the list that was written or nothing that a process may
-//!    rely on. To tell which is the file's checksum's part.
-//! 2. [`Repairable::fits`] says whether all that is written stands in the place of bytes that the finder saw.
+//! 1. [`read`] takes any bytes: what it returns lies within them, and is the list that was written
+//!    or nothing that a process may rely on. To tell which is the file's checksum's part.
+//! 2. [`Repairable::fits`] says whether all that is written stands in the place of bytes that the
+//!    finder saw.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -78,7 +80,8 @@ pub enum Form {
 
 /// A wait and its repair.
 pub struct Repairable<'a> {
-    /// How its waits end. An address of a bound's is a distance from the module's bias: see [`Repairable::kind`].
+    /// How its waits end. An address of a bound's is a distance from the module's bias: see
+    /// [`Repairable::kind`].
     kind: Kind,
     /// How threads get into the copy.
     pub entrance: Entrance,
@@ -228,7 +231,8 @@ impl Writer {
         self.reason(REFUSED, pivot, reason);
     }
 
-    /// Notes a wait and its repair; `parts` are what the loop consists of. Nothing if it is too large to be written down.
+    /// Notes a wait and its repair; `parts` are what the loop consists of. Nothing if it is too
+    /// large to be written down.
     pub fn repair(
         &mut self,
         image: &dyn Image,
@@ -369,7 +373,8 @@ const TIMED: u8 = 1;
 const HINT: u8 = 2;
 const COUNTED: u8 = 3;
 const POLL: u8 = 4;
-/// Where a counter's bound is, by number: in the plan, in a place, in memory at an address of the module, or by a register.
+/// Where a counter's bound is, by number: in the plan, in a place, in memory at an address of the
+/// module, or by a register.
 const CONSTANT: u8 = 0;
 const PLACE: u8 = 1;
 const FIXED: u8 = 2;

@@ -1,9 +1,11 @@
-//! The loader calls us when libraries have come, before any of their code runs, and when they have gone.
+//! The loader calls us when libraries have come, before any of their code runs, and when they have
+//! gone.
 //!
-//! A library that is opened while threads run is searched best before its constructors run: they may give work to threads, which then
-//! spin in loops that are not repaired yet, and where a thread may stand, a jump cannot take the place of several instructions.
-//! The loader has a place for that. For debuggers it calls an empty function, whose address it publishes (`r_brk` in
-//! `struct r_debug`, `link.h`), whenever its list of modules has changed:
+//! A library that is opened while threads run is searched best before its constructors run: they
+//! may give work to threads, which then spin in loops that are not repaired yet, and where a thread
+//! may stand, a jump cannot take the place of several instructions. The loader has a place for
+//! that. For debuggers it calls an empty function, whose address it publishes (`r_brk` in `struct
+//! r_debug`, `link.h`), whenever its list of modules has changed:
 //!
 //! ```text
 //! dlopen:  map the library and what it needs │ r_brk │ relocate │ constructors      the GNU C library up to 2.40
@@ -11,8 +13,9 @@
 //! dlclose: destructors │ r_brk │ unmap │ r_brk
 //! ```
 //!
-//! So, when the guard wakes, a jump to `arrived` takes the place of that function's `ret` and of four dead bytes behind it. The jump is
-//! the only change that Manx makes to the loader. Nothing else has to be known of `dlopen`, of its callers, and of its names.
+//! So, when the guard wakes, a jump to `arrived` takes the place of that function's `ret` and of
+//! four dead bytes behind it. The jump is the only change that Manx makes to the loader. Nothing
+//! else has to be known of `dlopen`, of its callers, and of its names.
 //!
 //! | what is in the way | what happens |
 //! | --- | --- |
@@ -20,24 +23,30 @@
 //! | a tracer (a uprobe) writes the original instruction back | the jump is gone, for good |
 //! | the search cannot have its latch or its memory | this rendezvous is missed |
 //!
-//! In each case [`serves`] says no, and the guard does without: each new thread and each look-up of a symbol asks the loader whether its list
-//! has changed. What a missed rendezvous has left is searched then.
+//! In each case [`serves`] says no, and the guard does without: each new thread and each look-up of
+//! a symbol asks the loader whether its list has changed. What a missed rendezvous has left is
+//! searched then.
 //!
-//! The loader calls the function as C calls functions, from another file of its source, so registers are kept as that convention asks.
-//! The thread may have a small stack, so the search has a stack of its own.
+//! The loader calls the function as C calls functions, from another file of its source, so
+//! registers are kept as that convention asks. The thread may have a small stack, so the search has
+//! a stack of its own.
 //!
 //! Modules of other namespaces (`dlmopen`) are not seen: the loader shows us those of our own.
 //!
 //! Invariants:
-//! 1. The loader holds its lock (`dl_load_lock`) from before it adds a module until the module's constructors have run, and calls us in
-//!    between. So a module that is new at a rendezvous has never run, but for resolvers of indirect functions, which
-//!    have returned; unless an earlier rendezvous was missed.
-//! 2. `BEHIND` becomes true when a rendezvous is missed, and false when a search begins to walk the loader's list
-//!    ([`catch_up`]). So if it is false when a search begins, what is new came with this rendezvous.
-//! 3. The lock order is that of [`super`]. A search never takes the loader's lock. A thread that holds the lock of `dl_iterate_phdr`, in
-//!    a callback of its own, and opens a library is against this order, and so is a handler of `pthread_atfork` that runs while the latch is held. So the latch
-//!    is waited for with a limit, by every thread.
-//! 4. If a tracer restores the first of the five bytes, the function is what it was: the others stand behind its `ret`.
+//! 1. The loader holds its lock (`dl_load_lock`) from before it adds a module until the module's
+//!    constructors have run, and calls us in between. So a module that is new at a rendezvous has
+//!    never run, but for resolvers of indirect functions, which have returned; unless an earlier
+//!    rendezvous was missed.
+//! 2. `BEHIND` becomes true when a rendezvous is missed, and false when a search begins to walk the
+//!    loader's list ([`catch_up`]). So if it is false when a search begins, what is new came with
+//!    this rendezvous.
+//! 3. The lock order is that of [`super`]. A search never takes the loader's lock. A thread that
+//!    holds the lock of `dl_iterate_phdr`, in a callback of its own, and opens a library is against
+//!    this order, and so is a handler of `pthread_atfork` that runs while the latch is held. So the
+//!    latch is waited for with a limit, by every thread.
+//! 4. If a tracer restores the first of the five bytes, the function is what it was: the others
+//!    stand behind its `ret`.
 
 use super::text::{Text, holds};
 use crate::elf::link_map;
@@ -60,11 +69,12 @@ static PLACE: AtomicUsize = AtomicUsize::new(0);
 /// By Invariant 2.
 static BEHIND: AtomicBool = AtomicBool::new(false);
 
-/// Whether all modules are searched as they come, so that nobody has to look.
+/// Whether all modules are searched as they come, so that no thread has to look.
 pub fn serves() -> bool {
     // Acquire: the jump was written before.
     let place = PLACE.load(Ordering::Acquire);
-    // Relaxed: the thread that missed its rendezvous sees it, and so does each thread that learns of the library from it.
+    // Relaxed: the thread that missed its rendezvous sees it, and so does each thread that learns
+    // of the library from it.
     place != 0 && !BEHIND.load(Ordering::Relaxed) && stands(place)
 }
 
@@ -73,7 +83,8 @@ pub fn fall_behind() {
     BEHIND.store(true, Ordering::Relaxed);
 }
 
-/// Before a search walks the loader's list: whether modules may have come, and run, that are not searched.
+/// Before a search walks the loader's list: whether modules may have come, and run, that are not
+/// searched.
 pub fn catch_up() -> bool {
     BEHIND.swap(false, Ordering::Relaxed)
 }
@@ -88,7 +99,8 @@ fn stands(place: usize) -> bool {
     jump(place).is_some_and(|jump| unsafe { holds(place, &jump) })
 }
 
-/// Puts the jump in its place, if there is one. `alone`: there is no other thread. The caller holds the guard's latch.
+/// Puts the jump in its place, if there is one. `alone`: there is no other thread. The caller holds
+/// the guard's latch.
 pub fn install(text: &Text, alone: bool) {
     let function = link_map::rendezvous();
     let mut found = None;
@@ -101,8 +113,8 @@ pub fn install(text: &Text, alone: bool) {
     });
     let Some(place) = found else { return };
     let Some(jump) = jump(place) else { return };
-    // SAFETY: `place` found a `ret` with dead bytes behind it. A jump to `arrived`, which returns in its place, means what the
-    // function meant, as far as the loader sees.
+    // SAFETY: `place` found a `ret` with dead bytes behind it. A jump to `arrived`, which returns
+    // in its place, means what the function meant, as far as the loader sees.
     let written = unsafe { if alone { text.write(place, &jump) } else { text.write_live(place, &jump) } };
     if written.is_ok() {
         PLACE.store(place, Ordering::Release);
@@ -117,7 +129,8 @@ fn place(function: usize, text: &Range<usize>) -> Option<usize> {
     is_called(code, text.start, function).then_some(place)
 }
 
-/// At which byte of `code`, which stands at `address`, an empty function returns, if a jump fits there.
+/// At which byte of `code`, which stands at `address`, an empty function returns, if a jump fits
+/// there.
 fn returns_at(code: &[u8], address: usize) -> Option<usize> {
     let mut at = 0;
     for part in [ENDBR64.as_slice(), EMPTY_FRAME] {

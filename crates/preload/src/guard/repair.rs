@@ -1,12 +1,15 @@
-//! The sites of one module: a jump from each loop into its copy, or left alone with a reason; and given up again.
+//! The sites of one module: a jump from each loop into its copy, or left alone with a reason; and
+//! given up again.
 //!
-//! The order of the writes makes this safe. First what no thread can reach yet: the loops' copies, and, where a
-//! jump is a short one, the jumps in dead bytes that lead to the copy. Then the jumps themselves, each in one store while other threads
-//! may run through it. A thread runs a loop as it was or the finished way, nothing in between. A copy lives as long as
-//! its module: its room is free only when the code that led to it is unmapped. Unwind data stand behind the copy ([`super::frames`]).
+//! The order of the writes makes this safe. First what no thread can reach yet: the loops' copies,
+//! and, where a jump is a short one, the jumps in dead bytes that lead to the copy. Then the jumps
+//! themselves, each in one store while other threads may run through it. A thread runs a loop as it
+//! was or the finished way, nothing in between. A copy lives as long as its module: its room is
+//! free only when the code that led to it is unmapped. Unwind data stand behind the copy
+//! ([`super::frames`]).
 //!
-//! A library may have a thousand loops. So all copies are written before the first jump, and all dead bytes, each with few calls of the
-//! kernel's ([`Text::write_all`]).
+//! A library may have a thousand loops. So all copies are written before the first jump, and all
+//! dead bytes, each with few calls of the kernel's ([`Text::write_all`]).
 
 use super::plan::{Entrance, Form, Repairable};
 use super::room::{Piece, Room};
@@ -72,7 +75,8 @@ impl Workshop<'_> {
     /// Repairs what can be repaired. `attach` is told the sites before threads are led there.
     ///
     /// # Safety
-    /// The plans must be the finder's for this module, and the module's text as the finder saw it; `quiet` must be true.
+    /// The plans must be the finder's for this module, and the module's text as the finder saw it;
+    /// `quiet` must be true.
     pub unsafe fn repair(
         &mut self,
         jobs: Vec<Job<'_>>,
@@ -80,7 +84,8 @@ impl Workshop<'_> {
     ) -> (Vec<Repair>, Vec<Left>) {
         let mut left = Vec::new();
         if jobs.is_empty() {
-            // As in most modules: no core has to be asked to look again, which takes milliseconds the first time.
+            // As in most modules: no core has to be asked to look again, which takes milliseconds
+            // the first time.
             return (Vec::new(), left);
         }
         let copied = self.copy(jobs, &mut left);
@@ -176,12 +181,13 @@ impl Workshop<'_> {
         let reached = |(range, _): &(Range<usize>, Edit)| dead[range.clone()].iter().all(|written| *written);
         let jumps: Vec<Edit> = ways.iter().filter(|way| reached(way)).map(|(_, jump)| *jump).collect();
         if !self.quiet {
-            // Dead bytes and copies must be seen by every core before the jumps that lead there. Where the kernel has no such
-            // barrier, the next interrupt on each CPU serialises as well.
+            // Dead bytes and copies must be seen by every core before the jumps that lead there.
+            // Where the kernel has no such barrier, the next interrupt on each CPU serialises as
+            // well.
             let _ = synchronise_cores();
         }
-        // SAFETY: as the caller promised. No thread is in a quiet module, so none stands between instructions that are replaced;
-        // elsewhere `way` has refused rows.
+        // SAFETY: as the caller promised. No thread is in a quiet module, so none stands between
+        // instructions that are replaced; elsewhere `way` has refused rows.
         let written = unsafe { self.write_all(&jumps, in_loops) };
         if !self.quiet {
             let _ = synchronise_cores();

@@ -1,20 +1,24 @@
 //! Room for code of ours, in reach of a `jmp rel32` from a module.
 //!
-//! A loop's copy must lie within two gigabytes of the loop, so that jumps reach it and its own operands
-//! relative to the instruction pointer reach what they reached. Blocks of pages are mapped beside the
-//! modules and given out in pieces. They are readable and executable, never writable: pieces are written
-//! through [`super::text::Text`], as the program's own text is changed, so a policy against pages that are both writable and
-//! executable matters in one place only. Only a block's first page is the other way round, its `Head`: it holds a word of data for each piece, which
-//! the piece's code can reach as well, and where the piece and its unwind data are.
+//! A loop's copy must lie within two gigabytes of the loop, so that jumps reach it and its own
+//! operands relative to the instruction pointer reach what they reached. Blocks of pages are mapped
+//! beside the modules and given out in pieces. They are readable and executable, never writable:
+//! pieces are written through [`super::text::Text`], as the program's own text is changed, so a
+//! policy against pages that are both writable and executable matters in one place only. Only a
+//! block's first page is the other way round, its `Head`: it holds a word of data for each piece,
+//! which the piece's code can reach as well, and where the piece and its unwind data are.
 //!
-//! Heads make a list that [`find`] walks, without a lock and from any signal handler, to tell which piece an address is in.
+//! Heads make a list that [`find`] walks, without a lock and from any signal handler, to tell which
+//! piece an address is in.
 //!
 //! Invariants:
 //! 1. A piece is complete before a jump leads to it, and stays until no jump does.
-//! 2. Bytes of a block are in use or in its list of free ranges, never both, and so are its slots. Blocks
-//!    are never unmapped, so that a thread that is late in a copy for a closed library still finds code.
-//! 3. The list of heads only grows, at its front. An entry of a head is zero or describes a piece that was complete before
-//!    (release, acquire); it becomes zero before the piece's bytes are given to another.
+//! 2. Bytes of a block are in use or in its list of free ranges, never both, and so are its slots.
+//!    Blocks are never unmapped, so that a thread that is late in a copy for a closed library still
+//!    finds code.
+//! 3. The list of heads only grows, at its front. An entry of a head is zero or describes a piece
+//!    that was complete before (release, acquire); it becomes zero before the piece's bytes are
+//!    given to another.
 
 use super::mappings::{self, Mapping};
 use alloc::vec::Vec;
@@ -28,7 +32,8 @@ const PAGE: usize = 4096;
 const BLOCK: usize = 16 * PAGE;
 /// How far from a module's ends a block may lie so that every `jmp rel32` between the two reaches.
 const REACH: usize = 1 << 30;
-/// What is kept free below a module, so that a heap or a mapping that grows towards it has some room.
+/// What is kept free below a module, so that a heap or a mapping that grows towards it has some
+/// room.
 const MARGIN: usize = 1 << 16;
 
 /// How many pieces a block has at most.
@@ -39,7 +44,8 @@ const SLOTS: usize = 255;
 struct Head {
     /// The head of the block that was mapped before.
     next: AtomicPtr<Head>,
-    /// For each slot: where the piece is, as [`Entry`] packs it; 0: it has no unwind data, or there is no piece.
+    /// For each slot: where the piece is, as [`Entry`] packs it; 0: it has no unwind data, or there
+    /// is no piece.
     entries: [AtomicU64; SLOTS],
     /// For each slot: the piece's word.
     words: [AtomicU64; SLOTS + 1],
@@ -94,7 +100,8 @@ impl Piece {
         &self.head.words[self.slot]
     }
 
-    /// Lets unwinders find the piece. Its first `bytes` bytes are written. Its unwind data (`.eh_frame_hdr`) begin at byte `frame`.
+    /// Lets unwinders find the piece. Its first `bytes` bytes are written. Its unwind data
+    /// (`.eh_frame_hdr`) begin at byte `frame`.
     pub fn has_frame(&self, bytes: usize, frame: usize) {
         let start = self.code.start - core::ptr::from_ref(self.head).addr();
         let entry = Entry { start, end: start + bytes, frame: start + frame };
@@ -103,7 +110,8 @@ impl Piece {
     }
 }
 
-/// The piece that holds `address`, and where its unwind data are; `None` if there is no such piece, or it has none.
+/// The piece that holds `address`, and where its unwind data are; `None` if there is no such piece,
+/// or it has none.
 pub fn find(address: usize) -> Option<(Range<usize>, usize)> {
     // Acquire: the head's entries were zeroes before it was in the list.
     // SAFETY: heads are never unmapped (Invariant 2).
@@ -143,7 +151,8 @@ impl Room {
         Room { blocks: Vec::new() }
     }
 
-    /// A piece of `bytes` bytes in reach of everything in `module`, if there is room. Nothing leads to it yet.
+    /// A piece of `bytes` bytes in reach of everything in `module`, if there is room. Nothing leads
+    /// to it yet.
     pub fn take(&mut self, module: &Range<usize>, bytes: usize) -> Option<Piece> {
         let bytes = bytes.next_multiple_of(Piece::ALIGN);
         let fits = |range: &Range<usize>| range.len() >= bytes;
@@ -209,12 +218,12 @@ fn is_near(address: usize, module: &Range<usize>) -> bool {
         || address > module.end && address - module.start < REACH
 }
 
-/// A new block, at `below` if that will do: then nobody has to be asked what is mapped.
+/// A new block, at `below` if that will do: then the kernel need not be asked what is mapped.
 fn map(module: &Range<usize>, below: Option<usize>) -> Option<Block> {
     let mapped = |&address: &usize| map_zeroes_at(address, BLOCK, READ | EXECUTE).is_ok();
     let below = below.filter(|&address| address >= MARGIN && is_near(address, module)).filter(mapped);
     let address = below.or_else(|| places(&mappings::all(), module).find(mapped))?;
-    // SAFETY: the block is new: nobody runs, reads or writes there.
+    // SAFETY: the block is new: no thread runs, reads or writes there.
     unsafe {
         if protect(address, PAGE, READ | WRITE).is_err() {
             let _ = unmap(address as *mut u8, BLOCK);
@@ -223,7 +232,7 @@ fn map(module: &Range<usize>, below: Option<usize>) -> Option<Block> {
     }
     // SAFETY: the first page is zeroes, may be written, and is never unmapped (Invariant 2).
     let head: &'static Head = unsafe { &*(address as *const Head) };
-    // The holder of the guard's latch is the only one that changes the list.
+    // Only the holder of the guard's latch changes the list.
     head.next.store(NEWEST.load(Ordering::Relaxed), Ordering::Relaxed);
     NEWEST.store(core::ptr::from_ref(head).cast_mut(), Ordering::Release);
     let mut block = Block { head, free: Vec::new(), free_slots: (0..SLOTS).rev().collect() };
@@ -231,8 +240,8 @@ fn map(module: &Range<usize>, below: Option<usize>) -> Option<Block> {
     Some(block)
 }
 
-/// Where a block could go: at the upper end of the free gaps below the module, nearest first, then at
-/// the upper end of those above it (the lower end of a gap is where a heap grows into).
+/// Where a block could go: at the upper end of the free gaps below the module, nearest first, then
+/// at the upper end of those above it (the lower end of a gap is where a heap grows into).
 fn places(mapped: &[Mapping], module: &Range<usize>) -> impl Iterator<Item = usize> {
     let mut below = Vec::new();
     let mut above = Vec::new();

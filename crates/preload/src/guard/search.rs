@@ -1,24 +1,27 @@
 //! Which modules are new, which are gone, and which loops of theirs wait.
 //!
 //! A search reads the text of each new module from its file, a part at a time, and looks for seeds
-//! (`spinloop::seeds`): that faults in nothing of the program's mapped text and costs a fraction of decoding
-//! it. Only the functions that hold seeds are then decoded, where they are mapped ([`analysis`]). What comes of a large module
-//! is kept for the next start ([`cache`]).
+//! (`spinloop::seeds`): that faults in nothing of the program's mapped text and costs a fraction of
+//! decoding it. Only the functions that hold seeds are then decoded, where they are mapped
+//! ([`analysis`]). What comes of a large module is kept for the next start ([`cache`]).
 //!
 //! Invariants:
-//! 1. `known` lists the modules as of `generation`; a module is searched once for each time it is loaded. It is the one that
-//!    was searched if nothing has been closed since, or if a jump of ours stands in it. So a copy lives as long
-//!    as its module, also where the program has written over one of the jumps.
-//! 2. The loader keeps its list locked while it shows us a module, so no module goes away in the middle.
-//! 3. Left alone, whatever it holds: the C library and the loader (their spins are bounded, and we would
-//!    be waiting inside the calls that we make), this library, what has no file, text that the program
-//!    may write (its rights would be lost when ours to write are given back), and text that the loader relocates.
-//! 4. Several instructions are replaced by one jump ([`spinloop::Jump::Row`]) only where no other thread can stand between
-//!    them: while there is no other thread, or in a module that has never run, as the new ones at a
-//!    [`rendezvous`].
-//! 5. While there are other threads, it is possible that the loader has not relocated a module yet. Its text and its tables of
-//!    relocations are as they will be (text that is relocated is left alone); of its data we see what the loader is going to
-//!    write.
+//! 1. `known` lists the modules as of `generation`; a module is searched once for each time it is
+//!    loaded. A module is the searched one if nothing has been closed since, or if a jump of ours
+//!    stands in it. So a copy lives as long as its module, also where the program has written over
+//!    one of the jumps.
+//! 2. The loader keeps its list locked while it shows us a module, so no module goes away in the
+//!    middle.
+//! 3. Left alone, whatever it holds: the C library and the loader (their spins are bounded, and we
+//!    would be waiting inside the calls that we make), this library, what has no file, text that
+//!    the program may write (its rights would be lost when ours to write are given back), and text
+//!    that the loader relocates.
+//! 4. Several instructions are replaced by one jump ([`spinloop::Jump::Row`]) only where no other
+//!    thread can stand between them: while there is no other thread, or in a module that has never
+//!    run, as the new ones at a [`rendezvous`].
+//! 5. While there are other threads, it is possible that the loader has not relocated a module yet.
+//!    Its text and its tables of relocations are as they will be (text that is relocated is left
+//!    alone); of its data we see what the loader is going to write.
 
 use super::plan::{self, Plan, Verdict};
 use super::repair::{Job, Repair, Workshop};
@@ -113,8 +116,8 @@ impl Search {
         if self.is_current() {
             return;
         }
-        // What is gone is forgotten first: a library that was closed and opened again is often at its old
-        // place, with a new site for each of its old ones.
+        // What is gone is forgotten first: a library that was closed and opened again is often at
+        // its old place, with a new site for each of its old ones.
         self.known.iter_mut().for_each(|known| known.seen = false);
         let generation = modules::each(&mut |module| {
             if let Some(known) = self.known_as(&module) {
@@ -162,7 +165,7 @@ impl Search {
         statistics::searched(clock::now_ns().saturating_sub(before_ns));
     }
 
-    /// What is known of a module, if it is one that has been searched (Invariant 1).
+    /// Returns what is known of a module, if it has been searched (Invariant 1).
     fn known_as(&mut self, module: &Module<'_>) -> Option<&mut Known> {
         let extent = module.extent();
         let none_closed = self.generation.is_some_and(|last| last.removed == module.generation.removed);
@@ -232,8 +235,9 @@ impl Search {
         let mut workshop =
             Workshop { text, room: &mut self.room, extent, bias, segments, quiet: runs.allows_rows() };
         let attach = |sites: &[&'static Site]| statistics::attach(sites, module);
-        // SAFETY: the finder made the plans for this module, in text that nothing has changed since, or the cache has seen that its
-        // bytes are those that they were made for; rows are allowed only by Invariant 4.
+        // SAFETY: the finder made the plans for this module, in text that nothing has changed
+        // since, or the cache has seen that its bytes are the bytes that the plans were made for;
+        // rows are allowed only by Invariant 4.
         let (repairs, left) = unsafe { workshop.repair(jobs, &attach) };
         for (site, reason) in left {
             leave(module, site.pivot.load(Ordering::Relaxed), reason);
@@ -304,13 +308,13 @@ fn search(module: &Module<'_>, runs: Runs, entry: Option<&cache::Entry<'_>>) -> 
     plans
 }
 
-/// Whether a search would find the memory that it needs: the process may have a limit of its own, and an
-/// allocation that fails in the middle would end it.
+/// Whether a search would find the memory that it needs: the process may have a limit of its own,
+/// and an allocation that fails in the middle would end it.
 fn memory_suffices() -> bool {
     /// Several times what the largest programs needed.
     const BYTES: usize = 32 << 20;
     let Ok(mapped) = memory::map_zeroes(BYTES, memory::READ | memory::WRITE) else { return false };
-    // SAFETY: nobody has used it.
+    // SAFETY: no thread has used it.
     unsafe { memory::unmap(mapped, BYTES).is_ok() }
 }
 
@@ -331,7 +335,7 @@ fn returns_work() -> bool {
     !memory::shadow_stack()
 }
 
-/// Whether others than we write to a module's text.
+/// Whether any code but ours writes to a module's text.
 fn has_changing_text(module: &Module<'_>) -> bool {
     module.has_writable_text() || module.has_text_relocations()
 }
@@ -369,8 +373,9 @@ fn seeds(module: &Module<'_>) -> Vec<(Seed, usize)> {
     found
 }
 
-/// Shows a module's text, a part at a time, with the address of each; parts overlap by `overlap` bytes, so
-/// that nothing that short is cut in two. From the module's file, if that is still what was loaded.
+/// Shows a module's text, a part at a time, with the address of each; parts overlap by `overlap`
+/// bytes, so that nothing that short is cut in two. From the module's file, if that is still what
+/// was loaded.
 pub(crate) fn each_part(module: &Module<'_>, overlap: usize, visit: &mut dyn FnMut(usize, &[u8])) {
     let path = if module.path.is_empty() { c"/proc/self/exe" } else { module.path };
     let file = File::open(path).ok().filter(|file| is_file_of(file, module));
@@ -403,6 +408,6 @@ pub(super) fn is_file_of(file: &File, module: &Module<'_>) -> bool {
     if !module.readable().next().is_some_and(begins) || file.read_at(&mut header, 0) != Ok(header.len()) {
         return false;
     }
-    // SAFETY: the module's first segment is mapped and readable for at least so many bytes.
+    // SAFETY: the module's first segment is mapped and readable for at least `header.len()` bytes.
     unsafe { super::text::holds(start, &header) }
 }

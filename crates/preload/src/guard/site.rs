@@ -1,10 +1,10 @@
 //! A place where the program waits busily, and what is known about it.
 //!
 //! Invariants:
-//! 1. A site's memory is never given back, only used again for another place: a thread may still hold
-//!    its address, in its thread block or in a copy of the loop.
-//! 2. All fields are atomic: any thread reads and counts at any time; `pivot`, `kind` and `record` are
-//!    changed only by the holder of the guard's latch.
+//! 1. A site's memory is never given back, only used again for another place: a thread may still
+//!    hold its address, in its thread block or in a copy of the loop.
+//! 2. All fields are atomic: any thread reads and counts at any time; `pivot`, `kind` and `record`
+//!    are changed only by the holder of the guard's latch.
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use preload_abi::live::{self, How};
@@ -19,7 +19,8 @@ pub struct Site {
     kind: AtomicPtr<Kind>,
     /// Rounds before the first yield, as learnt here; 0: the option's number.
     pub spins: AtomicU32,
-    /// The word from which the copy takes how many of these rounds it spins without a visit, or null.
+    /// The word from which the copy takes how many of these rounds it spins without a visit, or
+    /// null.
     pub rounds: AtomicPtr<AtomicU64>,
     /// Where its statistics are kept, or null.
     pub record: AtomicPtr<live::Site>,
@@ -65,7 +66,8 @@ impl Site {
     /// Its statistics, if any are kept.
     #[inline]
     pub fn record(&self) -> Option<&live::Site> {
-        // SAFETY: either null or a record in the live file, which stays mapped as long as the process.
+        // SAFETY: either null or a record in the live file, which stays mapped as long as the
+        // process.
         unsafe { self.record.load(Ordering::Acquire).as_ref() }
     }
 }

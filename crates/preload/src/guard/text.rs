@@ -1,17 +1,19 @@
 //! Changing a program's text while it runs.
 //!
-//! Text is mapped without the right to write. A few changes in a module in which no thread runs go through `/proc/self/mem`: it ignores
-//! page rights, splits no mapping, and works under `PR_SET_MDWE`. Two cases need `mprotect` to read, write and execute, and back: a
-//! change that must be one store (Invariant 1), and many changes at once ([`Text::write_all`]). Where `/proc/self/mem` is closed (no
-//! `/proc`, a hardened kernel), `mprotect` does all. Text is never without the right to execute, since another thread may be in the
-//! same page.
+//! Text is mapped without the right to write. A few changes in a module in which no thread runs go
+//! through `/proc/self/mem`: it ignores page rights, splits no mapping, and works under
+//! `PR_SET_MDWE`. Two cases need `mprotect` to read, write and execute, and back: a change that
+//! must be one store (Invariant 1), and many changes at once ([`Text::write_all`]). Where
+//! `/proc/self/mem` is closed (no `/proc`, a hardened kernel), `mprotect` does all. Text is never
+//! without the right to execute, since another thread may be in the same page.
 //!
 //! Invariants:
-//! 1. Bytes that a thread may run through meanwhile change in one store to one aligned eight-byte word,
-//!    so an instruction fetch sees the old instruction or the new one. A kernel's copy routine promises no such
-//!    store, so these go by a store of our own under `mprotect`. The guard's latch makes us the only writer.
-//! 2. When [`Text::write`] or [`Text::write_live`] returns Ok, the bytes are there (read back). What is refused is not read back:
-//!    the place may be gone.
+//! 1. Bytes that a thread may run through meanwhile change in one store to one aligned eight-byte
+//!    word, so an instruction fetch sees the old instruction or the new one. A kernel's copy
+//!    routine promises no such store, so these go by a store of our own under `mprotect`. The
+//!    guard's latch makes us the only writer.
+//! 2. When [`Text::write`] or [`Text::write_live`] returns Ok, the bytes are there (read back).
+//!    What is refused is not read back: the place may be gone.
 
 use super::mappings;
 use crate::process;
@@ -94,11 +96,12 @@ impl Text {
         Text { memory: File::open_to_change(SELF_MEMORY).map(File::moved_up).ok() }
     }
 
-    /// Writes bytes that no thread runs through now: dead ones, or any while this is the only thread.
+    /// Writes bytes that no thread runs through now: dead ones, or any while this is the only
+    /// thread.
     ///
     /// # Safety
-    /// `address` must be text of this process that stays mapped, and the change must leave the program
-    /// meaning what it meant.
+    /// `address` must be text of this process that stays mapped, and the change must leave the
+    /// program meaning what it meant.
     ///
     /// # Errors
     /// [`Refused`]
@@ -117,13 +120,15 @@ impl Text {
 
     /// Makes changes in code of `segment`; says of each whether it was made.
     ///
-    /// A few changes are written one by one. A thousand written one by one would take most of their time in the kernel, a page at a time.
-    /// So many changes are stored directly, while the whole segment may be written; it is one mapping before and after. This is not done in
-    /// two cases: if another party has given a part of the segment other rights, which would be lost; and if memory is locked, because the
-    /// kernel would copy every page.
+    /// A few changes are written one by one. A thousand written one by one would take most of their
+    /// time in the kernel, a page at a time. From `DIRECT_EDITS_MIN` changes on, all are stored
+    /// directly, while the whole segment may be written; it is one mapping before and after. This
+    /// is not done in two cases: if another party has given a part of the segment other rights,
+    /// which would be lost; and if memory is locked, because the kernel would copy every page.
     ///
     /// # Safety
-    /// As [`Text::write`] for each of them, or, with [`Traffic::Through`], as [`Text::write_live`]; and as `traffic` says.
+    /// As [`Text::write`] for each of them, or, with [`Traffic::Through`], as [`Text::write_live`];
+    /// and as `traffic` says.
     pub unsafe fn write_all(&self, edits: &[Edit], segment: &Range<usize>, traffic: Traffic) -> Vec<bool> {
         let mapped = LazyCell::new(mappings::all);
         let inside = |edit: &Edit| segment.start <= edit.address && edit.end() <= segment.end;
@@ -172,7 +177,7 @@ impl Text {
         }
     }
 
-    /// Makes changes; those that are close to each other go by one call.
+    /// Makes changes; changes that are close to each other go by one call.
     ///
     /// # Safety
     /// As [`Text::write_all`] with [`Traffic::None`].
@@ -188,7 +193,8 @@ impl Text {
                 let (Some(&first), Some(&last)) = (group.first(), group.last()) else { continue };
                 let (start, end) = (edits[first].address, edits[last].end());
                 span.clear();
-                // SAFETY: text of one module, mapped and readable as the caller promised, that nobody changes now.
+                // SAFETY: text of one module, mapped and readable as the caller promised, that no
+                // thread changes now.
                 span.extend_from_slice(unsafe {
                     core::slice::from_raw_parts(start as *const u8, end.saturating_sub(start))
                 });
@@ -206,12 +212,12 @@ impl Text {
         done
     }
 
-    /// Replaces the start of an instruction while any thread may be running it. Every thread sees it after
-    /// [`platform::memory::synchronise_cores`].
+    /// Replaces the start of an instruction while any thread may be running it. Every thread sees
+    /// it after [`platform::memory::synchronise_cores`].
     ///
     /// # Safety
-    /// As [`Text::write`]; the bytes must be the start of one instruction before, and a whole one after, and no jump may lead
-    /// between them.
+    /// As [`Text::write`]; the bytes must be the start of one instruction before, and a whole one
+    /// after, and no jump may lead between them.
     ///
     /// # Errors
     /// [`Refused`], also if the bytes do not lie in one aligned word.
@@ -245,7 +251,7 @@ pub unsafe fn holds(address: usize, bytes: &[u8]) -> bool {
 /// Puts `bytes` at `address`.
 ///
 /// # Safety
-/// The place must be writable, and nobody else's.
+/// The place must be writable, and no other thread may use it.
 unsafe fn store(address: usize, bytes: &[u8]) {
     for (at, byte) in bytes.iter().enumerate() {
         // SAFETY: as the caller promised.
@@ -256,11 +262,11 @@ unsafe fn store(address: usize, bytes: &[u8]) {
 /// Puts `bytes` at `address` in one store to their aligned word (Invariant 1).
 ///
 /// # Safety
-/// The word must be writable, hold all of the bytes, and be changed by nobody else.
+/// The word must be writable, hold all of the bytes, and no other thread may change it.
 unsafe fn store_live(address: usize, bytes: &[u8]) {
     // SAFETY: as the caller promised; the word is aligned.
     let word = unsafe { &*((address & !7) as *const AtomicU64) };
-    // Relaxed: nobody else writes it.
+    // Relaxed: no other thread writes it.
     let mut whole = word.load(Ordering::Relaxed).to_ne_bytes();
     for (to, from) in whole.iter_mut().skip(address % 8).zip(bytes) {
         *to = *from;
@@ -353,13 +359,13 @@ mod tests {
                 for edit in edits.iter().filter(|edit| fits(edit)) {
                     expected[edit.address - code..][..edit.bytes().len()].copy_from_slice(edit.bytes());
                 }
-                // SAFETY: readable, and nobody writes it now.
+                // SAFETY: readable, and no thread writes it now.
                 assert!(unsafe { core::slice::from_raw_parts(code as *const u8, bytes) } == expected);
                 assert!(
                     mappings::is_text(&mappings::all(), &(code..code + bytes)),
                     "the rights are as before"
                 );
-                // SAFETY: nobody uses the pages any more.
+                // SAFETY: no thread uses the pages any more.
                 unsafe { platform::memory::unmap(code as *mut u8, bytes).expect("unmapped") };
             }
         }
@@ -383,10 +389,10 @@ mod tests {
 
     #[test]
     fn what_is_not_mapped_is_refused() {
-        // The second page of all: the kernel gives nobody a page as low as that. (One that was just given back may be another
-        // test's a moment later.)
-        // SAFETY: nothing is mapped there; the write must be refused before anything is stored. Reading back would
-        // fault, so only `with_right_to_write` is tried.
+        // The second page of all: the kernel maps no page this low. (A page that was just given
+        // back may be another test's a moment later.) SAFETY: nothing is mapped there; the write
+        // must be refused before anything is stored. Reading back would fault, so only
+        // `with_right_to_write` is tried.
         unsafe {
             assert_eq!(with_right_to_write(page_bytes(), 1, || panic!("stored")), Err(Refused));
         }

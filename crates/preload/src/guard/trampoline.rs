@@ -9,22 +9,23 @@
 //! trampoline (here): save, wait, restore, `ret 136`: into the copy, the stack as it was.
 //! ```
 //!
-//! The address in the loop is there for those who walk the stack: debuggers, profilers and forced unwinding
-//! (cancellation) find their way from here into the loop's function as if it had called us.
+//! The address in the loop is there for code that walks the stack: debuggers, profilers and forced
+//! unwinding (cancellation) find their way from here into the loop's function as if it had called
+//! us.
 //!
-//! PAUSE changes no register and no flag, and a loop may keep anything in any of them. Saved here are the
-//! flags, all general registers, and xmm0 to xmm15. The general registers lie in a [`Frame`] on the stack, which
-//! [`super::visit::visit`] may change: so it moves a counter on that the loop keeps in a register. The function
-//! must touch nothing else: no x87 or MMX register, no upper half of a vector register (no VEX
-//! or EVEX instruction), no mask register, and it must call nothing of which that is not known, the C
-//! library above all. A test walks the machine code of the built library from `visit` on and checks it
-//! (`tests/closed.rs`).
+//! PAUSE changes no register and no flag, and a loop may keep anything in any of them. Saved here
+//! are the flags, all general registers, and xmm0 to xmm15. The general registers lie in a
+//! [`Frame`] on the stack, which [`super::visit::visit`] may change: so it moves a counter on that
+//! the loop keeps in a register. The function must touch nothing else: no x87 or MMX register, no
+//! upper half of a vector register (no VEX or EVEX instruction), no mask register, and it must call
+//! no code that may touch these, the C library above all. A test walks the machine code of the
+//! built library from `visit` on and checks it (`tests/closed.rs`).
 //!
 //! Direction and alignment flags come as the loop left them and go back so; the Rust side gets the
 //! direction flag clear, as its convention asks.
 
-/// The general registers of a thread in a copy, by their numbers in the machine's encoding. What lies above is the
-/// flags, what the copy pushed, and its red zone.
+/// The general registers of a thread in a copy, by their numbers in the machine's encoding. What
+/// lies above is the flags, what the copy pushed, and its red zone.
 #[repr(C)]
 pub struct Frame {
     registers: [u64; 16],
@@ -32,7 +33,8 @@ pub struct Frame {
 
 /// The number of the stack pointer.
 const RSP: usize = 4;
-/// From a frame up to what the copy's stack pointer was: the registers, the flags, three words, the red zone.
+/// From a frame up to what the copy's stack pointer was: the registers, the flags, three words, the
+/// red zone.
 const ABOVE_BYTES: usize = 16 * 8 + 8 + 3 * 8 + 128;
 
 impl Frame {
@@ -62,8 +64,8 @@ core::arch::global_asm!(
     "manx_trampoline:",
     ".cfi_startproc simple",
     ".cfi_signal_frame",
-    // On entry: [rsp] the site, [rsp + 8] where to return to, [rsp + 16] where the thread stands in the
-    // loop, 128 bytes of red zone above.
+    // On entry: [rsp] the site, [rsp + 8] where to return to, [rsp + 16] where the thread stands in
+    // the loop, 128 bytes of red zone above.
     ".cfi_def_cfa rsp, 152",
     ".cfi_offset rip, -136",
     "endbr64",

@@ -1,7 +1,8 @@
 //! One round of a wait, spent as the moment asks for.
 //!
-//! While there is room for all threads ([`crate::shortage`]) a visit only looks whether there still is, and lets the loop spin on
-//! as its author wrote. While CPUs are short, what it does depends on how the loop ends by itself:
+//! While there is room for all threads ([`crate::shortage`]) a visit only looks whether there still
+//! is, and lets the loop spin on as its author wrote. While CPUs are short, what it does depends on
+//! how the loop ends by itself:
 //!
 //! | the loop ends | the visit |
 //! | --- | --- |
@@ -13,30 +14,35 @@
 //! | unknown, since its callers poll (`spinloop::Kind::Poll`) | yields, or sleeps for half of the time (`poll_on`); a real-time thread polls on |
 //! | unknown, since only a hint is copied | waits adaptively, by numbers of its own: 32 visits, 120 yields, then sleeps in growing steps |
 //!
-//! The loop goes on in a copy that says when a wait ends (`spinloop::copy`), so rounds are counted within
-//! one wait and never across two: [`Thread::waiting`] is zero when a wait begins. A hint's copy does not say so. There a wait is
-//! a row of visits that follow each other closely (`CLOSELY_NS`).
+//! The loop goes on in a copy that says when a wait ends (`spinloop::copy`), so rounds are counted
+//! within one wait and never across two: [`Thread::waiting`] is zero when a wait begins. A hint's
+//! copy does not say so. There a wait is a row of visits that follow each other closely
+//! (`CLOSELY_NS`).
 //!
-//! How long spinning is right while CPUs are short differs from loop to loop, so each site learns its own bound from how its
-//! waits end. A wait that was over within a few yields would have been better spun: the bound doubles, up
-//! to [`SPINS_MAX`]. A wait in which somebody else ran during a yield, or that came to sleep, was not:
-//! the bound halves, down to the option's number. So a spinlock with short holds stays as fast as it
-//! was, and turns to yielding as soon as its holder may be one of those that are not running. `spins=0` asks for no spinning at all.
+//! How long spinning is right while CPUs are short differs from loop to loop, so each site learns
+//! its own bound from how its waits end. A wait that was over within a few yields would have been
+//! better spun: the bound doubles, up to [`SPINS_MAX`]. A wait in which another thread ran during a
+//! yield, or that came to sleep, would not: the bound halves, down to the option's number. So a
+//! spinlock with short holds stays as fast as it was, and turns to yielding as soon as its holder
+//! may be a thread that does not run. `spins=0` asks for no spinning at all.
 //!
-//! This code runs in a trampoline that saves the general and the xmm registers only, and signal handlers may
-//! interrupt it and wait themselves. Invariants:
-//! 1. From [`visit`] on, everything called is compiled into this library, and nothing of it uses other
-//!    registers, allocates, locks, or can panic (see [`super::trampoline`]).
+//! This code runs in a trampoline that saves the general and the xmm registers only, and signal
+//! handlers may interrupt it and wait themselves. Invariants:
+//! 1. From [`visit`] on, everything called is compiled into this library, and nothing of it uses
+//!    other registers, allocates, locks, or can panic (see [`super::trampoline`]).
 //! 2. `errno` is not touched: system calls are made directly.
-//! 3. Nothing here has a destructor to run, and [`visit`] is `extern "C-unwind"`: a thread that is cancelled
-//!    asynchronously unwinds from any instruction of it, through the trampoline, into the loop's function.
-//! 4. A signal handler that visits a site in the middle of a visit may spoil this thread's counts, never
-//!    more: every field of [`Thread`] is valid by itself.
-//! 5. A counter is moved on only as far as the loop itself would count before it leaves ([`Counter::missing`]).
-//! 6. It is moved on only once the thread has gone from pivot to pivot inside the copy: what was proven of a round
-//!    (`spinloop::proof`) is not true of the way on which a thread comes in.
-//! 7. A bound in memory is read as the loop reads it, but before the loop has looked whether its wait is over. By then the memory may have
-//!    been given back, so it is read by the kernel, which faults for nobody.
+//! 3. Nothing here has a destructor to run, and [`visit`] is `extern "C-unwind"`: a thread that is
+//!    cancelled asynchronously unwinds from any instruction of it, through the trampoline, into the
+//!    loop's function.
+//! 4. A signal handler that visits a site in the middle of a visit may spoil this thread's counts,
+//!    never more: every field of [`Thread`] is valid by itself.
+//! 5. A counter is moved on only as far as the loop itself would count before it leaves
+//!    ([`Counter::missing`]).
+//! 6. It is moved on only once the thread has gone from pivot to pivot inside the copy: what was
+//!    proven of a round (`spinloop::proof`) is not true of the way on which a thread comes in.
+//! 7. A bound in memory is read as the loop reads it, but before the loop has looked whether its
+//!    wait is over. By then the memory may have been given back, so the kernel reads it, and such a
+//!    read never faults.
 
 use super::site::Site;
 use super::trampoline::Frame;
@@ -49,14 +55,14 @@ use platform::clock::ns_to_ticks;
 use platform::{clock, thread as os};
 use spinloop::{Bound, Counter, Kind, Place};
 
-/// The largest bound that a site learns, in rounds: some microseconds, as long as a sleep and a wake-up
-/// take. Waits that take longer than that do not raise it.
+/// The largest bound that a site learns, in rounds: some microseconds, as long as a sleep and a
+/// wake-up take. Waits that take longer than that do not raise it.
 pub const SPINS_MAX: u32 = 512;
-/// A wait that ended within so many yields might have been spun.
+/// A wait that ended within this number of yields might have been spun.
 const FEW_YIELDS: u32 = 8;
 /// A thread that is back at its loop within this time did not block.
 const BACK_NS: u64 = 5_000;
-/// After this number of such returns in a row the loop is taken for one that does not block.
+/// After this number of such returns in a row the loop is taken for a loop that does not block.
 const BACKS: u32 = 16;
 /// How far apart visits are while there is room, and the fewest and the most rounds between them.
 const STRIDE_NS: u64 = 3_000;
@@ -64,17 +70,21 @@ const STRIDE_ROUNDS_MIN: u64 = 8;
 const STRIDE_ROUNDS_MAX: u64 = 4096;
 /// How long a wait with a bound sleeps at a time.
 const STEP_NS: u64 = 50_000;
-/// At a hint, a thread that comes back within this time, for each round that passed unseen, still waits.
+/// At a hint, a thread that comes back within this time, for each round that passed unseen, still
+/// waits.
 const CLOSELY_NS: u64 = 5_000;
-/// Of the rounds that passed unseen, no more than these are taken into account: between two waits a thread works.
+/// Of the rounds that passed unseen, no more than these are taken into account: between two waits a
+/// thread works.
 const CLOSELY_ROUNDS: u64 = 4;
-/// How a thread waits at a hint. It may be one of many that look for work, and nobody wakes it. Work that comes while it sleeps is
-/// done late, or by others: so it yields first, which costs nothing if nobody else wants the CPU. If there is no work, the
-/// yields of all these threads take time from those that have some: so it yields less often than at a loop that waits for one
-/// thing. ONNX Runtime, 4 threads on 2 CPUs: 8 yields 2.7 ms, 24 yields 2.3 ms, 120 yields 1.05 ms; in pairs, 400 yields are
-/// too many (p99 7 ms in place of 2.8 ms).
+/// How a thread waits at a hint. It may be one of many threads that look for work, and no thread
+/// wakes it. Work that comes while it sleeps is done late, or by others: so it yields first, which
+/// costs nothing if no other thread wants the CPU. If there is no work, the yields of all these
+/// threads take time from threads that have some: so it yields less often than at a loop that waits
+/// for one thing. ONNX Runtime, 4 threads on 2 CPUs: 8 yields 2.7 ms, 24 yields 2.3 ms, 120 yields
+/// 1.05 ms; in pairs, 400 yields are too many (p99 7 ms in place of 2.8 ms).
 const HINT: Adaptive = Adaptive { spins: 32, yields: 120, step_ns: STEP_NS, ceiling_ns: 400_000 };
-/// A thread that polls does so this often before it yields: a call takes as long as dozens of rounds of a loop.
+/// A thread that polls does so this often before it yields: a call takes as long as dozens of
+/// rounds of a loop.
 const POLLS: u32 = 4;
 /// A yield that takes this long has let a thread run that does not poll.
 const LONG_YIELD_NS: u64 = 1_000_000;
@@ -87,14 +97,16 @@ const TIMED_ROUNDS: u64 = 15;
 const CLASS_KNOWN: u32 = 1;
 /// In [`Thread::met`]: it is a real-time class, in which yields do not let lower threads run.
 const REAL_TIME: u32 = 2;
-/// In [`Thread::met`]: somebody else ran during a yield, or the wait came to sleep.
+/// In [`Thread::met`]: another thread ran during a yield, or the wait came to sleep.
 const OTHERS_RAN: u32 = 4;
 /// In [`Thread::met`]: the wait's counter was moved on.
 const MOVED_ON: u32 = 8;
-/// In [`Thread::met`], from this bit on: how often in a row the thread came back to the loop right after its counter was moved on.
+/// In [`Thread::met`], from this bit on: how often in a row the thread came back to the loop right
+/// after its counter was moved on.
 const BACK_SHIFT: u32 = 8;
 
-/// Waits for one round of the loop at `site`. `frame` holds the registers that the loop goes on with.
+/// Waits for one round of the loop at `site`. `frame` holds the registers that the loop goes on
+/// with.
 pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
     let thread = thread::current();
     let stride = thread.stride.get();
@@ -148,8 +160,9 @@ pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
     thread.left_ticks.set(left);
 }
 
-/// How many rounds have passed since the last visit, which asked for `stride` more without one, when `left` of them are
-/// left: a copy counts down until it is below zero. One that does not count has left all of them.
+/// How many rounds have passed since the last visit, which asked for `stride` more without one,
+/// when `left` of them are left: a copy counts down until it is below zero. A copy that does not
+/// count has left all of them.
 fn rounds_passed(stride: u64, left: u64) -> u64 {
     if left == u64::MAX { stride.saturating_add(1) } else { stride.saturating_sub(left).max(1) }
 }
@@ -175,7 +188,7 @@ fn spin_on(thread: &Thread, goes_on: bool, stride: u64, took_ticks: u64) {
     thread.rounds.set(next);
 }
 
-/// A wait without a bound, or with one that is not known, while CPUs are short.
+/// Spends a round of a wait without a bound, or with an unknown bound, while CPUs are short.
 fn adapt(site: &Site, thread: &Thread, now: u64, policy: Adaptive) -> u64 {
     // Rounds spun while there was room do not count, or the first visit of a shortage would sleep.
     let round = thread.short_round.get();
@@ -193,10 +206,12 @@ fn adapt(site: &Site, thread: &Thread, now: u64, policy: Adaptive) -> u64 {
 
 /// A thread polls while CPUs are short.
 ///
-/// Nothing says when its wait is over: two that send each other a word make one row of calls, however many waits that are. So nothing
-/// here grows with the row. If the others poll as well, they yield, too, and yields alone hand the CPU to the one
-/// that is waited for. Beside a thread that works, a yield is lost for a slice. Then the thread sleeps, because the kernel runs a thread that
-/// wakes soon, and polls for as long as it has slept: so the row takes twice as long at most.
+/// Nothing says when its wait is over: two that send each other a word make one row of calls,
+/// however many waits that are. So nothing here grows with the row. If the others poll as well,
+/// they yield, too, and yields alone hand the CPU to the one that is waited for. Beside a thread
+/// that works, a yield is lost for a slice. Then the thread sleeps, because the kernel runs a
+/// thread that wakes soon, and polls for as long as it has slept: so the row takes twice as long at
+/// most.
 fn poll_on(site: &Site, thread: &Thread, now: u64) -> u64 {
     let round = thread.short_round.get();
     thread.short_round.set(round.saturating_add(1));
@@ -225,8 +240,8 @@ fn count_on(site: &Site, thread: &Thread, counter: &Counter, frame: &mut Frame, 
     let value = read(counter.place, counter.bits, frame);
     let Some(bound) = bound_of(counter, frame) else { return now };
     let Some(missing) = counter.missing(value, bound) else { return now };
-    // What should block does not always: a mutex may be free. A server's threads spin for a million rounds, take a mutex that is
-    // held only while they are to sleep for long, and spin again.
+    // What should block does not always: a mutex may be free. A server's threads spin for a million
+    // rounds, take a mutex that is held only while they are to sleep for long, and spin again.
     let blocks = counter.blocks && thread.met.get() >> BACK_SHIFT < BACKS;
     if !blocks
         && let Some(left_ticks) = time_left(thread, missing)
@@ -264,8 +279,8 @@ fn time_rounds(thread: &Thread, took_ticks: u64, rounds: u64) {
     thread.round_ticks.set(if least == 0 { one } else { least.min(one) });
 }
 
-/// How much of the missing rounds' time is left after the thread's sleeps. `None`: nothing. `u64::MAX`: the time of a round is not
-/// known yet.
+/// How much of the missing rounds' time is left after the thread's sleeps. `None`: nothing.
+/// `u64::MAX`: the time of a round is not known yet.
 fn time_left(thread: &Thread, missing: u64) -> Option<u64> {
     match thread.round_ticks.get() {
         0 => Some(u64::MAX),
@@ -300,7 +315,8 @@ fn bound_of(counter: &Counter, frame: &Frame) -> Option<u64> {
 
 /// A word of the thread's own stack.
 fn load(address: u64, bits: u32) -> u64 {
-    // SAFETY: the loop reads this word, of this size, in each round that it counts (`spinloop::proof`).
+    // SAFETY: the loop reads this word, of this size, in each round that it counts
+    // (`spinloop::proof`).
     unsafe {
         match bits {
             32 => u64::from((address as *const u32).read_volatile()),
@@ -315,8 +331,8 @@ fn write(counter: &Counter, value: u64, frame: &mut Frame) {
         Place::Register(number) => frame.set(number, value),
         Place::Stack(base, distance) => {
             let address = frame.get(base).wrapping_add(distance as u64);
-            // SAFETY: the loop writes this word of its own stack frame in each round, and nobody else knows it
-            // (`spinloop::proof`).
+            // SAFETY: the loop writes this word of its own stack frame in each round, and no other
+            // code knows it (`spinloop::proof`).
             unsafe {
                 match counter.bits {
                     32 => (address as *mut u32).write_volatile(value as u32),
@@ -377,8 +393,8 @@ fn is_real_time(thread: &Thread) -> bool {
     real_time
 }
 
-/// Yields, and returns until when. What happened so far is counted first, so that a look from outside sees
-/// long waits while they last, and the waits of threads that end.
+/// Yields, and returns until when. What happened so far is counted first, so that a look from
+/// outside sees long waits while they last, and the waits of threads that end.
 fn yield_once(site: &Site, thread: &Thread, before: u64) -> u64 {
     count(site, thread);
     os::yield_now();
@@ -403,8 +419,8 @@ fn sleep_once(site: &Site, thread: &Thread, action: Action) -> u64 {
 
 /// The thread's last wait is over: its site learns from it, and what was not yet counted is.
 fn settle(thread: &Thread) {
-    // SAFETY: either zero or the address of a site, whose memory is never given back (Invariant 1 of
-    // `site`).
+    // SAFETY: either zero or the address of a site, whose memory is never given back (Invariant 1
+    // of `site`).
     let Some(site) = (unsafe { (thread.site.get() as *const Site).as_ref() }) else { return };
     learn(site, thread);
     count(site, thread);

@@ -1,13 +1,16 @@
 //! The SLO-guided lock for cores of two speeds: `lock=asl`.
 //!
-//! [`manx::lock::Asl`] in the program's own objects. Who holds a mutex is what `word` says, as in all modes, and whoever waits
-//! for longer than it stands by does so as by `lock=manx`. Before that a thread on a little CPU lets others pass, for the
-//! window of the epoch that it is in, and outside of any for the longest one, as long as others use the mutex: `passes` counts.
+//! [`manx::lock::Asl`] in the program's own objects. As in all modes, `word` says which thread
+//! holds a mutex. A thread that waits for longer than it stands by waits as with `lock=manx`.
+//! Before that, a thread on a little CPU lets others pass, for the window of the epoch that it is
+//! in, and outside of any for the longest one, as long as others use the mutex: `passes` counts.
 //!
-//! Who has a limit of its own does not stand by, since it would be over; nor does who was woken by a signal to a condition variable,
-//! since others may wait for what it is about to do; nor does who holds another mutex, since those that wait for that one would stand
-//! by with it. Outside of any epoch a target for requests bounds the window as well: another thread may answer them. Calls that never come
-//! here (from inside of the C library) are not counted; they are too few to matter.
+//! Three kinds of threads do not stand by. A thread with a limit of its own does not, since the
+//! limit would be over. A thread that was woken by a signal to a condition variable does not, since
+//! others may wait for what it is about to do. A thread that holds another mutex does not, since
+//! the waiters for that mutex would stand by with it. Outside of any epoch a target for requests
+//! bounds the window as well: another thread may answer them. Calls that never come here (from
+//! inside of the C library) are not counted; they are too few to matter.
 //!
 //! Invariant 1: `passes` is written by holders only.
 
@@ -19,8 +22,9 @@ use core::sync::atomic::Ordering;
 use manx::cpu::{Class, class_of_this_cpu};
 use manx::slo::WINDOW_NS_MAX;
 
-/// Where a target for requests bounds the windows of threads that are in none: so many locks may be taken on the way from
-/// the thread that reads a request to the one that answers it.
+/// The divisor by which a target for requests bounds the windows of threads that are in no epoch:
+/// this number of locks may be taken on the way from the thread that reads a request to the thread
+/// that answers it.
 const HANDOVERS: u64 = 16;
 
 /// What came of standing by.
@@ -54,7 +58,7 @@ pub(super) fn stand_by(mutex: &Mutex) -> Stood {
     if class_of_this_cpu() == Class::Big || window_ns == 0 || !mutex.passes.are_in_use() {
         return Stood::NotBy;
     }
-    // Relaxed: a look; who takes it does so by a step that acquires.
+    // Relaxed: only a look; a thread that takes it does so by a step that acquires.
     let is_locked = || mutex.word.load(Ordering::Relaxed) != 0;
     let try_lock = || take(mutex).then_some(());
     let willing = || class_of_this_cpu() == Class::Little;
@@ -64,7 +68,7 @@ pub(super) fn stand_by(mutex: &Mutex) -> Stood {
     }
 }
 
-/// The calling holder has waited for so many ticks, one way or the other.
+/// Counts that the calling holder has waited for `waited_ticks`, one way or the other.
 pub(super) fn acquired(mutex: &Mutex, waited_ticks: u64) {
     count(mutex, class_of_this_cpu() == Class::Big, waited_ticks);
 }

@@ -1,8 +1,9 @@
 //! C11's `mtx_*` and `cnd_*`: the program's mutexes and condition variables by other names.
 //!
-//! In the GNU C library an `mtx_t` is a `pthread_mutex_t` and a `cnd_t` is a `pthread_cond_t`. Its functions for them call its
-//! functions for POSIX threads from the inside, where no export of ours is in the way. So each function is exported by itself. Otherwise a
-//! program that signals by one name and waits by the other would use two implementations of one variable, and lose the wake-up.
+//! In the GNU C library an `mtx_t` is a `pthread_mutex_t` and a `cnd_t` is a `pthread_cond_t`. Its
+//! functions for them call its functions for POSIX threads from the inside, where no export of ours
+//! is in the way. So each function is exported by itself. Otherwise a program that signals by one
+//! name and waits by the other would use two implementations of one variable, and lose the wake-up.
 //!
 //! | function | served by |
 //! | --- | --- |
@@ -10,15 +11,20 @@
 //! | `cnd_wait`, `cnd_timedwait`, `cnd_signal`, `cnd_broadcast`, `cnd_destroy` | [`cond`] |
 //! | `mtx_init`, `cnd_init`, `mtx_destroy` | the C library, and not exported |
 //!
-//! The last three are left for the reason for which `pthread_mutex_init` is left: they write what [`super::object`] reads. `mtx_init` zeroes the
-//! object and writes the kind; which types it takes for recursive is its own affair. `cnd_init` writes zeroes. `mtx_destroy` looks at
-//! nothing that is ours. But `cnd_destroy` has to wait for threads that still touch the variable, and only ours knows them.
+//! The last three are left for the reason for which `pthread_mutex_init` is left: they write what
+//! [`super::object`] reads. `mtx_init` zeroes the object and writes the kind; which types it takes
+//! for recursive is its own affair. `cnd_init` writes zeroes. `mtx_destroy` looks at nothing that
+//! is ours. But `cnd_destroy` has to wait for threads that still touch the variable, and only ours
+//! knows them.
 //!
-//! Other libraries have functions of these names, too. tinycthread's `mtx_lock` returns 1 for success, and its mutex is another structure.
-//! A library that is loaded before the C library then calls its own functions, and would now call ours. So if one of the nine
-//! is another library's, all of them are passed on ([`is_c11_the_c_librarys`]). A wrapper that stands behind us counts as such a library.
+//! Other libraries have functions of these names, too. tinycthread's `mtx_lock` returns 1 for
+//! success, and its mutex is another structure. A library that is loaded before the C library then
+//! calls its own functions, and would now call ours. So if one of the nine is another library's,
+//! all of them are passed on ([`is_c11_the_c_librarys`]). A wrapper that stands behind us counts as
+//! such a library.
 //!
-//! With `--lock=glibc`, `mutex` and `cond` pass on to the C library's functions for POSIX threads, which its own C11 functions call.
+//! With `--lock=glibc`, `mutex` and `cond` pass on to the C library's functions for POSIX threads,
+//! which its own C11 functions call.
 
 use super::object::{Cond, Mutex};
 use super::{cond, mutex, real};
@@ -117,7 +123,7 @@ pub(super) unsafe fn wait_until(
     }
 }
 
-/// Wakes one of those who wait.
+/// Wakes one waiter.
 pub(super) fn signal(variable: &Cond) -> c_int {
     if is_c11_the_c_librarys() {
         result(cond::signal(variable))
@@ -126,7 +132,7 @@ pub(super) fn signal(variable: &Cond) -> c_int {
     }
 }
 
-/// Wakes all who wait.
+/// Wakes all waiters.
 pub(super) fn broadcast(variable: &Cond) -> c_int {
     if is_c11_the_c_librarys() {
         result(cond::broadcast(variable))
@@ -135,7 +141,7 @@ pub(super) fn broadcast(variable: &Cond) -> c_int {
     }
 }
 
-/// Destroys a variable for which nobody waits.
+/// Destroys a variable for which no thread waits.
 pub(super) fn destroy(variable: &Cond) {
     if is_c11_the_c_librarys() {
         cond::destroy(variable);

@@ -1,4 +1,5 @@
-//! Cancellation of a thread that waits for a condition: the C library's types of it around [`platform::cancel::wait`].
+//! Cancellation of a thread that waits for a condition: the C library's types of it around
+//! [`platform::cancel::wait`].
 
 use super::real;
 use core::ffi::c_int;

@@ -1,16 +1,18 @@
 //! `pthread_cond_wait` and its kin, for variables that are private to the process.
 //!
-//! The variable itself is a [`manx::lock::RawCondvar`]; here are the mutex, which may be one of ours or any of the C
-//! library's, the clocks, and cancellation, which POSIX wants to be acted upon while a thread waits: with the mutex held
-//! again before the program's cleanup handlers run, and no signal lost.
+//! The variable itself is a [`manx::lock::RawCondvar`]; here are the mutex, which may be one of
+//! ours or any of the C library's, the clocks, and cancellation, which POSIX wants to be acted upon
+//! while a thread waits: with the mutex held again before the program's cleanup handlers run, and
+//! no signal lost.
 //!
-//! A cancelled thread is unwound from inside of the system call ([`super::cancel`]), through this frame, whose
-//! [`Waiting`] then does what a return would have done.
+//! A cancelled thread is unwound from inside of the system call ([`super::cancel`]), through this
+//! frame, whose [`Waiting`] then does what a return would have done.
 //!
 //! Invariants:
-//! 1. Who was woken touches the variable no more: the program may have destroyed it, and freed its memory.
-//! 2. Who may touch it again because its wait has a limit is counted in `limited` until it is done, and
-//!    [`destroy`] waits for that.
+//! 1. A thread that was woken touches the variable no more: the program may have destroyed it, and
+//!    freed its memory.
+//! 2. A thread whose wait has a limit may touch the variable again. It is counted in `limited`
+//!    until it is done, and [`destroy`] waits for that.
 
 use super::mutex::{self, Limit, clock_of};
 use super::object::{Cond, Mutex};
@@ -90,8 +92,8 @@ impl Waiting<'_> {
     fn leave(&self, outcome: Outcome) {
         if self.limited {
             self.cond.condvar.leave(self.ticket, outcome);
-            // Release: what was done to the variable comes before; pairs with the look in `destroy`. By
-            // Invariant 2 this is the last touch.
+            // Release: what was done to the variable comes before; pairs with the look in
+            // `destroy`. By Invariant 2 this is the last touch.
             let place = &raw const self.cond.limited;
             if self.cond.limited.fetch_sub(1, Ordering::Release) == DESTROYING + 1 {
                 futex::wake_all(place);
@@ -103,8 +105,8 @@ impl Waiting<'_> {
 }
 
 impl Drop for Waiting<'_> {
-    /// Cancelled. The type of cancellation is of no matter any more to a thread that ends, but its cleanup
-    /// handlers may ask for it.
+    /// Cancelled. The type of cancellation is of no matter any more to a thread that ends, but its
+    /// cleanup handlers may ask for it.
     fn drop(&mut self) {
         cancel::restore(self.type_before);
         self.leave(Outcome::Cancelled);
@@ -122,7 +124,7 @@ unsafe fn wait_within(cond: &Cond, mutex: &Mutex, limit: Limit, taker: usize) ->
     };
     let limited = deadline.is_some();
     if limited {
-        // Relaxed: the mutex is held, and whoever destroys the variable has held it since.
+        // Relaxed: the mutex is held, and a thread that destroys the variable has held it since.
         cond.limited.fetch_add(1, Ordering::Relaxed);
     }
     let ticket = cond.condvar.enter();
@@ -154,12 +156,13 @@ fn sleep(waiting: &mut Waiting<'_>, deadline: Option<Deadline>) -> Outcome {
     }
 }
 
-/// Wakes one of those who wait.
+/// Wakes one waiter.
 pub(super) fn signal(cond: &Cond) -> c_int {
     if !is_ours(cond) {
         return real::signal().map_or(ENOSYS, |real| real(cond));
     }
-    // Before our waiters are told, one of whom may destroy the variable if nobody else waits for it.
+    // Before our waiters are told: one of them may destroy the variable if no other thread waits
+    // for it.
     let foreign = foreign::waiters(cond);
     cond.condvar.signal();
     if foreign != 0 {
@@ -168,7 +171,7 @@ pub(super) fn signal(cond: &Cond) -> c_int {
     0
 }
 
-/// Wakes all who wait.
+/// Wakes all waiters.
 pub(super) fn broadcast(cond: &Cond) -> c_int {
     if !is_ours(cond) {
         return real::broadcast().map_or(ENOSYS, |real| real(cond));
@@ -181,13 +184,13 @@ pub(super) fn broadcast(cond: &Cond) -> c_int {
     0
 }
 
-/// In `limited`: somebody waits in [`destroy`].
+/// In `limited`: a thread waits in [`destroy`].
 const DESTROYING: u32 = 1 << 31;
 
-/// Destroys a variable for which nobody waits; some may be on their way out.
+/// Destroys a variable for which no thread waits; some threads may be on their way out.
 pub(super) fn destroy(cond: &Cond) -> c_int {
     if is_ours(cond) {
-        // Acquire pairs with the release of who leaves.
+        // Acquire pairs with the release of a thread that leaves.
         while cond.limited.load(Ordering::Acquire) != 0 {
             let seen = cond.limited.fetch_or(DESTROYING, Ordering::Acquire) | DESTROYING;
             if seen == DESTROYING {

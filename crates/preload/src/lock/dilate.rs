@@ -1,16 +1,19 @@
 //! Slow cores on a machine that has none: `dilate=RATIO`.
 //!
-//! What a lock does on cores of two speeds can be measured where all are alike if the threads of some take longer for
-//! everything. A program that we cannot change is made to, between its calls: when a thread of a little CPU is about to
-//! lock or to unlock, it first burns (ratio − 1) times the CPU time that it has used since its last such call
-//! returned. So both its critical sections and the time between them are as long as a slow core would make them, whatever the
-//! lock: also the C library's own. Waiting for a lock is not stretched.
+//! What a lock does on cores of two speeds can be measured where all are alike if the threads of
+//! some take longer for everything. A program that we cannot change is made to, between its calls:
+//! when a thread of a little CPU is about to lock or to unlock, it first burns (ratio − 1) times
+//! the CPU time that it has used since its last such call returned. So both its critical sections
+//! and the time between them are as long as a slow core would make them, whatever the lock: also
+//! the C library's own. Waiting for a lock is not stretched.
 //!
-//! The time since the last call is one on the clock if it is short. A longer one may have been slept through, or the thread
-//! may have been preempted; then the kernel is asked for how long it ran. That is a system call; so the time that it ran
-//! is summed from the short ones, and the kernel's figure is refreshed now and then.
+//! The time since the last call is one on the clock if it is short. A longer one may have been
+//! slept through, or the thread may have been preempted; then the kernel is asked for how long it
+//! ran. That is a system call; so the time that it ran is summed from the short ones, and the
+//! kernel's figure is refreshed now and then.
 //!
-//! What is not seen: the memory and the caches are as fast as ever, and a thread that takes no locks is not slowed.
+//! What is not seen: the memory and the caches are as fast as ever, and a thread that takes no
+//! locks is not slowed.
 
 use super::mode;
 use crate::settings::SETTINGS;
@@ -23,7 +26,7 @@ use platform::cpu;
 
 /// A time as short as this was not slept through.
 const SHORT_NS: u64 = 20_000;
-/// After so much time that was summed the kernel is asked again.
+/// After this much summed time the kernel is asked again.
 const REFRESH_NS: u64 = 1_000_000;
 
 /// What is remembered of a thread; all-zero to begin with.
@@ -85,7 +88,7 @@ fn pay() -> u64 {
     burn(now_ticks, burnt_ns)
 }
 
-/// Burns so much CPU time; returns when that was, in ticks.
+/// Burns `ns` nanoseconds of CPU time; returns when that was done, in ticks.
 fn burn(from_ticks: u64, ns: u64) -> u64 {
     let short_ticks = ns_to_ticks(SHORT_NS);
     let (mut end_ticks, mut last_ticks) = (from_ticks.wrapping_add(ns_to_ticks(ns)), from_ticks);
@@ -104,7 +107,7 @@ fn burn(from_ticks: u64, ns: u64) -> u64 {
     }
 }
 
-/// What the call itself took is nobody's.
+/// Starts the thread's time anew: what the call itself took is not charged to it.
 #[cold]
 fn leave(entered_ticks: u64) {
     let past = &thread::current().past;

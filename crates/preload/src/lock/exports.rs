@@ -1,7 +1,8 @@
 //! The names by which programs reach us.
 //!
-//! Those that may wait are told where the program's call returns to, for the statistics: two instructions before
-//! the function proper, which is jumped to, so that the return address is still on top of the stack.
+//! Functions that may wait are told where the program's call returns to, for the statistics. Two
+//! instructions before the function proper do that. They jump to it, so the return address is still
+//! on top of the stack.
 
 use super::foreign::Ours;
 use super::object::{Cond, Mutex};
@@ -32,8 +33,8 @@ macro_rules! told_the_caller {
     )*};
 }
 
-// SAFETY of all of these: objects are what the C library's functions of these names are given, and they live as
-// long as these have to; times may be read if they are not null.
+// SAFETY of all of these: objects are what the C library's functions of these names are given, and
+// they live as long as these have to; times may be read if they are not null.
 told_the_caller! { "C";
     /// Locks.
     pthread_mutex_lock(object: *const Mutex; "rsi") =
@@ -137,9 +138,9 @@ plain! {
     pthread_spin_trylock(word: AtomicI32) = spin_lock::trylock;
     /// Unlocks a spin lock.
     pthread_spin_unlock(word: AtomicI32) = spin_lock::unlock;
-    /// Wakes one of those who wait.
+    /// Wakes one waiter.
     pthread_cond_signal(variable: Cond) = cond::signal;
-    /// Wakes all who wait.
+    /// Wakes all waiters.
     pthread_cond_broadcast(variable: Cond) = cond::broadcast;
     /// Ends the life of a variable.
     pthread_cond_destroy(variable: Cond) = cond::destroy;
@@ -147,9 +148,9 @@ plain! {
     mtx_trylock(object: Mutex) = c11::trylock;
     /// Unlocks.
     mtx_unlock(object: Mutex) = c11::unlock;
-    /// Wakes one of those who wait.
+    /// Wakes one waiter.
     cnd_signal(variable: Cond) = c11::signal;
-    /// Wakes all who wait.
+    /// Wakes all waiters.
     cnd_broadcast(variable: Cond) = c11::broadcast;
 }
 
@@ -163,8 +164,8 @@ pub unsafe extern "C" fn cnd_destroy(variable: *const Cond) {
     c11::destroy(unsafe { &*variable });
 }
 
-/// Begins the life of a variable, by the C library's newest version of this function: the oldest one clears eight bytes
-/// only.
+/// Begins the life of a variable, by the C library's newest version of this function: the oldest
+/// one clears eight bytes only.
 ///
 /// # Safety
 /// As the C library's.
@@ -176,7 +177,8 @@ pub unsafe extern "C" fn pthread_cond_init(
     real::init().map_or(libc::ENOSYS, |real| real(variable, attributes))
 }
 
-/// The functions for conditions, by the names for which `dlsym` may be asked: see [`super::foreign`].
+/// The functions for conditions, by the names for which `dlsym` may be asked: see
+/// [`super::foreign`].
 macro_rules! conditions {
     ($($name:ident = $literal:literal;)*) => {
         /// Each of them.

@@ -1,30 +1,33 @@
 //! Mutexes that pass in the order of arrival: `--lock=fifo`.
 //!
-//! A queue lock whose nodes are on the waiters' stacks (Mellor-Crummey and Scott, 1991, in the K42 system's variant: a
-//! node is in the queue only while its thread waits, so `unlock` needs none). The first in line competes for `word`
-//! with nobody but callers of `trylock`, callers with a limit, and the C library's own functions; whoever gets it lets
-//! the next one be first. So exclusion is by `word` alone, in the C library's protocol, and the queue decides
-//! who asks. Waiters spin for a little, then sleep: the first on `word`, the others on their nodes.
+//! A queue lock whose nodes are on the waiters' stacks (Mellor-Crummey and Scott, 1991, in the K42
+//! system's variant: a node is in the queue only while its thread waits, so `unlock` needs none).
+//! The first waiter in line competes for `word` only with callers of `trylock`, callers with a
+//! limit, and the C library's own functions. When it gets `word` it lets the next waiter be first.
+//! So exclusion is by `word` alone, in the C library's protocol, and the queue decides which thread
+//! asks. Waiters spin for a little, then sleep: the first on `word`, the others on their nodes.
 //!
-//! `tail` is the last node's address and, in its upper 16 bits, the [generation](platform::fork) of the process. In a child that
-//! was forked while others waited, what it finds there is of another generation, and the line is empty.
+//! `tail` is the last node's address and, in its upper 16 bits, the [generation](platform::fork) of
+//! the process. In a child that was forked while others waited, what it finds there is of another
+//! generation, and the line is empty.
 //!
 //! Invariants:
-//! 1. A node is reached by its successor and its predecessor only. The successor writes `next` once, before
-//!    it waits; the predecessor writes `state` last, and then touches the node no more.
-//! 2. A thread leaves `acquire` when its node is in the line no more: nobody behind it, and `tail` made empty, or the one
-//!    behind it told that it is first.
+//! 1. A node is reached by its successor and its predecessor only. The successor writes `next`
+//!    once, before it waits; the predecessor writes `state` last, and then touches the node no
+//!    more.
+//! 2. A thread leaves `acquire` when its node is in the line no more: either no waiter is behind it
+//!    and `tail` was made empty, or the waiter behind it was told that it is first.
 //!
 //! # Memory orderings
-//! `tail` and `next` are released by who enters and acquired by who tells it; `state` likewise the other way
-//! round. What the mutex protects is ordered by `word`.
+//! A thread that enters releases `tail` and `next`, and the thread that tells it acquires them;
+//! `state` likewise the other way round. What the mutex protects is ordered by `word`.
 
 use super::object::Mutex;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use manx::lock::bounded;
 use platform::{cpu, fork, futex};
 
-/// `word`: held, and perhaps somebody sleeps.
+/// `word`: held, and perhaps a thread sleeps.
 const SLEEPERS: u32 = 2;
 /// How often a waiter looks before it sleeps.
 const SPINS: u32 = 200;
@@ -32,7 +35,7 @@ const SPINS: u32 = 200;
 /// How long a holder sleeps at a time for a successor that was preempted between two instructions.
 const SLEEP_NS: u64 = 20_000;
 
-/// `state`: somebody is before this one.
+/// `state`: another waiter is before this one.
 const WAITING: u32 = 0;
 /// The same, and it sleeps.
 const ASLEEP: u32 = 1;
@@ -51,7 +54,7 @@ fn generation() -> u64 {
     u64::from(fork::generation()) << ADDRESS.count_ones()
 }
 
-/// Takes the mutex if it is free and nobody stands in line.
+/// Takes the mutex if it is free and no thread stands in line.
 pub(super) fn try_acquire(mutex: &Mutex) -> bool {
     let tail = mutex.tail.load(Ordering::Relaxed);
     let empty = tail == 0 || tail & !ADDRESS != generation();
@@ -78,8 +81,8 @@ pub(super) fn acquire(mutex: &Mutex) {
     let mut next = node.next.load(Ordering::Acquire);
     let mut looks = 0_u32;
     while next.is_null() {
-        // It has entered, and is about to say so: a few instructions, unless it was preempted there. Then a real-time
-        // thread that merely yielded would never let it run.
+        // It has entered, and is about to say so: a few instructions, unless it was preempted
+        // there. Then a real-time thread that merely yielded would never let it run.
         looks = looks.saturating_add(1);
         if looks > SPINS {
             platform::thread::sleep_ns(SLEEP_NS)
@@ -125,7 +128,7 @@ fn take_word(mutex: &Mutex) {
     }
 }
 
-/// Releases a mutex on whose `word` somebody may sleep.
+/// Releases a mutex on whose `word` a thread may sleep.
 pub(super) fn release(mutex: &Mutex) {
     if mutex.word.swap(0, Ordering::Release) > 1 {
         futex::wake(&mutex.word, 1);

@@ -1,33 +1,38 @@
-//! Threads that wait for a condition by the C library's own functions, on a variable that is otherwise ours.
+//! Threads that wait for a condition by the C library's own functions, on a variable that is
+//! otherwise ours.
 //!
-//! A library that was opened with `RTLD_DEEPBIND` finds the C library's `pthread_cond_wait` before ours. Its threads then
-//! wait on the same variable as threads that came to us, by another protocol, and our signal would not
-//! wake them. The two protocols cannot be one: the C library uses all 48 bytes, and our words ([`super::object`]) lie
-//! where it numbers its waiters. But what its waiters look at while they wait lies elsewhere:
+//! A library that was opened with `RTLD_DEEPBIND` finds the C library's `pthread_cond_wait` before
+//! ours. Its threads then wait on the same variable as threads that came to us, by another
+//! protocol, and our signal would not wake them. The two protocols cannot be one: the C library
+//! uses all 48 bytes, and our words ([`super::object`]) lie where it numbers its waiters. But what
+//! its waiters look at while they wait lies elsewhere:
 //!
 //! | byte | in versions 2.25 to 2.40 |
 //! | --- | --- |
 //! | 36 | `__wrefs`: two flags, a bit for `pthread_cond_destroy`, and 8 for each thread that waits |
 //! | 40, 44 | `__g_signals`: for each of two groups, 2 for each signal that may be taken; waiters sleep here |
 //!
-//! Which group a waiter is in follows from the numbers that we overwrite. So a signal of ours puts as many signals as
-//! there are waiters into both groups and wakes all: a broadcast. POSIX allows waits to end for no reason, and
-//! callers look again.
+//! Which group a waiter is in follows from the numbers that we overwrite. So a signal of ours puts
+//! as many signals as there are waiters into both groups and wakes all: a broadcast. POSIX allows
+//! waits to end for no reason, and callers look again.
 //!
 //! # What remains impossible
-//! 1. A signal by the C library's function does not wake our waiters, nor, on a variable that we use too, with
-//!    certainty its own: it computes with the numbers that we overwrite. So `dlsym` and `dlvsym` lead to our functions where the
-//!    program asked for the C library's by a handle ([`instead`]). Calls that the loader itself bound there
-//!    (`RTLD_DEEPBIND`), and `dlsym(RTLD_NEXT)` from a library that comes after ours, remain.
-//! 2. Signals are anonymous: a thread that comes to wait by the C library's function after a broadcast may take the signal of one
-//!    that was woken and has yet to run. That one sleeps until the next signal.
-//! 3. Versions from 2.41 on compare the signals with the numbers that we overwrite. There nothing is done.
+//! 1. A signal by the C library's function does not wake our waiters, nor, on a variable that we
+//!    use too, with certainty its own: it computes with the numbers that we overwrite. So `dlsym`
+//!    and `dlvsym` lead to our functions where the program asked for the C library's by a handle
+//!    ([`instead`]). Calls that the loader itself bound there (`RTLD_DEEPBIND`), and
+//!    `dlsym(RTLD_NEXT)` from a library that comes after ours, remain.
+//! 2. Signals are anonymous: a thread that comes to wait by the C library's function after a
+//!    broadcast may take the signal of one that was woken and has yet to run. That one sleeps until
+//!    the next signal.
+//! 3. Versions from 2.41 on compare the signals with the numbers that we overwrite. There nothing
+//!    is done.
 //!
 //! Invariants:
-//! 1. Who waits by the C library's function has added itself to `__wrefs` before it released the mutex, so a signal that
-//!    follows a change made under the mutex sees it.
-//! 2. Both groups are changed by one step, and after it the variable is touched no more: a waiter that was woken may
-//!    destroy it. The kernel gets the addresses as names.
+//! 1. A thread that waits by the C library's function has added itself to `__wrefs` before it
+//!    released the mutex, so a signal that follows a change made under the mutex sees it.
+//! 2. Both groups are changed by one step, and after it the variable is touched no more: a waiter
+//!    that was woken may destroy it. The kernel gets the addresses as names.
 
 use super::object::{Cond, Flags};
 use super::{mode, real};
@@ -51,7 +56,7 @@ fn is_known() -> bool {
             // SAFETY: returns a constant string.
             let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
             let known = Flags::get() == Flags::KNOWN && is_known_version(version.to_bytes());
-            // Relaxed: all who look find the same, and the value is all there is.
+            // Relaxed: all threads that look find the same, and the value is all there is.
             KNOWN.store(1 + usize::from(known), Ordering::Relaxed);
             known
         }
@@ -86,8 +91,9 @@ pub(super) fn wake(cond: &Cond, waiters: u32) {
     loop {
         let [low, high] = [seen as u32, (seen >> 32) as u32].map(|group| with_signals(group, waiters));
         let full = u64::from(high) << 32 | u64::from(low);
-        // Release pairs with the acquire of who takes a signal. A step also if nothing changes: a waiter that
-        // came to sleep before it is woken below, and one that comes after it finds the signals.
+        // Release pairs with the acquire of a waiter that takes a signal. The step is made even if
+        // nothing changes: a waiter that came to sleep before it is woken below, and a waiter that
+        // comes after it finds the signals.
         match signals.compare_exchange_weak(seen, full, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => break,
             Err(now) => seen = now,
@@ -107,11 +113,12 @@ fn with_signals(group: u32, waiters: u32) -> u32 {
 /// A function for conditions: its name, and a function that returns ours.
 pub type Ours = (&'static CStr, extern "C" fn() -> usize);
 
-/// What `dlsym` and `dlvsym` are to jump to instead, if the program asks a handle for one of the C library's functions for
-/// conditions: a function that returns ours.
+/// What `dlsym` and `dlvsym` are to jump to instead, if the program asks a handle for one of the C
+/// library's functions for conditions: a function that returns ours.
 ///
 /// # Safety
-/// `real` is the C library's `dlsym`, and handle and name are what a program passed to `dlsym` or `dlvsym`.
+/// `real` is the C library's `dlsym`, and handle and name are what a program passed to `dlsym` or
+/// `dlvsym`.
 pub unsafe fn instead(
     ours: &[Ours],
     real: usize,
@@ -127,8 +134,8 @@ pub unsafe fn instead(
     if mode::get() == Lock::Glibc {
         return None;
     }
-    // By a handle the caller's address is of no matter, so this call finds what the program's would.
-    // SAFETY: the caller's promise; `dlsym` has this type.
+    // By a handle the caller's address is of no matter, so this call finds what the program's
+    // would. SAFETY: the caller's promise; `dlsym` has this type.
     let found = unsafe {
         let dlsym: extern "C" fn(*mut c_void, *const c_char) -> usize = core::mem::transmute(real);
         dlsym(handle, name)
@@ -136,7 +143,8 @@ pub unsafe fn instead(
     is_the_c_librarys(found).then_some(*answer)
 }
 
-/// Whether a function for conditions at this address is the C library's, in the version that new programs get.
+/// Whether a function for conditions at this address is the C library's, in the version that new
+/// programs get.
 fn is_the_c_librarys(address: usize) -> bool {
     let all = [
         real::wait().map(|real| real as usize),

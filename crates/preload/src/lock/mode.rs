@@ -1,9 +1,9 @@
 //! Which locks the program gets, and whether it is dilated, decided once.
 //!
-//! The first function of ours that is called decides, be it before our constructor. While somebody
-//! is reading the options, calls are passed to the C library: its locks and all of ours have the
-//! same idea of who holds a mutex, so one that was locked before the decision is unlocked after it, and the
-//! other way round.
+//! The first function of ours that is called decides, be it before our constructor. While a thread
+//! is reading the options, calls are passed to the C library. Its locks and all of ours agree on
+//! which thread holds a mutex, so a mutex that was locked before the decision is unlocked after it,
+//! and the other way round.
 
 use crate::settings::SETTINGS;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -16,8 +16,8 @@ const LOCK: u32 = DILATED - 1;
 /// Threads on little CPUs are slowed: see [`super::dilate`].
 const DILATED: u32 = 16;
 
-/// Whether mutexes are those of [`manx::lock::bounded`], with a window or without, and nothing else is to be done when
-/// they are taken.
+/// Whether mutexes are those of [`manx::lock::bounded`], with a window or without, and nothing else
+/// is to be done when they are taken.
 #[inline(always)]
 pub fn is_direct() -> bool {
     const { assert!(Lock::Manx as u32 == 0 && Lock::Adaptive as u32 == 1) };
@@ -48,8 +48,9 @@ pub fn get() -> Lock {
     known().unwrap_or_else(decide)
 }
 
-/// The same for condition variables, which the C library and we keep differently: nobody may wait by one idea of them
-/// and be signalled by another. So a thread that comes while another one reads the options waits for it.
+/// The same for condition variables, which the C library and we keep differently: no thread may
+/// wait by one way of keeping them and be signalled by the other. So a thread that comes while
+/// another one reads the options waits for it.
 #[inline]
 pub fn get_for_good() -> Lock {
     known().unwrap_or_else(decide_for_good)

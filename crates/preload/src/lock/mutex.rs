@@ -1,8 +1,8 @@
 //! `pthread_mutex_lock` and its kin, for the kinds that are ours.
 //!
-//! What a caller can see is as in the GNU C library: return values, who is the owner, what `destroy` says. The
-//! order of things is its too: an owner is written after the mutex was taken and removed before it is released, and
-//! after the release nothing of the mutex is touched.
+//! What a caller can see is as in the GNU C library: return values, which thread is the owner, what
+//! `destroy` says. The order of things is its too: an owner is written after the mutex was taken
+//! and removed before it is released, and after the release nothing of the mutex is touched.
 
 use super::asl::Stood;
 use super::object::Mutex;
@@ -11,6 +11,7 @@ use crate::slo::epochs;
 use crate::statistics::wanted;
 use crate::thread;
 use core::ffi::c_int;
+use core::sync::atomic::Ordering;
 use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, ENOSYS, EOWNERDEAD, EPERM, ETIMEDOUT, clockid_t, timespec};
 use manx::lock::bounded::{self, Acquired, TimedOut, UNBOUNDED_NS, Wait};
 use platform::futex::{Clock, Deadline};
@@ -59,36 +60,62 @@ pub(super) fn clock_of(number: clockid_t) -> Result<Clock, c_int> {
     }
 }
 
-/// How long the threads that run may overtake one that sleeps. Programs were not written for Manx: many hold a mutex nearly all the
-/// time, and with the 1 ms of the library's own locks the mutex changes hands so often that LevelDB's writers lose 14 %, and
-/// SQLite with one connection 10 % of their throughput. The window is longer than the 4 ms between two ticks of most kernels: the timer
-/// of a sleep that ends after the next tick need not be programmed, which a virtual machine does by a trap of a microsecond or two.
+/// The time in which running threads may overtake a sleeping one. Programs were not written for
+/// Manx: many hold a mutex nearly all the time, and with the 1 ms of the library's own locks the
+/// mutex changes hands so often that LevelDB's writers lose 14 %, and SQLite with one connection 10
+/// % of their throughput. The window is longer than the 4 ms between two ticks of most kernels. The
+/// kernel need not program a timer that ends after the next tick. In a virtual machine it programs
+/// one by a trap of a microsecond or two.
 const WINDOW_NS: u64 = 4_500_000;
-/// … and for each thread that sleeps, if that is longer: a mutex for which 32 threads wait would otherwise change hands ten times in a
-/// millisecond (SQLite with one connection: 0.66 of the C library's throughput instead of 0.98).
+/// The window is at least this time for each sleeping thread. Otherwise a mutex for which 32
+/// threads wait would change hands ten times in a millisecond (SQLite with one connection: 0.66 of
+/// the C library's throughput in place of 0.96).
 const EACH_NS: u64 = 500_000;
 
-/// Takes the mutex if it is free, or on offer to somebody who is not there.
+/// Whether locking and unlocking depend on the owner.
+#[inline(always)]
+fn checks_owner(kind: Kind) -> bool {
+    matches!(kind, Kind::Recursive | Kind::ErrorCheck)
+}
+
+/// Takes the mutex if it is free, or on offer to a thread that is not there.
 #[inline]
 pub(super) fn take(mutex: &Mutex) -> bool {
     bounded::try_acquire(&mutex.word) || fork::is_child() && bounded::try_take_offer(&mutex.side)
 }
 
-/// Locks; `taker` is where the program's call returns to.
-#[inline]
+/// Locks; `taker` is where the program's call returns to. Like [`trylock`] and [`unlock`] it calls
+/// others only at its end, by functions that cannot unwind. So it needs no stack frame, and no
+/// atomic operation has to wait for a frame's stores.
+#[inline(always)]
 pub(super) fn lock(mutex: &Mutex, taker: usize) -> c_int {
-    let taken = mode::is_direct() && mutex.is_plain() && bounded::try_acquire(&mutex.word)
-        || mode::is_asl() && mutex.is_plain() && asl::try_acquire(mutex, true);
-    if taken {
-        mutex.own(thread::number(), 1);
-        thread::current().took();
-        return 0;
+    if lock_at_once(mutex) { 0 } else { lock_slow(mutex, taker) }
+}
+
+/// Locks if that needs neither a wait nor a special mode: the mutex is free, or it is recursive and
+/// this thread holds it.
+#[inline(always)]
+fn lock_at_once(mutex: &Mutex) -> bool {
+    if mode::is_direct()
+        && let (Some(kind), Some(me)) = (mutex.kind(), thread::known_number())
+    {
+        if checks_owner(kind) && mutex.is_owned_by(me) {
+            return kind == Kind::Recursive && mutex.enter();
+        }
+        if bounded::try_acquire(&mutex.word) {
+            have(mutex, kind, me, 1);
+            return true;
+        }
     }
-    lock_slow(mutex, taker)
+    false
 }
 
 #[cold]
-fn lock_slow(mutex: &Mutex, taker: usize) -> c_int {
+extern "C" fn lock_slow(mutex: &Mutex, taker: usize) -> c_int {
+    if mode::is_asl() && mutex.is_plain() && asl::try_acquire(mutex, true) {
+        have(mutex, Kind::Normal, thread::number(), 1);
+        return 0;
+    }
     let _call = dilate::enter();
     match (mode::get(), mutex.kind()) {
         (Lock::Glibc, _) | (_, None) => passed_on(mutex, real::lock().map_or(ENOSYS, |real| real(mutex))),
@@ -132,7 +159,8 @@ pub(super) fn relock(mutex: &Mutex, taker: usize) -> c_int {
     }
 }
 
-/// Locks; `users` is 0 for who locks again after a wait for a condition, and then it does not stand by.
+/// Locks; `users` is 0 for a thread that locks again after a wait for a condition; such a thread
+/// does not stand by.
 ///
 /// # Safety
 /// The limit's time may be read.
@@ -145,12 +173,12 @@ unsafe fn lock_within(mutex: &Mutex, kind: Kind, limit: Limit, taker: usize, use
     }
     let free = match mode::get() {
         Lock::Fifo => fifo::try_acquire(mutex),
-        // Who has a limit does not stand by, and so is not refused what is free.
+        // A thread with a limit does not stand by, so a free mutex is not refused to it.
         Lock::Asl => asl::try_acquire(mutex, users != 0 && limit.time.is_null()),
         _ => take(mutex),
     };
     if !free {
-        // Only who has to wait is told that its limit is none.
+        // An invalid limit is reported only if the call has to wait.
         // SAFETY: the caller's promise.
         match unsafe { limit.deadline() } {
             Err(error) => return error,
@@ -166,13 +194,13 @@ unsafe fn lock_within(mutex: &Mutex, kind: Kind, limit: Limit, taker: usize, use
 }
 
 /// The calling thread, of this number, has come to hold the mutex.
-#[inline]
+#[inline(always)]
 fn have(mutex: &Mutex, kind: Kind, me: u32, users: u32) {
     mutex.own(me, users);
     if kind == Kind::Recursive {
         mutex.enter_first();
     }
-    thread::current().took();
+    thread::current().lock.took();
 }
 
 /// The C library was asked to lock it for the calling thread: counts what this result says.
@@ -181,9 +209,34 @@ fn passed_on(mutex: &Mutex, result: c_int) -> c_int {
         statistics::passed_on(core::ptr::from_ref(mutex).addr());
     }
     if matches!(result, 0 | EOWNERDEAD) {
-        thread::current().took();
+        thread::current().lock.took();
     }
     result
+}
+
+/// Spins, and looks up how long others may overtake this thread before it sleeps.
+fn acquire_slow(
+    mutex: &Mutex,
+    mode: Lock,
+    stood: Stood,
+    deadline: Option<Deadline>,
+) -> Result<Acquired, TimedOut> {
+    let (word, side, thread) = (&mutex.word, &mutex.side, &thread::current().lock);
+    let trusting = false;
+    if bounded::spin(word, side, thread, trusting) {
+        return Ok(Acquired::default());
+    }
+    let epochs_ns = if stood == Stood::ByInVain { Some(0) } else { epochs::window_ns() };
+    let (window_ns, each_ns) = match mode {
+        // Relaxed: the window's bits never change.
+        Lock::Manx | Lock::Asl => match bounded::in_epoch(side.load(Ordering::Relaxed), epochs_ns) {
+            Some(window_ns) => (window_ns, 0),
+            None => (WINDOW_NS, EACH_NS),
+        },
+        // A thread with a deadline does not stand in line, because it could not leave it.
+        _ => (UNBOUNDED_NS, 0),
+    };
+    bounded::sleep(word, side, thread, &Wait { window_ns: Some(window_ns), each_ns, deadline, trusting })
 }
 
 #[cold]
@@ -203,19 +256,7 @@ fn wait_for(
         let may_stand_by = mode == Lock::Asl && deadline.is_none() && users != 0;
         match if may_stand_by { asl::stand_by(mutex) } else { Stood::NotBy } {
             Stood::Had => Acquired::default(),
-            stood => {
-                let epochs_ns = if stood == Stood::ByInVain { Some(0) } else { epochs::window_ns() };
-                let (window_ns, each_ns) = match mode {
-                    Lock::Manx | Lock::Asl => match epochs_ns {
-                        Some(ns) => (ns.max(bounded::EPOCH_WINDOW_NS_MIN), 0),
-                        None => (WINDOW_NS, EACH_NS),
-                    },
-                    // A thread with a deadline does not stand in line, because it could not leave it.
-                    _ => (UNBOUNDED_NS, 0),
-                };
-                let wait = Wait { window_ns: Some(window_ns), each_ns, deadline, trusting: false };
-                bounded::acquire_slow(&mutex.word, &mutex.side, &thread::current().lock, &wait)?
-            }
+            stood => acquire_slow(mutex, mode, stood, deadline)?,
         }
     };
     let waited_ticks = if began_ticks == 0 { 0 } else { clock::ticks().wrapping_sub(began_ticks) };
@@ -234,8 +275,13 @@ fn wait_for(
 }
 
 /// Locks, if that needs no waiting.
-#[inline]
+#[inline(always)]
 pub(super) fn trylock(mutex: &Mutex) -> c_int {
+    if lock_at_once(mutex) { 0 } else { trylock_slow(mutex) }
+}
+
+#[cold]
+extern "C" fn trylock_slow(mutex: &Mutex) -> c_int {
     let _call = dilate::enter();
     let kind = match (mode::get(), mutex.kind()) {
         (Lock::Glibc, _) | (_, None) => {
@@ -255,13 +301,14 @@ pub(super) fn trylock(mutex: &Mutex) -> c_int {
 }
 
 /// Unlocks.
-#[inline]
+#[inline(always)]
 pub(super) fn unlock(mutex: &Mutex) -> c_int {
-    if (mode::is_direct() || mode::is_asl()) && mutex.is_plain() {
-        give(mutex, 1);
-        return 0;
+    if mode::is_direct()
+        && let (Some(kind), Some(me)) = (mutex.kind(), thread::known_number())
+        && (!checks_owner(kind) || mutex.is_owned_by(me))
+    {
+        return if kind == Kind::Recursive && !mutex.leave() { 0 } else { give(mutex, 1) };
     }
-    let _call = dilate::enter();
     unlock_slow(mutex, 1)
 }
 
@@ -271,42 +318,45 @@ pub(super) fn unlock_for_a_wait(mutex: &Mutex) -> c_int {
 }
 
 #[cold]
-fn unlock_slow(mutex: &Mutex, users: u32) -> c_int {
+extern "C" fn unlock_slow(mutex: &Mutex, users: u32) -> c_int {
+    if mode::is_asl() && mutex.is_plain() {
+        return give(mutex, users);
+    }
+    // A wait for a condition has called `dilate::enter` already.
+    let _call = (users != 0).then(dilate::enter);
     let kind = match (mode::get(), mutex.kind()) {
         (Lock::Glibc, _) | (_, None) => {
             let result = real::unlock().map_or(ENOSYS, |real| real(mutex));
             if result == 0 {
-                thread::current().gave();
+                thread::current().lock.gave();
             }
             return result;
         }
         (_, Some(kind)) => kind,
     };
-    if matches!(kind, Kind::Recursive | Kind::ErrorCheck) && !mutex.is_owned_by(thread::number()) {
+    if checks_owner(kind) && !mutex.is_owned_by(thread::number()) {
         return EPERM;
     }
     if kind == Kind::Recursive && !mutex.leave() {
         return 0;
     }
-    give(mutex, users);
-    0
+    give(mutex, users)
 }
 
 /// The calling thread holds the mutex no more.
 #[inline(always)]
-fn give(mutex: &Mutex, users: u32) {
-    thread::current().gave();
+fn give(mutex: &Mutex, users: u32) -> c_int {
+    thread::current().lock.gave();
     mutex.disown(users);
-    if !bounded::try_release(&mutex.word) {
-        release_slow(mutex);
-    }
+    if bounded::try_release(&mutex.word) { 0 } else { release_slow(mutex) }
 }
 
 #[cold]
-fn release_slow(mutex: &Mutex) {
+extern "C" fn release_slow(mutex: &Mutex) -> c_int {
     if mode::get() == Lock::Fifo {
         fifo::release(mutex);
     } else {
         bounded::release_slow(&mutex.word, &mutex.side, &thread::current().lock);
     }
+    0
 }

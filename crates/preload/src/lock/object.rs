@@ -1,10 +1,11 @@
 //! The program's own objects: where in a `pthread_mutex_t` and a `pthread_cond_t` what stands.
 //!
-//! The GNU C library's layout of these is fixed, since it is compiled into programs (initialisers) and printed by
-//! debuggers. What it keeps in a mutex of the kinds that are ours, we keep as it does; and a few words more,
-//! in the list entry that it uses for robust and priority-inheriting mutexes only. In a condition variable that is
-//! ours the C library's functions never run, but for its initialisation, which writes zeroes, and its destruction,
-//! which looks at one field that we leave alone.
+//! The GNU C library's layout of these is fixed, since it is compiled into programs (initialisers)
+//! and printed by debuggers. What it keeps in a mutex of the kinds that are ours, we keep as it
+//! does; and a few words more, in the list entry that it uses for robust and priority-inheriting
+//! mutexes only. In a condition variable that is ours the C library's functions never run, but for
+//! its initialisation, which writes zeroes, and its destruction, which looks at one field that we
+//! leave alone.
 //!
 //! | mutex | | |
 //! | --- | --- | --- |
@@ -60,10 +61,11 @@ const _: () = assert!(
 /// `PTHREAD_MUTEX_NORMAL` by an attribute.
 pub const NO_ELISION: u32 = 512;
 
-// Relaxed throughout: by the rules of POSIX these fields are written by the holder only; who reads them
-// without holding the mutex compares the owner with itself, which nobody else writes there.
+// Relaxed throughout: by the rules of POSIX only the holder writes these fields. A thread that
+// reads them without holding the mutex compares the owner with its own id, and no other thread
+// writes that id there.
 impl Mutex {
-    /// What kind of mutex it is, if it is one of those that are ours.
+    /// Returns the kind of the mutex, if it is one of the kinds that are ours.
     #[inline(always)]
     pub fn kind(&self) -> Option<Kind> {
         match self.kind.load(Ordering::Relaxed) & !NO_ELISION {
@@ -75,8 +77,8 @@ impl Mutex {
         }
     }
 
-    /// Whether it is the C library's because of what it is: shared between processes, robust, or with a priority protocol. A destroyed one is
-    /// nothing of that.
+    /// Whether it is the C library's because of what it is: shared between processes, robust, or
+    /// with a priority protocol. A destroyed one is nothing of that.
     pub fn is_passed_on(&self) -> bool {
         const ROBUST: u32 = 16;
         const INHERITS_PRIORITY: u32 = 32;
@@ -87,7 +89,8 @@ impl Mutex {
         kind & (ROBUST | INHERITS_PRIORITY | PROTECTS_PRIORITY | SHARED) != 0 && kind & DESTROYED == 0
     }
 
-    /// Whether it has neither an owner to be asked for nor anything else that is out of the ordinary.
+    /// Whether it has neither an owner to be asked for nor anything else that is out of the
+    /// ordinary.
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
         self.kind.load(Ordering::Relaxed) & !NO_ELISION == 0
@@ -177,7 +180,7 @@ impl Flags {
         }
         let flags = Flags::find().unwrap_or(Flags::KNOWN);
         let packed = KNOWN | flags.at << 32 | (flags.shared as usize) << 16 | flags.monotonic as usize;
-        // Relaxed: all who look find the same, and the value is all there is.
+        // Relaxed: all threads that look find the same, and the value is all there is.
         FOUND.store(packed, Ordering::Relaxed);
         flags
     }
@@ -199,7 +202,8 @@ fn written(shared: Option<c_int>, clock: Option<libc::clockid_t>) -> Option<(usi
     let cond: *mut libc::pthread_cond_t = scratch.as_mut_ptr().cast();
     // By their addresses: their versions are newer than what this library asks for.
     let (setpshared, setclock) = (real::setpshared()?, real::setclock()?);
-    // SAFETY: attributes and variable are large enough, nobody else's, and never used by a thread.
+    // SAFETY: attributes and variable are large enough, belong to this call alone, and no thread
+    // ever uses them.
     let done = unsafe {
         libc::pthread_condattr_init(place) == 0
             && shared.is_none_or(|shared| setpshared(place, shared) == 0)
@@ -223,7 +227,8 @@ impl Cond {
         self.flags(|flags| flags.shared)
     }
 
-    /// The word in which the C library counts those that wait by its functions, above the flags.
+    /// The word in which the C library counts the threads that wait by its functions, above the
+    /// flags.
     pub fn references(&self) -> &AtomicU32 {
         &self.foreign[Flags::KNOWN.at]
     }
@@ -236,7 +241,8 @@ impl Cond {
             assert!(offset.is_multiple_of(8) && offset + 8 == size_of::<Cond>());
             assert!(align_of::<libc::pthread_cond_t>() == 8);
         }
-        // SAFETY: the last eight bytes of the object, whose alignment is that of the C library's type.
+        // SAFETY: the last eight bytes of the object, whose alignment is that of the C library's
+        // type.
         unsafe { AtomicU64::from_ptr(self.foreign.as_ptr().cast_mut().add(AT).cast()) }
     }
 
@@ -266,7 +272,7 @@ mod tests {
     }
 
     fn view(mutex: &mut libc::pthread_mutex_t) -> &Mutex {
-        // SAFETY: the same bytes, which are atomics and belong to nobody else.
+        // SAFETY: the same bytes, which are atomics and belong to this test alone.
         unsafe { &*core::ptr::from_mut(mutex).cast() }
     }
 
@@ -283,7 +289,7 @@ mod tests {
             let mut mutex = initialised(asked);
             assert_eq!(view(&mut mutex).kind(), Some(kind));
             assert_eq!(view(&mut mutex).is_plain(), kind == Kind::Normal);
-            // SAFETY: initialised, and held by nobody.
+            // SAFETY: initialised, and no thread holds it.
             assert_eq!(unsafe { libc::pthread_mutex_destroy(&mut mutex) }, 0);
             assert_eq!(view(&mut mutex).kind(), None, "destroyed");
             assert!(!view(&mut mutex).is_passed_on(), "destroyed");

@@ -1,10 +1,13 @@
-//! `pthread_spin_lock` and its kin: the C library's word, and waiters that sleep while CPUs are short.
+//! `pthread_spin_lock` and its kin: the C library's word, and waiters that sleep while CPUs are
+//! short.
 //!
-//! A spin lock has no room but its word, and its release is a plain store, so nobody wakes a waiter. While there is room a
-//! waiter spins as in the C library. While CPUs are short it spins for a little and then sleeps for a little: the holder may need
-//! this very CPU. CPUs are short if [`crate::shortage`] says so, or if as many threads wait for spin locks as the process
-//! may use CPUs: the holder makes one more. That is known from the first moment, while the evidence of `shortage` takes a tenth of a second until
-//! its windows are long: waits of up to 20 ms happened in that time.
+//! A spin lock has no room but its word, and its release is a plain store, so no thread wakes a
+//! waiter. While there is room a waiter spins as in the C library. While CPUs are short it spins
+//! for a little and then sleeps for a little: the holder may need this very CPU. CPUs are short if
+//! [`crate::shortage`] says so, or if as many threads wait for spin locks as the process may use
+//! CPUs: the holder makes one more. That is known from the first moment, while the evidence of
+//! `shortage` takes a tenth of a second until its windows are long: waits of up to 20 ms happened
+//! in that time.
 //!
 //! | word | meaning |
 //! | --- | --- |
@@ -12,36 +15,43 @@
 //! | 0 and less | held: the C library's waiters count it down once each time they see it free |
 //!
 //! # Why not a futex
-//! A waiter could sleep on the word with a timeout and be woken by our releases. A release would have to read
-//! whether anybody sleeps, after its store and a full fence, which costs as much as the whole uncontended lock and unlock; a
-//! release by another process or by the C library's own function would wake nobody, so the timeout had to be as short as
-//! these sleeps in any case.
+//! A waiter could sleep on the word with a timeout and be woken by our releases. A release would
+//! have to read whether a thread sleeps, after its store and a full fence. That costs as much as
+//! the whole uncontended lock and unlock. A release by another process or by the C library's own
+//! function would wake no thread, so the timeout would have to be as short as these sleeps in any
+//! case.
 //!
 //! # Bounded overtaking
-//! A thread that sleeps is overtaken by those that run, for ever if nothing is done: between a release and the next
-//! acquisition by the same thread there is no time for anybody else. So a waiter whose window (`WINDOW_NS`) is over is
-//! *starving* and *reserves* the lock. The reservations of a process are a small table of locks' addresses. A thread that
-//! finds the lock free but reserved leaves it to the starving one, which spins or sleeps in the shortest
-//! steps. It gets the lock at the next release after which it runs; then it is the turn of the next starving waiter. One
-//! load tells a thread that locks whether any lock is reserved.
+//! Threads that run overtake a thread that sleeps, for ever if nothing is done: between a release
+//! and the next acquisition by the same thread there is no time for another thread. So a waiter
+//! whose window (`WINDOW_NS`) is over is *starving* and *reserves* the lock. The reservations of a
+//! process are a small table of locks' addresses. A thread that finds the lock free but reserved
+//! leaves it to the starving one, which spins or sleeps in the shortest steps. It gets the lock at
+//! the next release after which it runs; then it is the turn of the next starving waiter. One load
+//! tells a thread that locks whether any lock is reserved.
 //!
-//! What is not bound by a reservation: `trylock`, which must not fail on a lock that is free; real-time threads; the C library's
-//! own functions; and other processes, in which the lock may have another address.
+//! What is not bound by a reservation: `trylock`, which must not fail on a lock that is free;
+//! real-time threads; the C library's own functions; and other processes, in which the lock may
+//! have another address.
 //!
 //! # Turns
-//! A thread that wakes also needs a CPU, and the scheduler lets those that run finish their slices: on two CPUs, two threads that take the
-//! lock in turns run for milliseconds each, while all others stand in the run queue and cannot even look. So while CPUs are short and
-//! somebody sleeps for a spin lock, a thread that has run for `TURN_NS` sleeps when it has released its last lock. With 16
-//! threads on 2 CPUs, 650 of 1.6 million waits took more than 10 ms, up to 100 ms. With turns the longest wait is 5.5 to 11.5 ms. A yield in
-//! place of the sleep leaves waits of 12 to 38 ms: the scheduler takes a whole slice from a thread that yields, also from its next wait.
+//! A thread that wakes also needs a CPU, and the scheduler lets the threads that run finish their
+//! slices: on two CPUs, two threads that take the lock in turns run for milliseconds each, while
+//! all others stand in the run queue and cannot even look. So while CPUs are short and some thread
+//! sleeps for a spin lock, a thread that has run for `TURN_NS` sleeps when it has released its last
+//! lock. With 16 threads on 2 CPUs, 650 of 1.6 million waits took more than 10 ms, up to 100 ms.
+//! With turns the longest wait is 5.5 to 11.5 ms. A yield in place of the sleep leaves waits of 12
+//! to 38 ms: the scheduler takes a whole slice from a thread that yields, also from its next wait.
 //!
 //! # Invariants
-//! 1. Who holds the lock is what the word says, by steps that the C library makes too: 1 to 0 takes it, a store of 1
-//!    releases it. Reservations exclude nobody; they only make threads wait.
-//! 2. Nobody waits for a reservation for ever. One that leaves the lock free for `PATIENCE_NS` is nobody's (its thread was
-//!    cancelled, jumped out of a signal handler, or interrupted itself), and a thread that waits for it takes it away. A child of a
+//! 1. The word says whether the lock is held, by steps that the C library makes too: 1 to 0 takes
+//!    it, a store of 1 releases it. Reservations exclude no thread; they only make threads wait.
+//! 2. No thread waits for a reservation for ever. A reservation that leaves the lock free for
+//!    `PATIENCE_NS` has no owner any more (its thread was cancelled, jumped out of a signal
+//!    handler, or interrupted itself), and a thread that waits for it takes it away. A child of a
 //!    fork begins without any.
-//! 3. A sleep is a system call made directly: `errno` stays as it is, and there is no cancellation point.
+//! 3. A sleep is a system call made directly: `errno` stays as it is, and there is no cancellation
+//!    point.
 //!
 //! # Memory orderings
 //! Acquire to take the lock, release to give it back. Reservations are hints, and relaxed.
@@ -67,17 +77,20 @@ const BOUT_NS_RESERVED: u64 = 20_000;
 const SLEEP_NS_STEP: u64 = 50_000;
 /// The longest sleep.
 const SLEEP_NS_MAX: u64 = 500_000;
-/// How long a waiter may be overtaken by those that run.
+/// How long running threads may overtake a waiter.
 const WINDOW_NS: u64 = 2_000_000;
-/// How long a lock may be free and reserved: longer than a thread that is woken waits for a CPU, as a rule.
+/// How long a lock may be free and reserved: longer than a thread that is woken waits for a CPU, as
+/// a rule.
 const PATIENCE_NS: u64 = 10_000_000;
 
 /// How long a thread runs between two sleeps while others sleep for spin locks.
 const TURN_NS: u64 = 250_000;
 
-/// How many threads sleep for spin locks; one more for each thread that was cancelled there or left by a jump out of a signal handler.
+/// How many threads sleep for spin locks; one more for each thread that was cancelled there or left
+/// by a jump out of a signal handler.
 static SLEEPERS: AtomicI32 = AtomicI32::new(0);
-/// How many threads wait for spin locks, and have done so for some looks; those that sleep are among them. As exact as `SLEEPERS`.
+/// How many threads wait for spin locks, and have done so for some looks; threads that sleep are
+/// included. As exact as `SLEEPERS`.
 static WAITING: AtomicI32 = AtomicI32::new(0);
 /// The locks that are reserved, each in the place that its address leads to.
 static RESERVED: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];
@@ -96,14 +109,16 @@ pub fn prepare() {
     GENERATION.store(fork::generation(), Ordering::Relaxed);
 }
 
-/// How many CPUs the process has; 0: more than a few. A thread that is bound to one CPU spins rightly, if the others have theirs: so the
-/// threads together count, not the one that asks.
+/// How many CPUs the process has; 0: more than a few. A thread that is bound to one CPU spins
+/// rightly, if the others have theirs: so the threads together count, not only the thread that
+/// asks.
 fn cpus() -> usize {
     let own = cpu::count_of_few();
     CPUS.fetch_max(own, Ordering::Relaxed).max(own)
 }
 
-/// In the child of a fork, whichever function made it, nobody waits: the other threads are not there. Asked on the slow ways.
+/// Resets this state in the child of a fork, whichever function made it. No thread waits there: the
+/// other threads do not exist. Called on the slow ways.
 fn notice_fork() {
     let own = fork::generation();
     // Most often it is the same; then the line stays shared.
@@ -127,7 +142,7 @@ pub(super) fn lock(word: &AtomicI32) -> c_int {
     if RESERVATIONS.load(Ordering::Relaxed) != 0 || !try_take(word) {
         lock_slow(word);
     }
-    thread::current().took();
+    thread::current().lock.took();
     0
 }
 
@@ -137,14 +152,14 @@ pub(super) fn trylock(word: &AtomicI32) -> c_int {
     if !try_take(word) {
         return EBUSY;
     }
-    thread::current().took();
+    thread::current().lock.took();
     0
 }
 
 /// Unlocks.
 #[inline]
 pub(super) fn unlock(word: &AtomicI32) -> c_int {
-    thread::current().gave();
+    thread::current().lock.gave();
     // Release pairs with the acquire of the next holder.
     word.store(FREE, Ordering::Release);
     if SLEEPERS.load(Ordering::Relaxed) > 0 {
@@ -215,7 +230,8 @@ struct Waiter<'a> {
     last_ticks: u64,
     /// When it began to spin: at first, or after its last sleep.
     bout_ticks: u64,
-    /// Since when the lock has been free, but reserved, at each look; 0: it was not at the last one.
+    /// Since when the lock has been free, but reserved, at each look; 0: it was not at the last
+    /// one.
     left_alone_ticks: u64,
     /// How long the last sleep was.
     slept_ns: u64,
@@ -257,7 +273,7 @@ impl Waiter<'_> {
         false
     }
 
-    /// Whether a free lock is not left to somebody that starves.
+    /// Whether this waiter may take a free lock: false while the lock is left to a starving thread.
     fn may_take(&mut self) -> bool {
         if RESERVATIONS.load(Ordering::Relaxed) == 0 || self.has_reserved || !self.is_reserved() {
             return true;
@@ -298,7 +314,8 @@ impl Waiter<'_> {
         }
     }
 
-    /// Sleeps until others have run; before the window is over, for no longer than what is left of it.
+    /// Sleeps until others have run; before the window is over, for no longer than what is left of
+    /// it.
     fn sleep(&mut self, left_ns: u64) {
         self.slept_ns = if left_ns == 0 || self.is_real_time() {
             // Long enough for a thread of lower priority to get the CPU.
@@ -332,7 +349,8 @@ impl Waiter<'_> {
         self.place().load(Ordering::Relaxed) == self.address()
     }
 
-    /// Reserves the lock, unless somebody else has, or has reserved another lock of this place.
+    /// Reserves the lock, unless another thread has done so, or has reserved another lock of this
+    /// place.
     fn reserve(&mut self) {
         if self.has_reserved && self.is_reserved() {
             return;
@@ -344,8 +362,8 @@ impl Waiter<'_> {
         }
     }
 
-    /// Takes the lock's reservation away: its own, or one that is nobody's. If another thread did so first, and a third has
-    /// reserved the lock since, that one reserves it again.
+    /// Takes the lock's reservation away: its own, or one without an owner. If another thread did
+    /// so first, and a third has reserved the lock since, that one reserves it again.
     fn withdraw(&self) {
         if self.place().compare_exchange(self.address(), 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             RESERVATIONS.fetch_sub(1, Ordering::Relaxed);
@@ -396,7 +414,7 @@ mod tests {
         starving.reserve();
         assert!(starving.has_reserved && is_reserved(&word));
         let began_ns = clock::now_ns();
-        // Nobody is there to take it: another thread waits as long as it has to, and no longer.
+        // No thread is there to take it: another thread waits as long as it has to, and no longer.
         assert_eq!(lock(&word), 0);
         assert!(clock::now_ns() - began_ns >= PATIENCE_NS, "the reserved lock was taken at once");
         assert!(!is_reserved(&word), "what was nobody's is gone");
@@ -425,7 +443,7 @@ mod tests {
             waiters.into_iter().for_each(|waiter| assert_eq!(waiter.join().unwrap(), (0, 0)));
         });
         assert_eq!(WAITING.load(Ordering::Relaxed), 0);
-        // One that was forked in a handler while it waited.
+        // A process that was forked in a handler while it waited.
         WAITING.store(-1, Ordering::Relaxed);
         assert!(!are_too_many(1));
         WAITING.store(0, Ordering::Relaxed);

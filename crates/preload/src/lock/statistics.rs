@@ -1,21 +1,22 @@
 //! The locks that threads waited for, counted in the live file.
 //!
-//! Who had to wait counts its wait when it is over, on its own time: a wait is long beside this. There is no
-//! lock here and no allocation, since the callers are the program's own calls of `pthread_mutex_lock`. Each lock has a
-//! record in a table of fixed size, found by its address: open addressing, a few probes, then the wait
-//! is counted as dropped.
+//! A thread that had to wait counts its wait when the wait is over, on its own time: a wait is long
+//! beside this. There is no lock here and no allocation, since the callers are the program's own
+//! calls of `pthread_mutex_lock`. Each lock has a record in a table of fixed size, found by its
+//! address: open addressing, a few probes, then the wait is counted as dropped.
 //!
-//! A record also says where the lock was first waited for. The loader's list of modules would tell which module
-//! that is, but reading it takes the loader's lock, and somebody who holds that may wait for the lock that
-//! the caller has just been given. `/proc/self/maps` tells the same and takes nothing. The module cannot go away
-//! meanwhile: the caller will return into it.
+//! A record also says where the lock was first waited for. The loader's list of modules would tell
+//! which module that is, but reading it takes the loader's lock, and a thread that holds the
+//! loader's lock may wait for the lock that the caller has just been given. `/proc/self/maps` tells
+//! the same and takes nothing. The module cannot go away meanwhile: the caller will return into it.
 //!
-//! Mutexes that are the C library's whatever the mode are told from the others by their addresses alone: a set of fixed size in the
-//! file's header.
+//! Mutexes that are the C library's whatever the mode are told from the others by their addresses
+//! alone: a set of fixed size in the file's header.
 //!
 //! Invariants:
-//! 1. A record belongs to the address in it, which changes once, from 0, by one atomic step. Whoever made that
-//!    step writes the names, and sets `named` when they are complete (release).
+//! 1. A record belongs to the address in it, which changes once, from 0, by one atomic step. The
+//!    thread that made that step writes the names, and sets `named` when they are complete
+//!    (release).
 //! 2. Counters only grow, by relaxed steps; readers take them one by one.
 
 use crate::elf::modules::{Generation, Module};
@@ -29,7 +30,7 @@ use libc::Elf64_Phdr as ProgramHeader;
 use platform::file::File;
 use preload_abi::live::{self, Header, Kind, LOCKS, Lock, PASSED_ON};
 
-/// How many places an address may lie from the one that its hash gives.
+/// How many places an address may lie from the place that its hash gives.
 const PROBES: usize = 32;
 /// What a line of `/proc/self/maps` may take; longer ones end the search.
 const LINE_BYTES: usize = 2048;
@@ -45,15 +46,16 @@ pub struct Waited {
     pub overdue: bool,
 }
 
-/// Counts a wait for the lock at `address`, if statistics are kept. `taker` is where the program's call
-/// returns to; 0 if that is not known.
+/// Counts a wait for the lock at `address`, if statistics are kept. `taker` is where the program's
+/// call returns to; 0 if that is not known.
 ///
 /// Leaves `errno` alone. Ask [`statistics::wanted`] first whether the clock has to be read at all.
 #[cold]
 pub fn waited(address: usize, taker: usize, kind: Kind, wait: &Waited) {
     let Some(header) = statistics::header() else { return };
     let table = core::ptr::from_ref(header).wrapping_add(1).cast::<live::Site>().wrapping_add(live::CAPACITY);
-    // SAFETY: the header is that of a mapping of `live::FILE_BYTES` that stays, which ends with LOCKS records.
+    // SAFETY: the header is that of a mapping of `live::FILE_BYTES` that stays, which ends with
+    // LOCKS records.
     let table = unsafe { core::slice::from_raw_parts(table.cast::<Lock>(), LOCKS) };
     count(header, table, address, taker, kind, wait);
 }
@@ -74,8 +76,8 @@ fn count(header: &Header, table: &[Lock], address: usize, taker: usize, kind: Ki
     lock.overdue.fetch_add(u64::from(wait.overdue), Ordering::Relaxed);
 }
 
-/// Counts the mutex at `address` among those that are the C library's because of what they are, if statistics are kept: once, however
-/// often it is locked.
+/// Counts the mutex at `address` among the mutexes that are the C library's because of what they
+/// are, if statistics are kept. Each mutex is counted once, however often it is locked.
 #[cold]
 pub fn passed_on(address: usize) {
     if let Some(header) = statistics::header() {
@@ -101,8 +103,9 @@ fn note(set: &[AtomicU64; PASSED_ON], address: u64) {
     }
 }
 
-/// Where to look for an address first. Locks are words apart and often in arrays of equal structures: the low bits say little, so the
-/// high bits of a product by an odd number do (Knuth's multiplicative hashing).
+/// Where to look for an address first. Locks are words apart and often in arrays of equal
+/// structures: the low bits say little, so the high bits of a product by an odd number do (Knuth's
+/// multiplicative hashing).
 fn spread(address: u64) -> usize {
     (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }
@@ -112,7 +115,8 @@ fn find(table: &[Lock], address: u64) -> Option<(&Lock, bool)> {
     let start = spread(address);
     for probe in 0..PROBES {
         let lock = &table[start.wrapping_add(probe) & (LOCKS - 1)];
-        // Relaxed: the address says by itself whose record it is, and counters need no order.
+        // Relaxed: the address says by itself which lock's record it is, and counters need no
+        // order.
         match lock.address.load(Ordering::Relaxed) {
             0 => match lock.address.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Some((lock, true)),
@@ -143,7 +147,7 @@ fn describe(lock: &Lock, taker: usize, kind: Kind) {
             write(&lock.symbol, &symbol);
         });
     }
-    // Release pairs with the load of whoever shows the names.
+    // Release pairs with the load of the reader that shows the names.
     lock.named.store(1, Ordering::Release);
 }
 
@@ -151,7 +155,8 @@ fn describe(lock: &Lock, taker: usize, kind: Kind) {
 fn write(field: &[u8; 64], name: &[u8; 64]) {
     let first = core::ptr::from_ref(field).cast::<u8>().cast_mut();
     for (at, byte) in name.iter().enumerate() {
-        // SAFETY: within the array, which lies in the mapped file; by Invariant 1 nobody else writes it.
+        // SAFETY: within the array, which lies in the mapped file; by Invariant 1 no other thread
+        // writes it.
         unsafe { first.add(at).write_volatile(*byte) };
     }
 }
@@ -181,8 +186,9 @@ fn in_module_of(address: usize, visit: &mut dyn FnMut(&Module<'_>)) -> Option<()
                     if inode != line.inode {
                         return None;
                     }
-                    // SAFETY: `start` is where the file of the mapping that the address lies in begins, and
-                    // it is mapped readable; the address is in use as code, so the module stays.
+                    // SAFETY: `start` is where the file of the mapping that the address lies in
+                    // begins, and it is mapped readable; the address is in use as code, so the
+                    // module stays.
                     return unsafe { of_mapping(start, line.path, visit) };
                 }
             }
@@ -231,7 +237,8 @@ fn number(digits: &[u8], radix: u32) -> Option<u64> {
 /// Calls `visit` with the module whose file is mapped from `start` on.
 ///
 /// # Safety
-/// The file's first page is mapped readable at `start`, and if it is an ELF file, then as the loader maps it.
+/// The file's first page is mapped readable at `start`, and if it is an ELF file, then as the
+/// loader maps it.
 unsafe fn of_mapping(start: usize, path: &CStr, visit: &mut dyn FnMut(&Module<'_>)) -> Option<()> {
     // SAFETY: the caller says that a page is readable there, which a file header fits in.
     let header = unsafe { &*(start as *const FileHeader) };
@@ -354,7 +361,8 @@ mod tests {
         assert_eq!((name(&lock.module), name(&lock.symbol)), (&b"libc.so.6"[..], &b"qsort+0x2"[..]));
         assert_eq!((lock.waits.load(Ordering::Relaxed), lock.longest_ticks.load(Ordering::Relaxed)), (2, 5));
 
-        // The test itself, whose functions are in no table of the loader's: module and offset remain.
+        // The test itself, whose functions are in no table of the loader's: module and offset
+        // remain.
         let ours = the_place_of_the_first_wait_is_named as *const () as usize;
         count(header, table, 128, ours + 1, Kind::Normal, &Waited::default());
         let (lock, _) = find(table, 128).expect("the record");

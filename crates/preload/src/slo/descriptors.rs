@@ -1,8 +1,9 @@
-//! Which file descriptors are sockets, as far as somebody asked.
+//! Which file descriptors are sockets, as far as a caller has asked.
 //!
-//! Two bits each: unknown, a socket, something else. A descriptor's bits are forgotten when it is closed. One that is closed
-//! behind our back and comes back as something else is taken for what it was: then a request begins that is none, or one
-//! is missed, and nothing else happens.
+//! Two bits each: unknown, a socket, something else. A descriptor's bits are forgotten when it is
+//! closed. A descriptor may be closed behind our back and come back as something else. It is then
+//! taken for what it was: a request begins that is none, or a request is missed, and nothing else
+//! happens.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +17,7 @@ const SOCKET: u64 = 1;
 const OTHER: u64 = 2;
 const MASK: u64 = 3;
 
-/// Pages that nobody touches take no memory.
+/// Pages that no thread touches take no memory.
 static KINDS: [AtomicU64; KEPT / PER_WORD] = [const { AtomicU64::new(0) }; KEPT / PER_WORD];
 
 /// The word of a descriptor, and where in it.
@@ -75,7 +76,7 @@ mod tests {
         assert!(!is_socket(-1));
         assert!(!is_socket(c_int::MAX));
         // The kernel is not asked again …
-        // SAFETY: both are open, and nobody else uses the second one.
+        // SAFETY: both are open, and only this test uses the second one.
         assert!(unsafe { libc::dup2(one.as_raw_fd(), file.as_raw_fd()) } >= 0);
         assert!(!is_socket(file.as_raw_fd()));
         // … until it was forgotten.

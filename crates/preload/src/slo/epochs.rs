@@ -1,10 +1,11 @@
 //! The program's epochs: each thread's windows, for the locks of [`crate::lock`].
 //!
-//! A program calls `manx_epoch_start` and `manx_epoch_end` through weak symbols, or through libmanx, which
-//! comes here if we are loaded: there is one table a thread, whoever asks.
+//! A program calls `manx_epoch_start` and `manx_epoch_end` through weak symbols, or through
+//! libmanx, which comes here if we are loaded: there is one table a thread, by whichever way the
+//! call came.
 //!
-//! The table is mapped when the thread first begins an epoch, and given back when it ends: by the destructor of a key, since
-//! this library has no thread-local variables with destructors.
+//! The table is mapped when the thread first begins an epoch, and given back when it ends: by the
+//! destructor of a key, since this library has no thread-local variables with destructors.
 
 use super::overrides;
 use crate::thread;
@@ -33,7 +34,7 @@ pub fn end(id: u64, slo_ns: u64, percentile: u16) {
     end_then(id, clock::ticks(), slo_ns, percentile);
 }
 
-/// The epoch has ended, at that time in ticks.
+/// Ends the epoch as of `now_ticks`.
 #[inline]
 pub fn end_then(id: u64, now_ticks: u64, slo_ns: u64, percentile: u16) {
     let told = Percentile::new(percentile).map(|percentile| (slo_ns, percentile));
@@ -66,7 +67,7 @@ fn free_at_exit() {
         }
         key = u64::from(new) + 1;
         if let Err(others) = KEY.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed) {
-            // SAFETY: nobody uses this key.
+            // SAFETY: no thread uses this key.
             unsafe { libc::pthread_key_delete(new) };
             key = others;
         }
@@ -76,12 +77,13 @@ fn free_at_exit() {
     unsafe { libc::pthread_setspecific((key - 1) as libc::pthread_key_t, block.cast()) };
 }
 
-/// The thread ends. Destructors that begin epochs after this have the key set again, and this is called again.
+/// The thread ends. Destructors that begin epochs after this have the key set again, and this is
+/// called again.
 unsafe extern "C" fn free(_: *mut c_void) {
     thread::current().epochs.free();
 }
 
-/// An epoch with this id begins on the calling thread, inside of those that are open.
+/// An epoch with this id begins on the calling thread, inside of the epochs that are open.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub extern "C" fn manx_epoch_start(id: u64) {
     start(id);
@@ -93,7 +95,8 @@ pub extern "C" fn manx_epoch_end(id: u64, slo_ns: u64) {
     end(id, slo_ns, Percentile::P99.hundredths());
 }
 
-/// As `manx_epoch_end`, for another percentile, from 50 to 99.99; one that is none ends the epoch and teaches nothing.
+/// As `manx_epoch_end`, for another percentile, from 50 to 99.99. A number outside of that range
+/// ends the epoch and teaches nothing.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub extern "C" fn manx_epoch_end_at(id: u64, slo_ns: u64, percentile: c_double) {
     let hundredths = percentile * 100.0 + 0.5;
@@ -110,7 +113,8 @@ pub extern "C" fn manx_epoch_abandon(id: u64) {
     abandon(id);
 }
 
-/// For how long the calling thread may be overtaken, in nanoseconds: the window of its innermost epoch, or 2^64 - 1 outside of any.
+/// For how long the calling thread may be overtaken, in nanoseconds: the window of its innermost
+/// epoch, or 2^64 - 1 outside of any.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub extern "C" fn manx_epoch_window_ns() -> u64 {
     window_ns().unwrap_or(u64::MAX)

@@ -1,11 +1,13 @@
-//! What libmanx_requests.so tells of the program's descriptors, and asks for: see `crates/preload-requests`.
+//! What libmanx_requests.so tells of the program's descriptors, and asks for: see
+//! `crates/preload-requests`.
 
 use super::{descriptors, requests};
 use crate::elf::link_map;
 use core::ffi::{CStr, c_char, c_int};
 use libc::ssize_t;
 
-/// The function `name` that a call from the module with this dynamic section reaches; 0 if there is none.
+/// The function `name` that a call from the module with this dynamic section reaches; 0 if there is
+/// none.
 ///
 /// # Safety
 /// The name ends with a zero. No thread opens or closes libraries meanwhile.
@@ -21,7 +23,7 @@ pub extern "C" fn manx_requests_made(descriptor: c_int) {
     descriptors::forget(descriptor);
 }
 
-/// So much was read from a descriptor.
+/// Notes that `result` bytes were read from a descriptor.
 #[unsafe(no_mangle)]
 pub extern "C" fn manx_requests_read(descriptor: c_int, result: ssize_t) {
     if result > 0 && requests::wanted() && descriptors::is_socket(descriptor) {
@@ -35,7 +37,7 @@ pub extern "C" fn manx_requests_answers(descriptor: c_int) {
     requests::answers(descriptor);
 }
 
-/// So much was written to it.
+/// Notes that `result` bytes were written to it.
 #[unsafe(no_mangle)]
 pub extern "C" fn manx_requests_answered(descriptor: c_int, result: ssize_t) {
     requests::answered(descriptor, result);

@@ -1,4 +1,4 @@
-//! Latency targets of the program: epochs that it marks itself, and requests that nobody marked.
+//! Latency targets of the program: epochs that it marks itself, and requests that it does not mark.
 //!
 //! | file | its part |
 //! | --- | --- |
@@ -8,8 +8,9 @@
 //! | [`descriptors`] | which descriptors are sockets |
 //! | `hooks` | what libmanx_requests.so tells of them |
 //!
-//! The C library's functions that read and write are wrapped in a library of their own, `crates/preload-requests`, which is preloaded only
-//! if there is a target for requests. A program that has none pays nothing.
+//! The C library's functions that read and write are wrapped in a library of their own,
+//! `crates/preload-requests`, which is preloaded only if there is a target for requests. A program
+//! that has none pays nothing.
 
 pub mod descriptors;
 pub mod epochs;

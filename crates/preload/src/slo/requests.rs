@@ -1,12 +1,14 @@
-//! Requests of a server that nobody annotated: from the return of a read from a socket to the next write to it.
+//! Requests of a server without annotations: from the return of a read from a socket to the next
+//! write to it.
 //!
-//! A thread has one request at a time: that of the socket it read first. Reads from other sockets meanwhile are part of it
-//! (a question to another server), as are more reads from the same one (the rest of the request). It ends when the thread
-//! writes to that socket, and counts for nothing if the socket is closed without an answer, or if the
-//! thread turns to another socket after 16 times the target (at least 100 ms): then there was no answer to be sent.
+//! A thread has one request at a time: that of the socket it read first. Reads from other sockets
+//! meanwhile are part of it (a question to another server), as are more reads from the same one
+//! (the rest of the request). It ends when the thread writes to that socket, and counts for nothing
+//! if the socket is closed without an answer, or if the thread turns to another socket after 16
+//! times the target (at least 100 ms): then there was no answer to be sent.
 //!
-//! An event loop that reads from many sockets before it answers the first has one request at a time as well; the others
-//! go unseen.
+//! An event loop that reads from many sockets before it answers the first has one request at a time
+//! as well; the others go unseen.
 
 use super::{descriptors, epochs};
 use crate::thread;
@@ -15,9 +17,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use platform::clock::{ns_to_ticks, ticks};
 use preload_abi::slo::Slo;
 
-/// The id of these epochs: one that no program is likely to use.
+/// The id of these epochs: no program is likely to use it.
 pub const ID: u64 = u64::MAX;
-/// After so many times the target a request is given up for another one.
+/// After this multiple of the target a request is given up for another one.
 const FORGOTTEN: u64 = 16;
 /// And not before this.
 const FORGOTTEN_NS_MIN: u64 = 100_000_000;
@@ -78,7 +80,7 @@ pub fn answers(descriptor: c_int) {
     }
 }
 
-/// So much was written.
+/// Notes that `written` bytes were written.
 pub fn answered(descriptor: c_int, written: isize) {
     let me = thread::current();
     if written > 0 && me.request.get() == descriptor as u32 + 1 && descriptor >= 0 {

@@ -1,8 +1,8 @@
 //! Runs small C and C++ programs under the library that was built beside the test.
 //!
 //! Each program is compiled with the system's compiler when it is first wanted, with its symbols
-//! exported, so that the statistics name the functions in which threads waited. It runs with a limit on
-//! its time, which only bounds a failure.
+//! exported, so that the statistics name the functions in which threads waited. It runs with a
+//! limit on its time, which only bounds a failure.
 #![allow(dead_code)]
 
 use std::io::Read;

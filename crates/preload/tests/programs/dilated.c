@@ -86,7 +86,7 @@ int main(int argc, char **argv) {
     int big = atoi(argv[1]), little = atoi(argv[2]);
     if (argc == 4) { // sleeps
         double seconds = sleeps(little);
-        // A virtual machine that stalls counts that as CPU time, and so it is stretched: not each time, though.
+        // A stall of a virtual machine counts as CPU time, and is stretched. It does not happen five times in a row.
         for (int again = 0; again < 4 && seconds > 0.1; again++)
             seconds = sleeps(little);
         if (seconds > 0.1) {

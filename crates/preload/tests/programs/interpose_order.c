@@ -1,4 +1,4 @@
-// Who gets a mutex next, and what the C library's fields say meanwhile: what each kind of lock promises beyond exclusion.
+// Which thread gets a mutex next, and what the C library's fields say meanwhile: what each kind of lock promises beyond exclusion.
 #include "lock_probe.h"
 
 #include <sys/syscall.h>

@@ -1,4 +1,4 @@
-// Who calls, and by which way: constructors and destructors, libraries opened later, each version of each symbol,
+// Callers, and the ways by which they call: constructors and destructors, libraries opened later, each version of each symbol,
 // addresses looked up by hand, and the C library itself.
 #include "lock_probe.h"
 

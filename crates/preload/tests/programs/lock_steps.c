@@ -11,7 +11,7 @@ static struct {
     long steps;
 } step;
 
-/* After each instruction of the unlock. Whoever waits gets some time to take the mutex. */
+/* After each instruction of the unlock. Waiters get some time to take the mutex. */
 static void on_step(int signal) {
     (void)signal;
     step.steps++;

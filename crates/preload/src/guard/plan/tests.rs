@@ -45,7 +45,7 @@ fn list(at: u64) -> Vec<u8> {
 #[test]
 fn what_was_written_is_read() {
     let code = CODE.as_ptr().addr();
-    // As a module whose text this is.
+    // Like a module with this text.
     let bytes = list(code as u64);
     let plans = read(&bytes).expect("a list");
     assert!(matches!(plans[0].verdict, Verdict::NoWait("works")));
