@@ -1,5 +1,6 @@
 /*
- * Several threads write parts of one file, with a range lock: those that write different parts do not wait for each other.
+ * Several threads write parts of one file, with a range lock: threads that write different parts do
+ * not wait for each other.
  *
  *     cc -pthread -o ranges ranges.c $(pkg-config --cflags --libs manx)
  *
@@ -36,7 +37,7 @@ static void expect_0(int error, const char *what) {
     }
 }
 
-/* A record and the count of records are written together, or somebody could see one without the other. */
+/* A record and the record count are written together, so that no thread sees only one of them. */
 static void append(off_t place, const char *record) {
     const manx_range_span_t head_and_record[] = {
         {0, HEAD},
@@ -52,7 +53,7 @@ static void append(off_t place, const char *record) {
     manx_range_unlock_many(both);
 }
 
-/* The thread's own part is looked over without waiting for who writes elsewhere. */
+/* The thread's own part is looked over without waiting for threads that write elsewhere. */
 static void look_over(off_t part) {
     static const char nothing[RECORD];
     char record[RECORD];

@@ -15,7 +15,7 @@ enum { accounts = 1000, threads = 4, rounds = 2000, beginning = 100 };
 
 std::vector<long> balances(accounts, beginning);
 
-// Keys are numbers of accounts, in blocks of 2^4. Who would wait for ever is told.
+// Keys are numbers of accounts, in blocks of 2^4. A caller that would wait for ever is told.
 manx::range_lock numbers([] {
     manx::range_options options = manx::range_options();
     options.block_log2 = 4;
@@ -23,14 +23,15 @@ manx::range_lock numbers([] {
     return options;
 }());
 
-// Both accounts at once, in whatever order: nobody waits for the one while holding the other.
+// Both accounts at once, in whatever order: no thread waits for the one while holding the other.
 void transfer(std::uint64_t from, std::uint64_t to, long amount) {
     const manx::range_set both = numbers.lock_many({{from, from + 1}, {to, to + 1}});
     balances[from] -= amount;
     balances[to] += amount;
 }
 
-// Evens out neighbours until somebody else is in the way; what it has locked is given back when it is done.
+// Evens out neighbours until another holder is in the way; it gives back what it has locked when it
+// is done.
 void even_out(std::uint64_t first) {
     manx::range_owner transaction = numbers.owner();
     transaction.lock(first, first + 1);

@@ -22,7 +22,8 @@
 /**
  * A mutex. All-zero (`MANX_MUTEX_INIT`) is free; nothing has to be destroyed.
  *
- * Waiters are overtaken by threads that run, for a window of a millisecond or what the waiter's epoch allows, and then served.
+ * Waiters are overtaken by threads that run, for a window of a millisecond or what the waiter's
+ * epoch allows, and then served.
  */
 typedef struct manx_mutex_t {
     /**
@@ -36,8 +37,9 @@ typedef struct manx_mutex_t {
 } manx_mutex_t;
 
 /**
- * A condition variable. All-zero (`MANX_COND_INIT`) is its initial state; nothing has to be destroyed. Its memory may be freed after a
- * broadcast, but not before all waits with a deadline have returned.
+ * A condition variable. All-zero (`MANX_COND_INIT`) is its initial state; nothing has to be
+ * destroyed. Its memory may be freed after a broadcast, but not before all waits with a deadline
+ * have returned.
  */
 typedef struct manx_cond_t {
     /**
@@ -51,11 +53,12 @@ typedef struct manx_cond_t {
 } manx_cond_t;
 
 /**
- * A readers-writer lock. All-zero (`MANX_RWLOCK_INIT`) is free; nothing has to be destroyed. The last holder may free the memory as soon
- * as it has the lock alone and no thread waits or will come, also while other threads are still inside of an unlock function.
+ * A readers-writer lock. All-zero (`MANX_RWLOCK_INIT`) is free; nothing has to be destroyed. The
+ * last holder may free the memory as soon as it has the lock alone and no thread waits or will
+ * come, also while other threads are still inside of an unlock function.
  *
- * Waiters are overtaken by threads that run, for a window of a millisecond or what the waiter's epoch allows, and then served; readers and
- * writers alike.
+ * Waiters are overtaken by threads that run, for a window of a millisecond or what the waiter's
+ * epoch allows, and then served; readers and writers alike.
  */
 typedef struct manx_rwlock_t {
     /**
@@ -69,18 +72,20 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * An epoch begins on the calling thread, inside of those that are open. The id is a number that the program chooses for
- * a kind of work, such as one kind of request.
+ * Begins an epoch on the calling thread, inside of the open ones. The id is a number that the
+ * program chooses for a kind of work, such as one kind of request.
  */
 void manx_epoch_start(uint64_t id);
 
 /**
- * The epoch ends; 99 of a hundred are to end within `slo_ns` nanoseconds. One that is not open is ignored.
+ * Ends the epoch; 99 of a hundred are to end within `slo_ns` nanoseconds. An epoch that is not
+ * open is ignored.
  */
 void manx_epoch_end(uint64_t id, uint64_t slo_ns);
 
 /**
- * As `manx_epoch_end`, for another percentile, from 50 to 99.99; one that is none ends the epoch and teaches nothing.
+ * As `manx_epoch_end`, for another percentile, from 50 to 99.99. Any other number ends the epoch
+ * and teaches nothing.
  */
 void manx_epoch_end_at(uint64_t id, uint64_t slo_ns, double percentile);
 
@@ -90,15 +95,16 @@ void manx_epoch_end_at(uint64_t id, uint64_t slo_ns, double percentile);
 void manx_epoch_abandon(uint64_t id);
 
 /**
- * For how long the calling thread may be overtaken, in nanoseconds: the window of its innermost epoch, or `UINT64_MAX`
- * outside of any.
+ * For how long the calling thread may be overtaken, in nanoseconds: the window of its innermost
+ * epoch, or `UINT64_MAX` outside of any.
  */
 uint64_t manx_epoch_window_ns(void);
 
 /**
- * Makes a mutex free, with a window of its own: its waiters may be overtaken for `window_ns` nanoseconds (rounded up by less than a
- * quarter), in epochs too. `UINT64_MAX` is for ever, and 0 no window of its own, as `MANX_MUTEX_INIT`.
- * It points to memory for a mutex that nobody uses.
+ * Makes a mutex free, with a window of its own: its waiters may be overtaken for `window_ns`
+ * nanoseconds (rounded up by less than a quarter), in epochs too. `UINT64_MAX` is for ever, and 0
+ * no window of its own, as `MANX_MUTEX_INIT`.
+ * It points to memory for a mutex that no thread uses.
  */
 void manx_mutex_init(struct manx_mutex_t *mutex, uint64_t window_ns);
 
@@ -115,7 +121,8 @@ int manx_mutex_lock(struct manx_mutex_t *mutex);
 int manx_mutex_trylock(struct manx_mutex_t *mutex);
 
 /**
- * Waits for the mutex until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns 0, or `ETIMEDOUT`.
+ * Waits for the mutex until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns 0, or
+ * `ETIMEDOUT`.
  * It points to a mutex.
  */
 int manx_mutex_timedlock(struct manx_mutex_t *mutex, uint64_t deadline_ns);
@@ -132,34 +139,36 @@ int manx_mutex_unlock(struct manx_mutex_t *mutex);
 uint64_t manx_now_ns(void);
 
 /**
- * Releases the mutex, waits for a signal, and takes the mutex again. Returns 0, rarely without a signal: look again.
+ * Releases the mutex, waits for a signal, and takes the mutex again. Returns 0, rarely without a
+ * signal: look again.
  * They point to a condition variable and a mutex that the calling thread holds.
  */
 int manx_cond_wait(struct manx_cond_t *cond, struct manx_mutex_t *mutex);
 
 /**
- * As `manx_cond_wait`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds at most. Returns 0, or `ETIMEDOUT`; the mutex is
- * held in both cases.
+ * As `manx_cond_wait`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds at most. Returns 0,
+ * or `ETIMEDOUT`; the mutex is held in both cases.
  * They point to a condition variable and a mutex that the calling thread holds.
  */
 int manx_cond_timedwait(struct manx_cond_t *cond, struct manx_mutex_t *mutex, uint64_t deadline_ns);
 
 /**
- * Wakes one of those who wait. Returns 0.
+ * Wakes one waiter. Returns 0.
  * It points to a condition variable.
  */
 int manx_cond_signal(struct manx_cond_t *cond);
 
 /**
- * Wakes all who wait. Returns 0.
+ * Wakes all waiters. Returns 0.
  * It points to a condition variable.
  */
 int manx_cond_broadcast(struct manx_cond_t *cond);
 
 /**
- * Makes a readers-writer lock free, with a window of its own: its waiters may be overtaken for `window_ns` nanoseconds (rounded up by
- * less than a quarter), in epochs too. `UINT64_MAX` is for ever, and 0 no window of its own, as `MANX_RWLOCK_INIT`.
- * It points to memory for a readers-writer lock that nobody uses.
+ * Makes a readers-writer lock free, with a window of its own: its waiters may be overtaken for
+ * `window_ns` nanoseconds (rounded up by less than a quarter), in epochs too. `UINT64_MAX` is for
+ * ever, and 0 no window of its own, as `MANX_RWLOCK_INIT`.
+ * It points to memory for a readers-writer lock that no thread uses.
  */
 void manx_rwlock_init(struct manx_rwlock_t *lock, uint64_t window_ns);
 
@@ -170,13 +179,15 @@ void manx_rwlock_init(struct manx_rwlock_t *lock, uint64_t window_ns);
 int manx_rwlock_rdlock(struct manx_rwlock_t *lock);
 
 /**
- * The calling thread becomes a reader if that needs no waiting. Returns 0, or `EBUSY`, or `EAGAIN` if there are 2^25 readers.
+ * The calling thread becomes a reader if that needs no waiting. Returns 0, or `EBUSY`, or `EAGAIN`
+ * if there are 2^25 readers.
  * It points to a readers-writer lock.
  */
 int manx_rwlock_tryrdlock(struct manx_rwlock_t *lock);
 
 /**
- * As `manx_rwlock_rdlock`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns `ETIMEDOUT` then.
+ * As `manx_rwlock_rdlock`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns
+ * `ETIMEDOUT` then.
  * It points to a readers-writer lock.
  */
 int manx_rwlock_timedrdlock(struct manx_rwlock_t *lock, uint64_t deadline_ns);
@@ -194,7 +205,8 @@ int manx_rwlock_wrlock(struct manx_rwlock_t *lock);
 int manx_rwlock_trywrlock(struct manx_rwlock_t *lock);
 
 /**
- * As `manx_rwlock_wrlock`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns `ETIMEDOUT` then.
+ * As `manx_rwlock_wrlock`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns
+ * `ETIMEDOUT` then.
  * It points to a readers-writer lock.
  */
 int manx_rwlock_timedwrlock(struct manx_rwlock_t *lock, uint64_t deadline_ns);

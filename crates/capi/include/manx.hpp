@@ -10,7 +10,7 @@
  * manx::mutex is a TimedLockable, manx::shared_mutex a SharedTimedLockable: std::unique_lock, std::shared_lock, std::lock and
  * std::condition_variable_any work with them. manx::condition_variable waits with std::unique_lock<manx::mutex>.
  *
- * Deadlines of all clocks but std::chrono::steady_clock are waited for as so long from now.
+ * A deadline of another clock than std::chrono::steady_clock becomes a time from now.
  */
 #ifndef MANX_HPP
 #define MANX_HPP
@@ -185,7 +185,7 @@ private:
     manx_cond_t cond_;
 };
 
-/* An epoch from here to the end of the scope; so many of a hundred are to end within the target. */
+/* An epoch from here to the end of the scope; `percentile` of a hundred are to end in time. */
 class epoch {
 public:
     template <class Rep, class Period>

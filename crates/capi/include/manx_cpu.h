@@ -22,18 +22,21 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * How many CPUs the process can use at this moment: more than 0, and a fraction where a quota decides.
+ * How many CPUs the process can use at this moment: more than 0, and a fraction where a quota
+ * decides.
  */
 double manx_cpu_budget(void);
 
 /**
- * How many threads that need CPUs the process has CPUs for: the budget rounded down, and at least 1.
+ * How many threads that need CPUs the process has CPUs for: the budget rounded down, and at
+ * least 1.
  */
 long manx_cpu_count(void);
 
 /**
- * Writes the budget and its reason, such as "1.5 CPUs: quota 150000/100000 of the parent group /a of /a/b", as much as there is
- * room for and with a zero at the end. Returns how long it is without the zero, so `manx_cpu_why(NULL, 0)` says how much room is needed.
+ * Writes the budget and its reason, such as "1.5 CPUs: quota 150000/100000 of the parent group /a
+ * of /a/b", as much as there is room for and with a zero at the end. Returns how long it is
+ * without the zero, so `manx_cpu_why(NULL, 0)` says how much room is needed.
  * There are `size` bytes to write to, or `buffer` is NULL.
  */
 size_t manx_cpu_why(char *buffer, size_t size);

@@ -8,9 +8,10 @@
  *         head.downgrade();
  *     }
  *
- * Ranges are half-open; one that ends at manx::range_end has all keys from its start on. What cannot be had without waiting, or by
- * the deadline, is a guard that is false; whatever else goes wrong is a std::system_error with the error number that manx_range.h
- * names for it, whose text tells the circle if it is EDEADLK. What was held before is still held then.
+ * Ranges are half-open; a range that ends at manx::range_end has all keys from its start on. What
+ * cannot be had without waiting, or by the deadline, is a guard that is false. Every other failure
+ * is a std::system_error with the error number that manx_range.h names for it. If that is EDEADLK,
+ * its text tells the circle. What was held before is still held then.
  */
 #ifndef MANX_RANGE_HPP
 #define MANX_RANGE_HPP
@@ -166,7 +167,10 @@ private:
     native_handle_type set_;
 };
 
-/* One who holds ranges, such as a transaction, and gives them back at the end of the scope. It may be moved. */
+/*
+ * A holder of ranges, such as a transaction. It gives them back at the end of the scope, and may be
+ * moved.
+ */
 class range_owner {
 public:
     typedef manx_range_owner_t *native_handle_type;
@@ -317,7 +321,7 @@ public:
         return range_set(set);
     }
 
-    /* One who locks range by range, and gives them back at the end. See range_owner. */
+    /* A holder that locks range by range, and gives all back at the end. See range_owner. */
     range_owner owner(std::size_t ranges_max = 0) { return range_owner(lock_, ranges_max); }
 
     range_statistics statistics() const {
@@ -325,11 +329,11 @@ public:
         detail::check(manx_range_statistics(lock_, &now));
         return now;
     }
-    /* Who holds what, and who waits for whom: lines for people (MANX_RANGE_TEXT), or MANX_RANGE_JSON. */
+    /* The holders and the waiters: lines for people (MANX_RANGE_TEXT), or MANX_RANGE_JSON. */
     std::string dump(std::uint32_t format = MANX_RANGE_TEXT) const {
         std::string text;
         std::size_t length = manx_range_dump(lock_, format, nullptr, 0);
-        /* Somebody may have come meanwhile. */
+        /* Another thread may have come meanwhile. */
         do {
             text.resize(length + 1);
             length = manx_range_dump(lock_, format, &text[0], text.size());

@@ -6,8 +6,9 @@ use manx::lock::RawCondvar;
 use manx::lock::condvar::Outcome;
 use platform::futex::Deadline;
 
-/// A condition variable. All-zero (`MANX_COND_INIT`) is its initial state; nothing has to be destroyed. Its memory may be freed after a
-/// broadcast, but not before all waits with a deadline have returned.
+/// A condition variable. All-zero (`MANX_COND_INIT`) is its initial state; nothing has to be
+/// destroyed. Its memory may be freed after a broadcast, but not before all waits with a deadline
+/// have returned.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct manx_cond_t {
@@ -23,8 +24,8 @@ const _: () = assert!(align_of::<manx_cond_t>() == align_of::<RawCondvar>());
 /// # Safety
 /// It points to a `manx_cond_t` that lives until the caller is done with it.
 unsafe fn raw<'a>(cond: *mut manx_cond_t) -> &'a RawCondvar {
-    // SAFETY: the same size and alignment, checked above; every value of the two words is valid, and all accesses
-    // after the initialisation are atomic.
+    // SAFETY: the same size and alignment, checked above; every value of the two words is valid,
+    // and all accesses after the initialisation are atomic.
     unsafe { &*cond.cast::<RawCondvar>() }
 }
 
@@ -43,7 +44,8 @@ unsafe fn wait(cond: *mut manx_cond_t, mutex: *mut manx_mutex_t, deadline: Optio
     if outcome == Outcome::TimedOut { libc::ETIMEDOUT } else { 0 }
 }
 
-/// Releases the mutex, waits for a signal, and takes the mutex again. Returns 0, rarely without a signal: look again.
+/// Releases the mutex, waits for a signal, and takes the mutex again. Returns 0, rarely without a
+/// signal: look again.
 ///
 /// # Safety
 /// They point to a condition variable and a mutex that the calling thread holds.
@@ -53,8 +55,8 @@ pub unsafe extern "C" fn manx_cond_wait(cond: *mut manx_cond_t, mutex: *mut manx
     unsafe { wait(cond, mutex, None) }
 }
 
-/// As `manx_cond_wait`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds at most. Returns 0, or `ETIMEDOUT`; the mutex is
-/// held in both cases.
+/// As `manx_cond_wait`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds at most. Returns 0,
+/// or `ETIMEDOUT`; the mutex is held in both cases.
 ///
 /// # Safety
 /// They point to a condition variable and a mutex that the calling thread holds.
@@ -68,7 +70,7 @@ pub unsafe extern "C" fn manx_cond_timedwait(
     unsafe { wait(cond, mutex, Some(until(deadline_ns))) }
 }
 
-/// Wakes one of those who wait. Returns 0.
+/// Wakes one waiter. Returns 0.
 ///
 /// # Safety
 /// It points to a condition variable.
@@ -79,7 +81,7 @@ pub unsafe extern "C" fn manx_cond_signal(cond: *mut manx_cond_t) -> c_int {
     0
 }
 
-/// Wakes all who wait. Returns 0.
+/// Wakes all waiters. Returns 0.
 ///
 /// # Safety
 /// It points to a condition variable.

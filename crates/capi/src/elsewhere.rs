@@ -1,14 +1,16 @@
 //! The preload library's epochs, if it is in the process.
 //!
-//! A program may be linked with us and run by `manx run`. Its pthread mutexes then take their windows from the preload
-//! library's epochs, its `manx_mutex_t` from ours, and a request must count for both. So there is one table: the preload
-//! library's, which has functions of the same names. They are looked for when this library is loaded, or when first wanted if that is earlier, and stay. (Later the loader's lock may be held by a thread
-//! that waits for ours.)
+//! A program may be linked with us and run by `manx run`. Its pthread mutexes then take their
+//! windows from the preload library's epochs, its `manx_mutex_t` from ours, and a request must
+//! count for both. So there is one table: the preload library's, which has functions of the same
+//! names. They are looked for when this library is loaded, or when first wanted if that is earlier,
+//! and stay. (Later the loader's lock may be held by a thread that waits for ours.)
 //!
-//! A function of that name may be our own: exported by a program that has us inside, or by us as a shared library. Its address does
-//! not tell, because the loader gives the same answer to whoever asks for it, also to us. The file that it lies in does: it is
-//! ours if it begins where the one with [`OURS`] begins, a variable that only this file knows. The function behind
-//! our own in the loader's order is then the other one.
+//! A function of that name may be our own: exported by a program that has us inside, or by us as a
+//! shared library. Its address does not tell, because the loader gives the same answer to every
+//! caller, also to us. The file that it lies in does: it is ours if it begins where the one with
+//! [`OURS`] begins, a variable that only this file knows. The function behind our own in the
+//! loader's order is then the other one.
 
 use core::ffi::{CStr, c_void};
 use core::mem::{MaybeUninit, transmute};
@@ -30,7 +32,8 @@ pub struct Elsewhere {
     pub window_ns: unsafe extern "C" fn() -> u64,
 }
 
-/// Null: not looked for yet. [`OURS`]: there is no other library. Otherwise an [`Elsewhere`] that lives for ever.
+/// Null: not looked for yet. [`OURS`]: there is no other library. Otherwise an [`Elsewhere`] that
+/// lives for ever.
 static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// Something that is in the same file as we are.
@@ -67,7 +70,8 @@ fn ours() -> *const c_void {
 fn look() -> *mut c_void {
     let found = match find() {
         Some(elsewhere) => {
-            // Locks that are not ours to tell ask for themselves. Somebody who looked at the same time has set the same.
+            // Locks that are not ours to tell ask for themselves. A thread that looked at the same
+            // time has set the same.
             manx::slo::set_window_source(crate::epoch::window_ns);
             // Leaked: threads that looked at the same time may leak one more each.
             Box::into_raw(Box::new(elsewhere)).cast()

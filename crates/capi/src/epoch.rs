@@ -11,12 +11,13 @@ pub(crate) fn window_ns() -> Option<u64> {
     (window_ns != u64::MAX).then_some(window_ns)
 }
 
-/// An epoch begins on the calling thread, inside of those that are open. The id is a number that the program chooses for
-/// a kind of work, such as one kind of request.
+/// Begins an epoch on the calling thread, inside of the open ones. The id is a number that the
+/// program chooses for a kind of work, such as one kind of request.
 #[unsafe(no_mangle)]
 pub extern "C" fn manx_epoch_start(id: u64) {
     match elsewhere::get() {
-        // SAFETY: any thread may begin and end epochs with any numbers, and so in all functions below.
+        // SAFETY: any thread may begin and end epochs with any numbers, and so in all functions
+        // below.
         Some(elsewhere) => unsafe { (elsewhere.start)(id) },
         None => {
             slo::start(id);
@@ -24,7 +25,8 @@ pub extern "C" fn manx_epoch_start(id: u64) {
     }
 }
 
-/// The epoch ends; 99 of a hundred are to end within `slo_ns` nanoseconds. One that is not open is ignored.
+/// Ends the epoch; 99 of a hundred are to end within `slo_ns` nanoseconds. An epoch that is not
+/// open is ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn manx_epoch_end(id: u64, slo_ns: u64) {
     match elsewhere::get() {
@@ -36,7 +38,8 @@ pub extern "C" fn manx_epoch_end(id: u64, slo_ns: u64) {
     }
 }
 
-/// As `manx_epoch_end`, for another percentile, from 50 to 99.99; one that is none ends the epoch and teaches nothing.
+/// As `manx_epoch_end`, for another percentile, from 50 to 99.99. Any other number ends the epoch
+/// and teaches nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn manx_epoch_end_at(id: u64, slo_ns: u64, percentile: f64) {
     if let Some(elsewhere) = elsewhere::get() {
@@ -61,8 +64,8 @@ pub extern "C" fn manx_epoch_abandon(id: u64) {
     }
 }
 
-/// For how long the calling thread may be overtaken, in nanoseconds: the window of its innermost epoch, or `UINT64_MAX`
-/// outside of any.
+/// For how long the calling thread may be overtaken, in nanoseconds: the window of its innermost
+/// epoch, or `UINT64_MAX` outside of any.
 #[unsafe(no_mangle)]
 pub extern "C" fn manx_epoch_window_ns() -> u64 {
     window_ns().unwrap_or(u64::MAX)

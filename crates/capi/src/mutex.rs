@@ -10,7 +10,8 @@ use platform::futex::{Clock, Deadline};
 
 /// A mutex. All-zero (`MANX_MUTEX_INIT`) is free; nothing has to be destroyed.
 ///
-/// Waiters are overtaken by threads that run, for a window of a millisecond or what the waiter's epoch allows, and then served.
+/// Waiters are overtaken by threads that run, for a window of a millisecond or what the waiter's
+/// epoch allows, and then served.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct manx_mutex_t {
@@ -26,8 +27,8 @@ const _: () = assert!(align_of::<manx_mutex_t>() == align_of::<RawMutex>());
 /// # Safety
 /// It points to a `manx_mutex_t` that lives until the caller is done with it.
 unsafe fn raw<'a>(mutex: *mut manx_mutex_t) -> &'a RawMutex {
-    // SAFETY: the same size and alignment, checked above; every value of the two words is valid, and all accesses
-    // after the initialisation are atomic.
+    // SAFETY: the same size and alignment, checked above; every value of the two words is valid,
+    // and all accesses after the initialisation are atomic.
     unsafe { &*mutex.cast::<RawMutex>() }
 }
 
@@ -64,11 +65,12 @@ pub(crate) unsafe fn release(mutex: *mut manx_mutex_t) {
     unsafe { raw(mutex).release() }
 }
 
-/// Makes a mutex free, with a window of its own: its waiters may be overtaken for `window_ns` nanoseconds (rounded up by less than a
-/// quarter), in epochs too. `UINT64_MAX` is for ever, and 0 no window of its own, as `MANX_MUTEX_INIT`.
+/// Makes a mutex free, with a window of its own: its waiters may be overtaken for `window_ns`
+/// nanoseconds (rounded up by less than a quarter), in epochs too. `UINT64_MAX` is for ever, and 0
+/// no window of its own, as `MANX_MUTEX_INIT`.
 ///
 /// # Safety
-/// It points to memory for a mutex that nobody uses.
+/// It points to memory for a mutex that no thread uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_mutex_init(mutex: *mut manx_mutex_t, window_ns: u64) {
     let fresh = if window_ns == 0 { RawMutex::new() } else { RawMutex::with_window_ns(window_ns) };
@@ -96,7 +98,8 @@ pub unsafe extern "C" fn manx_mutex_trylock(mutex: *mut manx_mutex_t) -> c_int {
     if unsafe { raw(mutex) }.try_acquire() { 0 } else { libc::EBUSY }
 }
 
-/// Waits for the mutex until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns 0, or `ETIMEDOUT`.
+/// Waits for the mutex until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns 0, or
+/// `ETIMEDOUT`.
 ///
 /// # Safety
 /// It points to a mutex.

@@ -1,8 +1,8 @@
 //! The readers-writer lock: `manx::lock::RawRwLock`.
 //!
-//! That one panics when it has all the readers that it can count, as when somebody forgets to leave in a loop. A panic has no business
-//! in C: it is caught here and is `EAGAIN`, as POSIX has it. It happens before anything is acquired or changed, so nothing is left
-//! half done.
+//! That one panics when it has all the readers that it can count, as when a program forgets to
+//! leave in a loop. A panic has no business in C: it is caught here and is `EAGAIN`, as POSIX has
+//! it. It happens before anything is acquired or changed, so nothing is left half done.
 
 use crate::mutex::until;
 use core::ffi::c_int;
@@ -11,11 +11,12 @@ use manx::lock::bounded::{Acquired, TimedOut, Wait};
 use platform::futex::Deadline;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A readers-writer lock. All-zero (`MANX_RWLOCK_INIT`) is free; nothing has to be destroyed. The last holder may free the memory as soon
-/// as it has the lock alone and no thread waits or will come, also while other threads are still inside of an unlock function.
+/// A readers-writer lock. All-zero (`MANX_RWLOCK_INIT`) is free; nothing has to be destroyed. The
+/// last holder may free the memory as soon as it has the lock alone and no thread waits or will
+/// come, also while other threads are still inside of an unlock function.
 ///
-/// Waiters are overtaken by threads that run, for a window of a millisecond or what the waiter's epoch allows, and then served; readers and
-/// writers alike.
+/// Waiters are overtaken by threads that run, for a window of a millisecond or what the waiter's
+/// epoch allows, and then served; readers and writers alike.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct manx_rwlock_t {
@@ -29,8 +30,8 @@ const _: () = assert!(align_of::<manx_rwlock_t>() == align_of::<RawRwLock>());
 /// # Safety
 /// It points to a `manx_rwlock_t` that lives until the caller is done with it.
 unsafe fn raw<'a>(lock: *mut manx_rwlock_t) -> &'a RawRwLock {
-    // SAFETY: the same size and alignment, checked above; every value of the word is valid, and all accesses
-    // after the initialisation are atomic.
+    // SAFETY: the same size and alignment, checked above; every value of the word is valid, and all
+    // accesses after the initialisation are atomic.
     unsafe { &*lock.cast::<RawRwLock>() }
 }
 
@@ -60,11 +61,12 @@ fn write(lock: &RawRwLock, deadline: Option<Deadline>) -> c_int {
     code(lock.write_slow(&Wait { deadline, ..Wait::default() }))
 }
 
-/// Makes a readers-writer lock free, with a window of its own: its waiters may be overtaken for `window_ns` nanoseconds (rounded up by
-/// less than a quarter), in epochs too. `UINT64_MAX` is for ever, and 0 no window of its own, as `MANX_RWLOCK_INIT`.
+/// Makes a readers-writer lock free, with a window of its own: its waiters may be overtaken for
+/// `window_ns` nanoseconds (rounded up by less than a quarter), in epochs too. `UINT64_MAX` is for
+/// ever, and 0 no window of its own, as `MANX_RWLOCK_INIT`.
 ///
 /// # Safety
-/// It points to memory for a readers-writer lock that nobody uses.
+/// It points to memory for a readers-writer lock that no thread uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_rwlock_init(lock: *mut manx_rwlock_t, window_ns: u64) {
     let fresh = if window_ns == 0 { RawRwLock::new() } else { RawRwLock::with_window_ns(window_ns) };
@@ -82,7 +84,8 @@ pub unsafe extern "C" fn manx_rwlock_rdlock(lock: *mut manx_rwlock_t) -> c_int {
     read(unsafe { raw(lock) }, None)
 }
 
-/// The calling thread becomes a reader if that needs no waiting. Returns 0, or `EBUSY`, or `EAGAIN` if there are 2^25 readers.
+/// The calling thread becomes a reader if that needs no waiting. Returns 0, or `EBUSY`, or `EAGAIN`
+/// if there are 2^25 readers.
 ///
 /// # Safety
 /// It points to a readers-writer lock.
@@ -97,7 +100,8 @@ pub unsafe extern "C" fn manx_rwlock_tryrdlock(lock: *mut manx_rwlock_t) -> c_in
     }
 }
 
-/// As `manx_rwlock_rdlock`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns `ETIMEDOUT` then.
+/// As `manx_rwlock_rdlock`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns
+/// `ETIMEDOUT` then.
 ///
 /// # Safety
 /// It points to a readers-writer lock.
@@ -127,7 +131,8 @@ pub unsafe extern "C" fn manx_rwlock_trywrlock(lock: *mut manx_rwlock_t) -> c_in
     if unsafe { raw(lock) }.try_write() { 0 } else { libc::EBUSY }
 }
 
-/// As `manx_rwlock_wrlock`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns `ETIMEDOUT` then.
+/// As `manx_rwlock_wrlock`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns
+/// `ETIMEDOUT` then.
 ///
 /// # Safety
 /// It points to a readers-writer lock.
@@ -165,7 +170,8 @@ pub unsafe extern "C" fn manx_rwlock_wrunlock(lock: *mut manx_rwlock_t) -> c_int
 /// It points to a readers-writer lock that the calling thread holds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_rwlock_unlock(lock: *mut manx_rwlock_t) -> c_int {
-    // SAFETY: the caller's promise. While there is a writer it is alone, so that it can only be the caller.
+    // SAFETY: the caller's promise. While there is a writer it is alone, so that it can only be the
+    // caller.
     unsafe {
         let lock = raw(lock);
         if lock.is_written() { lock.release_write() } else { lock.release_read() }

@@ -1,9 +1,11 @@
-//! Texts for C, written as `snprintf` writes: as much as there is room for, and how much there would be.
+//! Texts for C, written as `snprintf` writes: as much as there is room for, and how much there
+//! would be.
 
 use core::ffi::c_char;
 use core::ptr;
 
-/// Writes as much as there is room for, with a zero at the end; returns how much there is, without the zero.
+/// Writes as much as there is room for, with a zero at the end; returns how much there is, without
+/// the zero.
 ///
 /// # Safety
 /// There are `size` bytes to write to, or `buffer` is null.

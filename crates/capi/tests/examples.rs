@@ -1,5 +1,5 @@
-//! The examples: compiled as strictly as compilers can be, against either library, and run with and without the
-//! preload library.
+//! The examples: compiled as strictly as compilers can be, against either library, and run with and
+//! without the preload library.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! `include/manx.h`, `include/manx_range.h` and `include/manx_cpu.h` are what cbindgen makes of the sources, and the list of exports has the same names.
+//! `include/manx.h`, `include/manx_range.h` and `include/manx_cpu.h` are what cbindgen makes of the
+//! sources, and the list of exports has the same names.
 //!
 //! After a change of an interface: `MANX_BLESS=1 cargo test -p capi --test header`.
 

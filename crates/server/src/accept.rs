@@ -1,8 +1,10 @@
 //! The thread that accepts connections, and ends the server.
 //!
-//! The end: nobody is accepted any more; each connection's receiving side is shut down, so that what came until then is still read and answered, and then
-//! the connection is over; who does not take the answers in time is cut off; at last sockets stay open until clients have closed theirs, for a moment, since
-//! closing a socket with unread bytes would take back answers that are under way.
+//! At the end, no client is accepted any more. Each connection's receiving side is shut down, so
+//! that what came until then is still read and answered; then the connection is over. A client that
+//! does not take its answers in time is cut off. At last, sockets stay open for a moment, until the
+//! clients have closed theirs: closing a socket with unread bytes would take back answers that are
+//! under way.
 
 use crate::model::Serve;
 use crate::peer::Peer;
@@ -37,7 +39,7 @@ pub(crate) fn accept(shared: &Arc<Shared>, listener: TcpListener, mut poll: Poll
             Err(error) if error.kind() != ErrorKind::Interrupted => break,
             _ => {}
         }
-        // Edges: until there is nobody left.
+        // Edges: until no client is left.
         while !shared.stop.is_over() {
             match listener.accept() {
                 Ok((socket, address)) => {
@@ -47,7 +49,8 @@ pub(crate) fn accept(shared: &Arc<Shared>, listener: TcpListener, mut poll: Poll
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
-                // Out of descriptors or memory. Who waits is accepted when others have left.
+                // Out of descriptors or memory. A client that waits is accepted when others have
+                // left.
                 Err(_) => sleep(BREATHER),
             }
         }

@@ -12,7 +12,8 @@ pub(crate) struct Client {
     pub(crate) is_trusted: bool,
     /// What came since MULTI.
     pub(crate) multi: Option<Multi>,
-    /// What it watches. A key may be here twice; then the first one counts, as the second cannot be fresher than what EXEC finds.
+    /// What it watches. A key may be here twice; then the first one counts, as the second cannot be
+    /// fresher than what EXEC finds.
     pub(crate) watched: Vec<Watched>,
     /// Nothing more is read from it.
     pub(crate) is_leaving: bool,

@@ -1,14 +1,19 @@
 //! A connection: what came is understood, done and answered, in this order and nothing else.
 //!
-//! Both models take *turns* at it. A turn reads once, does what has come completely, and sends the answers as far as the client takes them. What a
-//! client does not take piles up, up to a bound; then it is disconnected, because it would be the server's memory that it fills. A command whose answer passes the
-//! bound leaves off in the middle of it, so nothing of such an answer is sent, and nothing behind it.
+//! Both models take *turns* at it. A turn reads once, does what has come completely, and sends the
+//! answers as far as the client takes them. What a client does not take piles up to a bound; then
+//! the client is disconnected, because it would fill the server's memory. A command whose answer
+//! passes the bound leaves off in the middle of it. So nothing of such an answer is sent, and
+//! nothing behind it.
 //!
 //! Invariants:
-//! 1. A command's answer is in the output before the next command is begun, so answers have the order of the commands.
-//! 2. What was answered is committed. What was committed is answered, unless the client is gone, does not read, or has asked for more than may be answered.
+//! 1. A command's answer is in the output before the next command is begun, so answers have the
+//!    order of the commands.
+//! 2. What was answered is committed. What was committed is answered, unless the client is gone,
+//!    does not read, or has asked for more than may be answered.
 //! 3. After [`Turn::Over`] nothing is read or done any more, and nothing is sent.
-//! 4. While there may be more to read, a turn says so ([`Turn::Again`]), also if answers are waiting. Who is told of what comes only once would not be told of it again.
+//! 4. While there may be more to read, a turn says so ([`Turn::Again`]), also if answers are
+//!    waiting. A caller that is told only once of what comes would not be told again.
 
 use crate::client::Client;
 use crate::command::{Call, execute};
@@ -21,9 +26,9 @@ use manx::txn::Session;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-/// Answers are sent when there are so many bytes of them, even if there are commands left.
+/// Answers are sent from this number of bytes on, even if there are commands left.
 const SEND_BYTES: usize = 64 * 1024;
-/// Who has not said the password leaves so many bytes of answers unread at most.
+/// The most bytes of answers that a client may leave unread before it has said the password.
 const STRANGER_UNREAD_MAX: usize = 64 * 1024;
 
 /// A connection.
@@ -76,14 +81,16 @@ impl Connection {
         })
     }
 
-    /// Reads once, does what has come, and answers: [`Connection::receive`] and [`Connection::deliver`].
+    /// Reads once, does what has come, and answers: [`Connection::receive`] and
+    /// [`Connection::deliver`].
     pub(crate) fn turn(&mut self) -> Turn {
         let received = self.receive();
         self.deliver(received)
     }
 
-    /// Reads once, and does what has come completely. What it returns is [`Connection::deliver`]'s, which sends the answers: [`Turn::Again`] if there may be more
-    /// to read then, [`Turn::Read`] if not, [`Turn::Over`] if nothing can be sent any more.
+    /// Reads once, and does what has come completely. What it returns is [`Connection::deliver`]'s,
+    /// which sends the answers: [`Turn::Again`] if there may be more to read then, [`Turn::Read`]
+    /// if not, [`Turn::Over`] if nothing can be sent any more.
     pub(crate) fn receive(&mut self) -> Turn {
         if self.client.is_leaving {
             return Turn::Read;
@@ -134,7 +141,8 @@ impl Connection {
         !self.client.is_leaving
     }
 
-    /// The client has closed its side: a read that gives less than there was room for is not the last one.
+    /// The client has closed its side: a read that gives less than there was room for is not the
+    /// last one.
     pub(crate) fn expect_end(&mut self) {
         self.expects_end = true;
     }
@@ -174,7 +182,8 @@ impl Connection {
 
     /// Sends what the client takes.
     fn send(&mut self) -> Turn {
-        // Before anything is written: the kernel may take so much that what is left would not be too much, and the last answer may not be whole.
+        // Before anything is written: the kernel may take so much that what is left would not be
+        // too much, and the last answer may not be whole.
         if self.out.is_over() {
             return self.too_slow();
         }

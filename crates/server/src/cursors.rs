@@ -1,19 +1,21 @@
 //! Cursors of SCAN: numbers that stand for keys.
 //!
-//! The protocol's cursor is a number, and what a scan of an ordered store goes on from is a key. So the server keeps a table of both, for a bounded number
-//! of cursors and bytes; the one that was asked for least recently makes room. The same key gets the same number, so any number of
-//! clients that scan in the same steps need the cursors of one. A cursor that is not in the table any more is an error; a scan that gave it would
-//! have to begin anew.
+//! The protocol's cursor is a number, and what a scan of an ordered store goes on from is a key. So
+//! the server keeps a table of both, for a bounded number of cursors and bytes; the least recently
+//! used cursor makes room. The same key gets the same number, so any number of clients that scan in
+//! the same steps need the cursors of one. A cursor that is not in the table any more is an error;
+//! a scan that gave it would have to begin anew.
 //!
-//! Numbers begin at the time of the start in microseconds, so that one from before a restart is not taken for a new one. They have 51 bits, which
-//! also those clients keep that read numbers into a double.
+//! Numbers begin at the time of the start in microseconds, so that one from before a restart is not
+//! taken for a new one. They have 51 bits, so a client that reads numbers into a double keeps them
+//! exactly.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// So many cursors at most …
+/// The maximum number of cursors …
 const CURSORS_MAX: usize = 64 * 1024;
-/// … whose keys have so many bytes at most.
+/// … and of bytes in their keys.
 const BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 64 << 20 };
 
 /// The table.

@@ -2,10 +2,12 @@
 
 use platform::limits::{open_files, set_open_files};
 
-/// What a server needs beside its connections: for its data, for waiting, and to tell those who are too many that they are.
+/// What a server needs beside its connections: for its data, for waiting, and to refuse clients
+/// beyond the maximum.
 const SPARE: u64 = 64;
 
-/// So many connections, of those that are wanted, the process has descriptors for. Its limit is raised for them, as far as it may be.
+/// Returns for how many of the wanted connections the process has descriptors. Raises its limit for
+/// them, as far as it may.
 pub(crate) fn connections(wanted: usize) -> usize {
     // Where that cannot be found out, it is found out when there are none.
     let Ok(limit) = open_files() else { return wanted };
@@ -18,7 +20,7 @@ pub(crate) fn connections(wanted: usize) -> usize {
     fit(wanted, now)
 }
 
-/// So many of those that are wanted, and one at least, if so many descriptors may be open.
+/// Returns how many of the wanted connections fit, at least one, if `now` descriptors may be open.
 fn fit(wanted: usize, now: u64) -> usize {
     wanted.min(usize::try_from(now.saturating_sub(SPARE)).unwrap_or(usize::MAX)).max(1)
 }

@@ -1,12 +1,13 @@
-//! Keys that somebody found to be expired, until the housekeeping deletes them.
+//! Keys that a reader found to be expired, until the housekeeping deletes them.
 //!
-//! There is room for some; what finds none is told again by the next who reads the key, or found by the housekeeping's own rounds.
+//! There is room for some keys. A key that finds no room is told again by the next reader of the
+//! key, or is found by the housekeeping's own rounds.
 
 use std::sync::{Mutex, PoisonError};
 
-/// So many keys …
+/// The maximum number of keys …
 const KEYS_MAX: usize = 1024;
-/// … of this length at most.
+/// … and the maximum length of each, in bytes.
 const KEY_BYTES_MAX: usize = 1024;
 
 /// Keys to look at.
@@ -14,7 +15,7 @@ const KEY_BYTES_MAX: usize = 1024;
 pub(crate) struct Expired(Mutex<Vec<Box<[u8]>>>);
 
 impl Expired {
-    /// This key has expired. Nobody waits here: whoever reads goes on.
+    /// Tells that this key has expired. It does not wait for the lock, so a reader goes on at once.
     pub(crate) fn tell(&self, key: &[u8]) {
         if key.len() <= KEY_BYTES_MAX
             && let Ok(mut keys) = self.0.try_lock()

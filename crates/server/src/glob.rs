@@ -1,7 +1,9 @@
-//! Patterns as `KEYS` and `SCAN` have them: `*` any bytes, `?` any byte, `[a-z]` one of these, `[^a]` none of these, `\` the next byte as it is.
+//! Patterns as `KEYS` and `SCAN` have them: `*` any bytes, `?` any byte, `[a-z]` one of these,
+//! `[^a]` none of these, `\` the next byte as it is.
 //!
-//! It takes at most as many steps as pattern and text have bytes, multiplied: when what follows a star fits nowhere, only the last star is tried
-//! elsewhere, since one before it could do nothing that the last one cannot.
+//! It takes at most as many steps as pattern and text have bytes, multiplied: when what follows a
+//! star fits nowhere, only the last star is tried elsewhere, since one before it could do nothing
+//! that the last one cannot.
 
 /// Whether all of `text` fits the pattern.
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
@@ -44,7 +46,8 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// Whether the byte is in the class, and how long the class is, its bracket included; one that is not closed ends with the pattern.
+/// Returns whether the byte is in the class, and how long the class is, its bracket included. A
+/// class that is not closed ends with the pattern.
 fn in_class(class: &[u8], byte: u8) -> (bool, usize) {
     let negated = class.first() == Some(&b'^');
     let mut at = usize::from(negated);

@@ -1,8 +1,11 @@
-//! What is done now and then: connections that are idle for too long are closed, and expired keys and members of dead collections are deleted.
+//! What is done now and then: connections that are idle for too long are closed, and expired keys
+//! and members of dead collections are deleted.
 //!
-//! Readers tell of expired keys that they meet. Those that nobody reads are found in rounds through all keys, once any key had an expiry. Each tick looks for a short
-//! time; where many have expired, it goes on, a half of the time at most, as long as it finds so many. So they cannot come faster than they go for long, and a server where
-//! nothing expires is hardly disturbed.
+//! Readers tell of expired keys that they meet. Keys that no client reads are found in rounds
+//! through all keys, once any key had an expiry. Each tick looks for a short time. Where many have
+//! expired, it goes on as long as it finds many, for a half of the time at most. So expired keys
+//! cannot come faster than they go for long, and a server where nothing expires is hardly
+//! disturbed.
 
 mod rounds;
 
@@ -23,7 +26,7 @@ const TICK: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(10);
 /// So long are pauses at least, in which others work.
 const BREATHER: Duration = Duration::from_millis(1);
-/// So many pieces of dead collections are deleted each time.
+/// The number of pieces of dead collections that are deleted each time.
 const PIECES: usize = 64;
 
 /// Goes on until the server stops.

@@ -1,6 +1,7 @@
 //! Bytes that were received and not yet understood.
 //!
-//! The buffer grows with what has come, never with what a length only announces, so a client pays for the memory that it takes.
+//! The buffer grows with what has come, never with what a length only announces, so a client pays
+//! for the memory that it takes.
 
 /// What a connection has at least …
 const LEAST: usize = 16 * 1024;
@@ -24,7 +25,7 @@ impl Input {
         &self.bytes[self.start..self.end]
     }
 
-    /// So many bytes have been understood.
+    /// Removes this number of bytes, which have been understood.
     pub(crate) fn take(&mut self, count: usize) {
         self.start += count;
         debug_assert!(self.start <= self.end);
@@ -51,7 +52,7 @@ impl Input {
         &mut self.bytes[self.end..]
     }
 
-    /// So many bytes were put into the room.
+    /// Takes over this number of bytes, which were put into the room.
     pub(crate) fn came(&mut self, count: usize) {
         self.end += count;
         debug_assert!(self.end <= self.bytes.len());

@@ -10,7 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// See [the module](self).
 #[derive(Debug)]
 pub(crate) struct Keyspace {
-    /// The next stamp, or the next incarnation. Begins at the time in nanoseconds, so that a restart repeats none.
+    /// The next stamp, or the next incarnation. Begins at the time in nanoseconds, so that a
+    /// restart repeats none.
     stamps: AtomicU64,
     pub(crate) cursors: Cursors,
     pub(crate) expired: Expired,
@@ -25,7 +26,8 @@ impl Keyspace {
     pub(crate) fn new(store: &Store, may_have_keys: bool) -> Result<Keyspace, Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let newest = newest_incarnation(store)?;
-        // Also if the clock was set back: an incarnation that begins anew would find the members of the old one.
+        // Also if the clock was set back: an incarnation that begins anew would find the members of
+        // the old one.
         let first = u64::try_from(now.as_nanos())
             .unwrap_or(0)
             .max(newest.map_or(0, |newest| newest.saturating_add(1)));
@@ -61,7 +63,8 @@ impl Keyspace {
     /// Whether there may be collections that the calling transaction sees, or what is left of some.
     #[inline]
     pub(crate) fn collections(&self) -> bool {
-        // Relaxed: it was stored before the collection's transaction was over, and whose snapshot shows that one as over has synchronized with its end.
+        // Relaxed: it was stored before the collection's transaction was over. A transaction whose
+        // snapshot shows that one as over has synchronized with its end.
         self.collections.load(Ordering::Relaxed)
     }
 
@@ -73,7 +76,7 @@ impl Keyspace {
     }
 }
 
-/// The highest number that an incarnation has had, of which something is left.
+/// Returns the highest number of the incarnations that have left something in the store.
 fn newest_incarnation(store: &Store) -> Result<Option<u64>, Error> {
     let mut session = store.session()?;
     let mut transaction = session.begin(Isolation::Snapshot)?;

@@ -26,10 +26,10 @@
 //! | `names.rs`, `value.rs`, `collection/`, `keyspace.rs` | what is stored, and how |
 //! | `numbers.rs`, `scores.rs`, `glob.rs` | what arguments mean |
 //! | `connection.rs`, `input.rs`, `transport.rs` | one connection, and its bytes |
-//! | `model/` | who serves connections |
+//! | `model/` | what serves connections |
 //! | `accept.rs`, `descriptors.rs`, `stop.rs` | how they begin and end |
 //! | `housekeeping.rs` | what is done now and then |
-//! | `peer.rs`, `client.rs`, `shared.rs` | who is connected, and what is known of it |
+//! | `peer.rs`, `client.rs`, `shared.rs` | the clients, and what is known of each |
 
 mod accept;
 mod client;

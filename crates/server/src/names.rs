@@ -1,4 +1,5 @@
-//! Under which names the store keeps what clients have: four *spaces*, told apart by their first byte.
+//! Under which names the store keeps what clients have: four *spaces*, told apart by their first
+//! byte.
 //!
 //! | space | behind the first byte | what it has |
 //! | --- | --- | --- |
@@ -8,8 +9,10 @@
 //! | [`LANES`] | an incarnation, a lane | how many members a lane has, and a stamp (`collection/lanes.rs`) |
 //! | [`DEAD`] | an incarnation | nothing: its members are to be deleted |
 //!
-//! An *incarnation* is what a collection is from when its key gets it until the key is deleted or gets something else; its number is never used again. So members
-//! that are still there when their collection is not are nobody's. Numbers stand with their highest byte first, so that they are in order.
+//! An *incarnation* is what a collection is from when its key gets it until the key is deleted or
+//! gets something else; its number is never used again. So members that are still there when their
+//! collection is not belong to no collection. Numbers stand with their highest byte first, so that
+//! they are in order.
 
 use smallvec::SmallVec;
 use std::ops::{Bound, Range};
@@ -56,7 +59,8 @@ pub(crate) fn all(space: u8) -> Range<Name> {
 /// All names of an incarnation in a space.
 pub(crate) fn all_of(space: u8, incarnation: u64) -> Range<Name> {
     let first = name(space, &[&incarnation.to_be_bytes()]);
-    // Numbers begin at a time in nanoseconds; the last one is in a folder that no server has written.
+    // Numbers begin at a time in nanoseconds; the last one is in a folder that no server has
+    // written.
     match incarnation.checked_add(1) {
         Some(next) => first..name(space, &[&next.to_be_bytes()]),
         None => first..all(space).end,

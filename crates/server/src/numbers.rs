@@ -1,4 +1,5 @@
-//! Numbers in arguments, as Redis reads them: no sign but a minus, no leading zero, no spaces, 64 bits.
+//! Numbers in arguments, as Redis reads them: no sign but a minus, no leading zero, no spaces, 64
+//! bits.
 
 /// Reads a whole number.
 pub(crate) fn integer(text: &[u8]) -> Option<i64> {

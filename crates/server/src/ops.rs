@@ -1,11 +1,13 @@
 //! What commands do in a transaction: read, write and delete keys that may expire.
 //!
-//! An expired key is as good as not there. Who reads one tells the housekeeping, which deletes it; a transaction that only reads writes nothing.
+//! An expired key is as good as not there. A reader of one tells the housekeeping, which deletes
+//! it; a transaction that only reads writes nothing.
 //!
-//! Transactions have a snapshot, and of two that write the same name one has to begin again. That is enough for one command, also of collections
-//! (see `collection/`). Two EXECs, each of which
-//! reads what the other one writes, would both succeed, as if neither had been before the other (*write skew*). So a transaction of several commands that
-//! writes something also writes what it has only read, as it is ([`Ops::promote`]): then one of the two begins again.
+//! Transactions have a snapshot, and of two that write the same name one has to begin again. That
+//! is enough for one command, also of collections (see `collection/`). If each of two EXECs reads
+//! what the other one writes, both would succeed, as if neither had been before the other (*write
+//! skew*). So a transaction of several commands that writes something also writes what it has only
+//! read, as it is ([`Ops::promote`]): then one of the two begins again.
 
 use crate::collection;
 use crate::cursors::Cursors;
@@ -80,7 +82,8 @@ impl<'o, 's> Ops<'o, 's> {
             match self.txn.get(&name)? {
                 Some(value) => self.txn.put_shared(&name, value)?,
                 None => {
-                    // What is not there either is written: both leave a trace that others conflict with.
+                    // What is not there either is written: both leave a trace that others conflict
+                    // with.
                     self.txn.put(&name, b"")?;
                     self.txn.delete(&name)?;
                 }
@@ -185,7 +188,7 @@ impl<'o, 's> Ops<'o, 's> {
         }
     }
 
-    /// The members of the collection that is there, if there is one, become nobody's.
+    /// Buries the members of the collection that is there, if there is one.
     #[inline]
     fn bury(&mut self, name: &[u8]) -> Result<(), Error> {
         // So a server of strings alone does not look what it writes over.
@@ -249,7 +252,8 @@ impl<'o, 's> Ops<'o, 's> {
         self.txn.delete_range::<[u8], _>(..).map(drop)
     }
 
-    /// Shows keys behind `from` and what they have, in their order, until `see` says that it has seen enough.
+    /// Shows keys behind `from` and what they have, in their order, until `see` says that it has
+    /// seen enough.
     pub(crate) fn scan(
         &mut self,
         from: Bound<&[u8]>,
@@ -265,7 +269,7 @@ impl<'o, 's> Ops<'o, 's> {
         })
     }
 
-    /// The same, with those that have expired, of which nothing is shown but the key.
+    /// Does the same with expired keys too; of these, only the key is shown.
     pub(crate) fn scan_all(
         &mut self,
         from: Bound<&[u8]>,
@@ -290,9 +294,10 @@ impl<'o, 's> Ops<'o, 's> {
     }
 }
 
-/// What collections are made of: names that are no keys, and of which it is not remembered here that they were read.
+/// What collections are made of: names that are no keys. That they were read is not remembered
+/// here.
 impl<'s> Ops<'_, 's> {
-    /// A number that nobody else has.
+    /// Returns a number that no other caller gets.
     pub(crate) fn stamp(&self) -> u64 {
         self.keyspace.stamp()
     }

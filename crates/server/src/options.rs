@@ -8,10 +8,10 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Who serves a connection.
+/// What serves a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Model {
-    /// The workers of a pool, those whose clients have sent something.
+    /// The workers of a pool serve the connections whose clients have sent something.
     #[default]
     Pool,
     /// A thread for each.
@@ -51,16 +51,20 @@ impl FromStr for Model {
 pub struct Options {
     /// Where clients find it; port 0 is any that is free.
     pub listen: SocketAddr,
-    /// Who serves a connection.
+    /// What serves a connection.
     pub model: Model,
-    /// Who comes when there are so many gets an error. The process's limit of descriptors is raised for them; what that does not suffice for there will not be
-    /// ([`Server::connections_max`](crate::Server::connections_max)). The store needs a session for each, and [`SESSIONS_BESIDE`](crate::SESSIONS_BESIDE).
+    /// The maximum number of clients; further connections are refused with an error. The process's
+    /// limit of descriptors is raised for them. If it cannot be raised enough, the maximum is lower
+    /// ([`Server::connections_max`](crate::Server::connections_max)). The store needs a session for
+    /// each, and [`SESSIONS_BESIDE`](crate::SESSIONS_BESIDE).
     pub connections_max: usize,
-    /// The longest command; what MULTI may queue, and what WATCH may remember; and the longest value.
+    /// The longest command; what MULTI may queue, and what WATCH may remember; and the longest
+    /// value.
     pub input_bytes_max: usize,
-    /// A client that leaves more answers than this unread, or asks for a longer one, is disconnected.
+    /// A client that leaves more answers than this unread, or asks for a longer one, is
+    /// disconnected.
     pub output_bytes_max: usize,
-    /// A client that sends nothing for so long is disconnected.
+    /// A client that sends nothing for this time is disconnected.
     pub idle_timeout: Option<Duration>,
     /// What clients have to say first.
     pub password: Option<Password>,

@@ -1,4 +1,5 @@
-//! Who is connected, as others see it: for CLIENT LIST, for the clock that disconnects the idle, and for the end.
+//! The connected clients, as others see them: for CLIENT LIST, for the clock that disconnects the
+//! idle, and for the end.
 
 use crate::resp::Version;
 use std::collections::BTreeMap;
@@ -93,7 +94,7 @@ impl Peer {
 #[derive(Default)]
 pub(crate) struct Peers {
     all: Mutex<BTreeMap<u64, Arc<Peer>>>,
-    /// Commands of those that have left.
+    /// Commands of the clients that have left.
     left_commands: AtomicU64,
 }
 
@@ -104,7 +105,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The place of one that was added.
+    /// Makes the place of a connection that was added.
     pub(crate) fn new(peers: &Arc<Peers>, peer: &Arc<Peer>) -> Place {
         Place { peers: Arc::clone(peers), peer: Arc::clone(peer) }
     }

@@ -1,8 +1,10 @@
 //! Scores of sorted sets: doubles, as Redis reads and writes them.
 //!
-//! Redis 7.0 writes what C's `%.17g` does: 17 digits, of which zeros at the end are left out, and an exponent if the point would stand far away.
+//! Redis 7.0 writes what C's `%.17g` does: 17 digits without the zeros at the end, and an exponent
+//! if the point would stand far away.
 
-/// Reads a score; not one that is no number, and none beyond what a double can say (`inf` can be said, `1e400` cannot). Redis also takes hexadecimal ones.
+/// Reads a score. Refuses NaN and what is beyond a double's range (`inf` can be said, `1e400`
+/// cannot). Redis also takes hexadecimal ones.
 pub(crate) fn score(text: &[u8]) -> Option<f64> {
     let value = number(text)?;
     let is_word = text.iter().any(|byte| matches!(byte, b'n' | b'N'));

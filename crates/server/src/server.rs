@@ -14,7 +14,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-/// So many sessions of its store a server takes beside one for each connection: for the housekeeping, and for those who count keys at the same time.
+/// The number of sessions of its store that a server takes beside one for each connection: for the
+/// housekeeping, and for clients that count keys at the same time.
 pub const SESSIONS_BESIDE: u32 = 16;
 
 /// A server that runs. Dropping it stops it and waits for its end.
@@ -42,9 +43,9 @@ pub struct Stopper(Arc<Shared>);
 /// Why a server cannot start.
 #[derive(Debug)]
 pub enum StartError {
-    /// It would be open to everybody who reaches the machine.
+    /// It would be open to every client that reaches the machine.
     Exposed(SocketAddr),
-    /// Nobody could connect.
+    /// No client could connect.
     NoConnections,
     /// A bound too small for any command.
     TooSmall(usize),
@@ -127,7 +128,8 @@ impl Server {
         self.shared.address
     }
 
-    /// So many clients at once it serves: fewer than it was to, if the process may not have so many descriptors open.
+    /// Returns how many clients at once it serves: fewer than its options say, if the process may
+    /// not open enough descriptors.
     pub fn connections_max(&self) -> usize {
         self.shared.options.connections_max
     }
@@ -137,13 +139,14 @@ impl Server {
         Stopper(Arc::clone(&self.shared))
     }
 
-    /// Tells it to stop: it accepts nobody any more, answers what it has received, and ends.
+    /// Tells it to stop: it accepts no further client, answers what it has received, and ends.
     pub fn stop(&self) {
         self.shared.stop.stop();
     }
 
-    /// Waits until it has ended: by [`Server::stop`], or because a client said SHUTDOWN. Then nothing of it has the store any more, but for connections
-    /// that did not end in time, and [`Stopper`]s.
+    /// Waits until it has ended: by [`Server::stop`], or because a client said SHUTDOWN. Then
+    /// nothing of it has the store any more, but for connections that did not end in time, and
+    /// [`Stopper`]s.
     pub fn wait(mut self) {
         self.join();
     }

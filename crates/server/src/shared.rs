@@ -87,11 +87,11 @@ impl Writing {
         }
     }
 
-    /// A write has failed. Whoever runs the server is told, once until one is made again.
+    /// A write has failed. The server's operator is told, once until a write is made again.
     #[cold]
     pub(crate) fn failed(&self, error: &DataError) {
         if !self.0.swap(true, Relaxed) {
-            // Nobody may be there to read it.
+            // Perhaps no reader is there.
             let _ = writeln!(io::stderr(), "manx: a write has failed, and clients are told so: {error}");
         }
     }

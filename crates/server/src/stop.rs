@@ -1,4 +1,4 @@
-//! The one who says that it is over, and those who wait for that.
+//! The server's end: a thread tells it, and other threads wait for it.
 
 use mio::Waker;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Whom to wake at the end: the thread that accepts.
+    /// Sets what to wake at the end: the thread that accepts.
     pub(crate) fn wakes(&self, waker: Waker) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
     }
@@ -22,10 +22,12 @@ impl Stop {
     /// It is over. Saying it twice is as good as once.
     pub(crate) fn stop(&self) {
         let waker = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Release: who sees it sees what was done before. Under the lock: nobody goes to sleep in between.
+        // Release: a thread that sees it sees what was done before. Under the lock: no thread goes
+        // to sleep in between.
         self.is_over.store(true, Ordering::Release);
         if let Some(waker) = &*waker {
-            // It fails only if there is no more memory in the kernel, and then the next event wakes as well.
+            // It fails only if there is no more memory in the kernel, and then the next event wakes
+            // as well.
             let _ = waker.wake();
         }
         self.changed.notify_all();
@@ -36,7 +38,7 @@ impl Stop {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// Waits for so long, or until it is over; says whether it is.
+    /// Waits for this time, or until it is over; returns whether it is.
     pub(crate) fn wait(&self, time: Duration) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.changed.wait_timeout_while(state, time, |_| !self.is_over()));

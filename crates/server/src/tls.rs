@@ -18,7 +18,8 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// With this chain of certificates, the server's first, and the key of that; both are texts (PEM).
+    /// With this chain of certificates, the server's first, and the key of that; both are texts
+    /// (PEM).
     ///
     /// ```
     /// let error = server::Tls::new(b"no certificate", b"no key").unwrap_err();

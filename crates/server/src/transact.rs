@@ -1,9 +1,11 @@
 //! A transaction of a client, begun again until it succeeds.
 //!
-//! Clients of Redis know no conflicts: a SET always succeeds. So what conflicts is done again, unanswered. The first try is optimistic. If it
-//! meets another on some key, the next ones hold that key's *turn*, a lock that all losers take, so that of all who lost one at a time tries. The other
-//! transaction may be that of a thread that does not run, so who has the turn waits adaptively before it tries again. A turn is taken while no transaction is
-//! open, and one at a time, so turns cannot wait for each other.
+//! Clients of Redis know no conflicts: a SET always succeeds. So what conflicts is done again,
+//! unanswered. The first try is optimistic. If it meets another on some key, the next tries hold
+//! that key's *turn*. All losers take this lock, so only one of them at a time tries. The other
+//! transaction may be that of a thread that does not run, so the turn's holder waits adaptively
+//! before it tries again. A turn is taken while no transaction is open, and one at a time, so turns
+//! cannot wait for each other.
 
 use crate::ops::Ops;
 use crate::resp::{Replies, Version};
@@ -15,12 +17,12 @@ use manx::wait::Adaptive;
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::{Duration, Instant};
 
-/// It is tried for so long; then the client is told.
+/// How long it is tried; then the client is told.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Keys share so many turns.
+/// The number of turns that all keys share.
 const TURNS: usize = 256;
 
-/// Who may write a key next, among those who have lost a try.
+/// Which of the transactions that have lost a try may write a key next.
 pub(crate) struct Turns {
     locks: Box<[Mutex<()>]>,
     hash: RandomState,
@@ -42,7 +44,8 @@ impl Turns {
     }
 }
 
-/// Does `work` in a transaction and commits it, again and again if need be. What it has answered is taken back each time.
+/// Does `work` in a transaction and commits it, again and again if need be. What it has answered is
+/// taken back each time.
 pub(crate) fn transact<R>(
     shared: &Shared,
     session: &mut Session,

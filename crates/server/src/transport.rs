@@ -1,7 +1,8 @@
 //! Bytes from and to a client: over its socket as they are, or through TLS.
 //!
-//! Reading waits if the socket is in blocking mode. Writing never does: what the kernel does not take is the caller's to keep. So a client that does not
-//! read cannot hold up the thread that answers it.
+//! Reading waits if the socket is in blocking mode. Writing never does: what the kernel does not
+//! take is the caller's to keep. So a client that does not read cannot hold up the thread that
+//! answers it.
 
 use crate::peer::Peer;
 use crate::tls::Tls;

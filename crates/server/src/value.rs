@@ -1,4 +1,5 @@
-//! What the store keeps for a key: what kind of thing it is, when it expires, and a stamp, before the thing itself.
+//! What the store keeps for a key: what kind of thing it is, when it expires, and a stamp, before
+//! the thing itself.
 //!
 //! | bytes | what |
 //! | --- | --- |
@@ -7,7 +8,8 @@
 //! | 0 or 8 | the expiry, in milliseconds since 1970 |
 //! | the rest | of a string the bytes that the client gave, of a collection its [`Header`] |
 //!
-//! The *stamp* is what WATCH remembers. The bytes would not do, since somebody may have written the same ones again.
+//! The *stamp* is what WATCH remembers. The bytes would not do, since another client may have
+//! written the same ones again.
 
 use crate::names::number;
 use manx::txn::Value;

@@ -20,7 +20,8 @@ fn disconnections(it: &mut Client) -> u64 {
     behind.split_once("\r\n").unwrap().0.parse().unwrap()
 }
 
-/// Whatever the system's buffers would take: half of an answer is none, and what follows must not be taken for the rest of it.
+/// Whatever the system's buffers would take: half of an answer is none, and what follows must not
+/// be taken for the rest of it.
 #[test]
 fn who_asks_for_more_than_the_bound_is_disconnected_and_told_nothing() {
     for model in MODELS {
@@ -81,7 +82,8 @@ fn a_transaction_whose_answers_are_too_many_is_done_as_a_whole() {
     }
 }
 
-/// It does not read before it has sent everything: more than the system's buffers take in both directions.
+/// It does not read before it has sent everything: more than the system's buffers take in both
+/// directions.
 #[test]
 fn a_long_pipeline_is_answered_also_if_nothing_is_read_before_its_end() {
     const COUNT: usize = 40_000;
@@ -103,7 +105,7 @@ fn who_has_not_said_the_password_leaves_little_unread() {
         let password = Some(Password::new(b"secret").unwrap());
         let server = start(Options { password, output_bytes_max: 1 << 30, ..options(model) });
         let it = &mut Client::to(&server);
-        // Who reads may ask as often as it likes.
+        // A client that reads may ask as often as it likes.
         for _ in 0..5 {
             it.send(&b"GET k\r\n".repeat(3_000));
             for _ in 0..3_000 {
@@ -112,7 +114,8 @@ fn who_has_not_said_the_password_leaves_little_unread() {
                 );
             }
         }
-        // Answers of more than the system's buffers take, and more than twice as long as what is asked.
+        // Answers of more than the system's buffers take, and more than twice as long as what is
+        // asked.
         let (asked, most) = (b"GET k\r\n".repeat(10_000), 300);
         let sent = (0..most).take_while(|_| it.stream.write_all(&asked).is_ok()).count();
         assert!(sent < most, "{model}: it is still connected");
@@ -122,14 +125,15 @@ fn who_has_not_said_the_password_leaves_little_unread() {
     }
 }
 
-/// What it sends fills what a connection reads at once, so there may be more; but there is not, before it has its answers.
+/// What it sends fills what a connection reads at once, so there may be more; but there is not,
+/// before it has its answers.
 #[test]
 fn answers_are_sent_also_if_there_may_be_more_to_read() {
     const READ_AT_ONCE: usize = 16 * 1024;
     with_each(|server| {
         let value = "x".repeat(20_000);
         Client::to(server).expect_ok(&format!("SET k {value}"));
-        // One that has read nothing yet has no more room than that.
+        // A connection that has read nothing yet has no more room than that.
         let it = &mut Client::to(server);
         let count = READ_AT_ONCE / b"GET k\r\n".len();
         let mut asked = b"GET k\r\n".repeat(count);

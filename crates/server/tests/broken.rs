@@ -1,4 +1,5 @@
-//! What is below the server fails: a disk that takes no more, or a panic. Clients are told or disconnected, and others are served.
+//! What is below the server fails: a disk that takes no more, or a panic. Clients are told or
+//! disconnected, and others are served.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! Hashes and sorted sets: what many clients do to the same one, what stays after a restart, and what YCSB's binding for Redis does.
+//! Hashes and sorted sets: what many clients do to the same one, what stays after a restart, and
+//! what YCSB's binding for Redis does.
 
 mod support;
 
@@ -110,7 +111,7 @@ fn an_expired_one_is_gone_and_begins_anew() {
     });
 }
 
-/// What was acknowledged is there, whoever else writes.
+/// What was acknowledged is there, whatever other clients write.
 #[test]
 fn fields_of_many_clients_are_all_there_and_the_last_one_takes_the_hash_with_it() {
     const CLIENTS: usize = 8;
@@ -197,7 +198,8 @@ fn a_field_that_comes_while_the_last_one_goes_is_there() {
     });
 }
 
-/// Of two EXECs, each of which reads a member that the other one writes, one is before the other and is seen by it.
+/// If each of two EXECs reads a member that the other one writes, one is before the other and is
+/// seen by it.
 #[test]
 fn execs_are_in_an_order_also_by_members() {
     with_each(|server| {
@@ -265,7 +267,8 @@ fn user(number: usize) -> (String, f64) {
     (key, f64::from(hash))
 }
 
-/// YCSB's binding for Redis: a record is a hash, and all keys are in a sorted set, where a scan looks for them.
+/// YCSB's binding for Redis: a record is a hash, and all keys are in a sorted set, where a scan
+/// looks for them.
 struct Binding(Client);
 
 const INDEX: &str = "_indices";
@@ -389,7 +392,7 @@ fn collections_outlive_a_restart_and_dead_ones_do_not() {
         it.expect("GET replaced", bulk("text"));
         it.expect("HSET h c 3", int(1));
         it.expect("DEL z", int(1));
-        // Three of `h`, and of `dead` one in both orders; everything else is nobody's.
+        // Three of `h`, and of `dead` one in both orders; everything else belongs to no collection.
         while members_in(&store) != 5 {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }

@@ -127,7 +127,7 @@ fn keys_expire() {
         it.expect_error("EXPIRE k 1 NX XX", "ERR NX and XX");
         it.expect("EXPIRE k -1", int(1));
         it.expect("EXISTS k", int(0));
-        // Expired is gone for everybody, whether deleted or not.
+        // An expired key is gone for all clients, whether deleted or not.
         it.expect_ok("SET k v PX 1");
         while it.ask("GET k") != Null {
             std::thread::yield_now();
@@ -304,14 +304,15 @@ fn version_three_has_names_for_things() {
     });
 }
 
-/// The values that there are, expired ones too, seen past the server, so that nobody tells it of them.
+/// Returns how many values there are, expired ones too. It looks past the server, so no reader
+/// tells it of them.
 fn values_in(store: &Store) -> usize {
     let mut session = store.session().unwrap();
     let mut transaction = session.begin(Isolation::Snapshot).unwrap();
     transaction.scan::<[u8], _>(..).count()
 }
 
-/// Waits until so many are left.
+/// Waits until `count` values are left.
 fn until_there_are(count: usize, store: &Store) {
     let deadline = Instant::now() + PATIENCE;
     while values_in(store) > count {

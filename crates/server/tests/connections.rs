@@ -109,7 +109,8 @@ fn malformed_frames_end_their_connection_only() {
     });
 }
 
-/// The system's own buffers take some megabytes of either direction; the rest is the server's to bound.
+/// The system's own buffers take some megabytes of either direction; the rest is the server's to
+/// bound.
 #[test]
 fn a_client_that_never_reads_is_disconnected_and_others_are_served() {
     for model in MODELS {
@@ -206,7 +207,7 @@ fn a_password_comes_first() {
         it.expect_error("GET k", "NOAUTH");
         assert!(matches!(it.ask("HELLO 2 AUTH default secret"), Array(_)));
         it.expect("GET k", Null);
-        // Who has not said it cannot make the server keep much.
+        // A client that has not said it cannot make the server keep much.
         for bytes in [&b"*11\r\n"[..], b"*1\r\n$20000\r\n"] {
             let it = &mut Client::to(&server);
             it.send(bytes);
@@ -233,7 +234,8 @@ fn what_cannot_be_is_not_started() {
     drop(Server::start(told, store()).expect("it was told to"));
 }
 
-/// Each client counts what was answered; the store must have that, and no more than one increment of each that was not.
+/// Each client counts what was answered; the store must have that, and no more than one increment
+/// of each that was not.
 #[test]
 fn a_shutdown_answers_what_it_has_done() {
     const CLIENTS: usize = 8;

@@ -24,7 +24,7 @@ fn the_limit_is_raised_for_connections() {
     let server = start(Options { connections_max: 500, ..options(Model::Pool) });
     assert_eq!(server.connections_max(), 500);
     assert!(open_files().unwrap().now >= 500);
-    // It is not lowered for who needs fewer.
+    // It is not lowered for a server that needs fewer.
     let before = open_files().unwrap();
     let server = start(Options { connections_max: 1, ..options(Model::Pool) });
     assert_eq!((server.connections_max(), open_files().unwrap()), (1, before));
@@ -62,7 +62,7 @@ fn who_finds_no_descriptor_is_served_when_there_is_one() {
         std::thread::sleep(Duration::from_millis(200));
         other.expect("PING", Simple("PONG".into()));
         drop(taken);
-        // Nobody else comes, and nothing else happens at its door.
+        // No other client comes, and nothing else happens at its door.
         let it = &mut Client::over(std::net::TcpStream::from(socket));
         match it.ask("PING") {
             Simple(text) => assert_eq!(text, "PONG"),

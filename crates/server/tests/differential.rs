@@ -1,6 +1,7 @@
 //! The same commands for this server and for a real one of Redis, answer by answer.
 //!
-//! Where `redis-server` is not installed, nothing can be compared, and the test says so. Where all is tested (`CI` is set), that is an error.
+//! Where `redis-server` is not installed, nothing can be compared, and the test says so. Where all
+//! is tested (`CI` is set), that is an error.
 
 mod support;
 
@@ -69,7 +70,8 @@ impl Drop for Redis {
     }
 }
 
-/// What says the same in another order is the same: keys come in Redis's order of hashes, and here in their own.
+/// What says the same in another order is the same: keys come in Redis's order of hashes, and here
+/// in their own.
 fn without_order(line: &str, reply: Reply) -> Reply {
     let key = |part: &Reply| part.as_bytes().map(<[u8]>::to_vec);
     match reply {
@@ -104,7 +106,8 @@ fn without_order(line: &str, reply: Reply) -> Reply {
             }
             Array(parts)
         }
-        // Times that pass while the two are asked: what is left of 100 seconds is still nearer to them than to 50.
+        // Times that pass while the two are asked: what is left of 100 seconds is still nearer to
+        // them than to 50.
         Reply::Integer(value) if line.starts_with("PTTL") && value > 0 => {
             Reply::Integer((value + 25_000) / 50_000)
         }
@@ -271,7 +274,8 @@ fn random_line(dice: &mut Dice, templates: &str) -> String {
 
 /// What may stand for a capital; nothing if it stands for itself.
 ///
-/// Two things would depend on the time, or differ as the documentation says: comparing times that are relative, and watching a key that is not there, is made and is deleted.
+/// Two things would depend on the time, or differ as the documentation says: comparing times that
+/// are relative, and watching a key that is not there, is made and is deleted.
 fn words_for(part: &str) -> &'static [&'static str] {
     match part {
         "K" => &["a", "b", "c", "d"],

@@ -1,4 +1,4 @@
-//! A command that takes long, and those who wait for others.
+//! A command that takes long, and clients that wait meanwhile.
 
 mod support;
 
@@ -10,7 +10,7 @@ use support::*;
 
 const KEYS: usize = 2_000;
 
-/// So many commands of this kind take about so long, by what one takes.
+/// Returns how many commands of this kind take about this time, by what one takes.
 fn commands_for(it: &mut Client, time: Duration) -> usize {
     let began = Instant::now();
     const TIMES: u32 = 20;
@@ -18,7 +18,8 @@ fn commands_for(it: &mut Client, time: Duration) -> usize {
     (time.as_nanos() / (began.elapsed() / TIMES).as_nanos().max(1)) as usize + 1
 }
 
-/// Nobody was served for a while, so that nobody looks whether there is something to do but who waits for it; and when it comes, it takes long.
+/// No client was served for a while, so only the thread that waits for work looks whether there is
+/// some; and when it comes, it takes long.
 #[test]
 fn others_are_served_during_a_long_command_after_a_silence() {
     let server = start(options(Model::Pool));
@@ -30,7 +31,7 @@ fn others_are_served_during_a_long_command_after_a_silence() {
     it.expect_ok("MULTI");
     it.send(&b"DBSIZE\r\n".repeat(count));
     (0..count).for_each(|_| assert_eq!(it.next(), Some(queued())));
-    // Also while it is done there is a silence, which is longer than anybody watches in vain.
+    // Also while it is done there is a silence, which is longer than any deputy watches in vain.
     let silence = Duration::from_millis(300);
     std::thread::sleep(silence);
     it.send(b"EXEC\r\n");

@@ -1,4 +1,5 @@
-//! The protocol: no bytes make it panic, it does not matter where a stream is cut, and what is written is what is read.
+//! The protocol: no bytes make it panic, it does not matter where a stream is cut, and what is
+//! written is what is read.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! TLS: a client that knows the certificate talks to the server, and one that speaks plainly is told nothing.
+//! TLS: a client that knows the certificate talks to the server, and a client that speaks plainly
+//! is told nothing.
 
 mod support;
 

@@ -27,7 +27,7 @@ fn commands_are_queued_and_done_as_one() {
         assert_eq!((&parts[0], &parts[2]), (&ok(), &ok()));
         assert!(matches!(&parts[1], Error(text) if text.starts_with("ERR value is not an integer")));
         other.expect("MGET s t", Array(vec![bulk("text"), bulk("1")]));
-        // One that cannot be queued refuses all.
+        // A command that cannot be queued refuses all.
         it.expect_ok("MULTI");
         it.expect("SET k 5", queued());
         it.expect_error("GET", "ERR wrong number");
@@ -135,7 +135,8 @@ fn increments_of_many_clients_sum_up() {
     });
 }
 
-/// Two accounts must never both be empty. Each client looks at both, by WATCH or inside of EXEC, and empties one.
+/// Two accounts must never both be empty. Each client looks at both, by WATCH or inside of EXEC,
+/// and empties one.
 #[test]
 fn of_two_that_write_what_the_other_watches_one_is_refused() {
     with_each(|server| {

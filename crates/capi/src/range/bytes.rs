@@ -1,6 +1,7 @@
 //! Locks of ranges of byte strings, such as a database's keys: `manx::range::RangeLock<Vec<u8>>`.
 //!
-//! The order is that of `memcmp`, the shorter first. Keys are copied, so that C's need not outlive the call.
+//! The order is that of `memcmp`, the shorter first. Keys are copied, so that C's need not outlive
+//! the call.
 //!
 //! Invariant: as that of `held.rs`, for locks of byte strings.
 
@@ -11,16 +12,18 @@ use core::{mem, ptr, slice};
 use manx::range::{Access, BadRange, LockError, RangeGuard, RangeLock, Span};
 use platform::futex::Deadline;
 
-/// A lock of ranges of byte strings, in the order of `memcmp`, the shorter first. Keys whose first eight bytes are the same
-/// are looked after together; of others that is said by `block_log2`, which counts these as a number.
+/// A lock of ranges of byte strings, in the order of `memcmp`, the shorter first. Keys whose first
+/// eight bytes are the same are looked after together; for other keys `block_log2` decides, which
+/// counts these bytes as a number.
 #[derive(Debug)]
 #[expect(non_camel_case_types, reason = "C's name")]
 pub struct manx_range_bytes_t {
     lock: RangeLock<Vec<u8>>,
 }
 
-/// A byte string, in the program's memory. The next one in the order is the same with a zero at the end: if `name` ends with a
-/// zero, as strings of C do, from `{name, length}` to `{name, length + 1}` is this key alone.
+/// A byte string, in the program's memory. The next one in the order is the same with a zero at the
+/// end: if `name` ends with a zero, as strings of C do, from `{name, length}` to `{name, length +
+/// 1}` is this key alone.
 #[repr(C)]
 #[derive(Debug)]
 pub struct manx_range_key_t {
@@ -30,8 +33,8 @@ pub struct manx_range_key_t {
     pub length: usize,
 }
 
-/// A range of byte strings that is held. All-zero (`MANX_RANGE_HELD_INIT`) holds nothing. What is said of `manx_range_held_t` is true
-/// of this, too.
+/// A range of byte strings that is held. All-zero (`MANX_RANGE_HELD_INIT`) holds nothing. What is
+/// said of `manx_range_held_t` is true of this, too.
 #[repr(C)]
 #[derive(Debug)]
 pub struct manx_range_bytes_held_t {
@@ -89,7 +92,8 @@ unsafe fn acquire(
     if lock.is_null() || held.is_null() {
         return libc::EINVAL;
     }
-    // SAFETY: the caller's promise, here and below. What was in `held` is not looked at: it may never have been written.
+    // SAFETY: the caller's promise, here and below. What was in `held` is not looked at: it may
+    // never have been written.
     let (it, start, end) = unsafe {
         held.write(NOTHING);
         (&*lock, key(start), key(end))
@@ -141,8 +145,9 @@ pub unsafe extern "C" fn manx_range_bytes_destroy(lock: *mut manx_range_bytes_t)
     0
 }
 
-/// As `manx_range_lock`, from the key `start` to the key `end`, without `end`. Where `start` is NULL the range begins with the lowest key, and
-/// where `end` is NULL it has no end. `EINVAL` also if a key has a length and no bytes.
+/// As `manx_range_lock`, from the key `start` to the key `end`, without `end`. Where `start` is
+/// NULL the range begins with the lowest key, and where `end` is NULL it has no end. `EINVAL` also
+/// if a key has a length and no bytes.
 ///
 /// # Safety
 /// They point to a lock, to keys or NULL, and to memory for what is held, which holds nothing.

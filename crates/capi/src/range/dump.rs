@@ -1,6 +1,8 @@
-//! What has happened in a lock, who holds what in it, who waits for whom, and who would have waited for ever.
+//! What has happened in a lock, its holders and its waiters, and why a thread would have waited for
+//! ever.
 //!
-//! Texts are written as `snprintf` writes: as much as there is room for, and how much there would be.
+//! Texts are written as `snprintf` writes: as much as there is room for, and how much there would
+//! be.
 
 use super::manx_range_t;
 use crate::text::write;
@@ -19,11 +21,11 @@ pub const MANX_RANGE_JSON: u32 = 1;
 pub struct manx_range_statistics_t {
     /// Ranges taken.
     pub acquired: u64,
-    /// Those of them, and of those given up, that were waited for, beyond a moment of spinning.
+    /// Ranges taken or given up after a wait, beyond a moment of spinning.
     pub waits: u64,
-    /// How long that took, all together, in nanoseconds.
+    /// How long these waits took, all together, in nanoseconds.
     pub waited_ns: u64,
-    /// How long it took at most.
+    /// How long the longest of them took.
     pub waited_ns_max: u64,
     /// Waits that ended because the range was handed over, its waiter's window being over.
     pub handed_over: u64,
@@ -40,9 +42,9 @@ thread_local! {
     static DEADLOCK: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Keeps what an error says, for who asks on this thread.
+/// Keeps what an error says, for a later question on this thread.
 pub(super) fn remember(error: &LockError) {
-    // A thread that is about to end has nobody left to ask.
+    // A thread that is about to end asks no more.
     let _ = DEADLOCK.try_with(|text| *text.borrow_mut() = error.to_string());
 }
 
@@ -77,10 +79,12 @@ pub unsafe extern "C" fn manx_range_statistics(
     0
 }
 
-/// Writes who holds what, since when if that is recorded, and who waits for whom: `size` bytes at most, a zero at the end included. `format`
-/// is `MANX_RANGE_TEXT` or `MANX_RANGE_JSON`. Returns the length of the whole text, without the zero, as `snprintf` does: if that is
-/// `size` or more, some is missing. 0 if the lock is NULL or the format unknown, with nothing written. It stops all who use the lock for
-/// as long as it takes to copy that.
+/// Writes the held ranges with their holders, since when if that is recorded, and the waiters with
+/// the holders that they wait for: `size` bytes at most, a zero at the end included. `format` is
+/// `MANX_RANGE_TEXT` or `MANX_RANGE_JSON`. Returns the length of the whole text, without the zero,
+/// as `snprintf` does: if that is `size` or more, some is missing. 0 if the lock is NULL or the
+/// format unknown, with nothing written. It stops all threads that use the lock for as long as it
+/// takes to copy that.
 ///
 /// # Safety
 /// They point to a lock, and to `size` bytes; `buffer` may be NULL, and nothing is written then.
@@ -102,8 +106,8 @@ pub unsafe extern "C" fn manx_range_dump(
     unsafe { write(&text, buffer, size) }
 }
 
-/// Why the calling thread's last `EDEADLK` was returned: who waits for what, and who has that. Written as by `manx_range_dump`; 0 if
-/// there was none yet.
+/// Writes why the calling thread's last `EDEADLK` was returned: what each waiter waits for, and
+/// which holder has that. Writes as `manx_range_dump` does; returns 0 if there was none yet.
 ///
 /// # Safety
 /// It points to `size` bytes, or is NULL.

@@ -1,8 +1,8 @@
 //! Ranges that are held one by one: a guard of `manx::range`, as two words.
 //!
-//! Invariant: of the two words, both are null, and nothing is held; or they are a lock that lives, and what
-//! [`RangeGuard::into_raw`] made of a guard of that lock. No two objects have the same: a function that takes the guard out
-//! leaves null behind. (That C copies none is its promise.)
+//! Invariant: of the two words, both are null, and nothing is held; or they are a lock that lives,
+//! and what [`RangeGuard::into_raw`] made of a guard of that lock. No two objects have the same: a
+//! function that takes the guard out leaves null behind. (That C copies none is its promise.)
 
 use super::{END, code, manx_range_span_t, manx_range_t, span};
 use crate::mutex::until;
@@ -11,8 +11,8 @@ use core::{mem, ptr};
 use manx::range::{Access, BadRange, RangeGuard, Unchanged};
 use platform::futex::Deadline;
 
-/// A range that is held. All-zero (`MANX_RANGE_HELD_INIT`) holds nothing. Any thread may use it, one at a time. It may be moved
-/// by copying, if the copy alone is used from then on.
+/// A range that is held. All-zero (`MANX_RANGE_HELD_INIT`) holds nothing. Any thread may use it,
+/// one at a time. It may be moved by copying, if the copy alone is used from then on.
 #[repr(C)]
 #[derive(Debug)]
 pub struct manx_range_held_t {
@@ -24,7 +24,8 @@ pub struct manx_range_held_t {
 
 const NOTHING: manx_range_held_t = manx_range_held_t { lock: ptr::null(), range: ptr::null() };
 
-/// The lock lives as long as ranges of it are held (`mod.rs`, Invariant), which is for ever, seen from the guard.
+/// The lock lives as long as ranges of it are held (`mod.rs`, Invariant), which is for ever, seen
+/// from the guard.
 type Guard = RangeGuard<'static, u64>;
 
 impl manx_range_held_t {
@@ -104,9 +105,10 @@ unsafe fn acquire(
     outcome
 }
 
-/// Waits until nobody else has a key of the range, from `start` to `end`. Returns 0, and `held` holds it; `EINVAL` if the range is empty or
-/// inverted, or a pointer is NULL; `EAGAIN` if the lock holds as many ranges as it may; `EDEADLK` if it would wait for ever, and
-/// the lock looks for that. If it fails, `held` holds nothing.
+/// Waits until no other holder has a key of the range, from `start` to `end`. Returns 0, and `held`
+/// holds it; `EINVAL` if the range is empty or inverted, or a pointer is NULL; `EAGAIN` if the lock
+/// holds as many ranges as it may; `EDEADLK` if it would wait for ever, and the lock looks for
+/// that. If it fails, `held` holds nothing.
 ///
 /// # Safety
 /// They point to a lock, and to memory for what is held, which holds nothing.
@@ -121,8 +123,8 @@ pub unsafe extern "C" fn manx_range_lock(
     unsafe { acquire(lock, (start, end), Access::Exclusive, Patience::Until(None), held) }
 }
 
-/// Takes the range if that needs no waiting. Returns 0; or `EBUSY` if somebody has a key of it, or waits for one and may not be
-/// overtaken any more; `EINVAL` and `EAGAIN` as `manx_range_lock`.
+/// Takes the range if that needs no waiting. Returns 0; or `EBUSY` if a holder has a key of it, or
+/// a waiter for one may not be overtaken any more; `EINVAL` and `EAGAIN` as `manx_range_lock`.
 ///
 /// # Safety
 /// The pointers are as `manx_range_lock`'s.
@@ -137,7 +139,8 @@ pub unsafe extern "C" fn manx_range_trylock(
     unsafe { acquire(lock, (start, end), Access::Exclusive, Patience::Try, held) }
 }
 
-/// As `manx_range_lock`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns `ETIMEDOUT` then.
+/// As `manx_range_lock`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns
+/// `ETIMEDOUT` then.
 ///
 /// # Safety
 /// The pointers are as `manx_range_lock`'s.
@@ -154,7 +157,8 @@ pub unsafe extern "C" fn manx_range_timedlock(
     unsafe { acquire(lock, (start, end), Access::Exclusive, patience, held) }
 }
 
-/// Waits until nobody has a key of the range for itself, and shares it from then on. Returns what `manx_range_lock` returns.
+/// Waits until no holder has a key of the range for itself, and shares it from then on. Returns
+/// what `manx_range_lock` returns.
 ///
 /// # Safety
 /// The pointers are as `manx_range_lock`'s.
@@ -184,7 +188,8 @@ pub unsafe extern "C" fn manx_range_tryrdlock(
     unsafe { acquire(lock, (start, end), Access::Shared, Patience::Try, held) }
 }
 
-/// As `manx_range_rdlock`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns `ETIMEDOUT` then.
+/// As `manx_range_rdlock`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns
+/// `ETIMEDOUT` then.
 ///
 /// # Safety
 /// The pointers are as `manx_range_lock`'s.
@@ -201,7 +206,8 @@ pub unsafe extern "C" fn manx_range_timedrdlock(
     unsafe { acquire(lock, (start, end), Access::Shared, patience, held) }
 }
 
-/// Gives the range back, and `held` holds nothing. Any thread may. Returns 0; `EPERM` if it holds nothing; `EINVAL` if it is NULL.
+/// Gives the range back, and `held` holds nothing. Any thread may. Returns 0; `EPERM` if it holds
+/// nothing; `EINVAL` if it is NULL.
 ///
 /// # Safety
 /// It points to what a function of this header made, or to zeros.
@@ -214,9 +220,10 @@ pub unsafe extern "C" fn manx_range_unlock(held: *mut manx_range_held_t) -> c_in
     }
 }
 
-/// Cuts the range in two: `held` keeps what is before `key`, and `high` holds the rest, in the same way. Returns 0; or, with `held` as it
-/// was and nothing in `high`, `EINVAL` if one of the two would have no key, if `key` is `UINT64_MAX`, or if a pointer is NULL; `EAGAIN`
-/// if the lock holds as many ranges as it may; `EPERM` if `held` holds nothing.
+/// Cuts the range in two: `held` keeps what is before `key`, and `high` holds the rest, in the same
+/// way. Returns 0; or, with `held` as it was and nothing in `high`, `EINVAL` if one of the two
+/// would have no key, if `key` is `UINT64_MAX`, or if a pointer is NULL; `EAGAIN` if the lock holds
+/// as many ranges as it may; `EPERM` if `held` holds nothing.
 ///
 /// # Safety
 /// They point to what is held, and to memory for what is held, which holds nothing.
@@ -255,8 +262,9 @@ pub unsafe extern "C" fn manx_range_split(
     outcome
 }
 
-/// Keeps the keys from `start` to `end`, and gives the others back. Returns 0; or, with `held` as it was, `EINVAL` if the range is empty or
-/// inverted, or the pointer is NULL; `EAGAIN` if the lock holds as many ranges as it may; `EPERM` if it is no part of what `held` holds.
+/// Keeps the keys from `start` to `end`, and gives the others back. Returns 0; or, with `held` as
+/// it was, `EINVAL` if the range is empty or inverted, or the pointer is NULL; `EAGAIN` if the lock
+/// holds as many ranges as it may; `EPERM` if it is no part of what `held` holds.
 ///
 /// # Safety
 /// It points to what is held.
@@ -270,8 +278,8 @@ pub unsafe extern "C" fn manx_range_shrink(held: *mut manx_range_held_t, start: 
     unsafe { change(held, shrink) }
 }
 
-/// From now on others may share the range. Returns 0; or, with `held` as it was, `EAGAIN` if the lock holds as many ranges as it may;
-/// `EPERM` if `held` holds nothing; `EINVAL` if it is NULL.
+/// From now on others may share the range. Returns 0; or, with `held` as it was, `EAGAIN` if the
+/// lock holds as many ranges as it may; `EPERM` if `held` holds nothing; `EINVAL` if it is NULL.
 ///
 /// # Safety
 /// It points to what is held.
@@ -281,9 +289,10 @@ pub unsafe extern "C" fn manx_range_downgrade(held: *mut manx_range_held_t) -> c
     unsafe { change(held, Guard::downgrade) }
 }
 
-/// Waits until nobody else shares the range, and has it alone from then on. Returns 0; or, with `held` as it was, `EDEADLK` if
-/// somebody else who shares it waits for the same, or as `manx_range_lock`; `EAGAIN` if the lock holds as many ranges as it may;
-/// `EPERM` if `held` holds nothing; `EINVAL` if it is NULL.
+/// Waits until no other holder shares the range, and has it alone from then on. Returns 0; or, with
+/// `held` as it was, `EDEADLK` if another holder that shares it waits for the same, or as
+/// `manx_range_lock`; `EAGAIN` if the lock holds as many ranges as it may; `EPERM` if `held` holds
+/// nothing; `EINVAL` if it is NULL.
 ///
 /// # Safety
 /// It points to what is held.
@@ -293,7 +302,8 @@ pub unsafe extern "C" fn manx_range_upgrade(held: *mut manx_range_held_t) -> c_i
     unsafe { change(held, Guard::upgrade) }
 }
 
-/// As `manx_range_upgrade`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns `ETIMEDOUT` then, with `held` as it was.
+/// As `manx_range_upgrade`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns
+/// `ETIMEDOUT` then, with `held` as it was.
 ///
 /// # Safety
 /// It points to what is held.
@@ -303,8 +313,8 @@ pub unsafe extern "C" fn manx_range_timedupgrade(held: *mut manx_range_held_t, d
     unsafe { change(held, |guard| guard.upgrade_as(Some(until(deadline_ns)))) }
 }
 
-/// What is held: the range, and whether others may share it (1 or 0). Where a pointer is NULL, nothing is written. Returns 0; `EPERM` if
-/// `held` holds nothing; `EINVAL` if it is NULL.
+/// What is held: the range, and whether others may share it (1 or 0). Where a pointer is NULL,
+/// nothing is written. Returns 0; `EPERM` if `held` holds nothing; `EINVAL` if it is NULL.
 ///
 /// # Safety
 /// They point to what is held, to a span and to a number, or are NULL.

@@ -53,7 +53,8 @@ unsafe fn acquire(
     // SAFETY: the caller's promise, here and below.
     let Some(set) = (unsafe { set.as_mut() }) else { return libc::EINVAL };
     *set = ptr::null_mut();
-    // SAFETY: it lives as long as it is needed: while somebody waits, and while what is returned is held.
+    // SAFETY: it lives as long as it is needed: while a thread waits, and while what is returned is
+    // held.
     let Some(lock) = (unsafe { lock.as_ref() }) else { return libc::EINVAL };
     let (spans, access) = match wanted {
         Ok(wanted) => wanted,
@@ -82,10 +83,12 @@ unsafe fn waited_for(
     }
 }
 
-/// Waits until nobody else has a key of any of the `count` ranges, with nothing in hand meanwhile: two that want the same ranges in
-/// different orders do not get stuck. `flags` is 0 or a sum of `MANX_RANGE_SHARED` and `MANX_RANGE_MERGE`. Returns 0, and `set` points to
-/// what is held; or, with NULL there, `EINVAL` if there are no ranges, one is empty or inverted, two overlap (but for `MANX_RANGE_MERGE`),
-/// a flag is unknown or a pointer is NULL; `EAGAIN` and `EDEADLK` as `manx_range_lock`.
+/// Waits until no other holder has a key of any of the `count` ranges, and takes none of them
+/// meanwhile: two callers that want the same ranges in different orders do not get stuck. `flags`
+/// is 0 or a sum of `MANX_RANGE_SHARED` and `MANX_RANGE_MERGE`. Returns 0, and `set` points to what
+/// is held; or, with NULL there, `EINVAL` if there are no ranges, one is empty or inverted, two
+/// overlap (but for `MANX_RANGE_MERGE`), a flag is unknown or a pointer is NULL; `EAGAIN` and
+/// `EDEADLK` as `manx_range_lock`.
 ///
 /// # Safety
 /// They point to a lock, to `count` ranges, and to where the set's address is written.
@@ -101,8 +104,8 @@ pub unsafe extern "C" fn manx_range_lock_many(
     unsafe { waited_for(lock, wanted(spans, count, flags), None, set) }
 }
 
-/// Takes all of the ranges, or none, if that needs no waiting. Returns 0; `EBUSY` as `manx_range_trylock`; `EINVAL` and `EAGAIN` as
-/// `manx_range_lock_many`.
+/// Takes all of the ranges, or none, if that needs no waiting. Returns 0; `EBUSY` as
+/// `manx_range_trylock`; `EINVAL` and `EAGAIN` as `manx_range_lock_many`.
 ///
 /// # Safety
 /// The pointers are as `manx_range_lock_many`'s.
@@ -121,7 +124,8 @@ pub unsafe extern "C" fn manx_range_trylock_many(
     }
 }
 
-/// As `manx_range_lock_many`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns `ETIMEDOUT` then.
+/// As `manx_range_lock_many`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns
+/// `ETIMEDOUT` then.
 ///
 /// # Safety
 /// The pointers are as `manx_range_lock_many`'s.
@@ -138,7 +142,8 @@ pub unsafe extern "C" fn manx_range_timedlock_many(
     unsafe { waited_for(lock, wanted(spans, count, flags), Some(until(deadline_ns)), set) }
 }
 
-/// Gives all ranges of the set back, and its memory. Any thread may. Returns 0; `EPERM` if it is NULL.
+/// Gives all ranges of the set back, and its memory. Any thread may. Returns 0; `EPERM` if it is
+/// NULL.
 ///
 /// # Safety
 /// It points to a set, or is NULL. There is none afterwards.

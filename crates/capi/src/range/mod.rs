@@ -1,14 +1,16 @@
 //! The range lock: `manx::range::RangeLock<u64>`.
 //!
-//! A lock is some 37 KB, so it is made on the heap and C has a pointer. What C holds is two words (`held.rs`), a pointer to a
-//! set (`many.rs`), or a pointer to an owner (`owner.rs`). Locks of byte strings have the common part of that (`bytes.rs`).
+//! A lock is some 37 KB, so it is made on the heap and C has a pointer. What C holds is two words
+//! (`held.rs`), a pointer to a set (`many.rs`), or a pointer to an owner (`owner.rs`). Locks of
+//! byte strings have the common part of that (`bytes.rs`).
 //!
-//! Ranges are half-open and their ends are numbers, so one number has to stand for the open end: the highest. A range up to it
-//! has the highest key too. That every key can be locked is worth more than the one range which cannot be named, all
-//! up to the highest key without it; and nothing here makes such a range.
+//! Ranges are half-open and their ends are numbers, so one number has to stand for the open end:
+//! the highest. A range up to it has the highest key too. That every key can be locked is worth
+//! more than the one range which cannot be named, all up to the highest key without it; and nothing
+//! here makes such a range.
 //!
-//! Invariant: a lock lives until `manx_range_destroy` returns 0, which it does not while anything refers to the lock: a held
-//! range, a waiter, or an owner, which is counted.
+//! Invariant: a lock lives until `manx_range_destroy` returns 0, which it does not while anything
+//! refers to the lock: a held range, a waiter, or an owner, which is counted.
 
 // In the order in which they stand in the header.
 pub mod held;
@@ -28,9 +30,11 @@ use std::alloc::{Layout, alloc};
 /// The end of a range that has no end: it has the key `UINT64_MAX` as well.
 const END: u64 = u64::MAX;
 
-/// A lock of ranges of keys, which are numbers of 64 bits: offsets of a file, addresses, numbers of records. Ranges are half-open,
-/// from a first key to the one after the last. Waiters are overtaken by others who want some of the same keys for 100 µs, or
-/// as their epoch or the lock's options say, and then served in the order of arrival. Who wants other keys is in nobody's way.
+/// A lock of ranges of keys, which are numbers of 64 bits: offsets of a file, addresses, numbers of
+/// records. Ranges are half-open, from a first key to the one after the last. Waiters are overtaken
+/// by others that want some of the same keys, for 100 µs or as their epoch or the lock's options
+/// say. Then they are served in the order of arrival. A caller that wants other keys is not in
+/// their way.
 #[derive(Debug)]
 #[expect(non_camel_case_types, reason = "C's name")]
 pub struct manx_range_t {
@@ -42,18 +46,22 @@ pub struct manx_range_t {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct manx_range_options_t {
-    /// Ranges within the same 2^`block_log2` keys are looked after together; those of different blocks are in nobody's way. Best
-    /// are blocks somewhat larger than the usual range. 14 unless said, at most 63.
+    /// Ranges within the same 2^`block_log2` keys are looked after together; ranges of different
+    /// blocks are not in each other's way. Best are blocks somewhat larger than the usual range. 14
+    /// unless said, at most 63.
     pub block_log2: u32,
-    /// So many ranges may be held, in eights, beside the several hundred that the lock has room for; wide ones, over more than some
-    /// eight blocks, are always beside these. 2^20 unless said.
+    /// The number of ranges that may be held, in eights, beside the several hundred that the lock
+    /// has room for. Wide ranges, over more than some eight blocks, are always beside these. 2^20
+    /// unless said.
     pub spill_max: u32,
-    /// For how long a waiter may be overtaken, in nanoseconds, in epochs too; 1 is as good as the order of
-    /// arrival.
+    /// For how long a waiter may be overtaken, in nanoseconds, in epochs too; 1 is as good as the
+    /// order of arrival.
     pub window_ns: u64,
-    /// Not 0: it is recorded since when ranges are held, for `manx_range_dump`. It costs a look at the clock each time.
+    /// Not 0: it is recorded since when ranges are held, for `manx_range_dump`. It costs a look at
+    /// the clock each time.
     pub recorded: u32,
-    /// Not 0: who would wait for somebody who waits, perhaps by way of others, for the first, gets `EDEADLK`.
+    /// Not 0: a caller gets `EDEADLK` if it would wait for a holder that waits, perhaps by way of
+    /// others, for this caller.
     pub detect_deadlocks: u32,
 }
 
@@ -163,8 +171,8 @@ fn is_used<K: Key>(lock: &RangeLock<K>) -> bool {
     !dump.held.is_empty() || !dump.waiting.is_empty()
 }
 
-/// Makes a lock that nobody holds a range of, as `options` say, or as usual if they are NULL. Returns 0, `ENOMEM`, or
-/// `EINVAL`: a `block_log2` above 63, or `lock` is NULL.
+/// Makes a lock without held ranges, as `options` say, or as usual if they are NULL. Returns 0,
+/// `ENOMEM`, or `EINVAL`: a `block_log2` above 63, or `lock` is NULL.
 ///
 /// # Safety
 /// They point to where the lock's address is written, and to options, or are NULL.
@@ -178,8 +186,9 @@ pub unsafe extern "C" fn manx_range_create(
     unsafe { create(lock, options, make) }
 }
 
-/// Gives the lock's memory back. Nobody else may be using the lock. Returns 0; also for NULL, which is no lock; or `EBUSY`
-/// if a range of it is held, somebody waits, or an owner is left; it is a lock as before then.
+/// Gives the lock's memory back. No other thread may be using the lock. Returns 0; also for NULL,
+/// which is no lock; or `EBUSY` if a range of it is held, a thread waits, or an owner is left; it
+/// is a lock as before then.
 ///
 /// # Safety
 /// It points to a lock, or is NULL.
@@ -191,7 +200,8 @@ pub unsafe extern "C" fn manx_range_destroy(lock: *mut manx_range_t) -> c_int {
     if it.owners.load(Ordering::Acquire) > 0 || is_used(&it.lock) {
         return libc::EBUSY;
     }
-    // SAFETY: made by `create`, in memory of the layout that a box has; nothing refers to it (the Invariant).
+    // SAFETY: made by `create`, in memory of the layout that a box has; nothing refers to it (the
+    // Invariant).
     drop(unsafe { Box::from_raw(lock) });
     0
 }

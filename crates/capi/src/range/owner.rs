@@ -1,4 +1,5 @@
-//! Owners: a `manx::range::Owner`, on the heap, for those who lock range by range and give back what they have when they are done.
+//! Owners: a `manx::range::Owner`, on the heap, for callers that lock range by range and give back
+//! what they have when they are done.
 
 use super::{manx_range_span_t, manx_range_t, result, span};
 use crate::mutex::until;
@@ -6,8 +7,9 @@ use core::ffi::c_int;
 use manx::range::{Access, LockError, Owner, Span};
 use platform::atomic::Ordering;
 
-/// One who holds ranges of a lock, such as a transaction. What it holds is in nobody's way but others': it may lock the same keys
-/// again, and each of these counts. One thread may use it at a time.
+/// A holder of ranges of a lock, such as a transaction. What it holds is in the way of others only:
+/// it may lock the same keys again, and each of these locks counts. One thread may use it at a
+/// time.
 #[derive(Debug)]
 #[expect(non_camel_case_types, reason = "C's name")]
 pub struct manx_range_owner_t {
@@ -17,7 +19,7 @@ pub struct manx_range_owner_t {
 }
 
 /// # Safety
-/// It points to an owner that nobody else uses now, or is null.
+/// It points to an owner that no other thread uses now, or is null.
 unsafe fn with(
     owner: *mut manx_range_owner_t,
     act: impl FnOnce(&mut Owner<'static, u64>) -> Result<(), LockError>,
@@ -40,8 +42,9 @@ unsafe fn with_span(
     unsafe { with(owner, |owner| act(owner, span(start, end)?)) }
 }
 
-/// Makes an owner that holds nothing yet. If `ranges_max` is not 0, whenever it holds more ranges than that, neighbours become one
-/// range, with all that lies between them, as far as nobody is in the way. Returns 0, or `EINVAL`: a pointer is NULL.
+/// Makes an owner that holds nothing yet. If `ranges_max` is not 0, whenever it holds more ranges
+/// than that, neighbours become one range, with all that lies between them, as far as no other
+/// holder is in the way. Returns 0, or `EINVAL`: a pointer is NULL.
 ///
 /// # Safety
 /// They point to a lock, and to where the owner's address is written.
@@ -54,7 +57,8 @@ pub unsafe extern "C" fn manx_range_owner_create(
     // SAFETY: the caller's promise; the lock lives as long as it counts an owner.
     let (place, lock) = unsafe { (owner.as_mut(), lock.as_ref()) };
     let (Some(place), Some(lock)) = (place, lock) else { return libc::EINVAL };
-    // Relaxed: who destroys the lock has heard of this call's end, or it breaks its promise.
+    // Relaxed: a caller that destroys the lock has heard of this call's end, or it breaks its
+    // promise.
     lock.owners.fetch_add(1, Ordering::Relaxed);
     let mut owner = lock.lock.owner();
     if ranges_max > 0 {
@@ -64,10 +68,11 @@ pub unsafe extern "C" fn manx_range_owner_create(
     0
 }
 
-/// Gives back all that the owner holds, and its memory. Returns 0; also for NULL, which is no owner.
+/// Gives back all that the owner holds, and its memory. Returns 0; also for NULL, which is no
+/// owner.
 ///
 /// # Safety
-/// It points to an owner that nobody uses, or is NULL. There is none afterwards.
+/// It points to an owner that no thread uses, or is NULL. There is none afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_range_owner_destroy(owner: *mut manx_range_owner_t) -> c_int {
     if owner.is_null() {
@@ -76,17 +81,19 @@ pub unsafe extern "C" fn manx_range_owner_destroy(owner: *mut manx_range_owner_t
     // SAFETY: the caller's promise: a box that was given away.
     let manx_range_owner_t { lock, owner } = *unsafe { Box::from_raw(owner) };
     drop(owner);
-    // Release: the owner does nothing with the lock any more. Pairs with the acquire of `manx_range_destroy`.
+    // Release: the owner does nothing with the lock any more. Pairs with the acquire of
+    // `manx_range_destroy`.
     lock.owners.fetch_sub(1, Ordering::Release);
     0
 }
 
-/// Waits until nobody else has a key of the range, and the owner has it. Returns 0; or, with what was held as it was, `EDEADLK` if the owner
-/// shares some of it, and so does another one who waits to have it alone, or as `manx_range_lock`; `EAGAIN` as there; `EINVAL` if the
-/// range is empty or inverted, or the owner is NULL.
+/// Waits until no other holder has a key of the range, and the owner has it. Returns 0; or, with
+/// what was held as it was, `EDEADLK` if the owner shares some of it, and so does another holder
+/// that waits to have it alone, or as `manx_range_lock`; `EAGAIN` as there; `EINVAL` if the range
+/// is empty or inverted, or the owner is NULL.
 ///
 /// # Safety
-/// It points to an owner that nobody else uses now.
+/// It points to an owner that no other thread uses now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_range_owner_lock(
     owner: *mut manx_range_owner_t,
@@ -97,10 +104,11 @@ pub unsafe extern "C" fn manx_range_owner_lock(
     unsafe { with_span(owner, (start, end), |owner, span| owner.lock_as(span, Access::Exclusive, None)) }
 }
 
-/// Takes the range if that needs no waiting. Returns 0; `EBUSY` as `manx_range_trylock`; `EAGAIN` and `EINVAL` as `manx_range_owner_lock`.
+/// Takes the range if that needs no waiting. Returns 0; `EBUSY` as `manx_range_trylock`; `EAGAIN`
+/// and `EINVAL` as `manx_range_owner_lock`.
 ///
 /// # Safety
-/// It points to an owner that nobody else uses now.
+/// It points to an owner that no other thread uses now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_range_owner_trylock(
     owner: *mut manx_range_owner_t,
@@ -111,10 +119,11 @@ pub unsafe extern "C" fn manx_range_owner_trylock(
     unsafe { with_span(owner, (start, end), |owner, span| owner.try_lock_as(span, Access::Exclusive)) }
 }
 
-/// As `manx_range_owner_lock`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns `ETIMEDOUT` then.
+/// As `manx_range_owner_lock`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns
+/// `ETIMEDOUT` then.
 ///
 /// # Safety
-/// It points to an owner that nobody else uses now.
+/// It points to an owner that no other thread uses now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_range_owner_timedlock(
     owner: *mut manx_range_owner_t,
@@ -127,11 +136,11 @@ pub unsafe extern "C" fn manx_range_owner_timedlock(
     unsafe { with_span(owner, (start, end), |owner, span| owner.lock_as(span, Access::Exclusive, deadline)) }
 }
 
-/// Waits until nobody else has a key of the range for itself, and the owner shares it. Returns 0; `EDEADLK` and `EAGAIN` as
-/// `manx_range_lock`; `EINVAL` as `manx_range_owner_lock`.
+/// Waits until no other holder has a key of the range for itself, and the owner shares it. Returns
+/// 0; `EDEADLK` and `EAGAIN` as `manx_range_lock`; `EINVAL` as `manx_range_owner_lock`.
 ///
 /// # Safety
-/// It points to an owner that nobody else uses now.
+/// It points to an owner that no other thread uses now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_range_owner_rdlock(
     owner: *mut manx_range_owner_t,
@@ -145,7 +154,7 @@ pub unsafe extern "C" fn manx_range_owner_rdlock(
 /// Shares the range if that needs no waiting. Returns what `manx_range_owner_trylock` returns.
 ///
 /// # Safety
-/// It points to an owner that nobody else uses now.
+/// It points to an owner that no other thread uses now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_range_owner_tryrdlock(
     owner: *mut manx_range_owner_t,
@@ -156,10 +165,11 @@ pub unsafe extern "C" fn manx_range_owner_tryrdlock(
     unsafe { with_span(owner, (start, end), |owner, span| owner.try_lock_as(span, Access::Shared)) }
 }
 
-/// As `manx_range_owner_rdlock`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns `ETIMEDOUT` then.
+/// As `manx_range_owner_rdlock`, until `CLOCK_MONOTONIC` is at `deadline_ns` nanoseconds. Returns
+/// `ETIMEDOUT` then.
 ///
 /// # Safety
-/// It points to an owner that nobody else uses now.
+/// It points to an owner that no other thread uses now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_range_owner_timedrdlock(
     owner: *mut manx_range_owner_t,
@@ -172,10 +182,11 @@ pub unsafe extern "C" fn manx_range_owner_timedrdlock(
     unsafe { with_span(owner, (start, end), |owner, span| owner.lock_as(span, Access::Shared, deadline)) }
 }
 
-/// Undoes the last lock of exactly this range. Returns 0; `EPERM` if the owner holds none; `EINVAL` as `manx_range_owner_lock`.
+/// Undoes the last lock of exactly this range. Returns 0; `EPERM` if the owner holds none; `EINVAL`
+/// as `manx_range_owner_lock`.
 ///
 /// # Safety
-/// It points to an owner that nobody else uses now.
+/// It points to an owner that no other thread uses now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_range_owner_unlock(
     owner: *mut manx_range_owner_t,
@@ -186,12 +197,13 @@ pub unsafe extern "C" fn manx_range_owner_unlock(
     unsafe { with_span(owner, (start, end), |owner, span| owner.unlock(span)) }
 }
 
-/// Gives back all that the owner holds of the range, by however many locks, and keeps what lies outside of it. Returns 0; `EPERM` if it holds
-/// nothing of it; `EINVAL` as `manx_range_owner_lock`; `EAGAIN` if the lock has no room for the parts that are kept: what had not been
-/// given back until then is still held.
+/// Gives back all that the owner holds of the range, by however many locks, and keeps what lies
+/// outside of it. Returns 0; `EPERM` if it holds nothing of it; `EINVAL` as
+/// `manx_range_owner_lock`; `EAGAIN` if the lock has no room for the parts that are kept: what had
+/// not been given back until then is still held.
 ///
 /// # Safety
-/// It points to an owner that nobody else uses now.
+/// It points to an owner that no other thread uses now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_range_owner_release(
     owner: *mut manx_range_owner_t,
@@ -205,7 +217,7 @@ pub unsafe extern "C" fn manx_range_owner_release(
 /// Gives back all that the owner holds. Returns 0, or `EINVAL`: it is NULL.
 ///
 /// # Safety
-/// It points to an owner that nobody else uses now.
+/// It points to an owner that no other thread uses now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_range_owner_release_all(owner: *mut manx_range_owner_t) -> c_int {
     // SAFETY: the caller's promise.
@@ -217,10 +229,12 @@ pub unsafe extern "C" fn manx_range_owner_release_all(owner: *mut manx_range_own
     }
 }
 
-/// How many ranges the owner holds, 0 if it is NULL. The first `count` of them, in the order of locking, are written to `spans`.
+/// How many ranges the owner holds, 0 if it is NULL. The first `count` of them, in the order of
+/// locking, are written to `spans`.
 ///
 /// # Safety
-/// They point to an owner that nobody else uses now, and to memory for `count` ranges, or are NULL.
+/// They point to an owner that no other thread uses now, and to memory for `count` ranges, or are
+/// NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_range_owner_held(
     owner: *mut manx_range_owner_t,

@@ -105,7 +105,8 @@ pub fn compile(program: Program, flags: &[&str]) -> PathBuf {
     into
 }
 
-/// Runs a program, with the preload library or without it. It must succeed and complain about nothing; what it said is returned.
+/// Runs a program, with the preload library or without it. It must succeed and complain about
+/// nothing; what it said is returned.
 #[track_caller]
 pub fn run(program: &Path, arguments: &[&str], preloaded: bool) -> String {
     let mut command = Command::new(program);

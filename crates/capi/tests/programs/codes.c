@@ -97,7 +97,7 @@ static void readers_and_writers(void) {
     CHECK(manx_rwlock_timedwrlock(&rwlock, 0) == 0);
     CHECK(manx_rwlock_unlock(&rwlock) == 0);
 
-    /* As after 2^25 readers, of which none has left. */
+    /* As after 2^25 readers, if none has left. */
     manx_rwlock_t full = MANX_RWLOCK_INIT;
     full.state = UINT64_C(1) << 25;
     CHECK(manx_rwlock_rdlock(&full) == EAGAIN);

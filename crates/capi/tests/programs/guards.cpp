@@ -108,7 +108,7 @@ void shared() {
         CHECK(!patient.try_lock_shared());
     }
     CHECK(is_free(patient));
-    // As after 2^25 readers, of which none has left.
+    // As after 2^25 readers, if none has left.
     lock.native_handle()->state = UINT64_C(1) << 25;
     bool thrown = false;
     try {

@@ -94,7 +94,7 @@ static void one_by_one(void) {
     CHECK(manx_range_unlock(&one) == 0 && manx_range_unlock(&one) == EPERM);
     CHECK(manx_range_unlock(&other) == EPERM && manx_range_unlock(NULL) == EINVAL);
 
-    /* Those who share, with a deadline that is long over: a free range is had all the same. */
+    /* Sharing, with a deadline that is long over: a free range is had all the same. */
     CHECK(manx_range_rdlock(lock, 0, 10, &one) == 0 && holds(&one, 0, 10, 1));
     CHECK(manx_range_tryrdlock(lock, 5, 15, &other) == 0 && manx_range_unlock(&other) == 0);
     CHECK(manx_range_timedrdlock(lock, 5, 15, 0, &other) == 0 && manx_range_unlock(&other) == 0);
@@ -236,7 +236,7 @@ static void owners(void) {
     CHECK(manx_range_owner_release_all(one) == 0 && is_free(lock, 0, MANX_RANGE_END));
     CHECK(manx_range_owner_unlock(one, 0, 10) == EPERM);
 
-    /* What is shared by nobody else can be had alone. */
+    /* What no other holder shares can be had alone. */
     CHECK(manx_range_owner_tryrdlock(one, 0, 100) == 0 && manx_range_owner_timedrdlock(other, 50, 100, 0) == 0);
     CHECK(manx_range_owner_timedlock(one, 0, 100, soon()) == ETIMEDOUT && is_shared(lock, 0, 1));
     CHECK(manx_range_owner_lock(one, 0, 50) == 0 && !is_shared(lock, 0, 1) && is_shared(lock, 50, 100));
@@ -254,7 +254,7 @@ static void owners(void) {
     CHECK(manx_range_owner_release_all(other) == 0 && manx_range_destroy(lock) == EBUSY);
     CHECK(manx_range_owner_destroy(other) == 0);
 
-    /* One that holds few ranges: neighbours become one, with what lies between. */
+    /* An owner that holds few ranges: neighbours become one, with what lies between. */
     CHECK(manx_range_owner_create(&one, lock, 2) == 0);
     for (uint64_t row = 0; row < 10; row += 2)
         CHECK(manx_range_owner_lock(one, row, row + 1) == 0);
@@ -262,7 +262,7 @@ static void owners(void) {
     CHECK(manx_range_owner_destroy(one) == 0 && manx_range_destroy(lock) == 0);
 }
 
-/* One who waits on a thread of its own, and what it gets. */
+/* A waiter on a thread of its own, and what it gets. */
 struct waiter {
     pthread_t thread;
     manx_range_t *lock;
@@ -351,7 +351,7 @@ static void deadlocks(void) {
     CHECK(manx_range_owner_destroy(one) == 0 && manx_range_destroy(lock) == 0);
 }
 
-/* A lock may hold so many ranges and no more, and what was held then is held still. */
+/* A lock may hold a limited number of ranges, and what was held at the limit is held still. */
 static void limits(void) {
     enum { MOST = 10000 };
     static manx_range_held_t readers[MOST];
@@ -432,7 +432,7 @@ static void figures(void) {
     CHECK(manx_range_unlock(&held) == 0 && manx_range_destroy(recorded) == 0);
 }
 
-/* Threads that use parts of one array, each of which is used by one thread at a time. */
+/* Threads that use parts of one array; one thread at a time uses each part. */
 enum { KEYS = 256, THREADS = 4, ROUNDS = 2000 };
 
 static manx_range_t *shared_lock;

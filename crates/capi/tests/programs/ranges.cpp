@@ -53,7 +53,7 @@ void guards() {
         CHECK(moved && !guard && !is_free(lock, 0, 1));
         guard = std::move(moved);
         CHECK(guard && !moved);
-        // Moving into one that holds something gives that back.
+        // Moving into a guard that holds something gives that back.
         manx::range_guard other = lock.lock(200, 300);
         other = std::move(guard);
         CHECK(is_free(lock, 200, 300) && !is_free(lock, 0, 1));

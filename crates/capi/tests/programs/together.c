@@ -28,7 +28,7 @@ static uint32_t overdue(void) {
     return __atomic_load_n(&mutex.side, __ATOMIC_SEQ_CST) & 0x7ffe;
 }
 
-/* Whether one who waits for a range may not be overtaken any more, as the lock's dump says. */
+/* Whether a waiter for a range may not be overtaken any more, as the lock's dump says. */
 static int range_overdue(void) {
     char text[1000];
     CHECK(manx_range_dump(ranges, MANX_RANGE_JSON, text, sizeof text) < sizeof text);
@@ -68,7 +68,7 @@ static void a_mutex_knows_the_window(void) {
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
-/* So is one who waits for a range. */
+/* So is a waiter for a range. */
 static void a_range_lock_knows_the_window(void) {
     pthread_t thread;
     manx_range_held_t held;

@@ -1,7 +1,9 @@
-//! Lanes: a wide collection's members in [`LANES_MAX`] parts by a hash, each with a count and a stamp of its own.
+//! Lanes: a wide collection's members in [`LANES_MAX`] parts by a hash, each with a count and a
+//! stamp of its own.
 //!
-//! Of two transactions that write members at once, those conflict that meet in a lane: of ten writers about one in fifty. Who wants to know how many members there are adds up the
-//! lanes; who wants to know whether anything has changed compares their stamps.
+//! Two transactions that write members at once conflict if they meet in a lane: of ten writers
+//! about one in fifty. The number of members is the sum of the lanes. Their stamps tell whether
+//! anything has changed.
 //!
 //! | bytes | what |
 //! | --- | --- |
@@ -13,7 +15,7 @@ use crate::ops::{Ops, foreign};
 use manx::txn::{Error, Value};
 use std::collections::BTreeMap;
 
-/// So many at most.
+/// The maximum number of lanes.
 const LANES_MAX: u64 = if cfg!(test) { 4 } else { 512 };
 
 /// FNV-1a.
@@ -42,7 +44,7 @@ fn store(ops: &mut Ops<'_, '_>, incarnation: u64, lane: u16, count: u64) -> Resu
     ops.store(&names::lane(incarnation, lane), &value)
 }
 
-/// The lane has so many members more. Returns how many lanes more have members: 1, 0 or −1.
+/// Adds `by` to the lane's count of members. Returns how many lanes more have members: 1, 0 or −1.
 pub(super) fn count(ops: &mut Ops<'_, '_>, incarnation: u64, lane: u16, by: i64) -> Result<i64, Error> {
     let name = names::lane(incarnation, lane);
     let before = match ops.load(&name)? {
@@ -83,7 +85,8 @@ pub(super) fn sum(ops: &mut Ops<'_, '_>, incarnation: u64) -> Result<u64, Error>
     Ok(sum)
 }
 
-/// All members are as good as read: no lane may change, and none may be added, for which the header would have to change.
+/// All members are as good as read: no lane may change, and none may be added, for which the header
+/// would have to change.
 pub(super) fn all_are_read(ops: &mut Ops<'_, '_>, incarnation: u64) -> Result<(), Error> {
     if !ops.remembers() {
         return Ok(());
@@ -94,8 +97,9 @@ pub(super) fn all_are_read(ops: &mut Ops<'_, '_>, incarnation: u64) -> Result<()
     Ok(())
 }
 
-/// A number that is another one after each change: stamps are not in the order of commits, so the newest would not do. It is the sum of all, each mixed
-/// (splitmix64), so that two sets of stamps have the same one as good as never.
+/// A number that is another one after each change: stamps are not in the order of commits, so the
+/// newest would not do. It is the sum of all, each mixed (splitmix64), so that two sets of stamps
+/// have the same one as good as never.
 pub(super) fn digest(ops: &mut Ops<'_, '_>, incarnation: u64) -> Result<u64, Error> {
     let mut digest: u64 = 0;
     for entry in ops.entries(&names::all_of(LANES, incarnation), false) {

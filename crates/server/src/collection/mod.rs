@@ -1,26 +1,37 @@
-//! Collections: hashes and sorted sets, each member an entry of its own, so that one more among millions costs what a key costs.
+//! Collections: hashes and sorted sets, each member an entry of its own, so that one more among
+//! millions costs what a key costs.
 //!
-//! A collection is a *header* under its key and members under its incarnation (`names.rs`). The header says how many members there are, and when
-//! there is none left the collection is not there any more. The difficulty is to keep that exact. If each writer wrote the header, all writers of a
-//! collection would conflict; if none did, a transaction that deletes the last member and the collection with it would not notice another that adds one
-//! (*write skew*: each reads what the other writes). So there are two forms:
+//! A collection is a *header* under its key and members under its incarnation (`names.rs`). The
+//! header says how many members there are, and when there is none left the collection is not there
+//! any more. The difficulty is to keep that exact. If each writer wrote the header, all writers of
+//! a collection would conflict; if none did, a transaction that deletes the last member and the
+//! collection with it would not notice another that adds one (*write skew*: each reads what the
+//! other writes). So there are two forms:
 //!
 //! | | small, up to [`SMALL_MAX`] members | wide |
 //! | --- | --- | --- |
 //! | the header counts | members | lanes that have members |
-//! | who writes a member writes | the header | the member's lane; and the header, if the lane becomes empty or is no longer |
+//! | a writer of a member writes | the header | the member's lane; and the header, if the lane becomes empty or is no longer |
 //! | two writers conflict | always | in the same lane, or in the header |
 //!
-//! A *lane* is a part of the members, by a hash (`lanes.rs`). A collection that has become wide stays so until it is deleted.
+//! A *lane* is a part of the members, by a hash (`lanes.rs`). A collection that has become wide
+//! stays so until it is deleted.
 //!
 //! Invariants:
-//! 1. A header's count is exact in each snapshot, and is not 0. For each of its changes the header is written, and of two that write the same name one begins again.
-//! 2. Whoever writes a member has written, in the same transaction, a name from which the collection's count is made: the header or a lane.
-//! 3. What is written into a dead incarnation is deleted. Its last writer wrote the header too, and then conflicts with who buried it; or it wrote a lane that
-//!    was there. Lanes are deleted first, in one transaction (`dead.rs`): who has not seen that conflicts with it, and who has seen it has seen the burial.
-//! 4. A transaction that remembers what it reads remembers, for a member, the name from Invariant 2, and for all members all of those.
+//! 1. A header's count is exact in each snapshot, and is not 0. For each of its changes the header
+//!    is written, and of two that write the same name one begins again.
+//! 2. A transaction that writes a member also writes a name from which the collection's count is
+//!    made: the header or a lane.
+//! 3. What is written into a dead incarnation is deleted. Its last writer wrote the header too, and
+//!    then conflicts with the transaction that buried it; or it wrote a lane that was there. Lanes
+//!    are deleted first, in one transaction (`dead.rs`). A writer that has not seen that deletion
+//!    conflicts with it; a writer that has seen it has seen the burial.
+//! 4. A transaction that remembers what it reads remembers, for a member, the name from Invariant
+//!    2, and for all members all of those.
 //!
-//! Who writes a member and does not write the header has only read the header; somebody may have replaced it meanwhile. That is as if the member had been written just before.
+//! A transaction that writes a member and not the header has only read the header. Another
+//! transaction may have replaced the header meanwhile. That is as if the member had been written
+//! just before.
 
 mod dead;
 mod lanes;
@@ -37,7 +48,7 @@ use manx::txn::{Error, Value};
 pub(crate) use order::{Scores, SortedSet};
 use std::ops::Range;
 
-/// One that has more members is wide.
+/// A collection with more members is wide.
 const SMALL_MAX: u64 = if cfg!(test) { 8 } else { 512 };
 
 /// A collection, in a transaction.
@@ -70,7 +81,8 @@ impl<'k> Collection<'k> {
         }
     }
 
-    /// The same, or a new one, which is there once it has a member and [`Collection::finish`] was called.
+    /// The same, or a new one, which is there once it has a member and [`Collection::finish`] was
+    /// called.
     pub(crate) fn find_or_make(
         ops: &mut Ops<'_, '_>,
         key: &'k [u8],
@@ -134,7 +146,8 @@ impl<'k> Collection<'k> {
         if self.header.is_wide { lanes::sum(ops, self.header.incarnation) } else { Ok(self.header.count) }
     }
 
-    /// Shows members and what they have, in the order of the members, until `see` says that it has seen enough.
+    /// Shows members and what they have, in the order of the members, until `see` says that it has
+    /// seen enough.
     pub(crate) fn members(
         &self,
         ops: &mut Ops<'_, '_>,
@@ -175,13 +188,14 @@ impl<'k> Collection<'k> {
         if self.header.is_wide { lanes::all_are_read(ops, self.header.incarnation) } else { Ok(()) }
     }
 
-    /// Writes the header, if something has changed. Every command that has written a member ends with this.
+    /// Writes the header, if something has changed. Every command that has written a member ends
+    /// with this.
     pub(crate) fn finish(mut self, ops: &mut Ops<'_, '_>) -> Result<(), Error> {
         if !self.has_changed {
             return Ok(());
         }
         if self.header.count == 0 {
-            // Invariant 1. One that is new was never there; but something that has expired may be.
+            // Invariant 1. A new collection was never there; but something that has expired may be.
             return if self.is_new { Ok(()) } else { ops.remove(&names::key(self.key)) };
         }
         if !self.header.is_wide && self.header.count > SMALL_MAX {
@@ -196,7 +210,8 @@ impl<'k> Collection<'k> {
     }
 }
 
-/// What WATCH remembers of a key: different after each change of it, or of a member of the collection that it has.
+/// What WATCH remembers of a key: different after each change of it, or of a member of the
+/// collection that it has.
 pub(crate) fn watched(ops: &mut Ops<'_, '_>, key: &[u8]) -> Result<Option<u64>, Error> {
     let Some(found) = ops.get(key)? else { return Ok(None) };
     Ok(Some(match found.header() {

@@ -1,7 +1,8 @@
 //! Sorted sets: members, and the same members once more in the order of their scores.
 //!
-//! A score's *place* is a number of 64 bits that is in order as the score is: the bits of a double, turned around if it is negative. So a range of scores is a
-//! range of names. Both zeros have the same place, since they are equal.
+//! A score's *place* is a number of 64 bits that is in order as the score is: the bits of a double,
+//! turned around if it is negative. So a range of scores is a range of names. Both zeros have the
+//! same place, since they are equal.
 
 use super::Collection;
 use crate::fault::Fault;
@@ -27,7 +28,7 @@ fn at_place(place: u64) -> f64 {
 pub(crate) struct Scores(u64, u64);
 
 impl Scores {
-    /// From one score to another, each of which may be excluded.
+    /// From one score to another; each of the two may be excluded.
     pub(crate) fn between((from, from_excluded): (f64, bool), (to, to_excluded): (f64, bool)) -> Scores {
         Scores(place(from) + u64::from(from_excluded), place(to) + u64::from(!to_excluded))
     }
@@ -63,7 +64,7 @@ impl<'k> SortedSet<'k> {
         names::ordered(self.0.header.incarnation, place(score), member)
     }
 
-    /// Gives the member a score; `old` is the one that it has.
+    /// Gives the member a score; `old` is its present score.
     pub(crate) fn put(
         &mut self,
         ops: &mut Ops<'_, '_>,
@@ -91,7 +92,8 @@ impl<'k> SortedSet<'k> {
         name(from)..name(to)
     }
 
-    /// Shows members and their scores, in the order of the scores, until `see` says that it has seen enough.
+    /// Shows members and their scores, in the order of the scores, until `see` says that it has
+    /// seen enough.
     pub(crate) fn in_order(
         &self,
         ops: &mut Ops<'_, '_>,

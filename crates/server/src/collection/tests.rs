@@ -1,4 +1,5 @@
-//! Transactions that meet in a collection, step by step. Bounds are small here, so that a few members make it wide.
+//! Transactions that meet in a collection, step by step. Bounds are small here, so that a few
+//! members make it wide.
 
 use super::lanes;
 use super::{Collection, SMALL_MAX, SortedSet, clean, watched};

@@ -24,7 +24,7 @@ pub(super) fn client(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
         word if is(word, "info") && wanted(2) => out.verbatim(&peer.line()),
         word if is(word, "list") => out.verbatim(&call.shared.peers.list()),
         word if is(word, "setinfo") && wanted(4) => {
-            // What the client's library is called: nobody asks for it here.
+            // What the client's library is called: no command here asks for it.
             let is_known = is(&args[2], "lib-name") || is(&args[2], "lib-ver");
             if is_known {
                 out.ok();

@@ -1,4 +1,5 @@
-//! CONFIG: what clients ask for before they begin, and what the server was started with. Nothing can be changed.
+//! CONFIG: what clients ask for before they begin, and what the server was started with. Nothing
+//! can be changed.
 
 use super::{Call, help, is, unknown_subcommand, wrong_number};
 use crate::glob;

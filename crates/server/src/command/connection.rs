@@ -30,7 +30,7 @@ const WRONG: &str = "WRONGPASS invalid username-password pair or user is disable
 fn login(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> bool {
     let is_right = match &call.shared.options.password {
         Some(right) => user == b"default" && right.is(password),
-        // As in Redis, the user of whom no password is asked has any.
+        // As in Redis, any password is right if none is configured.
         None => user == b"default",
     };
     call.client.is_trusted |= is_right;

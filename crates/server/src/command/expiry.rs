@@ -41,7 +41,8 @@ impl Only {
         Ok(only)
     }
 
-    /// Whether a key that expires at `old_ms` may be given `new_ms`. Who never expires does so later than anybody.
+    /// Whether a key that expires at `old_ms` may be given `new_ms`. A key without an expiry counts
+    /// as the last one to expire.
     fn allows(self, old_ms: Option<i64>, new_ms: i64) -> bool {
         !(self.without && old_ms.is_some()
             || self.with && old_ms.is_none()

@@ -29,7 +29,7 @@ pub(super) fn info(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
     let names_all = args.from(1).any(|word| is(word, "all") || is(word, "everything"));
     let mut text = String::new();
     for (name, write) in SECTIONS {
-        // Keys have to be counted, so only who names them gets them.
+        // Keys have to be counted, so the keyspace is left out unless the client names it.
         let all = all && (name != "keyspace" || names_all);
         if all || args.from(1).any(|word| is(word, name)) {
             let (first, rest) = name.split_at(1);

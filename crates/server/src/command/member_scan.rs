@@ -1,4 +1,5 @@
-//! HSCAN and ZSCAN: as SCAN, of a collection's members. They come in their order, also those of a sorted set.
+//! HSCAN and ZSCAN: as SCAN, of a collection's members. They come in their order, also those of a
+//! sorted set.
 
 use super::scan::{Options, Step, Steps, cursor};
 use crate::collection::{Collection, SortedSet};
@@ -29,7 +30,8 @@ fn scan(
     if let Some(collection) = Collection::find(ops, args.get(1).unwrap_or_default(), kind)? {
         let options = Options::read(args, 3)?;
         let mut steps = Steps::new(&options);
-        // The cursor may be one of an earlier incarnation: its member is a place in this one as well.
+        // The cursor may be one of an earlier incarnation: its member is a place in this one as
+        // well.
         let range = match ops.behind_cursor(number, MEMBERS)? {
             Some(name) => collection.behind(names::member_in(&name).unwrap_or_default()),
             None => collection.from(steps.prefix())..collection.all().end,

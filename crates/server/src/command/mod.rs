@@ -1,8 +1,10 @@
-//! What the server can do: one table of all commands, from which they are found, checked and described.
+//! What the server can do: one table of all commands, from which they are found, checked and
+//! described.
 //!
-//! A command of *data* works in a transaction ([`Ops`]): alone in one of its own, or together with others between MULTI and EXEC. It may
-//! have to be done again if transactions conflict, so it does nothing else, and checks its arguments before it writes. All other commands are *plain*: they speak of the
-//! connection or the server.
+//! A command of *data* works in a transaction ([`Ops`]): alone in one of its own, or together with
+//! others between MULTI and EXEC. It may have to be done again if transactions conflict, so it does
+//! nothing else, and checks its arguments before it writes. All other commands are *plain*: they
+//! speak of the connection or the server.
 //!
 //! | file | what |
 //! | --- | --- |
@@ -48,7 +50,7 @@ type Plain = fn(&mut Call<'_>, Args<'_>, &mut Replies);
 /// A command that is about transactions. It is never in one.
 type Outer = fn(&mut Call<'_>, &mut Session, Args<'_>, &mut Replies);
 
-/// Who calls a command.
+/// The caller of a command.
 pub(crate) struct Call<'c> {
     pub(crate) client: &'c mut Client,
     pub(crate) shared: &'c Shared,
@@ -67,7 +69,7 @@ pub(crate) struct Command {
     /// In small letters.
     pub(crate) name: &'static str,
     pub(crate) run: Run,
-    /// So many arguments, its name included; if negative, so many at least.
+    /// The number of arguments, its name included; if negative, the least number.
     pub(crate) arity: i32,
     /// [`WRITE`] and the like.
     pub(crate) flags: u8,
@@ -85,13 +87,13 @@ pub(crate) const WRITE: u8 = 1;
 pub(crate) const READ: u8 = 2;
 /// It takes about the same time whatever there is.
 pub(crate) const FAST: u8 = 4;
-/// Who has not said the password may use it.
+/// A client that has not said the password may use it.
 pub(crate) const NO_AUTH: u8 = 8;
 /// It cannot be queued.
 pub(crate) const NO_MULTI: u8 = 16;
 /// It is done at once between MULTI and EXEC.
 pub(crate) const AT_ONCE: u8 = 32;
-/// It is for those who run the server.
+/// It is for the operators of the server.
 pub(crate) const ADMIN: u8 = 64;
 
 impl Command {
@@ -99,7 +101,7 @@ impl Command {
         self.flags & flag != 0
     }
 
-    /// Whether it takes so many arguments.
+    /// Returns whether it takes this number of arguments.
     fn takes(&self, count: usize) -> bool {
         let wanted = self.arity.unsigned_abs() as usize;
         if self.arity < 0 { count >= wanted } else { count == wanted }
@@ -169,7 +171,7 @@ fn unknown_subcommand(name: &str, args: Args<'_>) -> String {
     format!("ERR unknown subcommand '{given}'. Try {name} HELP.")
 }
 
-/// Answers with what somebody may type behind a command.
+/// Answers with what a user may type behind a command.
 fn help(name: &str, lines: &[&str], out: &mut Replies) {
     out.array(lines.len() + 3);
     out.simple(&format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));

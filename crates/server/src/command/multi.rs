@@ -1,8 +1,10 @@
 //! MULTI, EXEC and WATCH: several commands as one.
 //!
-//! Between MULTI and EXEC commands are only kept; EXEC does them in one transaction, so nobody sees a part of them, and an error of
-//! one does not undo the others, as in Redis. WATCH remembers which write each key had last (its stamp, and those of its members); EXEC looks whether they still
-//! have them, in the same transaction as all else. If two watch what the other writes, one of them is refused.
+//! Between MULTI and EXEC commands are only kept. EXEC does them in one transaction, so no other
+//! client sees a part of them. As in Redis, an error of one does not undo the others. WATCH
+//! remembers which write each key had last (its stamp, and those of its members); EXEC looks
+//! whether they still have them, in the same transaction as all else. If two watch what the other
+//! writes, one of them is refused.
 
 use super::{Call, Command, NO_MULTI, Run, WRITE, perform};
 use crate::client::{Multi, Watched};
@@ -69,7 +71,8 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
         }
         out.array(queued.len());
         for (command, kept) in &queued {
-            // Too many answers end the connection, not the transaction: all of it is done, and what else it would answer is not kept.
+            // Too many answers end the connection, not the transaction: all of it is done, and what
+            // else it would answer is not kept.
             let unwanted = out.is_over().then(|| out.mark());
             match command.run {
                 Run::Data(run) => perform(run, ops, kept.args(), out)?,

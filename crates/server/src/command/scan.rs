@@ -1,4 +1,5 @@
-//! Which keys there are: SCAN, KEYS, DBSIZE. Keys come in their order; each of these sees one moment.
+//! Which keys there are: SCAN, KEYS, DBSIZE. Keys come in their order; each of these sees one
+//! moment.
 
 use super::{NOT_INTEGER, SYNTAX, is};
 use crate::fault::Fault;
@@ -10,9 +11,10 @@ use crate::resp::{Args, Replies};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// How many keys SCAN looks at, unless told; those that have expired and are not yet deleted are among them.
+/// How many keys SCAN looks at, unless told; keys that have expired and are not yet deleted count
+/// too.
 const COUNT: usize = 10;
-/// A single SCAN does not go on beyond an answer of so many bytes.
+/// A single SCAN does not go on beyond an answer of this number of bytes.
 const BYTES_MAX: usize = 1 << 20;
 
 /// What is asked for behind the cursor.
@@ -80,7 +82,7 @@ pub(super) struct Steps<'o> {
     options: &'o Options<'o>,
     seen: usize,
     bytes: usize,
-    /// The last one that was looked at, if so many were as may be.
+    /// The last name that was looked at, if the scan has reached its limit.
     last: Option<Box<[u8]>>,
     goes_on: bool,
 }
@@ -95,7 +97,8 @@ impl<'o> Steps<'o> {
         self.options.pattern.map_or(&b""[..], glob::prefix)
     }
 
-    /// The next one is this, of which the answer would have so many bytes; `fits`: it is there, and of the right kind.
+    /// Takes the next name, which would add `bytes` bytes to the answer; `fits`: it is there, and
+    /// of the right kind.
     pub(super) fn see(&mut self, name: &[u8], bytes: usize, fits: bool) -> Step {
         if !name.starts_with(self.prefix()) {
             return Step::Enough;
@@ -116,7 +119,7 @@ impl<'o> Steps<'o> {
         if is_wanted { Step::Wanted } else { Step::Other }
     }
 
-    /// The last one that was looked at, if there are more.
+    /// Returns the last name that was looked at, if there are more.
     pub(super) fn goes_on_behind(&self) -> Option<&[u8]> {
         self.last.as_deref().filter(|_| self.goes_on)
     }
@@ -132,7 +135,7 @@ pub(super) fn scan(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> 
         None => Bound::Included(steps.prefix()),
     };
     let mut found: Vec<Box<[u8]>> = Vec::new();
-    // Those that have expired count too: there may be any number of them between two that are there.
+    // Expired keys count too: there may be any number of them between two living ones.
     ops.scan_all(from, |key, value| {
         let fits = value.is_some_and(|value| options.kind.is_none_or(|kind| is(kind, value.kind().name())));
         match steps.see(key, key.len(), fits) {

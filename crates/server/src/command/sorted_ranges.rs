@@ -28,7 +28,7 @@ enum By {
 struct Options {
     by: Option<By>,
     descending: Option<bool>,
-    /// So many are left out, and so many come at most; all, if negative.
+    /// The number of members that are left out, and the most that come then; all, if negative.
     skip: i64,
     limit: i64,
     with_scores: bool,
@@ -127,8 +127,8 @@ impl<'a> Wanted<'a> {
 /// Members and their scores.
 type Found = Vec<(Box<[u8]>, f64)>;
 
-/// Takes some of what comes by: all behind the first `skip`, `limit` at most, and not many more bytes than `room`: for that the connection will
-/// be closed.
+/// Takes some of what comes by: all behind the first `skip`, `limit` at most, and not many more
+/// bytes than `room`: for that the connection will be closed.
 fn some(
     found: &mut Found,
     mut skip: i64,

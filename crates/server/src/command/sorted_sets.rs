@@ -16,7 +16,7 @@ fn key(args: Args<'_>) -> &[u8] {
 /// What ZADD is asked to do.
 #[derive(Clone, Copy, Debug, Default)]
 struct Options {
-    /// Only members that are there, or only those that are not.
+    /// Only members that are there, or only new ones.
     only_old: bool,
     only_new: bool,
     /// Only to a higher score, or only to a lower one.
@@ -62,7 +62,7 @@ impl Options {
         Ok((options, at))
     }
 
-    /// Which score a member gets, if any; `old` is the one that it has.
+    /// Which score a member gets, if any; `old` is its present score.
     fn score(self, given: f64, old: Option<f64>) -> Result<Option<f64>, Fault> {
         let Some(old) = old else { return Ok((!self.only_old).then_some(given)) };
         if self.only_new {

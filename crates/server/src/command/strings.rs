@@ -51,7 +51,7 @@ pub(super) fn mget(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> 
             Some(found) => out.bulk(found.bytes()),
             None => out.null(),
         }
-        // The connection will be closed for that, so nobody misses the rest.
+        // The connection will be closed for that, so no client misses the rest.
         if out.is_over() {
             break;
         }

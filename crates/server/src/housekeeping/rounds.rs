@@ -1,4 +1,4 @@
-//! Rounds through all keys, some at a time, in which those that have expired are found and deleted.
+//! Rounds through all keys, some at a time, in which expired keys are found and deleted.
 
 use crate::ops::Enough;
 use crate::resp::Replies;
@@ -7,13 +7,14 @@ use crate::transact::transact;
 use manx::txn::{Error, Session};
 use std::ops::Bound;
 
-/// So many keys are looked at in one transaction, living and expired ones …
+/// The number of keys that one transaction looks at, living and expired ones …
 const KEYS: usize = 2_000;
 /// … and if more of them than this have expired, it pays to go on at once.
 const MANY: usize = KEYS / 10;
-/// Keys that are remembered have so many bytes, or there is one of them.
+/// The most bytes of the keys that a look remembers, unless it is a single key.
 const BYTES_MAX: usize = 1 << 20;
-/// So many keys are deleted in one transaction: a commit of many takes hardly longer than one, and who writes one of them meanwhile waits for all.
+/// The number of keys that one transaction deletes. A commit of many takes hardly longer than one,
+/// but a writer of one of them waits for all.
 const TOGETHER: usize = 512;
 
 /// Where the next look begins.
@@ -27,14 +28,15 @@ pub(super) struct Rounds {
 pub(super) enum Looked {
     /// There are no more keys: the next round begins at the first one.
     End,
-    /// There are more keys, and few had expired of those that were looked at.
+    /// There are more keys, and few of the keys that were looked at had expired.
     Few,
-    /// There are more keys, and many had expired of those that were looked at.
+    /// There are more keys, and many of the keys that were looked at had expired.
     Many,
 }
 
 impl Rounds {
-    /// Deletes those expired keys that were told of, and those among the next ones.
+    /// Deletes the expired keys that readers have told of, and the expired ones among the next
+    /// keys.
     ///
     /// # Errors
     /// The store's. What was not deleted is found again, by another round at the latest.
@@ -53,7 +55,8 @@ impl Rounds {
         })
     }
 
-    /// Those that have expired among the next ones, and the last one that was looked at, if there may be more.
+    /// Returns the expired ones among the next keys, and the last key that was looked at, if there
+    /// may be more.
     #[expect(clippy::type_complexity, reason = "two plain things")]
     fn look(
         &self,
@@ -80,7 +83,7 @@ impl Rounds {
     }
 }
 
-/// Deletes those of these keys that have expired; what has a living value by now stays.
+/// Deletes the expired ones of these keys; a key with a living value by now stays.
 fn delete(shared: &Shared, session: &mut Session, keys: &[Box<[u8]>]) -> Result<(), Error> {
     for some in keys.chunks(TOGETHER) {
         transact(shared, session, &mut Replies::new(0), |ops, _| {

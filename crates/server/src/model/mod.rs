@@ -1,7 +1,9 @@
-//! Who serves connections: a thread for each ([`threads`]), or the workers of a pool ([`pool`]).
+//! What serves connections: a thread for each ([`threads`]), or the workers of a pool ([`pool`]).
 //!
-//! Both do the same with a connection ([`Connection::turn`](crate::connection::Connection::turn)); they differ in who waits for the client. A thread
-//! that waits costs memory, and the kernel chooses among those that can go on. A pool has as many threads at work as there are CPUs, and chooses itself.
+//! Both do the same with a connection ([`Connection::turn`](crate::connection::Connection::turn));
+//! they differ in how they wait for the client. A thread that waits costs memory, and the kernel
+//! chooses among the threads that can go on. A pool has as many threads at work as there are CPUs,
+//! and chooses itself.
 
 mod pool;
 mod threads;
@@ -13,7 +15,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who serves connections.
+/// Serves connections.
 pub(crate) trait Serve: Send {
     /// Serves a new connection until its end.
     ///

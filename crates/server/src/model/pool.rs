@@ -1,22 +1,30 @@
 //! The workers of a pool serve those connections whose clients have sent something.
 //!
-//! One job of the pool *leads*: it asks epoll which connections are ready (`ready.rs`), does what they ask for, then sends all their answers, and asks
-//! again. So a request takes a read and a write, and a part of one epoll call; no thread has to wake another one for it, and clients get their
-//! answers together and need not be woken for each. If many are ready, others do a part. While nobody is, the leader waits in epoll, which the pool
-//! knows (`block_in_place`), so its place is free for others.
+//! One job of the pool *leads*: it asks epoll which connections are ready (`ready.rs`), does what
+//! they ask for, then sends all their answers, and asks again. So a request takes a read and a
+//! write, and a part of one epoll call; no thread has to wake another one for it, and clients get
+//! their answers together and need not be woken for each. If many are ready, other workers do a
+//! part. While no connection is ready, the leader waits in epoll, which the pool knows
+//! (`block_in_place`), so its place is free for others.
 //!
-//! A few further jobs watch, as deputies, that the leader goes on (`watch.rs`): a leader that the kernel has stopped stops nobody but those whom it is just
-//! serving. They are blocked, as the pool sees it, so they take no place either.
+//! A few further jobs watch, as deputies, that the leader goes on (`watch.rs`): a leader that the
+//! kernel has stopped holds up only the clients that it is just serving. They are blocked, as the
+//! pool sees it, so they take no place either.
 //!
-//! The pool has as many active workers as CPUs and does not shrink beside busy neighbours ([`Control::Fixed`]). A server has as much to do as its
-//! clients ask for; what it leaves undone now is there a moment later, and clients have waited. What neighbours are to get, the kernel sees to.
+//! The pool has as many active workers as CPUs and does not shrink beside busy neighbours
+//! ([`Control::Fixed`]). A server has as much to do as its clients ask for; what it leaves undone
+//! now is there a moment later, and clients have waited. What neighbours are to get, the kernel
+//! sees to.
 //!
-//! Who is ready is served together with others ([`SHARE`]); if that takes long, those who have been answered already do not wait for the rest ([`DELAY`]). That is looked at
-//! between two connections: a command that takes long itself keeps the answers of those before it as well.
+//! Connections that are ready are served together ([`SHARE`]). If that takes long, clients with an
+//! answer do not wait for the rest ([`DELAY`]). The time is looked at between two connections, so a
+//! command that takes long itself also keeps back the answers of the connections before it.
 //!
 //! Invariants:
-//! 1. Who finds that a connection is called ([`Served::is_called`]) serves it or hands it over: no event is lost.
-//! 2. Each of the jobs stays, and queues itself anew, until [`Pool::end`]: a seat's job is queued, watches, or serves.
+//! 1. The thread that finds a connection called ([`Served::is_called`]) serves it or hands it over:
+//!    no event is lost.
+//! 2. Each of the jobs stays, and queues itself anew, until [`Pool::end`]: a seat's job is queued,
+//!    watches, or serves.
 
 mod ready;
 mod served;
@@ -38,13 +46,16 @@ use watch::Watch;
 
 /// A leader, and deputies.
 const SEATS: usize = 4;
-/// So many connections are served together at most; further ones are other jobs', as many each.
+/// The maximum number of connections that are served together; further ones go to other jobs, as
+/// many to each.
 const SHARE: usize = 64;
-/// Answers are sent when the first of them is so old, even if there are others to serve.
+/// Answers are sent when the first of them has this age, even if there are others to serve.
 const DELAY: Duration = Duration::from_micros(500);
-/// So many rounds, then the leader queues itself anew, which lets the pool decide whether its worker goes on.
+/// After this number of rounds the leader queues itself anew, which lets the pool decide whether
+/// its worker goes on.
 const ROUNDS: u32 = 64;
-/// More workers than usual may stand in for those that wait for a disk: a commit of many is as dear as one.
+/// More workers than usual may stand in for workers that wait for a disk: a commit of many is as
+/// dear as one.
 const STAND_INS: usize = 256;
 
 /// The pool.
@@ -101,7 +112,7 @@ impl Serve for Pool {
     }
 
     fn end(&mut self, timeout: Duration) {
-        // Release: who sees it sees that all connections have ended.
+        // Release: a thread that sees it sees that all connections have ended.
         self.crew.is_over.store(true, Ordering::Release);
         self.crew.ready.end();
         self.crew.watch.end();
@@ -140,7 +151,7 @@ impl Crew {
         let _ = self.pool.execute(move || crew.stand(hands));
     }
 
-    /// Finds out who is ready, or waits.
+    /// Finds out which connections are ready, or waits.
     fn lead(&self, told: &mut Told) {
         self.watch.begin_round();
         self.ready.look(told);
@@ -165,11 +176,11 @@ impl Crew {
         self.watch.take_over(*seat);
     }
 
-    /// Calls those of whom was told.
+    /// Calls the connections that epoll has named.
     fn collect(&self, Hands { told, called, .. }: &mut Hands) {
         let all = self.all();
         for (number, is_ending) in told.drain(..) {
-            // One that is not there has ended meanwhile.
+            // A connection that is not there has ended meanwhile.
             let Some(served) = all.get(&number) else { continue };
             if served.is_called(is_ending) {
                 called.push(Arc::clone(served));
@@ -177,9 +188,10 @@ impl Crew {
         }
     }
 
-    /// Leaves so many as are to be served together.
+    /// Leaves as many as are to be served together, and hands over the rest.
     fn share_out(self: &Arc<Crew>, called: &mut Vec<Arc<Served>>) {
-        // Commits that wait for a disk must not keep the leader from asking, nor those of one connection another one's.
+        // Commits that wait for a disk must not keep the leader from asking, nor those of one
+        // connection another one's.
         let (own, share) = if self.shared.options.durable { (0, 1) } else { (SHARE, SHARE) };
         while called.len() > own {
             let rest = called.len().saturating_sub(share).max(own);

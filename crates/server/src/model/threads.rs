@@ -1,7 +1,8 @@
 //! A thread for each connection.
 //!
-//! It waits in a read of its socket, so a request takes a read and a write. Writes do not wait: if a client does not take its answers, its socket
-//! is made non-blocking, and the thread waits for either direction until all is sent. That needs no other descriptor, of which there may be none.
+//! It waits in a read of its socket, so a request takes a read and a write. Writes do not wait: if
+//! a client does not take its answers, its socket is made non-blocking, and the thread waits for
+//! either direction until all is sent. That needs no further descriptor; there may be none left.
 
 use super::Serve;
 use crate::connection::{Connection, Turn};
@@ -63,7 +64,8 @@ fn wait_until_sent(connection: &mut Connection) -> io::Result<Turn> {
     loop {
         match connection.turn() {
             Turn::Again => {}
-            // The end of what it sends can be read for ever: who has seen that waits for the other direction alone.
+            // The end of what the client sends can be read for ever, so a thread that has seen it
+            // waits for the other direction alone.
             Turn::Write => poll::wait_to_write(peer.socket.as_raw_fd(), connection.reads()),
             Turn::Read => {
                 peer.socket.set_nonblocking(false)?;

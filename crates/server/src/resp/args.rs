@@ -21,7 +21,7 @@ impl<'a> Args<'a> {
         self.ranges.len()
     }
 
-    /// The argument at this place, if there are so many.
+    /// Returns the argument at this place, if there is one.
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
         self.ranges.get(index).map(|range| &self.bytes[range.clone()])
     }

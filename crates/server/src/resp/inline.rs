@@ -1,5 +1,6 @@
-//! Commands that people type, as in `telnet`: words with spaces between them. A word in double quotes may have `\n`, `\r`, `\t`,
-//! `\b`, `\a`, `\xHH` and any other character behind a backslash; in single quotes only `\'`.
+//! Commands that people type, as in `telnet`: words with spaces between them. A word in double
+//! quotes may have `\n`, `\r`, `\t`, `\b`, `\a`, `\xHH` and any other character behind a backslash;
+//! in single quotes only `\'`.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! The protocol of Redis, RESP 2 and 3: what clients send ([`Parser`]), what they are answered ([`Replies`]), and answers as a client reads
-//! them ([`Reply`]).
+//! The protocol of Redis, RESP 2 and 3: what clients send ([`Parser`]), what they are answered
+//! ([`Replies`]), and answers as a client reads them ([`Reply`]).
 //!
 //! | file | what |
 //! | --- | --- |

@@ -1,11 +1,14 @@
 //! From bytes to commands, as they come in.
 //!
-//! Bytes come in pieces that end anywhere. The parser looks at each byte of a command once, however many pieces it comes in: it keeps where it is,
-//! counted from the command's first byte, and the caller keeps the bytes. Arguments stay where they are.
+//! Bytes come in pieces that end anywhere. The parser looks at each byte of a command once, however
+//! many pieces it comes in: it keeps where it is, counted from the command's first byte, and the
+//! caller keeps the bytes. Arguments stay where they are.
 //!
 //! Invariants:
-//! 1. `at` is at most the length of the bytes of the last call, and what is before `at` is not looked at again.
-//! 2. A command takes at most [`Limits::command_bytes_max`]; what a length announces is checked before anything is waited for.
+//! 1. `at` is at most the length of the bytes of the last call, and what is before `at` is not
+//!    looked at again.
+//! 2. A command takes at most [`Limits::command_bytes_max`]; what a length announces is checked
+//!    before anything is waited for.
 //! 3. After an error the connection is at an unknown place, and nothing more can be read from it.
 
 use super::args::Args;
@@ -17,7 +20,7 @@ use std::ops::Range;
 pub const ARGS_MAX: usize = 1024 * 1024;
 /// The longest line: of an inline command, or of a length.
 const LINE_MAX: usize = 64 * 1024;
-/// The most arguments of somebody who has not yet said a password …
+/// The most arguments of a client that has not yet said a password …
 const STRANGER_ARGS_MAX: usize = 10;
 /// … and the longest of these.
 const STRANGER_BULK_MAX: usize = 16 * 1024;
@@ -25,7 +28,7 @@ const STRANGER_BULK_MAX: usize = 16 * 1024;
 /// What a client may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// A command, all arguments and their lengths together, takes so many bytes at most.
+    /// The most bytes of a command: all arguments and their lengths together.
     pub command_bytes_max: usize,
     /// Whether the client has not yet said the password that it needs: then commands are short.
     pub stranger: bool,
@@ -34,11 +37,12 @@ pub struct Limits {
 /// What was found.
 #[derive(Debug)]
 pub enum Step<'a> {
-    /// A command that takes so many of the bytes.
+    /// A command, and the number of bytes that it takes.
     Command(Args<'a>, usize),
-    /// Nothing, in so many of the bytes.
+    /// Nothing, in this number of bytes.
     Nothing(usize),
-    /// The bytes end before the command does. It needs so many at least, counted from its first one.
+    /// The bytes end before the command does. It needs at least this number of bytes, counted from
+    /// its first one.
     More(usize),
 }
 
@@ -49,7 +53,7 @@ pub enum ProtocolError {
     LongCount,
     /// The number of arguments is no number, or too large.
     BadCount,
-    /// Somebody who has not said the password sends so many arguments.
+    /// A client that has not said the password sends more than the allowed number of arguments.
     StrangerCount,
     /// Something else stands where an argument's length should.
     NoBulk(u8),
@@ -57,7 +61,7 @@ pub enum ProtocolError {
     LongLength,
     /// An argument's length is no number, or too large.
     BadLength,
-    /// Somebody who has not said the password sends an argument as long as that.
+    /// A client that has not said the password sends an argument of more than the allowed length.
     StrangerLength,
     /// An argument does not end where its length says.
     Overlong,
@@ -127,7 +131,8 @@ impl Parser {
         Parser::default()
     }
 
-    /// Looks for a command at the beginning of `bytes`: those of the last call, if it asked for more, and others behind them.
+    /// Looks for a command at the beginning of `bytes`: those of the last call, if it asked for
+    /// more, and others behind them.
     ///
     /// # Errors
     /// This is no command, and there will be none in this stream any more.

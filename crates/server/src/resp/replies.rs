@@ -1,7 +1,8 @@
 //! From answers to bytes, in the version that the client speaks.
 //!
-//! RESP 3 has names for what RESP 2 says in arrays: where a method's name is that of a RESP 3 type, RESP 2 gets the nearest that it has.
-//! Answers pile up here until they are sent; where a command has to be done again, what it has answered is cut off.
+//! RESP 3 has names for what RESP 2 says in arrays: where a method's name is that of a RESP 3 type,
+//! RESP 2 gets the nearest that it has. Answers pile up here until they are sent; where a command
+//! has to be done again, what it has answered is cut off.
 
 /// The protocol that a client speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub enum Version {
 #[derive(Debug)]
 pub struct Replies {
     bytes: Vec<u8>,
-    /// So many of them have been sent.
+    /// How many of them have been sent.
     sent: usize,
     version: Version,
     bytes_max: usize,
@@ -50,7 +51,7 @@ impl Replies {
         &self.bytes[self.sent..]
     }
 
-    /// So many bytes have been sent.
+    /// Removes this number of bytes, which have been sent.
     pub fn sent(&mut self, count: usize) {
         self.sent += count;
         if self.sent == self.bytes.len() {
@@ -63,12 +64,13 @@ impl Replies {
         }
     }
 
-    /// Whether there is more than may be: then nothing of it is sent any more, and a command need not go on with its answer.
+    /// Whether there is more than may be: then nothing of it is sent any more, and a command need
+    /// not go on with its answer.
     pub fn is_over(&self) -> bool {
         self.bytes.len() - self.sent > self.bytes_max
     }
 
-    /// So many bytes may still be added.
+    /// Returns how many bytes may still be added.
     pub fn room(&self) -> usize {
         self.bytes_max.saturating_sub(self.bytes.len() - self.sent)
     }
@@ -169,17 +171,17 @@ impl Replies {
         self.bytes.extend_from_slice(if self.version == Version::Two { b"*-1\r\n" } else { b"_\r\n" });
     }
 
-    /// The next so many answers are one.
+    /// Begins an answer that consists of the next `count` answers.
     pub fn array(&mut self, count: usize) {
         self.length(b'*', count);
     }
 
-    /// The next so many answers are one, in any order.
+    /// Begins an answer that consists of the next `count` answers, in any order.
     pub fn set(&mut self, count: usize) {
         self.length(if self.version == Version::Two { b'*' } else { b'~' }, count);
     }
 
-    /// The next so many pairs of answers are one.
+    /// Begins an answer that consists of the next `pairs` pairs of answers.
     pub fn map(&mut self, pairs: usize) {
         match self.version {
             Version::Two => self.length(b'*', pairs.saturating_mul(2)),

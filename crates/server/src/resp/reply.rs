@@ -3,7 +3,7 @@
 use super::parser::number;
 use std::fmt;
 
-/// Arrays in arrays in arrays: so many at most.
+/// The maximum depth of arrays in arrays.
 pub const NESTING_MAX: usize = 32;
 /// The longest answer, or part of one, and the most parts.
 const LENGTH_MAX: i64 = 1 << 32;
@@ -46,7 +46,8 @@ impl fmt::Display for BadReply {
 impl std::error::Error for BadReply {}
 
 impl Reply {
-    /// Reads an answer at the beginning of `bytes`; with it comes how many of them it took. None if it does not end there.
+    /// Reads an answer at the beginning of `bytes`; with it comes how many of them it took. None if
+    /// it does not end there.
     ///
     /// ```
     /// use server::resp::Reply;

@@ -1,7 +1,8 @@
-//! Which connections have something to do, and how all who ask are told that it is over.
+//! Which connections have something to do, and how all threads that ask are told that it is over.
 //!
-//! What one thread was told of a connection, no other one is; it is added once, and nothing has to be armed again. It leaves by being closed. The end is a pipe of which the
-//! writing side is closed: all who ask see that, again and again.
+//! What one thread was told of a connection, no other thread is told. A connection is added once,
+//! and nothing has to be armed again. It leaves by being closed. The end is a pipe whose writing
+//! side is closed: all threads that ask see that, again and again.
 
 use platform::epoll::{Epoll, Interest};
 use std::io::{self, PipeReader, PipeWriter};
@@ -11,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 /// Not a connection's number.
 const END: u64 = u64::MAX;
 
-/// Those who have something to do.
+/// The connections that have something to do.
 pub(super) struct Ready {
     set: Epoll,
     _end: PipeReader,
@@ -34,12 +35,13 @@ impl Ready {
         self.set.add(socket.as_raw_fd(), number, Interest::Edges).map_err(io::Error::from_raw_os_error)
     }
 
-    /// Asks who is ready now.
+    /// Asks which connections are ready now.
     pub(super) fn look(&self, told: &mut Told) {
         self.ask(told, 0);
     }
 
-    /// Waits until somebody is, or it is over; or a signal came, and the caller asks again.
+    /// Waits until a connection is ready, or it is over; or a signal came, and the caller asks
+    /// again.
     pub(super) fn wait(&self, told: &mut Told) {
         self.ask(told, -1);
     }
@@ -49,7 +51,7 @@ impl Ready {
         self.set.wait(timeout_ms, |event| told.push((event.number, event.is_ending)));
     }
 
-    /// From now on nobody waits.
+    /// From now on no thread waits.
     pub(super) fn end(&self) {
         *self.goes_on.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

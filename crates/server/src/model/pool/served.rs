@@ -1,17 +1,21 @@
-//! A connection of the pool, and whose it is now.
+//! A connection of the pool, and which thread has it now.
 //!
 //! | state | meaning |
 //! | --- | --- |
-//! | [`IDLE`] | nobody has it |
-//! | [`QUEUED`] | somebody will serve it |
-//! | [`RUNNING`] | somebody serves it |
-//! | [`AGAIN`] | somebody serves it, and something has come since |
+//! | [`IDLE`] | no thread has it |
+//! | [`QUEUED`] | a thread will serve it |
+//! | [`RUNNING`] | a thread serves it |
+//! | [`AGAIN`] | a thread serves it, and something has come since |
 //!
 //! Invariants:
-//! 1. Who brings a connection from IDLE to QUEUED serves it or queues a job that does; so one thread at a time does.
-//! 2. A connection becomes IDLE only from RUNNING, after a turn that found nothing to read or could not write. What came since made it AGAIN.
-//! 3. Between [`Served::receive`] and [`Served::deliver`], by the same thread, it stays RUNNING or AGAIN.
-//! 4. A panic inside a connection ends that connection, and goes no further: others that are in the same hands are served.
+//! 1. The thread that brings a connection from IDLE to QUEUED serves it or queues a job that does;
+//!    so one thread at a time serves it.
+//! 2. A connection becomes IDLE only from RUNNING, after a turn that found nothing to read or could
+//!    not write. What came since made it AGAIN.
+//! 3. Between [`Served::receive`] and [`Served::deliver`], by the same thread, it stays RUNNING or
+//!    AGAIN.
+//! 4. A panic inside a connection ends that connection, and goes no further: others that are in the
+//!    same hands are served.
 
 use crate::connection::{Connection, Turn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +27,7 @@ const QUEUED: u8 = 1;
 const RUNNING: u8 = 2;
 const AGAIN: u8 = 3;
 
-/// So many turns in a row; then others come first.
+/// The number of turns in a row; then other connections come first.
 const TURNS: u32 = 16;
 
 /// A connection.
@@ -46,7 +50,8 @@ impl Place {
     /// Has the connection do this; what it panics at, or has ended with, leaves none.
     fn attempt(&mut self, work: impl FnOnce(&mut Connection) -> Turn) -> Turn {
         let Some(connection) = &mut self.connection else { return Turn::Over };
-        // Invariant 4. What the connection has is dropped, so nobody sees it half done; what it shares is left whole by those who share it.
+        // Invariant 4. What the connection has is dropped, so no thread sees it half done. The
+        // owners of what it shares leave that whole.
         let turn = catch_unwind(AssertUnwindSafe(|| work(connection))).unwrap_or(Turn::Over);
         if turn == Turn::Over {
             let ended = self.connection.take();
@@ -60,7 +65,7 @@ impl Place {
 /// What became of a connection that was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// Nobody has it, until something comes.
+    /// No thread has it, until something comes.
     Idle,
     /// It is QUEUED: there is more to do, but it is others' turn.
     More,
@@ -75,24 +80,26 @@ impl Served {
         Served { number, state, is_ending, place: Mutex::new(place) }
     }
 
-    /// Nobody ever waits for it (Invariant 1).
+    /// No thread ever waits for it (Invariant 1).
     fn place(&self) -> MutexGuard<'_, Place> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something came, the client's end perhaps. Returns whether the caller has to see that it is served.
+    /// Something came, the client's end perhaps. Returns whether the caller has to see that it is
+    /// served.
     pub(super) fn is_called(&self, is_ending: bool) -> bool {
         if is_ending {
             // Relaxed: what follows is Release.
             self.is_ending.store(true, Ordering::Relaxed);
         }
         let next = |state| Some(if matches!(state, IDLE | QUEUED) { QUEUED } else { AGAIN });
-        // Release, even if the state stays the same: the event, and what it said, is before the turn that follows. Acquire: who serves it next
-        // sees what the last one did.
+        // Release, even if the state stays the same: the event, and what it said, is before the
+        // turn that follows. Acquire: the thread that serves it next sees what the last one did.
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(IDLE)
     }
 
-    /// Reads and does what has come, of a connection that is QUEUED. The answers are [`Served::deliver`]'s.
+    /// Reads and does what has come, of a connection that is QUEUED. The answers are
+    /// [`Served::deliver`]'s.
     pub(super) fn receive(&self) {
         // Acquire: what the last one did with the connection. (The mutex says so too.)
         self.state.swap(RUNNING, Ordering::Acquire);
@@ -114,11 +121,12 @@ impl Served {
         let mut turn = place.attempt(|connection| connection.deliver(received));
         for _ in 0..TURNS {
             match turn {
-                // The state stays RUNNING, so nobody serves it again.
+                // The state stays RUNNING, so no thread serves it again.
                 Turn::Over => return Left::Over,
                 Turn::Again => {}
                 Turn::Read | Turn::Write => {
-                    // Release: who serves it next sees what was done. Acquire: what came since is seen by the next turn.
+                    // Release: the thread that serves it next sees what was done. Acquire: what
+                    // came since is seen by the next turn.
                     let idle =
                         self.state.compare_exchange(RUNNING, IDLE, Ordering::AcqRel, Ordering::Acquire);
                     if idle.is_ok() {

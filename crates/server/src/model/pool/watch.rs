@@ -1,22 +1,30 @@
-//! Who leads, and who sees that the leader does not go on.
+//! The leader, and the deputies that see when it does not go on.
 //!
-//! A leader that the kernel has stopped in the middle of its work, or that was woken and has not got a CPU yet, would stop all connections: beside busy
-//! neighbours for a slice of each of them. So there are deputies, which sleep and look each [`LOOK`] whether the leader has begun another round. If not, a
-//! deputy asks epoll itself; and if somebody is ready, it leads from then on, on whichever CPU the kernel gives it. The old leader
-//! finds that out when it has served those whom it had in its hands, and becomes a deputy.
+//! A leader that the kernel has stopped in the middle of its work, or that was woken and has not
+//! got a CPU yet, would stop all connections: beside busy neighbours for a slice of each of them.
+//! So there are deputies, which sleep and look each [`LOOK`] whether the leader has begun another
+//! round. If not, a deputy asks epoll itself; and if a connection is ready, it leads from then on,
+//! on whichever CPU the kernel gives it. The old leader finds that out when it has served the
+//! connections in its hands, and becomes a deputy.
 //!
-//! A server that has nothing to do shall not wake up a thousand times a second. Deputies that saw nothing happen for a while doze, as long as somebody waits in
-//! epoll: who comes then is served by that one. When it is woken for somebody, and nobody watches, it wakes a deputy first, because what it
-//! is to do may take long. A deputy then watches for a while, so on a busy server nobody has to be woken; and all watch once there were many rounds.
+//! A server that has nothing to do shall not wake up a thousand times a second. Deputies that saw
+//! nothing happen for a while doze, as long as a thread waits in epoll: that thread serves the next
+//! connection. When it is woken for one, and no deputy watches, it wakes a deputy first, because
+//! what it is to do may take long. A deputy then watches for a while, so on a busy server no thread
+//! has to be woken; and all watch once there were many rounds.
 //!
 //! Invariants:
-//! 1. The seat that was the last to call [`Watch::take_over`] leads. So there is always one, and only the leader waits for events without bound.
-//! 2. Two may serve for a moment, since the old leader goes on until it looks. Nothing depends on there being only one: an event is told to one of them, and a
-//!    connection is one's at a time (`served.rs`).
-//! 3. If nobody waits in epoll, a deputy watches, if there is one that does not serve. Who dozes has said so before it looked whether somebody waits ([`Watch::attend`]), and
-//!    who was the last to wait has said that it does not any more before it looks who dozes ([`Watch::returns`]): in one order of all (SeqCst), so one sees the other.
+//! 1. The seat that was the last to call [`Watch::take_over`] leads. So there is always one, and
+//!    only the leader waits for events without bound.
+//! 2. Two may serve for a moment, since the old leader goes on until it looks. Nothing depends on
+//!    there being only one: an event is told to one of them, and a connection is one's at a time
+//!    (`served.rs`).
+//! 3. If no thread waits in epoll, a deputy watches, if one of them does not serve. A deputy says
+//!    that it dozes before it looks whether a thread waits ([`Watch::attend`]). The last thread
+//!    that waited says that it does not any more before it looks which deputies doze
+//!    ([`Watch::returns`]). All this is in one order (SeqCst), so one of the two sees the other.
 //!
-//! All else is Relaxed: numbers and hints. Who reads an old one looks a round too early.
+//! All else is Relaxed: numbers and hints. A deputy that reads an old one looks a round too early.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
@@ -26,24 +34,24 @@ use std::time::Duration;
 
 /// How often a deputy looks.
 const LOOK: Duration = Duration::from_millis(1);
-/// A deputy that has seen nothing happen so many times dozes.
+/// A deputy that has seen nothing happen this number of times dozes.
 const QUIET: u32 = 64;
-/// All who doze are woken by each round whose number is a multiple of this.
+/// Each round whose number is a multiple of this wakes all dozing deputies.
 const WAKING: u64 = 32;
 
-/// Who has the seat leads or serves.
+/// The seat's thread leads or serves.
 const AWAY: u8 = 0;
 /// It looks now and then.
 const WATCHES: u8 = 1;
 /// It looks when it is woken.
 const DOZES: u8 = 2;
 
-/// Leader and deputies, each of whom has a seat.
+/// Leader and deputies; each has a seat.
 pub(super) struct Watch {
     leader: AtomicUsize,
     /// Rounds that leaders have begun.
     rounds: AtomicU64,
-    /// So many wait in epoll.
+    /// The number of threads that wait in epoll.
     waiting: AtomicUsize,
     seats: Box<[Seat]>,
 }
@@ -74,7 +82,7 @@ impl Seat {
 }
 
 impl Watch {
-    /// So many seats, of which the first one leads.
+    /// Makes this number of seats; the first one leads.
     pub(super) fn new(seats: usize) -> Watch {
         let seats = (0..seats).map(|_| Seat::default()).collect();
         Watch { leader: AtomicUsize::new(0), rounds: AtomicU64::new(0), waiting: AtomicUsize::new(0), seats }
@@ -84,7 +92,7 @@ impl Watch {
         self.leader.load(Relaxed) == seat
     }
 
-    /// This one leads from now on, and has somebody to serve.
+    /// This seat leads from now on, and has connections to serve.
     pub(super) fn take_over(&self, seat: usize) {
         self.leader.store(seat, Relaxed);
         if self.waiting.load(SeqCst) == 0 {
@@ -105,7 +113,7 @@ impl Watch {
         }
     }
 
-    /// Wakes one of those who doze, unless somebody watches.
+    /// Wakes one dozing deputy, unless another one watches.
     fn rouse(&self) {
         let mut dozes = None;
         for seat in &self.seats {
@@ -127,12 +135,13 @@ impl Watch {
         }
     }
 
-    /// Nobody is to watch any more.
+    /// Wakes all deputies: none is to watch any more.
     pub(super) fn end(&self) {
         self.seats.iter().for_each(Seat::wake);
     }
 
-    /// Watches from this seat until the leader has not gone on for a while and `look`, which is asked then, says that this matters.
+    /// Watches from this seat until the leader has not gone on for a while and `look`, which is
+    /// asked then, says that this matters.
     pub(super) fn attend(&self, seat: usize, mut look: impl FnMut() -> bool) {
         let seat = &self.seats[seat];
         *seat.thread() = Some(thread::current());
@@ -233,12 +242,12 @@ mod tests {
         watch.returns();
         let first = told.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_eq!(dozing(), DEPUTIES - 1);
-        // Who takes over while nobody waits has the next one watch.
+        // A deputy that takes over while no thread waits has the next one watch.
         watch.take_over(first);
         let second = told.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_ne!(first, second);
         assert_eq!(dozing(), DEPUTIES - 2);
-        // As long as somebody watches, nobody else is woken for that.
+        // As long as one deputy watches, no other one is woken for that.
         watch.seats[second].state.store(WATCHES, SeqCst);
         watch.waits();
         watch.returns();
