@@ -1,8 +1,11 @@
-//! Panels above each other over one axis, as SVG and as PNG.
+//! Pictures, as SVG and as PNG: panels above each other over one axis; and ratios as colours
+//! ([`heat`]).
 //!
-//! `Chart::shapes` makes a picture of three kinds of shapes, lines, dots and words, in the units of an SVG; `svg`
-//! writes them, `raster` draws them. So the two files cannot show different things.
+//! `Chart::shapes` makes a picture of four kinds of shapes, lines, dots, boxes and words, in the
+//! units of an SVG; `svg` writes them, `raster` draws them. So the two files cannot show different
+//! things.
 
+pub mod heat;
 mod raster;
 mod svg;
 
@@ -28,7 +31,8 @@ const INK: u32 = 0x33_33_33;
 const GRID: u32 = 0xdd_dd_dd;
 /// At most so many ticks on an axis.
 const TICKS_MAX: usize = 64;
-/// On a logarithmic axis that reaches further than this there is one a decade, or their labels would cover each other.
+/// On a logarithmic axis that reaches further than this there is one a decade, or their labels
+/// would cover each other.
 const CROWDED: f64 = 2000.0;
 
 /// How a value is written beside an axis.
@@ -65,7 +69,7 @@ pub struct Panel {
 /// A picture.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// Above it
+    /// The title above the picture
     pub title: String,
     /// What the shared axis shows
     pub name: String,
@@ -85,11 +89,34 @@ enum Anchor {
     End,
 }
 
+/// What can be written to a file.
+pub trait Picture {
+    /// As the text of an SVG file.
+    fn svg(&self) -> String;
+
+    /// As the bytes of a PNG file.
+    ///
+    /// # Errors
+    /// If the encoder refuses.
+    fn png(&self) -> Result<Vec<u8>, String>;
+}
+
+impl Picture for Box<dyn Picture> {
+    fn svg(&self) -> String {
+        self.as_ref().svg()
+    }
+
+    fn png(&self) -> Result<Vec<u8>, String> {
+        self.as_ref().png()
+    }
+}
+
 /// A part of the picture.
 #[derive(Clone, Debug, PartialEq)]
 enum Shape {
     Line { from: (f64, f64), to: (f64, f64), colour: u32, width: f64 },
     Dot { at: (f64, f64), colour: u32 },
+    Box { at: (f64, f64), size: (f64, f64), colour: u32 },
     Words { at: (f64, f64), anchor: Anchor, text: String, colour: u32 },
 }
 
@@ -180,6 +207,16 @@ impl Chart {
         }
         shapes.push(words(((left + right) / 2.0, bottom + 40.0), Anchor::Middle, &self.name));
         shapes
+    }
+}
+
+impl Picture for Chart {
+    fn svg(&self) -> String {
+        Chart::svg(self)
+    }
+
+    fn png(&self) -> Result<Vec<u8>, String> {
+        Chart::png(self)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Latencies kept whole: an HDR histogram with the exact count, sum, minimum and maximum beside it.
 //!
-//! HDR histogram (Gil Tene) with three significant digits: a recorded value is known to 0.1 %. Percentiles
-//! are nearest-rank: the smallest recorded value with at least that share of the values at or below it. There
-//! is no way to get one without the maximum ([`Tail`], [`Summary`]), because with more threads than CPUs
-//! a percentile alone hides whoever starved.
+//! HDR histogram (Gil Tene) with three significant digits: a recorded value is known to 0.1 %.
+//! Percentiles are nearest-rank: the smallest recorded value with at least that share of the values
+//! at or below it. There is no way to get one without the maximum ([`Tail`], [`Summary`]), because
+//! with more threads than CPUs a percentile alone hides whoever starved.
 //!
 //! [`Counts`] is the form that is stored and sent: `[[value_ns, count], …]` without empty buckets.
 //! [`Histogram`] is the form that answers questions, and needs more room.
@@ -71,6 +71,20 @@ impl Default for Histogram {
     }
 }
 
+impl Summary {
+    /// The figures with their names, as a run reports them.
+    pub fn figures(&self) -> [(&'static str, f64); 6] {
+        [
+            ("count", self.count as f64),
+            ("mean_ns", self.mean_ns),
+            ("p50_ns", self.p50_ns as f64),
+            ("p99_ns", self.p99_ns as f64),
+            ("p999_ns", self.p999_ns as f64),
+            ("max_ns", self.max_ns as f64),
+        ]
+    }
+}
+
 impl Histogram {
     /// An empty one.
     ///
@@ -103,7 +117,8 @@ impl Histogram {
     }
 
     fn add_to_bucket(&mut self, value_ns: u64, count: u64) {
-        // It grows on demand, so the only refusal is one of memory, which aborts elsewhere in Rust too.
+        // It grows on demand, so the only refusal is one of memory, which aborts elsewhere in Rust
+        // too.
         self.buckets.record_n(value_ns, count).expect("an automatically resized histogram takes every value");
     }
 

@@ -1,16 +1,17 @@
 //! Where a curve stops paying: its knee, by Kneedle.
 //!
-//! Both axes are scaled to 0 … 1, and the knee of a curve that rises and flattens is where it lies highest above
-//! the diagonal from its first to its last point: Satopää, Albrecht, Irwin and Raghavan, *Finding a
-//! "Kneedle" in a Haystack*, ICDCS workshops 2011. Ours differs in two ways, because points are few and were measured. A
-//! dip cannot be a property of the curve, so each value is the largest so far. And instead of a threshold
-//! for a local maximum's fall, the highest point itself must rise far enough above the diagonal.
+//! Both axes are scaled to 0 … 1, and the knee of a curve that rises and flattens is where it lies
+//! highest above the diagonal from its first to its last point: Satopää, Albrecht, Irwin and
+//! Raghavan, *Finding a "Kneedle" in a Haystack*, ICDCS workshops 2011. Ours differs in two ways,
+//! because points are few and were measured. A dip cannot be a property of the curve, so each value
+//! is the largest so far. And instead of a threshold for a local maximum's fall, the highest point
+//! itself must rise far enough above the diagonal.
 
 /// How far above the diagonal a knee is at least, of the curve's height.
 pub const HEIGHT: f64 = 0.1;
 
-/// The index of the knee of `points`, which are sorted by x; `None` if there are fewer than three, the curve does not
-/// rise, or it is about as straight as a line.
+/// The index of the knee of `points`, which are sorted by x; `None` if there are fewer than three,
+/// the curve does not rise, or it is about as straight as a line.
 ///
 /// ```
 /// use report::knee::knee;

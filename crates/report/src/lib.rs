@@ -9,7 +9,7 @@
 //! | [`order`] | in which order the versions of a round run |
 //! | [`target`] | figures to reach, kept in one file, and the verdict on a measured one |
 //! | [`table`] | columns that align |
-//! | [`chart`] | panels over one axis, as SVG and as PNG |
+//! | [`chart`] | panels over one axis, and ratios as colours, as SVG and as PNG |
 //! | [`knee`] | where a curve stops paying |
 //! | [`plot`] | percentiles over time, in characters |
 //! | [`figure`] | numbers for people: three digits, durations, rates |

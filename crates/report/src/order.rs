@@ -1,9 +1,10 @@
 //! In which order the versions of a round run: drawn at random, anew for each round.
 //!
-//! A fixed order, and also one that rotates, lets the same version always follow the same other one: whatever that leaves
-//! behind (a warm cache, a CPU that is hot, a timer of the machine with the period of a round) then falls on one version only,
-//! and no number of rounds averages it out. Drawn orders turn it into noise, which the interval shows. The draw is the
-//! shuffle of Fisher and Yates; its seed is in the report.
+//! A fixed order, and also one that rotates, lets the same version always follow the same other
+//! one: whatever that leaves behind (a warm cache, a CPU that is hot, a timer of the machine with
+//! the period of a round) then falls on one version only, and no number of rounds averages it out.
+//! Drawn orders turn it into noise, which the interval shows. The draw is the shuffle of Fisher and
+//! Yates; its seed is in the report.
 
 /// Draws the orders of rounds.
 #[derive(Clone, Debug)]

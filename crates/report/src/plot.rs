@@ -18,8 +18,8 @@ pub struct Series<'a> {
     pub values_ns: Vec<u64>,
 }
 
-/// Draws the series into one picture; a later one hides an earlier one where both would stand. The columns
-/// of `window` are framed by `|`, if it is not empty.
+/// Draws the series into one picture; a later one hides an earlier one where both would stand. The
+/// columns of `window` are framed by `|`, if it is not empty.
 pub fn plot(title: &str, series: &[Series], window: Range<usize>, range_ns: Range<u64>) -> String {
     let row_of = |value: u64| ((value.max(1) as f64).log10() * ROWS_A_DECADE).floor() as i64;
     let (low, high) = (row_of(range_ns.start), row_of(range_ns.end));

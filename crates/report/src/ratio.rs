@@ -1,17 +1,21 @@
-//! How one version stands to another: the ratio of each pair, their median, and the interval of that median.
+//! How one version stands to another: the ratio of each pair, their median, and the interval of
+//! that median.
 //!
-//! A *pair* is two samples of one round. Whatever disturbs a shared machine for longer than a round falls on both samples and
-//! leaves their ratio as it was; that is why the ratio is taken first and the median afterwards. A single disturbed pair does
-//! not move the median.
+//! A *pair* is two samples of one round. Whatever disturbs a shared machine for longer than a round
+//! falls on both samples and leaves their ratio as it was; that is why the ratio is taken first and
+//! the median afterwards. A single disturbed pair does not move the median.
 //!
-//! The interval is a percentile bootstrap (Efron, "Bootstrap methods: another look at the jackknife", 1979): as many pairs as
-//! there are are drawn with replacement, 2000 times; the median of each draw is taken; 95 % of these medians lie between the two
-//! ends. The seed is fixed, so the same pairs always have the same interval. Of few pairs the interval is a little too narrow:
+//! The interval is a percentile bootstrap (Efron, "Bootstrap methods: another look at the
+//! jackknife", 1979): as many pairs as there are are drawn with replacement, 2000 times; the median
+//! of each draw is taken; 95 % of these medians lie between the two ends. The seed is fixed, so the
+//! same pairs always have the same interval. Of few pairs the interval is a little too narrow:
 //! simulated with normal noise it holds the true ratio in 92 to 94 %.
 //!
-//! 1. Fewer than [`PAIRS_MIN`] pairs have no interval, and no verdict follows from them. From five pairs on, the two ends
-//!    cannot both lie on one side of the true median but by a chance of 6 %; with four the chance is 13 %.
-//! 2. Samples belong together by their round, never by their place in a list: a version may have failed in some round.
+//! 1. Fewer than [`PAIRS_MIN`] pairs have no interval, and no verdict follows from them. From five
+//!    pairs on, the two ends cannot both lie on one side of the true median but by a chance of 6 %;
+//!    with four the chance is 13 %.
+//! 2. Samples belong together by their round, never by their place in a list: a version may have
+//!    failed in some round.
 
 use crate::statistics::median;
 use serde::{Deserialize, Serialize};
@@ -99,7 +103,8 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Compares samples by round; those of the same place are of one round. `None` without a pair of positive samples.
+    /// Compares samples by round; those of the same place are of one round. `None` without a pair
+    /// of positive samples.
     ///
     /// ```
     /// use report::Ratio;
@@ -134,7 +139,8 @@ impl Ratio {
         self.low.zip(self.high)
     }
 
-    /// Half of the interval's width, as a share of the ratio: 0.05 is ±5 %. Infinite if there is no interval.
+    /// Half of the interval's width, as a share of the ratio: 0.05 is ±5 %. Infinite if there is no
+    /// interval.
     pub fn half_width(&self) -> f64 {
         self.interval().map_or(f64::INFINITY, |(low, high)| (high - low) / 2.0 / self.ratio)
     }

@@ -1,6 +1,7 @@
 //! How many rounds a comparison takes: as many as its ratios need, within ten minutes.
 //!
-//! Now and then the rule looks at the widest interval of the ratios that matter ([`crate::Ratio::half_width`]):
+//! Now and then the rule looks at the widest interval of the ratios that matter
+//! ([`crate::Ratio::half_width`]):
 //!
 //! | rounds so far | the widest interval | the comparison |
 //! | --- | --- | --- |
@@ -10,11 +11,13 @@
 //! | at least `pairs_min` | ±`width` at most, and so it was at the look before | ends |
 //! | at least `pairs_min` | wider | goes on until `limit` is over |
 //!
-//! An interval that is looked at again and again has more chances to be narrow by accident, and a comparison that ends at the
-//! first narrow one overrates what it knows: simulated with normal noise of 3 to 5 % a pair, the interval at the end held the
-//! true ratio in 83 % of the comparisons, instead of 95 %. Therefore a tenth more rounds lie between two looks, and two looks
-//! in a row must agree. With that it is 88 to 94 %: a verdict is wrong at most once in ten times. (A bootstrap of the median
-//! alone, of a number of pairs that is fixed beforehand, holds the truth in 92 to 94 %.)
+//! An interval that is looked at again and again has more chances to be narrow by accident, and a
+//! comparison that ends at the first narrow one overrates what it knows: simulated with normal
+//! noise of 3 to 5 % a pair, the interval at the end held the true ratio in 83 % of the
+//! comparisons, instead of 95 %. Therefore a tenth more rounds lie between two looks, and two looks
+//! in a row must agree. With that it is 88 to 94 %: a verdict is wrong at most once in ten times.
+//! (A bootstrap of the median alone, of a number of pairs that is fixed beforehand, holds the truth
+//! in 92 to 94 %.)
 
 use crate::ratio::PAIRS_MIN;
 use std::time::Duration;
@@ -68,8 +71,9 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether it ends after so many rounds and so much time, and why; it is asked after each round. `widest` is the largest half width of
-    /// the ratios that matter, 0 if none does; it is asked for at a look only.
+    /// Whether it ends after so many rounds and so much time, and why; it is asked after each
+    /// round. `widest` is the largest half width of the ratios that matter, 0 if none does; it is
+    /// asked for at a look only.
     ///
     /// ```
     /// use report::resolution::{End, Resolution};
@@ -103,7 +107,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Rounds of pairs with normal noise, a second each, until the rule ends them: the reason and the ratio.
+    /// Rounds of pairs with normal noise, a second each, until the rule ends them: the reason and
+    /// the ratio.
     fn simulated(resolution: Resolution, scatter: f64, random: &mut fastrand::Rng) -> (End, Ratio) {
         let (mut pairs, mut comparison) = (Vec::new(), resolution.begin());
         loop {

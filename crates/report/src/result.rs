@@ -11,8 +11,9 @@ use std::fmt;
 
 /// What the JSON calls itself, in its field `schema`.
 pub const SCHEMA: &str = "manx-bench";
-/// The version of its fields. Fields may be added to a version; a reader ignores those it does not know. Version 2 has
-/// intervals in the place of version 1's comparison of a version with itself; files of version 1 can be read.
+/// The version of its fields. Fields may be added to a version; a reader ignores those it does not
+/// know. Version 2 has intervals in the place of version 1's comparison of a version with itself;
+/// files of version 1 can be read.
 pub const VERSION: u32 = 2;
 
 /// Where something was measured.
@@ -68,7 +69,8 @@ pub struct Report {
     pub machine: Machine,
     /// What the reader must know
     pub notes: Vec<String>,
-    /// Every run, round by round, and within a round in the order of the versions; `seed` says in which order they ran
+    /// Every run, round by round, and within a round in the order of the versions; `seed` says in
+    /// which order they ran
     pub runs: Vec<Run>,
     /// The tables
     pub tables: Vec<Table>,
@@ -135,7 +137,8 @@ impl Report {
         self.runs.iter().filter(of).filter_map(|run| run.values.get(value).copied()).collect()
     }
 
-    /// The ratio of two versions, of all rounds in which both were measured; `None` if there is no such round.
+    /// The ratio of two versions, of all rounds in which both were measured; `None` if there is no
+    /// such round.
     pub fn ratio(&self, compared: &Compared) -> Option<Ratio> {
         let (over, under) = (self.by_round(&compared.over), self.by_round(&compared.under));
         let pairs = over.into_iter().filter_map(|(round, above)| Some((above, *under.get(&round)?)));

@@ -26,8 +26,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table without rows. A header `"p99.9 [ms]"` is a column of numbers with that unit, `"[]"` one of
-    /// numbers without a unit, and one without brackets is a column of words.
+    /// A table without rows. A header `"p99.9 [ms]"` is a column of numbers with that unit, `"[]"`
+    /// one of numbers without a unit, and one without brackets is a column of words.
     ///
     /// ```
     /// let mut table = report::Table::new("Lengths", &["what", "length [m]"]);

@@ -1,12 +1,13 @@
 //! Figures to reach, and the verdict on a measured one.
 //!
-//! The figures stand in `targets.toml`, one file for all benches, because a figure that can be changed
-//! beside the code that misses it will be. A target is a ratio (`relative`: measured against what it is
-//! compared with, so 1 means "the same") or an absolute figure.
+//! The figures stand in `targets.toml`, one file for all benches, because a figure that can be
+//! changed beside the code that misses it will be. A target is a ratio (`relative`: measured
+//! against what it is compared with, so 1 means "the same") or an absolute figure.
 //!
-//! An absolute figure is judged as it is. A ratio is judged by its interval ([`crate::Ratio::interval`]), because a median alone
-//! does not tell a miss from noise. The *worse end* of the interval is the upper one if the figure must not be above the target,
-//! and else the lower one.
+//! An absolute figure is judged as it is. A ratio is judged by its interval
+//! ([`crate::Ratio::interval`]), because a median alone does not tell a miss from noise. The *worse
+//! end* of the interval is the upper one if the figure must not be above the target, and else the
+//! lower one.
 //!
 //! | the target | the measured figure | verdict |
 //! | --- | --- | --- |
@@ -16,7 +17,7 @@
 //! | relative | the interval's worse end reaches it | met |
 //! | relative | the interval's better end misses it | falls short |
 //! | relative | the target lies within the interval | undecided: needs more pairs |
-//! | relative, with `or_at_most_ns` | has an interval, and the time above the line is at most this | met |
+//! | relative, with `or_at_most_ns` | has an interval, and the numerator is at most this | met |
 
 use crate::figure::{duration, interval, three_digits};
 use crate::ratio::Ratio;
@@ -48,7 +49,7 @@ pub struct Target {
     /// A ratio to what it is compared with
     #[serde(default)]
     pub relative: bool,
-    /// A ratio of times is met, too, if the time above the line is at most this
+    /// The target of a ratio of times is met, too, if the ratio's numerator is at most this
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub or_at_most_ns: Option<u64>,
 }
@@ -98,7 +99,8 @@ pub struct Verdict {
     pub pairs: Option<usize>,
     /// Met or not
     pub verdict: Outcome,
-    /// Why nothing was measured, why there is no verdict, or the short time by which a target is met whose ratio is not
+    /// Why nothing was measured, why there is no verdict, or the short time by which a target is
+    /// met whose ratio is not
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -182,7 +184,7 @@ impl Target {
         Verdict { verdict: outcome, reason: None, ..verdict }
     }
 
-    /// The verdict on a ratio, if what stands above the line is a time of `over_ns`.
+    /// The verdict on a ratio of times whose numerator is `over_ns`.
     #[must_use]
     pub fn or_by_time(&self, verdict: Verdict, over_ns: f64) -> Verdict {
         let is_short = self.or_at_most_ns.is_some_and(|most_ns| over_ns <= most_ns as f64);

@@ -1,4 +1,5 @@
-//! The histogram against exact percentiles of the same values, and against itself after a journey as JSON.
+//! The histogram against exact percentiles of the same values, and against itself after a journey
+//! as JSON.
 
 use proptest::prelude::*;
 use report::{Counts, Histogram};

@@ -15,7 +15,8 @@ fn pairs(ratios: &[f64]) -> Measured {
     Measured::Ratio(Ratio::new("c", ("b", ratios), ("a", &vec![1.0; ratios.len()]), "m").unwrap())
 }
 
-/// The verdict on five pairs around `middle`, whose interval reaches from the smallest to the largest.
+/// The verdict on five pairs around `middle`, whose interval reaches from the smallest to the
+/// largest.
 fn judged(limit: &str, middle: f64, noise: f64) -> Outcome {
     let scattered = [middle / noise, middle / noise, middle, middle * noise, middle * noise];
     ratio(limit).judge(&pairs(&scattered)).verdict

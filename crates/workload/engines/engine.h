@@ -249,8 +249,8 @@ static void *worker_main(void *argument) {
     return NULL;
 }
 
-/// Changes the threads' niceness at the window's edges. Who may not raise a priority cannot take back what
-/// `--others` lowered either: it then stays so until the end.
+/// Changes the threads' niceness at the window's edges. A process that may not raise a priority cannot
+/// take back what `--others` lowered either: it then stays so until the end.
 static inline void boost_in_window(void) {
     uint64_t from = measure_from_ns + (uint64_t)(option_boost_from * 1e9);
     uint64_t to = measure_from_ns + (uint64_t)(option_boost_to * 1e9);

@@ -1,6 +1,6 @@
 //! LevelDB and what descends from it, through the C interface that they have in common.
 //!
-//! Whoever includes this defines `STORE(name)`, which puts the store's own prefix before a name of the
+//! A program that includes this defines `STORE(name)`, which puts the store's own prefix before a name of the
 //! interface, and `store_set_cache`, in which the interfaces differ. All records fit the cache, and writes are
 //! not synced to the disk: what is measured is the store and not the machine below it.
 

@@ -1,14 +1,14 @@
-//! Ping-pong by a condition variable: threads in pairs, each of which gives the turn to its partner and waits until it is back.
+//! Pairs of threads play ping-pong by a condition variable: each thread gives the turn to its partner and waits for it to come back.
 //!
 //!     cc -O2 -pthread ping_pong.c -lm
 //!
-//! An operation is a round trip: take the mutex, give the turn away, signal the partner while the mutex is held, and wait until
-//! the turn is back. All threads are on the first of `--cpus`, unless `--pin` says otherwise. So each turn takes a switch of
-//! threads, and a partner that runs as soon as it is signalled finds the mutex taken.
+//! An operation is a round trip: a thread takes the mutex, gives the turn away, signals its partner while it holds the mutex, and
+//! waits until the turn is back. All threads run on the first of `--cpus`, unless `--pin` says otherwise. So the CPU switches threads
+//! for each turn, and a partner that runs as soon as it is signalled finds the mutex taken.
 //!
 //! 1. A thread adds 1 to `turns` only while `turns` is even, if it is the first of its pair, or odd, if it is the second. So the
 //!    sum is the number of turns that both threads counted for themselves, and the first is ahead by at most one.
-//! 2. A thread that ends says so under the mutex: its partner waits for no turn that never comes.
+//! 2. A thread that ends sets `ended` under the mutex, so that its partner stops waiting for the turn.
 
 #include "engine.h"
 
@@ -17,7 +17,7 @@
 struct pair {
     _Alignas(64) pthread_mutex_t mutex;
     pthread_cond_t changed;
-    /// Turns given away by either, and by each as it counted them
+    /// The number of turns that the pair gave away, and the number that each thread counted of its own
     uint64_t turns, given[2];
     /// One of the two has ended (Rule 2)
     bool ended;
@@ -34,7 +34,7 @@ static const char *c_library_version(void) {
 
 static void open_pairs(unsigned threads) {
     if (threads % 2)
-        fail(2, "--threads %u: an odd number, and each thread needs a partner", threads);
+        fail(2, "--threads %u: give an even number, because each thread needs a partner", threads);
     class_pin(0); // threads inherit it
     pair_count = threads / 2;
     pairs = allocate(pair_count, sizeof *pairs);
@@ -83,8 +83,8 @@ static uint64_t verify(void) {
         const struct pair *pair = &pairs[i];
         uint64_t first = pair->given[0], second = pair->given[1];
         if (pair->turns != first + second || first - second > 1)
-            fail(1, "self-check: %llu turns, of which the threads of pair %u count %llu and %llu",
-                 (unsigned long long)pair->turns, i, (unsigned long long)first, (unsigned long long)second);
+            fail(1, "self-check: pair %u gave away %llu turns, but its threads counted %llu and %llu",
+                 i, (unsigned long long)pair->turns, (unsigned long long)first, (unsigned long long)second);
         turns += pair->turns;
     }
     return turns;

@@ -7,8 +7,8 @@
 //! objects but that they fit into the memory that they are given here, and that zeroes are what they are before
 //! their `create`: that is how PerconaFT makes them.
 //!
-//! A held range is an owner of the tree, as a transaction is: its address is its number. Whoever finds others in its way
-//! makes a request that waits in the tree, and whoever releases lets the tree look at these again, as RocksDB does.
+//! A held range is an owner of the tree, as a transaction is: its address is its number. An owner that finds others in
+//! its way makes a request that waits in the tree, and each release lets the tree look at the requests again, as RocksDB does.
 //! Ranges are exclusive: the tree lets two share if their ranges are the same, and not if they only overlap. Keys are numbers of 64
 //! bits, and its ranges include both ends, so callers name the last key.
 //!
@@ -198,7 +198,7 @@ struct Ranges {
     toku::locktree *tree = nullptr;
 };
 
-/// Who holds a range.
+/// The holder of a range.
 struct Owner {
     uint64_t first, last;
 };

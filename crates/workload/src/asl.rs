@@ -1,14 +1,15 @@
-//! `manx bench asl`: how far the order of a lock can be given up within a target for latency, after Liu and others,
-//! "Asymmetry-aware scalable locking" (2022): its micro-benchmarks, and figures 1, 4 and 5.
+//! `manx bench asl`: how far the order of a lock can be given up within a target for latency, after
+//! Liu and others, "Asymmetry-aware scalable locking" (2022): its micro-benchmarks, and figures 1,
+//! 4 and 5.
 //!
 //! One thread in two is little. Where the machine's cores are alike, little threads do everything
-//! [`Setup::dilation`] times as slowly, in the measured program itself ([`cores`]). Targets for latency follow from what the
-//! lock in order of arrival (MCS) is measured to do here; the best static window (OPT) is found by halving the
-//! interval of windows, before the rounds begin.
+//! [`Setup::dilation`] times as slowly, in the measured program itself ([`cores`]). Targets for
+//! latency follow from what the lock in order of arrival (MCS) is measured to do here; the best
+//! static window (OPT) is found by halving the interval of windows, before the rounds begin.
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`lock`] | who competes |
+//! | [`lock`] | the competitors |
 //! | [`cores`] | which CPUs are big, and how threads spend time on them |
 //! | [`run`], [`length`], [`timeline`] | threads, epochs and how long these are, what is recorded of them |
 //! | `part`, `contended`, `lengths`, `scaling`, `opt` | the parts of the experiment |
@@ -73,8 +74,8 @@ pub struct Setup {
     pub quick: bool,
     /// The measured time of a run
     pub time: Duration,
-    /// How many times as long a little thread takes; if it is not said, cores differ as the machine has them, or by
-    /// [`DILATION`]
+    /// How many times as long a little thread takes; if it is not said, cores differ as the machine
+    /// has them, or by [`DILATION`]
     pub dilation: Option<f64>,
     /// Threads stay on their CPUs
     pub pinned: bool,
@@ -200,8 +201,8 @@ impl Plan {
         bench.compare(case, |_| Vec::new(), run)
     }
 
-    /// The little threads' 99th percentile without windows, from which targets follow: the median of a few runs, for a
-    /// disturbed one would set all that comes after it.
+    /// The little threads' 99th percentile without windows, from which targets follow: the median
+    /// of a few runs, for a disturbed one would set all that comes after it.
     fn little_p99_ns(&self, run: &Run, lock: Lock) -> Result<u64, Error> {
         let run = Run { window: Window::Fixed(0), little_epochs: 0, ..run.clone() };
         let probes = if self.setup.quick { 1 } else { PROBES };

@@ -1,4 +1,5 @@
-//! Second by second, with some threads boosted in the middle third: figures 2b and 3b of Andreoli and Cucinotta.
+//! Second by second, with some threads boosted in the middle third: figures 2b and 3b of Andreoli
+//! and Cucinotta.
 
 use crate::engine::{Load, Output};
 use crate::inversion::LOWERED;
@@ -35,7 +36,7 @@ pub(crate) fn lines(report: &Report, case: &str) -> Vec<Line> {
 /// The seconds with the boost.
 pub(crate) fn window(report: &Report, lines: &[Line]) -> Range<usize> {
     let seconds = lines.iter().map(|(_, line)| line.len()).max().unwrap_or(0);
-    // Who may not raise a priority cannot take back either what was lowered.
+    // A process that may not raise a priority cannot take back what was lowered either.
     let restored = !report.notes.iter().any(|note| note == LOWERED);
     seconds / 3..if restored { 2 * seconds / 3 } else { seconds }
 }

@@ -1,8 +1,9 @@
-//! Running a measured program: alone in a session and an autogroup, within a time limit, all output kept.
+//! Running a measured program: alone in a session and an autogroup, within a time limit, all output
+//! kept.
 //!
-//! The kernel groups tasks by session for scheduling (autogroup), and niceness weighs only within a group.
-//! A program that is measured therefore gets a session, and with it a group, of its own: its boosted
-//! threads compete with its other threads and with nobody else's.
+//! The kernel groups tasks by session for scheduling (autogroup), and niceness weighs only within a
+//! group. A program that is measured therefore gets a session, and with it a group, of its own: its
+//! boosted threads compete with its other threads and with those of no other program.
 
 use crate::error::{Error, reason};
 use crate::interrupt;
@@ -72,7 +73,7 @@ pub fn run(mut command: Command, limit: Duration) -> Result<Finished, Error> {
     };
     let (stdout, mut stderr) = (text(stdout), text(stderr));
     if !status.success() && stderr.trim().is_empty() {
-        // Some programs tell on standard output why they fail.
+        // Some programs write the reason of a failure to standard output.
         stderr.clone_from(&stdout);
     }
     if stderr.len() > STDERR_BYTES {
@@ -95,7 +96,8 @@ pub fn run(mut command: Command, limit: Duration) -> Result<Finished, Error> {
 /// A new session and process group, dying with this process, in an autogroup of usual weight.
 pub(crate) fn own_session(command: &mut Command) {
     let hook = || {
-        // SAFETY: between fork and exec only these async-signal-safe calls, on constants and locals.
+        // SAFETY: between fork and exec only these async-signal-safe calls, on constants and
+        // locals.
         unsafe {
             if libc::setsid() < 0 {
                 return Err(std::io::Error::last_os_error());
@@ -115,7 +117,8 @@ pub(crate) fn own_session(command: &mut Command) {
 
 /// Ends all processes of the group whose leader is our child and has not been reaped.
 pub(crate) fn kill_group(leader: i32) {
-    // SAFETY: kill has no memory effects; the leader has not been reaped, so the number is still its group's.
+    // SAFETY: kill has no memory effects; the leader has not been reaped, so the number is still
+    // its group's.
     unsafe { libc::kill(-leader, libc::SIGKILL) };
 }
 
@@ -149,9 +152,17 @@ pub(crate) fn ending(status: ExitStatus) -> String {
     }
 }
 
+/// A command that runs this script.
+pub(crate) fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    command
+}
+
 /// Whether this process may lower niceness below 0 (root, or CAP_SYS_NICE).
 pub fn may_boost() -> bool {
-    // In a thread of its own, which takes the changed niceness with it: on Linux 0 names the thread.
+    // In a thread of its own, which takes the changed niceness with it: on Linux 0 names the
+    // thread.
     let tried = std::thread::spawn(|| {
         // SAFETY: the call has no memory effects.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) == 0 }
@@ -162,12 +173,6 @@ pub fn may_boost() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
 
     const LIMIT: Duration = Duration::from_secs(30);
 
@@ -198,8 +203,8 @@ mod tests {
     fn what_it_leaves_running_ends_with_it() {
         let finished = run(shell("sleep 1000 & echo $!"), LIMIT).unwrap();
         let left: i32 = finished.stdout.trim().parse().unwrap();
-        // It is gone, or on its way, or a zombie until whoever adopted it looks. If it lived on, this
-        // would not end.
+        // It is gone, or on its way, or a zombie until the process that adopted it looks. If it
+        // lived on, this would not end.
         let state = || std::fs::read_to_string(format!("/proc/{left}/stat")).unwrap_or_else(|_| ") Z".into());
         while !state().rsplit(") ").next().is_some_and(|rest| rest.starts_with(['Z', 'X'])) {
             std::thread::yield_now();

@@ -1,11 +1,12 @@
-//! What the pictures of all benchmarks are drawn with: lines and dots, a histogram as a curve, and how their axes are labelled.
+//! What the pictures of all benchmarks are drawn with: lines and dots, a histogram as a curve, and
+//! how their axes are labelled.
 
 use report::chart::Series;
 use report::{Counts, Histogram, figure};
 
 /// What is there to compare with, and no version.
 pub(crate) const GREY: u32 = 0x88_88_88;
-/// A curve has at most about so many points.
+/// A curve has at most about this number of points.
 const POINTS: f64 = 250.0;
 
 /// A label: nanoseconds as a duration.

@@ -63,7 +63,7 @@ pub enum Start<'a> {
     Locked(&'a Path, &'a str),
     /// The same on cores of two speeds
     Unequal(&'a Path, &'a str, Cores),
-    /// With somebody else's library preloaded
+    /// With another party's library preloaded
     Preloaded(&'a Path),
 }
 
@@ -116,7 +116,7 @@ impl Load {
         arguments
     }
 
-    /// About how long a run takes; one that loads many records takes longer.
+    /// About how long a run takes; a run that loads many records takes longer.
     pub fn expected(&self) -> Duration {
         Duration::from_secs_f64(self.seconds + self.warm_up + STARTED.as_secs_f64())
     }
@@ -151,12 +151,14 @@ pub fn command(program: &Path, start: Start) -> Command {
     }
 }
 
-/// Runs an engine once. Its database, if it has one, lies in a temporary folder and is gone afterwards.
+/// Runs an engine once. Its database, if it has one, lies in a temporary folder and is gone
+/// afterwards.
 ///
 /// # Errors
 /// If it fails, prints what does not add up, or counts errors.
 pub fn run(program: &Program, start: Start, load: &Load) -> Result<Sample, Error> {
-    // A stalled engine takes far longer than it was asked to; one that hangs must end all the same.
+    // A stalled engine takes far longer than it was asked to; an engine that hangs must end all the
+    // same.
     run_within(program, start, load, load.expected() * 5 + Duration::from_secs(60))
 }
 

@@ -1,6 +1,8 @@
-//! Real databases under more threads than CPUs: as they are, under `manx run`, and with others' lock libraries.
+//! Real databases under more threads than CPUs: as they are, under `manx run`, and with others'
+//! lock libraries.
 //!
-//! `turns.rs` tells what becomes of a program that fails, or is not there; `unequal.rs` measures on cores of two speeds.
+//! `turns.rs` tells what becomes of a program that fails, or is not there; `unequal.rs` measures on
+//! cores of two speeds.
 
 pub mod catalogue;
 pub(crate) mod conclude;
@@ -20,7 +22,8 @@ use report::figure::duration;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Loading, stalls and the self-check: so much more than it was asked for may a run take. One that takes longer hangs.
+/// Loading, stalls and the self-check: the time that a run may take beyond the time that it was
+/// asked for. A run that takes longer hangs.
 const SLACK: Duration = Duration::from_secs(15);
 
 /// What the experiment needs to know.
@@ -61,7 +64,7 @@ impl Setup {
     }
 }
 
-/// After so long a run hangs.
+/// Returns the time after which a run is taken to hang.
 fn limit(load: &Load) -> Duration {
     load.expected() * 4 + SLACK
 }
@@ -79,7 +82,8 @@ fn slo_option(slo_ns: u64) -> String {
 /// Measures each program in all versions; what was found is in `bench.report`.
 ///
 /// # Errors
-/// If nothing could be measured, if a program failed that should not (Invariant 4 of `turns.rs`), or if the user interrupts.
+/// If nothing could be measured, if a program failed that should not (Invariant 4 of `turns.rs`),
+/// or if the user interrupts.
 pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     bench.note(format!("{} threads on CPUs {}, no think time", setup.threads, setup.cpus));
     if let Some(slo_ns) = setup.slo_ns {

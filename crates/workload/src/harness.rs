@@ -1,14 +1,17 @@
 //! Comparing variants within one run: in turn, round after round, until their ratios are known.
 //!
-//! 1. Every round runs every variant once, in an order that is drawn anew ([`report::order`]). Samples of a variant with the
-//!    same round number belong together: they are a pair.
-//! 2. A comparison goes on until each ratio that its targets are about is known, or its time is over
-//!    ([`report::resolution`]). A ratio to which the last round added no pair is not waited for: one of its versions has failed.
-//! 3. A round is begun only if the budget allows for all of it; the first one is always tried unless the
-//!    budget is spent.
-//! 4. The report has the runs of a round in the order of the variants, whatever was drawn: tables are read from it.
-//! 5. What was measured stays in the report, whatever happens later. What programs print, histograms above all, is kept of the
-//!    first [`OUTPUTS`] rounds of a case: a thousand rounds of it would take more memory than what is measured.
+//! 1. Every round runs every variant once, in an order that is drawn anew ([`report::order`]).
+//!    Samples of a variant with the same round number belong together: they are a pair.
+//! 2. A comparison goes on until each ratio that its targets are about is known, or its time is
+//!    over ([`report::resolution`]). A ratio to which the last round added no pair is not waited
+//!    for: one of its versions has failed.
+//! 3. A round is begun only if the budget allows for all of it; the first one is always tried
+//!    unless the budget is spent.
+//! 4. The report has the runs of a round in the order of the variants, whatever was drawn: tables
+//!    are read from it.
+//! 5. What was measured stays in the report, whatever happens later. What programs print,
+//!    histograms above all, is kept of the first [`OUTPUTS`] rounds of a case: a thousand rounds of
+//!    it would take more memory than what is measured.
 
 use crate::error::Error;
 use crate::interrupt;
@@ -23,7 +26,7 @@ pub const OUTPUTS: usize = 100;
 
 /// Shows how far an experiment is.
 pub trait Progress {
-    /// So many steps will follow; `None`: as many as are needed.
+    /// Begins `what`: this number of steps will follow; `None`: as many as are needed.
     fn begin(&mut self, what: &str, steps: Option<usize>);
     /// The next step begins.
     fn step(&mut self, what: &str);
@@ -121,12 +124,12 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// True if so much time is left.
+    /// Returns true if `needed` of the budget is left.
     pub fn allows(&self, needed: Duration) -> bool {
         self.budget.is_none_or(|budget| self.started.elapsed() + needed <= budget)
     }
 
-    /// Runs the variants for so many rounds, or for fewer if the user says so.
+    /// Runs the variants for `rounds` rounds, or for fewer if the user says so.
     ///
     /// # Errors
     /// The first error of `run`, and [`Error::Interrupted`].
@@ -141,7 +144,8 @@ impl<'a> Bench<'a> {
         self.go(case, fixed, |_| Vec::new(), run)
     }
 
-    /// Runs the variants until the ratios of `watch` are known (Invariant 2); `run` is told the variant and the round.
+    /// Runs the variants until the ratios of `watch` are known (Invariant 2); `run` is told the
+    /// variant and the round.
     ///
     /// # Errors
     /// As [`Bench::rounds`].
@@ -227,7 +231,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// All that was to be measured was tried: an error that still follows is a finding, and no early end.
+    /// All that was to be measured was tried: an error that still follows is a finding, and no
+    /// early end.
     pub fn complete(&mut self) {
         self.complete = true;
     }
@@ -296,7 +301,8 @@ mod tests {
             assert_eq!(variants, [0, 1, 2]);
             assert!(runs.iter().all(|run| run.0 == round));
         }
-        // Each is the first of some rounds: the chance that one of three never is, in forty, is 10^-7.
+        // Each is the first of some rounds: the chance that one of three never is, in forty, is
+        // 10^-7.
         assert!(first.iter().all(|&count| count > 0), "{first:?}");
         assert_eq!(bench.report.values("c", "B", "x")[..4], [1.0, 11.0, 21.0, 31.0]);
         assert_eq!(bench.report.variants("c"), ["A", "B", "C"]);

@@ -1,9 +1,11 @@
-//! Ctrl-C: remembered, and passed on at once to the measured programs, each of which has a session of its own.
+//! Ctrl-C: remembered, and passed on at once to the measured programs; each of them has a session
+//! of its own.
 //!
-//! 1. The handler does two things, both async-signal-safe: it stores a flag and it kills the process groups
-//!    whose leaders are in `CHILDREN`.
-//! 2. `CHILDREN` names a group only while its leader has not been reaped, so the number cannot have been given
-//!    to another process. The flag is read after a number is set, so no signal falls in between.
+//! 1. The handler does two things, both async-signal-safe: it stores a flag and it kills the
+//!    process groups whose leaders are in `CHILDREN`.
+//! 2. `CHILDREN` names a group only while its leader has not been reaped, so the number cannot have
+//!    been given to another process. The flag is read after a number is set, so no signal falls in
+//!    between.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -30,7 +32,8 @@ fn kill_children() {
 /// From now on SIGINT and SIGTERM end the experiment instead of the process.
 pub fn install() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: the handler is async-signal-safe by Invariant 1; a zeroed sigaction is an empty mask.
+        // SAFETY: the handler is async-signal-safe by Invariant 1; a zeroed sigaction is an empty
+        // mask.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handle as extern "C" fn(libc::c_int) as usize;
@@ -44,7 +47,8 @@ pub fn requested() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
-/// A process group to kill; it is forgotten when this is dropped, which must be before its leader is reaped.
+/// A process group to kill; it is forgotten when this is dropped, which must be before its leader
+/// is reaped.
 pub(crate) struct Registered(&'static AtomicI32);
 
 impl Registered {

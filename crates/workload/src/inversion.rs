@@ -1,5 +1,6 @@
-//! The experiment of Andreoli and Cucinotta, "Inducing Huge Tail Latency on a MongoDB deployment", section
-//! III, on this machine: what threads of high priority do to an engine whose snapshots busy-wait.
+//! The experiment of Andreoli and Cucinotta, "Inducing Huge Tail Latency on a MongoDB deployment",
+//! section III, on this machine: what threads of high priority do to an engine whose snapshots
+//! busy-wait.
 //!
 //! | case | compares | of the paper |
 //! | --- | --- | --- |
@@ -9,9 +10,9 @@
 //! | sweep | 8, 20, 40, 80 threads, boosted or not | figure 4 |
 //! | [`TIMELINE`] | second by second, boosted in the middle third | figures 2b and 3b |
 //!
-//! The paper has 112 cores, of which it uses 10; here all threads share 2 CPUs, and the think time stands
-//! for the network between client and server. Its figures 2a and 3a, a machine with a core for each thread,
-//! have their counterpart in [`PAIR`].
+//! The paper has 112 cores and uses 10 of them; here all threads share 2 CPUs, and the think time
+//! stands for the network between client and server. Its figures 2a and 3a, a machine with a core
+//! for each thread, have their counterpart in [`PAIR`].
 
 pub mod figures;
 pub mod timeline;
@@ -26,7 +27,7 @@ use report::Report;
 use report::target::Target;
 use std::path::PathBuf;
 
-/// Forty threads of which four are boosted.
+/// Forty threads; four of them are boosted.
 pub const HEADLINE: &str = "40 threads, think 300 µs, 4 boosted";
 /// Twenty threads, boosted and not.
 pub const BOOST: &str = "20 threads, think 300 µs, boosted and not";
@@ -46,8 +47,8 @@ pub const FIXED: &str = "fixed";
 /// The three with four boosted threads.
 pub const BOOSTED: [&str; 3] = ["as it is, boosted", "manx run, boosted", "fixed, boosted"];
 
-/// The note on a machine that does not let us raise a priority. The kernel's weights are 88761 to 1024 for
-/// niceness -20 to 0, and 1024 to 15 for 0 to 19: nearly the same ratio.
+/// The note on a machine that does not let us raise a priority. The kernel's weights are 88761 to
+/// 1024 for niceness -20 to 0, and 1024 to 15 for 0 to 19: nearly the same ratio.
 pub const LOWERED: &str = "niceness below 0 needs root or CAP_SYS_NICE: instead of 4 threads at -20 beside others at 0, there are 4 at 0 beside others at 19, which weighs nearly the same (in the timeline, until its end)";
 /// How many threads are boosted, as in the paper.
 const BOOST_THREADS: usize = 4;
@@ -177,7 +178,7 @@ fn describe_boost(bench: &mut Bench) {
     }
 }
 
-/// Runs the variants so many rounds, or until the ratios of their targets are known.
+/// Runs the variants for `rounds` rounds, or until the ratios of their targets are known.
 fn case(
     setup: &Setup,
     bench: &mut Bench,

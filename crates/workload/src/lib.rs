@@ -1,4 +1,5 @@
-//! What is run and measured: engines, the inversion experiment, what the guard costs, wake-up delays.
+//! What is run and measured: engines, the inversion experiment, what the guard costs, wake-up
+//! delays.
 //!
 //! | module | what it is |
 //! | --- | --- |
@@ -13,9 +14,9 @@
 //! | [`range`] | locks of ranges, side by side |
 //! | [`pool`] | pools of threads, beside each other and beside neighbours |
 //! | [`txn`] | transactions: snapshots under three protocols, and beside other engines |
-//! | [`profile`] | somebody's program under a range of targets for latency |
-//! | [`servers`] | database servers and caches that everybody runs, under `manx run` |
-//! | [`victims`] | programs that everybody runs and that wait badly, side by side and alone |
+//! | [`profile`] | a user's program under a range of targets for latency |
+//! | [`servers`] | widely used database servers and caches, under `manx run` |
+//! | [`victims`] | widely used programs that wait badly, side by side and alone |
 //! | [`guard`] | what the guard costs programs that need no repair |
 //! | [`waiting`], [`waits`] | how late each way of waiting notices, and the CPU it burns |
 //!

@@ -1,4 +1,5 @@
-//! Where the experiment runs: the processor's name, the CPUs that may be used, the kernel, and where its programs are.
+//! Where the experiment runs: the processor's name, the CPUs that may be used, the kernel, and
+//! where its programs are.
 
 use report::Machine;
 use std::path::PathBuf;
@@ -36,10 +37,10 @@ pub fn cpu_list(count: usize) -> String {
     cpus().iter().take(count).map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Where servers are, which is not in the PATH of an ordinary user.
+/// Folders of servers. The PATH of an ordinary user lacks them.
 const SERVERS: [&str; 2] = ["/usr/local/sbin", "/usr/sbin"];
 
-/// The first file of this name in PATH, or where servers are.
+/// The first file of this name in the folders of PATH and of servers.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = env::split_paths(&path).chain(SERVERS.map(PathBuf::from));

@@ -1,8 +1,10 @@
-//! `manx bench pool`: pools of threads beside each other and beside neighbours, after Jeffery, Jensen and Mortier's "Reducing Tail
-//! Latencies Through Environment- and Neighbour-aware Thread Management", and beyond it.
+//! `manx bench pool`: pools of threads beside each other and beside neighbours, after Jeffery,
+//! Jensen and Mortier's "Reducing Tail Latencies Through Environment- and Neighbour-aware Thread
+//! Management", and beyond it.
 //!
-//! Every measured pool is in a process of its own, which computes `fib(30)` for requests of an open loop. All processes of a run begin
-//! at one signal. Queue, service and total latency are kept whole; a percentile never comes without its maximum.
+//! Every measured pool is in a process of its own, which computes `fib(30)` for requests of an open
+//! loop. All processes of a run begin at one signal. Queue, service and total latency are kept
+//! whole; a percentile never comes without its maximum.
 //!
 //! | module | what it is |
 //! | --- | --- |
@@ -55,13 +57,14 @@ use work::Capacity;
 
 /// Jobs a second that are more than a machine of two CPUs does, as the peers were measured with.
 const OVERLOAD_PER_S: f64 = 1200.0;
-/// Where that is no overload, it is so many times what the machine does.
+/// Where that is no overload, the overload is this number of times what the machine does.
 const OVERLOAD: f64 = 1.1;
-/// A load that leaves room: so much of what the machine does.
+/// A load that leaves room: this part of what the machine does.
 const ROOM: f64 = 0.6;
 /// What the machine does is measured for no longer than this.
 const CAPACITY: Duration = Duration::from_secs(1);
-/// Neighbours' first jobs lie apart by the golden section, so that no two processes get theirs at the same moment.
+/// Neighbours' first jobs lie apart by the golden section, so that no two processes get theirs at
+/// the same moment.
 const GOLDEN: f64 = 0.618_033_988_75;
 
 /// What the experiment needs to know.
@@ -79,8 +82,10 @@ pub struct Setup {
     pub poisson: bool,
     /// A session for each process
     pub sessions: bool,
-    /// This command, which the processes are
+    /// The command that starts programs
     pub manx: PathBuf,
+    /// This command, which the processes are
+    pub own: PathBuf,
 }
 
 /// What the runs of all parts have in common.
@@ -98,7 +103,7 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     let cpus = crate::machine::cpus().len();
     let capacity = work::capacity(cpus, (setup.time / 5).min(CAPACITY));
     let hierarchy = Hierarchy::find(quota::largest(cpus));
-    let stage = Stage { manx: setup.manx.clone(), hierarchy, sessions: setup.sessions, cpus };
+    let stage = Stage { own: setup.own.clone(), hierarchy, sessions: setup.sessions, cpus };
     let plan = Plan { setup, stage, capacity };
     plan.notes(bench);
     for part in Part::ALL.into_iter().filter(|part| plan.setup.parts.contains(part)) {
@@ -154,7 +159,8 @@ impl Plan {
         OVERLOAD_PER_S.max(OVERLOAD * self.capacity.jobs_per_s)
     }
 
-    /// So many jobs a second for the process of this number; what waits at the end may be done within the drain.
+    /// Returns a load of `rate_per_s` jobs a second for the process of this number; what waits at
+    /// the end may be done within the drain.
     fn load(&self, rate_per_s: f64, index: usize, drain: Duration) -> Load {
         let phase = (index as f64 * GOLDEN).fract();
         Load { rate_per_s, poisson: self.setup.poisson, phase, pause: None, time: self.setup.time, drain }
@@ -165,7 +171,7 @@ impl Plan {
         Task::Serve(self.load(self.overload_per_s(), index, Duration::ZERO))
     }
 
-    /// Sixty percent of what the machine does, divided by so many.
+    /// Returns sixty percent of what the machine does, divided by the number of processes.
     fn room(&self, index: usize, processes: usize) -> Task {
         let rate_per_s = ROOM * self.capacity.jobs_per_s / processes as f64;
         Task::Serve(self.load(rate_per_s, index, self.setup.time / 2))

@@ -1,12 +1,15 @@
-//! Somebody's program under a range of targets for latency: what each costs and what it brings.
+//! A user's program under a range of targets for latency: what each costs and what it brings.
 //!
-//! The program runs under `manx run --lock=… --slo …` for each target, and twice more for comparison: in the order of arrival
-//! (*FIFO*) and without Manx (*plain*). This is the latency-throughput graph of figure 8b of Liu et al., *Asymmetry-aware
-//! Scalable Locking*, PPoPP 2022.
+//! The program runs under `manx run --lock=… --slo …` for each target, and twice more for
+//! comparison: in the order of arrival (*FIFO*) and without Manx (*plain*). This is the
+//! latency-throughput graph of figure 8b of Liu et al., *Asymmetry-aware Scalable Locking*,
+//! PPoPP 2022.
 //!
-//! 1. Every round runs every variant once, in an order drawn anew, so that none always follows the same other one.
+//! 1. Every round runs every variant once, in an order drawn anew, so that none always follows the
+//!    same other one.
 //! 2. Whatever was measured is in the profile before the next run begins, and is handed to `keep`.
-//! 3. A run that is in the profile is not repeated. A profile of another [`Sweep`] is not continued.
+//! 3. A run that is in the profile is not repeated. A profile of another [`Sweep`] is not
+//!    continued.
 
 mod conclude;
 mod measure;
@@ -35,13 +38,14 @@ pub struct Sweep {
     pub program: Vec<String>,
     /// The command that measures it, if it does not do so itself
     pub measure: Option<String>,
-    /// The epoch whose target is swept; without, that of requests
+    /// The epoch whose target is swept; without it, the target of requests is swept
     pub epoch: Option<u64>,
     /// The mutexes, as `manx run --lock` takes them
     pub lock: String,
     /// The cores, as `manx run --cores` takes them
     pub cores: Option<String>,
-    /// How many thousandths of their time threads on little cores take, as `manx run --dilate` has it
+    /// How many thousandths of their time threads on little cores take, as `manx run --dilate` has
+    /// it
     #[serde(default)]
     pub dilation: Option<u32>,
     /// The percentile, in hundredths of a percent
@@ -79,7 +83,8 @@ impl std::fmt::Display for Variant {
 }
 
 impl Sweep {
-    /// What is measured in each round, the comparisons first and then from the shortest target to the longest.
+    /// What is measured in each round, the comparisons first and then from the shortest target to
+    /// the longest.
     pub fn variants(&self) -> Vec<Variant> {
         let ratio = self.to_ns as f64 / self.from_ns.max(1) as f64;
         let last = self.steps.saturating_sub(1).max(1);

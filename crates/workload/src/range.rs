@@ -1,16 +1,20 @@
-//! `manx bench range`: range locks side by side, after Nguyen's thesis "Concurrent range locking" (section 5.3), and beyond it.
+//! `manx bench range`: range locks side by side, after Nguyen's thesis "Concurrent range locking"
+//! (section 5.3), and beyond it.
 //!
-//! Threads lock ranges of bytes of one region, write or read what they hold, and unlock it. What is asked for is drawn before
-//! anything is measured and the same for every competitor ([`request`]). Latencies are those of acquisitions; where reading the
-//! clock would be most of what is measured they come from runs of their own (`Timing`). `--check` measures nothing: every
-//! word of the region says who is in it, and each that two had at once is counted (`region`).
+//! Threads lock ranges of bytes of one region, write or read what they hold, and unlock it. What is
+//! asked for is drawn before anything is measured and the same for every competitor ([`request`]).
+//! Latencies are those of acquisitions; where reading the clock would be most of what is measured
+//! they come from runs of their own (`Timing`). `--check` measures nothing: every word of the
+//! region says which holders are in it, and each word that two holders had at once is counted
+//! (`region`).
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`competitor`] | who competes; `peers` and `none` are those that are not Manx's |
+//! | [`competitor`] | the competitors; `peers` and `none` are not Manx's |
 //! | [`request`], `region` | what threads ask for, and the memory in which that lies |
 //! | [`run`], `course`, `apart` | a run; what its threads do; runs in a process of their own |
-//! | `part`, `disjoint`, `overlapping`, `widths`, `memory` | the parts of the experiment |
+//! | `part`, `disjoint`, `keys`, `overlapping`, `widths`, `memory` | the parts of the experiment |
+//! | `grid`, `ways` | throughput over threads, holds, overlap and access; owners and tasks |
 //! | [`blob`], [`mod@file`] | large objects in an area that all share; writes to one file |
 //! | [`counters`] | cycles, instructions and misses, where they are counted |
 //! | [`rocksdb`] | RocksDB's lock manager and its tree of ranges, compiled and loaded at run time |
@@ -26,7 +30,9 @@ mod crew;
 mod disjoint;
 mod draw;
 pub mod file;
+mod grid;
 mod judge;
+mod keys;
 mod memory;
 mod none;
 mod overlapping;
@@ -37,23 +43,26 @@ pub mod request;
 pub mod rocksdb;
 pub mod run;
 mod sample;
+mod ways;
 mod widths;
 pub(crate) mod zipfian;
 
 pub use conclude::conclude;
 pub use draw::draw;
+pub use grid::heat;
 pub use part::Part;
 
 use crate::engine::compiler::Compiler;
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
+use baselines::range::SkipList;
 use competitor::{Competitor, Measured};
-use manx::range::RangeLock;
-use manx::range::baseline::SkipList;
+use manx::range::{RangeLock, RawRangeLock};
 use report::figure::three_digits;
 use report::{Compared, Report};
 use run::{Measurement, Mode, Once, Run};
 use std::time::Duration;
+use ways::{Owners, Tasks};
 
 /// The most threads that can be asked for.
 pub const THREADS_MAX: usize = 32;
@@ -61,10 +70,10 @@ pub const THREADS_MAX: usize = 32;
 pub const THREADS: [usize; 3] = [1, 2, 8];
 /// The region that threads share, unless something else is said.
 const SPACE: usize = 512 * 1024;
-/// A run of its own that times is so much of one that counts.
+/// A separate run that times takes the time of a run that counts, divided by this.
 const TIMED_PART: u32 = 4;
-/// A run in which threads wait for each other is so many times as long, for its tail and for shares that are more than the
-/// scheduler's turns.
+/// A run in which threads wait for each other is this number of times as long, for its tail and for
+/// shares that are more than the scheduler's turns.
 const LONG: u32 = 3;
 /// With what the tables compare the others.
 const REFERENCE: Competitor = Competitor::Map;
@@ -106,12 +115,18 @@ struct Variant {
 /// Of locks that there are several of.
 #[derive(Clone, Copy)]
 enum Form {
-    /// As it is if nobody says anything.
+    /// As it is if nothing is said.
     Usual,
-    /// A skip list of so many levels.
+    /// A skip list with this number of levels.
     Height(usize),
     /// The default lock with one shard and room for one range.
     Smallest,
+    /// The default lock with an owner for each range.
+    Owners,
+    /// The default lock with a task for each range.
+    Tasks,
+    /// The default lock of strings of this shape.
+    Strings(keys::Shape),
 }
 
 impl Variant {
@@ -119,7 +134,7 @@ impl Variant {
         Variant { name: competitor.name().into(), competitor, form: Form::Usual }
     }
 
-    /// Everybody that locks.
+    /// Every competitor that locks.
     fn locks() -> Vec<Variant> {
         Competitor::locks().map(Variant::of).collect()
     }
@@ -129,7 +144,7 @@ impl Variant {
         Competitor::available().map(Variant::of).collect()
     }
 
-    /// A skip list of so many levels.
+    /// A skip list with this number of levels.
     fn of_height(height: usize) -> Variant {
         let name = format!("height {height}");
         Variant { name, competitor: Competitor::SkipList, form: Form::Height(height) }
@@ -140,13 +155,23 @@ impl Variant {
         Variant { name: conclude::SMALLEST.into(), competitor: Competitor::Manx, form: Form::Smallest }
     }
 
-    /// Does it with locks of this kind, for keys below `space`, where ranges are blocks of `unit` keys if that is known.
+    /// The default lock by another way to ask.
+    fn way(form: Form) -> Variant {
+        let name = if matches!(form, Form::Owners) { Owners::NAME } else { Tasks::NAME };
+        Variant { name: name.into(), competitor: Competitor::Manx, form }
+    }
+
+    /// Does it with locks of this kind, for keys below `space`, where ranges are blocks of `unit`
+    /// keys if that is known.
     fn measure<M: Measured>(&self, space: u64, unit: Option<u64>, what: M) -> M::Output {
         let list = |height| SkipList::with_height(height).expect("heights are those that there are");
         match self.form {
             Form::Usual => self.competitor.measure_blocks(space, unit, what),
             Form::Height(height) => what.with(|| list(height)),
             Form::Smallest => what.with(RangeLock::<u64, 1, 1>::new),
+            Form::Owners => what.with(|| Owners::with_space(space)),
+            Form::Tasks => what.with(|| Tasks::with_space(space)),
+            Form::Strings(shape) => what.with(|| keys::Strings::new(shape)),
         }
     }
 
@@ -194,6 +219,7 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
             Part::W2 => plan.workload(bench, conclude::W2, disjoint::BATCH)?,
             Part::Heights => plan.heights(bench)?,
             Part::Shard => plan.shard(bench)?,
+            Part::Keys => plan.keys(bench)?,
             Part::Overlap => plan.overlap(bench)?,
             Part::Contended => plan.contended(bench)?,
             Part::Shared => plan.shared(bench)?,
@@ -202,13 +228,15 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
             Part::Blob => plan.blob(bench)?,
             Part::File => plan.file(bench)?,
             Part::Counters => plan.counters(bench)?,
+            Part::Grid => plan.grid(bench)?,
         }
     }
     plan.caught(bench)
 }
 
 impl Plan {
-    /// So many threads where the experiment does not sweep them: the most that were asked for.
+    /// Returns the number of threads where the experiment does not sweep it: the largest that was
+    /// asked for.
     fn many(&self) -> usize {
         self.setup.threads.iter().copied().max().unwrap_or(1)
     }

@@ -1,10 +1,13 @@
-//! A server while it runs: started, asked until it answers, watched, and stopped.
+//! A running server: this file starts it, asks it until it answers, watches it, and stops it.
 //!
-//! 1. It has a session and an autogroup of its own, as services have, and ends if this process is killed.
-//! 2. It is believed to run once it has answered a question, never because some time has passed.
-//! 3. It is stopped when this is dropped, whatever happened: by SIGTERM first, so that it ends its own processes and removes
-//!    its files, and by SIGKILL if it is still there after a while.
-//! 4. Its standard error goes to a file without a name. A reader of a pipe would be a neighbour of what is measured.
+//! 1. The server has a session and an autogroup of its own, as services have. It ends if this
+//!    process is killed.
+//! 2. The server counts as started once it has answered a question. No amount of time is taken for
+//!    an answer.
+//! 3. The drop of [`Running`] always stops the server: first by SIGTERM, so that the server ends
+//!    its own processes and removes its files, and by SIGKILL if it is still there after 20 s.
+//! 4. The server's standard error goes to a file without a name. A thread that reads a pipe would
+//!    disturb the measurement.
 
 use crate::child::{ending, has_ended, kill_group, own_session};
 use crate::error::{Error, reason};
@@ -14,11 +17,11 @@ use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A server that does not answer after this time never will.
+/// A server that has not answered after this time has failed.
 const STARTED: Duration = Duration::from_secs(30);
 /// How long a server may take to stop.
 const STOPPED: Duration = Duration::from_secs(20);
-/// How often a server that starts or stops is looked at.
+/// The time between two looks at a server that starts or stops.
 const POLL: Duration = Duration::from_millis(10);
 
 /// A process in a session of its own, until it is dropped.
@@ -30,10 +33,11 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// A server, as soon as it answers; `ask` says why it does not yet.
+    /// Starts a server, and returns once it answers. The error of `ask` says why there is no answer
+    /// yet.
     ///
     /// # Errors
-    /// If it cannot be started, ends, or does not answer, and if the user interrupts.
+    /// The server cannot be started, ends, or does not answer; or the user interrupts.
     pub(crate) fn start(
         command: Command,
         mut ask: impl FnMut() -> Result<(), String>,
@@ -53,10 +57,10 @@ impl Running {
         }
     }
 
-    /// A process that is asked nothing.
+    /// Starts a process, and does not wait for an answer.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// The process cannot be started.
     pub(crate) fn spawn(mut command: Command) -> Result<Running, Error> {
         let name = command.get_program().to_string_lossy().into_owned();
         let failed = |error: std::io::Error| {
@@ -79,7 +83,7 @@ impl Running {
     }
 
     /// # Errors
-    /// If it runs no more.
+    /// The server has ended.
     pub(crate) fn check(&mut self) -> Result<(), Error> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
@@ -113,7 +117,8 @@ impl Running {
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
         }
-        // SAFETY: kill has no memory effects; the process has not been reaped, so the number is still its own.
+        // SAFETY: kill has no memory effects; the process has not been reaped, so the number is
+        // still its own.
         unsafe { libc::kill(leader, libc::SIGTERM) };
         let deadline = Instant::now() + STOPPED;
         while !has_ended(leader) && Instant::now() < deadline {
@@ -133,12 +138,7 @@ impl Drop for Running {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
+    use crate::child::shell;
 
     fn told(error: Error) -> (String, String) {
         let Error::Failed { what, stderr } = error else { panic!("{error:?}") };

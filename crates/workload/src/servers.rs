@@ -1,14 +1,16 @@
-//! Servers that everybody runs, as they are and under `manx run`: MariaDB, PostgreSQL and memcached.
+//! Widely used servers, as they are and under `manx run`: MariaDB, PostgreSQL and memcached.
 //!
-//! 1. A case is a server under a load. Each version of the server is started once, in a folder and at a socket of its own, is
-//!    filled and warmed up; then short runs of the load take turns between the versions. A server that is not loaded waits for
-//!    its next run and costs nothing.
+//! 1. A case is a server under a load. Each version of the server has a folder and a socket of its
+//!    own. It is started once, filled, and warmed up. Then short runs of the load take turns
+//!    between the versions. The server that is not loaded waits and uses no CPU time.
 //! 2. The clients run by themselves in every version, never under `manx run`.
-//! 3. A server that dies, that reports an error, or that does not stop when it is told to is a failure and never a figure; so is
-//!    a load that reports an error or a lost connection. `turns.rs` tells what becomes of a failure.
-//! 4. No server is the machine's own: data lie in a temporary folder, sockets are files in it, and no port is used. Servers
-//!    are stopped and their folders removed, whatever happens (`running.rs`).
-//! 5. The disk does not decide: nothing is synced to it, and tables are small enough to stay in memory.
+//! 3. If a server dies, reports an error, or does not stop by SIGTERM, its version has failed and
+//!    gives no figure. The same holds if the load reports an error or a lost connection. `turns.rs`
+//!    says what follows from a failure.
+//! 4. The machine's own servers stay as they are. Data and sockets lie in a temporary folder, and
+//!    no port is used. This process always stops its servers and removes their folders
+//!    (`running.rs`).
+//! 5. The disk does not decide: no server syncs its files, and the tables fit into memory.
 //! 6. Servers and clients share two CPUs.
 
 mod account;
@@ -39,21 +41,22 @@ use std::time::Duration;
 
 /// CPUs that the servers and their clients share.
 const CPUS: usize = 2;
-/// What starting, filling and warming up a server takes.
+/// The time that a server needs to start, to be filled, and to warm up.
 const STARTED: Duration = Duration::from_secs(2);
-/// Starting and ending a client, and stalls: a client that takes so much longer than its load hangs.
+/// The time that a client may need beyond its load: it starts, ends, and may stall. A client that
+/// needs more hangs.
 const SLACK: Duration = Duration::from_secs(60);
-/// What the ids of targets begin with.
+/// The prefix of the targets' ids.
 const PREFIX: &str = "servers-";
 
-/// What the experiment needs to know.
+/// The settings of the experiment.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// What is measured
+    /// The cases to measure
     pub cases: Vec<&'static Case>,
-    /// In which versions
+    /// The versions to compare
     pub versions: Vec<Version>,
-    /// `manx` itself
+    /// The path of `manx`
     pub manx: PathBuf,
     /// The load of a run
     pub load: Load,
@@ -64,11 +67,11 @@ pub struct Setup {
 /// The load of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Connections, each of which has one operation at a time
+    /// The number of connections; each connection has one operation at a time
     pub clients: usize,
-    /// Measured time in seconds; pgbench and sysbench know whole ones only
+    /// Measured time in seconds; pgbench and sysbench accept whole seconds only
     pub seconds: u32,
-    /// Threads of memcached
+    /// The number of memcached's threads
     pub threads: usize,
 }
 
@@ -78,28 +81,28 @@ impl Load {
     }
 }
 
-/// A kind of server, with what loads it. Paths are those of a server's folder.
+/// A kind of server and its client. `home` is the server's folder.
 trait Kind {
     /// The server's program, and its arguments.
     fn command(&self, home: &Path) -> (&Path, Vec<OsString>);
-    /// Makes the folder what the server expects to find.
+    /// Puts the files into the folder that the server expects there.
     fn make(&self, _home: &Home) -> Result<(), Error> {
         Ok(())
     }
-    /// Whether it answers, and if not, why not.
+    /// Asks the server something; the error says why there is no answer.
     fn ask(&self, home: &Path) -> Result<(), String>;
-    /// Puts records into it.
+    /// Writes the records.
     fn fill(&self, home: &Path) -> Result<(), Error>;
-    /// Loads it once.
+    /// Runs the client once.
     fn load(&self, home: &Path, round: usize) -> Result<Sample, Error>;
-    /// Whether a line of its standard error is an error's.
+    /// Whether this line of the server's standard error reports an error.
     fn is_alarm(&self, line: &str) -> bool;
 }
 
-/// Measures each case in all versions; what was found is in `bench.report`.
+/// Measures each case in all versions, and writes the results to `bench.report`.
 ///
 /// # Errors
-/// If nothing could be measured, if a server failed that should not, or if the user interrupts.
+/// No case could be measured, a server of ours failed, or the user interrupted.
 pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     let cpus = platform::cpu::restrict(CPUS);
     let Load { clients, seconds, .. } = setup.load;
@@ -130,7 +133,7 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     )
 }
 
-/// One case in all versions.
+/// Measures one case in all versions.
 fn compare(
     setup: &Setup,
     case: &Case,
@@ -150,7 +153,7 @@ fn compare(
             Some(server) => server,
             None => Server::start(setup, kind, &setup.versions[at], made)?,
         };
-        let sample = server.load(round)?; // One that fails is stopped here.
+        let sample = server.load(round)?; // A server that fails is stopped here.
         servers[at] = Some(server);
         Ok(sample)
     })?;
@@ -162,7 +165,8 @@ fn compare(
     Ok(())
 }
 
-/// One version of a server. It is stopped before its folder is removed, since fields are dropped in their order.
+/// One version of a server. Rust drops fields in their order, so the server stops before its folder
+/// is removed.
 struct Server<'a> {
     running: Running,
     home: Home,
@@ -192,7 +196,8 @@ impl<'a> Server<'a> {
         self.judge(loaded)
     }
 
-    /// What came of a client, unless the server has failed: then that is the reason for whatever the client says.
+    /// Returns the client's result, or the server's failure if there is one, because that is why
+    /// the client failed.
     fn judge<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
         if matches!(result, Err(Error::Interrupted)) {
             return result;
@@ -207,7 +212,8 @@ impl<'a> Server<'a> {
     }
 }
 
-/// Finds errors in what a server said. Manx's own words are one, too: it warns when a program has to run unchanged.
+/// Looks for errors in a server's standard error. A warning of Manx is an error, too: Manx warns if
+/// a program has to run unchanged.
 fn alarm(said: &str, kind: &dyn Kind) -> Result<(), Error> {
     let is_alarm = |line: &&str| line.starts_with("manx: ") || kind.is_alarm(line);
     let lines: Vec<&str> = said.lines().filter(is_alarm).collect();
@@ -217,13 +223,13 @@ fn alarm(said: &str, kind: &dyn Kind) -> Result<(), Error> {
     }
 }
 
-/// Draws a table of what was measured, and judges the targets of `cases`.
+/// Adds the table of results, and judges the targets of `cases`.
 pub fn conclude(report: &mut Report, cases: &[&'static Case]) {
     let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
     Programs { prefix: PREFIX, names: &names }.conclude(report);
 }
 
-/// What a program calls itself, without its folder.
+/// The program's name and version in its own words, without the path.
 fn version(program: &Path) -> String {
     let mut command = Command::new(program);
     command.arg("--version");
@@ -248,7 +254,7 @@ fn option(name: &str, file: &Path) -> OsString {
 /// The figures of a run.
 ///
 /// # Errors
-/// If it has none.
+/// No operation ended.
 fn sample(latencies: &Histogram, throughput_per_s: f64) -> Result<Sample, String> {
     let summary = latencies.summary();
     if summary.count == 0 {
@@ -256,19 +262,12 @@ fn sample(latencies: &Histogram, throughput_per_s: f64) -> Result<Sample, String
     }
     let all = serde_json::json!({ "all": Counts::from(latencies) }).to_string();
     let output = RawValue::from_string(all).map_err(|error| error.to_string())?;
-    let sample = Sample::of([
-        ("throughput_per_s", throughput_per_s),
-        ("count", summary.count as f64),
-        ("mean_ns", summary.mean_ns),
-        ("p50_ns", summary.p50_ns as f64),
-        ("p99_ns", summary.p99_ns as f64),
-        ("p999_ns", summary.p999_ns as f64),
-        ("max_ns", summary.max_ns as f64),
-    ]);
+    let mut sample = Sample::of(summary.figures());
+    sample.values.insert("throughput_per_s".into(), throughput_per_s);
     Ok(Sample { output: Some(output), ..sample })
 }
 
-/// Of a client's threads or connections: what the slowest did, over the mean of all.
+/// The slowest connection's operations over the mean of all connections.
 fn slowest_of_mean(operations: &[u64]) -> f64 {
     let mean = operations.iter().sum::<u64>() as f64 / operations.len() as f64;
     operations.iter().min().map_or(f64::NAN, |&slowest| slowest as f64 / mean)
@@ -284,7 +283,7 @@ mod tests {
 
     const LOAD: Load = Load { clients: 2, seconds: 1, threads: 2 };
 
-    /// The kind of each case that is installed.
+    /// Each case whose programs are installed, with its kind.
     fn kinds() -> impl Iterator<Item = (&'static Case, Box<dyn Kind>)> {
         let setup = Setup {
             cases: Vec::new(),
@@ -316,7 +315,7 @@ mod tests {
         assert_eq!(report.targets.len(), of_bench("servers").len());
         assert_eq!(report.targets.len(), 2 * CASES.len());
         assert!(report.targets.iter().all(|target| target.verdict == Outcome::Met), "{report}");
-        // One that has no such figure.
+        // A version without such a figure.
         assert_eq!(report.tables[0].rows[0].last().map(String::as_str), Some("-"));
         report.targets.clear();
         conclude(&mut report, &choose(&["memcached"]));
@@ -347,7 +346,7 @@ mod tests {
         }
     }
 
-    /// No server outlives its folder, and each of them can be loaded, whoever runs this.
+    /// Each server that is installed serves its client, as root and as any other user.
     #[test]
     fn every_server_that_is_installed_starts_serves_and_stops() {
         let mut seen = Vec::new();

@@ -1,11 +1,13 @@
 //! Programs one after the other, and each in all of its versions in turn, whatever fails.
 //!
-//! 1. A run that loses an update, or that prints what does not add up, is a failure and never a figure.
-//! 2. A version that failed once is not run again for that program. What was measured of it before counts for nothing
-//!    either: it is left out of tables and verdicts, with a note that says why.
-//! 3. If the program as it is fails, there is nothing to compare with: it ends for that program, and the rest goes on.
-//! 4. A missing package leaves out the programs that need it, with a note that names it. A failure of Manx, or of a
-//!    program as it is, is the experiment's failure; one of a rival is not.
+//! 1. A run that loses an update, or that prints what does not add up, is a failure and never a
+//!    figure.
+//! 2. A version that failed once is not run again for that program. What was measured of it before
+//!    counts for nothing either: it is left out of tables and verdicts, with a note that says why.
+//! 3. If the program as it is fails, there is nothing to compare with: it ends for that program,
+//!    and the rest goes on.
+//! 4. A missing package leaves out the programs that need it, with a note that names it. A failure
+//!    of Manx, or of a program as it is, is the experiment's failure; one of a rival is not.
 
 use crate::engines::Version;
 use crate::error::Error;
@@ -30,8 +32,8 @@ impl<'a> From<&'a Version> for Entrant<'a> {
     }
 }
 
-/// Makes each program ready and lets `compare` measure it. A program that is not installed is noted and left out, and what
-/// fails and should not is the error once all have been tried.
+/// Makes each program ready and lets `compare` measure it. A program that is not installed is noted
+/// and left out, and what fails and should not is the error once all have been tried.
 pub(crate) fn each<S: Copy, R>(
     subjects: &[S],
     name: impl Fn(S) -> &'static str,
@@ -67,15 +69,15 @@ pub(crate) struct Turns<'a> {
     pub case: &'a str,
     /// The versions
     pub entrants: &'a [Entrant<'a>],
-    /// So many rounds; `None`: until the ratios that are watched are known
+    /// The number of rounds; `None`: until the ratios that are watched are known
     pub rounds: Option<usize>,
     /// About how long a run takes
     pub expected: Duration,
 }
 
 impl Turns<'_> {
-    /// Takes them, `run` being given a version's index and the round. What failed is noted, and listed in `failures` if it
-    /// is the experiment's failure.
+    /// Takes them, `run` being given a version's index and the round. What failed is noted, and
+    /// listed in `failures` if it is the experiment's failure.
     pub(crate) fn take(
         &self,
         bench: &mut Bench,
@@ -145,7 +147,8 @@ impl Turns<'_> {
 
 /// How it ended and the last that it said, in one line.
 fn why(what: &str, stderr: &str) -> String {
-    /// Of what a program says at its end, so many lines tell why: what went wrong, and what to do.
+    /// The number of last lines of what a program says that tell why: what went wrong, and what to
+    /// do.
     const LINES: usize = 2;
     let what = what.rsplit_once('/').map_or(what, |(_, name)| name);
     let said: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

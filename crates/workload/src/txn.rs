@@ -1,18 +1,20 @@
-//! `manx bench txn`: transactions, after Andreoli and Cucinotta, "Inducing Huge Tail Latency on a MongoDB deployment", and beyond.
+//! `manx bench txn`: transactions, after Andreoli and Cucinotta, "Inducing Huge Tail Latency on a
+//! MongoDB deployment", and beyond.
 //!
-//! Each run is a process of its own, with a session and so an autogroup of its own: Manx's store in this command ([`drive`](mod@drive)), other engines by drivers in
-//! C (`engines/ycsb*`). All of them draw, time and check alike, and say so in one form ([`crate::engine::Output`]). A run that lost an
-//! update is an error and no figure.
+//! Each run is a process of its own, with a session and so an autogroup of its own: Manx's store in
+//! this command ([`drive`](mod@drive)), other engines by drivers in C (`engines/ycsb*`). All of
+//! them draw, time and check alike, and say so in one form ([`crate::engine::Output`]). A run that
+//! lost an update is an error and no figure.
 //!
 //! | module | what it is |
 //! | --- | --- |
 //! | [`mix`], [`keys`] | which operations, on which records |
-//! | [`record`], [`ledger`] | values that tell whose they are; whether a store kept what was committed |
+//! | [`record`], [`ledger`] | values that tell where they come from; whether a store kept what was committed |
 //! | [`told`], [`drive`](mod@drive), `tally` | what a measured process is told; its threads; their latencies |
 //! | [`subject`], [`client`] | what is measured, and Manx's store as that |
 //! | [`remote`], [`resp`], `serving` | a server as that, by which protocol, and while it runs |
 //! | [`reads`] | what a transaction that only reads costs |
-//! | [`peers`], [`part`], `cases` | who is measured; the parts; names |
+//! | [`peers`], [`part`], `cases` | what is measured; the parts; names |
 //! | `allocation`, `timeline`, `ycsb`, `snapshot`, `durable`, `server`, `served` | the parts |
 //! | `conclude`, `judge`, `draw` | tables, targets, pictures |
 
@@ -72,7 +74,7 @@ pub const THREADS: [usize; 4] = [8, 20, 40, 80];
 pub struct Libraries {
     /// Another `libwiredtiger.so` than the machine's own
     pub library: Option<PathBuf>,
-    /// One whose source was repaired
+    /// A library whose source was repaired
     pub fixed: Option<PathBuf>,
     /// The folder of the header that belongs to both
     pub include: Option<PathBuf>,
@@ -87,8 +89,10 @@ pub struct Setup {
     pub compiler: Compiler,
     /// Which WiredTiger
     pub libraries: Libraries,
-    /// This command
+    /// The command that starts programs and the server
     pub manx: PathBuf,
+    /// This command, which some measured processes are
+    pub own: PathBuf,
     /// A smoke check
     pub quick: bool,
     /// Measured time of a run, in seconds
@@ -110,7 +114,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Whether YCSB's workloads are also run with some of so many threads boosted: they wait for a CPU then.
+    /// Whether YCSB's workloads are also run with some of `threads` threads boosted: they wait for
+    /// a CPU then.
     fn boosts(&self, threads: usize) -> bool {
         !self.quick && threads > self.cpus.split(',').count()
     }
@@ -234,7 +239,8 @@ fn stay_on(cpus: &[usize]) -> Result<(), String> {
     if cpus.is_empty() {
         return Ok(());
     }
-    // SAFETY: the set is a plain bit array; the indices are below its size, as options are read; the kernel reads it.
+    // SAFETY: the set is a plain bit array; the indices are below its size, as options are read;
+    // the kernel reads it.
     let refused = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         for &cpu in cpus.iter().filter(|&&cpu| cpu < libc::CPU_SETSIZE as usize) {

@@ -1,11 +1,12 @@
 //! From runs to verdicts: which ratio or figure each target of a bench is about, and what it means.
 //!
-//! One function of a bench says what a target looks at. It serves twice: at the end for the verdict ([`judge`]), and while a
-//! case runs, so that the case goes on until the ratios of its targets are known ([`watched`]).
+//! One function of a bench says what a target looks at. It serves twice: at the end for the verdict
+//! ([`judge`]), and while a case runs, so that the case goes on until the ratios of its targets are
+//! known ([`watched`]).
 
 use report::figure::interval;
 use report::target::{self, Measured, Target};
-use report::{Compared, Report, Samples, median};
+use report::{Compared, Ratio, Report, Samples, median};
 
 /// What a target looks at.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +15,8 @@ pub enum Figure {
     Plain(f64),
     /// A ratio by pairs
     Ratio(Compared),
+    /// A ratio whose pairs are not of two versions of one case
+    Known(Ratio),
 }
 
 impl Figure {
@@ -22,7 +25,7 @@ impl Figure {
         Figure::Ratio(Compared::new(case, over, under, figure))
     }
 
-    /// There are no runs of which it could be made.
+    /// Returns the figure that stands for missing runs.
     pub fn missing() -> Figure {
         Figure::Plain(f64::NAN)
     }
@@ -33,6 +36,7 @@ impl Figure {
         match self {
             Figure::Plain(figure) => *figure,
             Figure::Ratio(compared) => report.ratio(compared).map_or(f64::NAN, |ratio| ratio.ratio),
+            Figure::Known(ratio) => ratio.ratio,
         }
     }
 }
@@ -64,13 +68,13 @@ pub fn watched(
     let targets = target::of_bench(&report.bench).into_iter().filter(|target| target.relative);
     let ratio = |target: Target| match figure(report, &target)? {
         Figure::Ratio(compared) => (compared.over.case == case).then_some(compared),
-        Figure::Plain(_) => None,
+        Figure::Plain(_) | Figure::Known(_) => None,
     };
     targets.filter_map(ratio).collect()
 }
 
-/// Adds the verdict on each of the bench's targets, and the ratios that they are about. `figure` says what a target looks at,
-/// or why there is nothing.
+/// Adds the verdict on each of the bench's targets, and the ratios that they are about. `figure`
+/// says what a target looks at, or why there is nothing.
 pub fn judge(report: &mut Report, mut figure: impl FnMut(&Target, &mut Report) -> Result<Figure, String>) {
     for target in target::of_bench(&report.bench) {
         let mut over_ns = f64::NAN;
@@ -82,6 +86,7 @@ pub fn judge(report: &mut Report, mut figure: impl FnMut(&Target, &mut Report) -
                     over_ns = middle(report, case, version, figure);
                     report.ratio(&compared).map(Measured::Ratio)
                 }
+                Figure::Known(ratio) => Some(Measured::Ratio(ratio)),
             };
             measured.ok_or_else(|| "there are too few runs".to_owned())
         });
@@ -104,7 +109,7 @@ mod tests {
     use report::target::Outcome;
     use report::{Machine, Run};
 
-    /// So many rounds of both sides of one target of the bench `guard`.
+    /// A report with `rounds` rounds of both sides of one target of the bench `guard`.
     fn report(rounds: usize) -> Report {
         let mut report = Report::new("guard", Machine::default(), 0);
         for round in 0..rounds {

@@ -1,16 +1,16 @@
-//! Programs that everybody runs, and that wait badly where CPUs are short: as they are, under `manx run`, and with the
-//! settings of their own that help most.
+//! Widely used programs that wait badly where CPUs are short: as they are, under `manx run`, and
+//! with the settings of their own that help most.
 //!
-//! 1. A case is a victim under a load: two copies side by side on two CPUs, more threads than CPUs, or one copy of two threads
-//!    alone, where there is nothing to cure.
-//! 2. Versions take turns, round after round, until the ratio of interest (`Case::watched`) and those of the targets are known
-//!    well enough, or the time of the case is over.
-//! 3. A run that is cut off is no failure: programs that wait badly can take minutes. It is marked, and what it measured until
-//!    then is kept.
-//! 4. Results are compared. Where the program as it is comes to the same bits each time, it must come to the same bits under
-//!    `manx run`; each driver checks its results by itself besides.
-//! 5. What is not installed is left out, and said. A crash, a hang at the end or a wrong result under `manx run` is the
-//!    experiment's failure, once everything else has been measured.
+//! 1. A case is a victim under a load: two copies side by side on two CPUs, more threads than CPUs,
+//!    or one copy of two threads alone, where there is nothing to cure.
+//! 2. Versions take turns, round after round, until the ratio of interest (`Case::watched`) and
+//!    those of the targets are known well enough, or the time of the case is over.
+//! 3. A run that is cut off is no failure: programs that wait badly can take minutes. It is marked,
+//!    and what it measured until then is kept.
+//! 4. Results are compared. Where the program as it is comes to the same bits each time, it must
+//!    come to the same bits under `manx run`; each driver checks its results by itself besides.
+//! 5. What is not installed is left out, and said. A crash, a hang at the end or a wrong result
+//!    under `manx run` is the experiment's failure, once everything else has been measured.
 
 pub mod catalogue;
 mod conclude;
@@ -68,7 +68,7 @@ pub struct Setup {
     pub demo: bool,
     /// The CPUs to run on
     pub cpus: Vec<usize>,
-    /// After so long a run is cut off
+    /// The time after which a run is cut off
     pub limit: Duration,
 }
 
@@ -93,7 +93,8 @@ impl Version {
 /// Measures each victim under each of its loads; what was found is in `bench.report`.
 ///
 /// # Errors
-/// If nothing could be measured, if a program failed that should not (Invariant 5), or if the user interrupts.
+/// If nothing could be measured, if a program failed that should not (Invariant 5), or if the user
+/// interrupts.
 pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     let cpus: Vec<String> = setup.cpus.iter().map(usize::to_string).collect();
     bench.note(format!("on CPUs {}; a run is cut off after {} s", cpus.join(","), setup.limit.as_secs()));
@@ -202,7 +203,8 @@ impl Case<'_> {
         }
         if let Some(launcher) = &self.ready.launcher {
             words.extend(launcher.words.iter().cloned());
-            // As many slots as ranks: it is told that there is room, as in a container whose quota nobody mentions.
+            // As many slots as ranks: it is told that there is room, as in a container whose quota
+            // is not mentioned.
             let ranks = self.load.threads.to_string();
             words.extend(["--host".into(), format!("localhost:{ranks}").into(), "-n".into(), ranks.into()]);
             words.extend(setting.iter().flat_map(|setting| setting.launcher.iter().map(Into::into)));
@@ -228,8 +230,9 @@ impl Case<'_> {
         command
     }
 
-    /// What the case goes on for: the ratio to the best setting where there is something to cure, and one that helps; to the
-    /// program as it is alone, and where there is no setting. And what targets look at.
+    /// What the case goes on for: the ratio to the best setting where there is something to cure,
+    /// and a setting that helps; to the program as it is alone, and where there is no setting. And
+    /// what targets look at.
     fn watched(&self, report: &Report) -> Vec<Compared> {
         let case = self.victim.case(self.load);
         let best = if self.load.name == catalogue::ALONE { None } else { conclude::best(report, &case) };

@@ -1,5 +1,6 @@
-//! `manx bench wait`: what each way of waiting costs, in turn. How late a waiter notices, and the CPU it burns
-//! until then, for waits from 100 ns to 10 ms, with 1, 2 and 8 waiting threads on 2 CPUs.
+//! `manx bench wait`: what each way of waiting costs, in turn. How late a waiter notices, and the
+//! CPU it burns until then, for waits from 100 ns to 10 ms, with 1, 2 and 8 waiting threads on 2
+//! CPUs.
 //!
 //! What is measured, and how, stands in [`waits`]; this file takes care that policies
 //! alternate, keeps all delays, and draws the tables.
@@ -13,13 +14,15 @@ use report::{Histogram, Report, Table, median};
 use serde_json::value::RawValue;
 use std::time::Duration;
 
-/// One measurement takes about so long, or one round.
+/// One measurement takes about this time, or one round.
 const EACH: Duration = Duration::from_millis(200);
 /// The same in a smoke check.
 const EACH_QUICK: Duration = Duration::from_millis(40);
-/// Delays are kept one by one while they are measured; so many rounds fit without much memory.
+/// Delays are kept one by one while they are measured; this number of rounds fits without much
+/// memory.
 const ROUNDS_MAX: u64 = 200_000;
-/// The policy that the others are compared with: what `manx::wait` does unless it is told otherwise.
+/// The policy that the others are compared with: what `manx::wait` does unless it is told
+/// otherwise.
 const REFERENCE: WaitPolicy = WaitPolicy::Adaptive;
 
 /// What the experiment needs to know.
@@ -29,7 +32,8 @@ pub struct Setup {
     pub quick: bool,
 }
 
-/// Measures one policy: the length of the waits, the number of waiters, and about how long to go on.
+/// Measures one policy: the length of the waits, the number of waiters, and about how long to go
+/// on.
 type Measure<'a> = dyn FnMut(WaitPolicy, u64, usize, Duration) -> Measurement + 'a;
 
 /// The name of a case.

@@ -1,18 +1,21 @@
-//! How late a waiter notices that its wait is over, and what it burns until then, for each policy of
-//! `manx::wait`.
+//! How late a waiter notices that its wait is over, and what it burns until then, for each policy
+//! of `manx::wait`.
 //!
-//! One thread, the *signaller*, makes a condition true; `waiters` others wait for it by one policy. A round:
+//! One thread, the *signaller*, makes a condition true; `waiters` others wait for it by one policy.
+//! A round:
 //!
-//! 1. The waiters say that they have arrived, and begin to wait. The signaller waits for all of them.
-//! 2. The signaller lets `wait_ns` pass: by working if that is short ([`WORK_NS_MAX`]; a critical section
-//!    somewhere else), by sleeping if it is long (a device, a lock behind a device).
+//! 1. The waiters say that they have arrived, and begin to wait. The signaller waits for all of
+//!    them.
+//! 2. The signaller lets `wait_ns` pass: by working if that is short ([`WORK_NS_MAX`]; a critical
+//!    section somewhere else), by sleeping if it is long (a device, a lock behind a device).
 //! 3. It reads the clock, makes the condition true, and signals where the policy wants it.
-//! 4. Each waiter reads the clock as soon as it sees the condition. The difference is a *delay*: time in
-//!    which the waiter could have gone on.
+//! 4. Each waiter reads the clock as soon as it sees the condition. The difference is a *delay*:
+//!    time in which the waiter could have gone on.
 //!
-//! All threads share the same [`CPUS`] CPUs, so with eight waiters most of them cannot run when their wait
-//! ends, and a policy that burns CPU delays the signaller's next round too, which shows in `rounds`.
-//! Delays are all kept: with more threads than CPUs a percentile alone hides who starves.
+//! All threads share the same [`CPUS`] CPUs, so with eight waiters most of them cannot run when
+//! their wait ends, and a policy that burns CPU delays the signaller's next round too, which shows
+//! in `rounds`. Delays are all kept: with more threads than CPUs a percentile alone hides which
+//! threads starve.
 
 use manx::wait::{Adaptive, Event, FixedSleep, Mutable, Policy, Spin, Yield};
 use platform::atomic::{AtomicU64, Ordering};
@@ -98,15 +101,16 @@ impl Measurement {
         self.delays_ns.get(rank.saturating_sub(1)).copied().unwrap_or(0)
     }
 
-    /// How much of a CPU a waiter burnt while it waited, from 0 to 1 (and a little more, as clocks go).
+    /// How much of a CPU a waiter burnt while it waited, from 0 to 1 (and a little more, as clocks
+    /// go).
     pub fn cpu_share(&self) -> f64 {
         if self.wall_ns == 0 { 0.0 } else { self.cpu_ns as f64 / self.wall_ns as f64 }
     }
 }
 
-/// Measures waits of `wait_ns` nanoseconds by `policy`, with `waiters` threads (at least 1), for at most
-/// `rounds` rounds, and for no longer than about `limit_ns` nanoseconds and the round in progress. There is
-/// always at least one round.
+/// Measures waits of `wait_ns` nanoseconds by `policy`, with `waiters` threads (at least 1), for at
+/// most `rounds` rounds, and for no longer than about `limit_ns` nanoseconds and the round in
+/// progress. There is always at least one round.
 ///
 /// The calling thread only waits for the result; its CPUs and scheduling stay as they are.
 ///
@@ -221,7 +225,8 @@ impl<P: Policy> Shared<P> {
             if self.finished.load(Ordering::Acquire) == NO_MORE {
                 break;
             }
-            // The next round cannot have ended before this thread arrives in it, so the time is this round's.
+            // The next round cannot have ended before this thread arrives in it, so the time is
+            // this round's.
             mine.delays_ns.push(seen_ns.saturating_sub(self.finished_ns.load(Ordering::Relaxed)));
             mine.cpu_ns += cpu_ns;
             mine.wall_ns += seen_ns - began_ns;

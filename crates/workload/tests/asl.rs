@@ -1,5 +1,5 @@
-//! `manx bench asl` from end to end, too short to say anything about time: every case runs, every version has its
-//! figures, and every target has a figure that this version knows how to find.
+//! `manx bench asl` from end to end, too short to say anything about time: every case runs, every
+//! version has its figures, and every target has a figure that this version knows how to find.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -38,8 +38,8 @@ fn every_case_runs_and_every_target_is_known() {
     conclude(&mut report);
 
     let cases: BTreeSet<&str> = report.runs.iter().map(|run| run.case.as_str()).collect();
-    // What an epoch costs, bench-1, figure 5, bench-2, bench-6, two times of bench-5, three mixtures of bench-3; and
-    // figure 1, figure 4 and bench-4 with up to so many threads.
+    // What an epoch costs, bench-1, figure 5, bench-2, bench-6, two times of bench-5, three
+    // mixtures of bench-3; and figure 1, figure 4 and bench-4 with up to so many threads.
     assert_eq!(cases.len(), 10 + 3 * machine::cpus().len(), "{cases:?}");
     assert_eq!((report.tables.len(), report.plots.len()), (cases.len() - 1, 1));
     // One pair each, and none of a version that had no epoch.

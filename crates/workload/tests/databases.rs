@@ -1,6 +1,8 @@
-//! The drivers of `manx bench engines`: they run, account for every update, and refuse to print a figure when one is missing.
+//! The drivers of `manx bench engines`: they run, account for every update, and refuse to print a
+//! figure when one is missing.
 //!
-//! A database that is not installed is skipped with a line that says so; `cargo xtask setup` installs all of them.
+//! A database that is not installed is skipped with a line that says so; `cargo xtask setup`
+//! installs all of them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output as Ended, Stdio};

@@ -1,4 +1,5 @@
-//! The engines as programs: they compile, run, and print what adds up; bad options are refused with a reason.
+//! The engines as programs: they compile, run, and print what adds up; bad options are refused with
+//! a reason.
 
 use std::path::PathBuf;
 use std::process::{Command, Output as Ended};

@@ -1,9 +1,11 @@
-//! The engines' C headers by themselves: the histogram's error, and the distributions of keys and think times.
+//! The engines' C headers by themselves: the histogram's error, and the distributions of keys and
+//! think times.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Compiles a few lines of C against the headers, runs them, and returns the numbers that they print.
+/// Compiles a few lines of C against the headers, runs them, and returns the numbers that they
+/// print.
 fn numbers(body: &str) -> Vec<f64> {
     let output = compiled("engine.h", "", body);
     assert!(output.status.success());
@@ -117,7 +119,8 @@ fn think_times_are_exponential_and_keys_are_drawn_as_asked() {
     assert!((found[0] - 300.0).abs() < 5.0, "mean {}", found[0]);
     assert!((found[1] - (-1f64).exp()).abs() < 0.01, "share above the mean {}", found[1]);
     assert!(found[2] < 1.5 && found[3] > 0.6, "uniform keys from {} to {} of the mean", found[3], found[2]);
-    // The most popular key of a zipfian distribution has the share 1/zeta; others may share its place.
+    // The most popular key of a zipfian distribution has the share 1/zeta; others may share its
+    // place.
     assert!(found[4] > 0.95 * found[5] && found[4] < 1.4 * found[5], "{} instead of {}", found[4], found[5]);
 }
 

@@ -1,7 +1,8 @@
-//! `manx bench engines` as an experiment: a failure is never a figure, and what it does not touch goes on.
+//! `manx bench engines` as an experiment: a failure is never a figure, and what it does not touch
+//! goes on.
 //!
-//! `manx` is a shell script here, so that nothing depends on the preload library or on what it does. Whoever has none of
-//! the databases skips with a line that says so.
+//! `manx` is a shell script here, so that nothing depends on the preload library or on what it
+//! does. Without any of the databases a test skips, with a line that says so.
 
 use report::target::Outcome;
 use report::{Machine, Report, Run};
@@ -181,7 +182,8 @@ fn every_program_has_targets_and_every_target_a_program() {
     let all = engines::choose(&[]).unwrap();
     let mut report = Report::new("engines", Machine::default(), 0);
     engines::conclude(&mut report, &all);
-    // None is left out as one of a program that nobody knows; cores of two speeds have theirs apart.
+    // None is left out as one of a program that nobody knows; cores of two speeds have theirs
+    // apart.
     let mut known = report::target::of_bench("engines");
     known.retain(|target| !target.id.starts_with("unequal-"));
     assert_eq!(report.targets.len(), known.len());

@@ -1,12 +1,13 @@
-//! `manx bench range` from end to end, too short to say anything about time: every case runs, every version has its
-//! figures, every target has a figure that this version knows how to find, and no lock is caught.
+//! `manx bench range` from end to end, too short to say anything about time: every case runs, every
+//! version has its figures, every target has a figure that this version knows how to find, and no
+//! lock is caught.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
 use workload::harness::{Bench, Silent};
 use workload::machine;
-use workload::range::{Part, Setup, conclude, draw, measure};
+use workload::range::{Part, Setup, conclude, draw, heat, measure};
 
 /// A run forks, which a test beside it need not see.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -43,7 +44,9 @@ fn every_case_runs_and_every_target_is_known() {
         let word = if part == Part::Contended { "contended" } else { part.name() };
         assert!(cases.iter().any(|case| case.contains(word)), "{word} is not in {cases:?}");
     }
-    assert_eq!(report.tables.len(), cases.len());
+    // The grid's cells share four tables.
+    let cells = cases.iter().filter(|case| case.starts_with("grid,")).count();
+    assert_eq!(report.tables.len(), cases.len() - cells + 4);
     for run in &report.runs {
         assert!(run.values.values().all(|value| value.is_finite()), "{} {}", run.case, run.variant);
         let value = |name: &str| run.values.get(name).copied();
@@ -55,7 +58,8 @@ fn every_case_runs_and_every_target_is_known() {
             assert!((0.0..=1.0).contains(&share), "{} {}", run.case, run.variant);
         }
     }
-    // Who cannot share takes no part where one does, and no lock takes none where ranges overlap.
+    // A lock that cannot share takes no part where ranges are shared, and `none` takes no part
+    // where ranges overlap.
     let of = |word: &str| -> BTreeSet<&str> {
         let runs = report.runs.iter().filter(|run| run.case.starts_with(word));
         runs.map(|run| run.variant.as_str()).collect()
@@ -64,6 +68,13 @@ fn every_case_runs_and_every_target_is_known() {
     assert!(
         of("w1").contains("none") && !of("contended").contains("none") && !of("overlap").contains("none")
     );
+    let grid = of("grid, 8 threads, 500 ns, 31 %, exclusive");
+    assert!(
+        ["manx, owners", "manx, tasks", "range-mutex"].iter().all(|name| grid.contains(name)),
+        "{grid:?}"
+    );
+    assert!(!of("grid, 8 threads, 500 ns, 31 %, 90 % shared").contains("range-mutex"));
+    assert!(heat(&report).is_some());
     assert!(report.notes.iter().any(|note| note.contains("which have no shared ranges")));
     assert!(!report.targets.is_empty());
     for target in &report.targets {
@@ -83,7 +94,8 @@ fn every_case_runs_and_every_target_is_known() {
 #[test]
 fn no_lock_is_caught() {
     let _alone = ONE_AT_A_TIME.lock();
-    let report = report(&[Part::W2, Part::Overlap, Part::Contended, Part::Shared, Part::Widths], true);
+    let report =
+        report(&[Part::W2, Part::Overlap, Part::Contended, Part::Shared, Part::Widths, Part::Grid], true);
     assert!(!report.runs.is_empty());
     for run in &report.runs {
         assert_eq!(run.values["violations"], 0.0, "{}, {}", run.variant, run.case);

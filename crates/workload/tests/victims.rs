@@ -1,4 +1,5 @@
-//! The experiment of victims from end to end, on the one that needs a C compiler only, with a `manx` of a few lines of shell.
+//! The experiment of victims from end to end, on the one that needs a C compiler only, with a
+//! `manx` of a few lines of shell.
 
 use report::Machine;
 use std::fs;

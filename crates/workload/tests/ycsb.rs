@@ -1,6 +1,8 @@
-//! YCSB's drivers: each workload runs on each database, everything is accounted for, and what is lost or out of order is found.
+//! YCSB's drivers: each workload runs on each database, everything is accounted for, and what is
+//! lost or out of order is found.
 //!
-//! A database that is not installed is skipped with a line that says so; `cargo xtask setup` installs all of them.
+//! A database that is not installed is skipped with a line that says so; `cargo xtask setup`
+//! installs all of them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output as Ended};
@@ -165,7 +167,8 @@ fn compile(folder: &Path, fault: &str) -> PathBuf {
     program
 }
 
-/// One thread, so that nothing is lost but by the fault; long enough for whatever is to be found, unless the machine is too busy.
+/// One thread, so that nothing is lost but by the fault; long enough for whatever is to be found,
+/// unless the machine is too busy.
 fn run(program: &Path, workload: &str) -> Ended {
     Command::new(program).args(load(workload, 1, 0.5).arguments()).output().unwrap()
 }

@@ -1,7 +1,8 @@
 //! Shapes as pixels, two a unit, and as PNG.
 //!
-//! Lines and dots are drawn by distance: a pixel is covered as far as the shape's edge reaches into it. Words are of a bitmap
-//! font of 8 by 8 pixels, so that a picture needs no fonts on the machine.
+//! Lines and dots are drawn by distance: a pixel is covered as far as the shape's edge reaches into
+//! it. Words are of a bitmap font of 8 by 8 pixels, so that a picture needs no fonts on the
+//! machine.
 
 use super::{Anchor, Shape};
 use font8x8::UnicodeFonts as _;
@@ -30,6 +31,7 @@ pub(super) fn encode(shapes: &[Shape], width: f64, height: f64) -> Result<Vec<u8
                 canvas.stroke(scale(*from), scale(*to), width * SCALE / 2.0, *colour);
             }
             Shape::Dot { at, colour } => canvas.stroke(scale(*at), scale(*at), RADIUS * SCALE, *colour),
+            Shape::Box { at, size, colour } => canvas.fill(scale(*at), scale(*size), *colour),
             Shape::Words { at, anchor, text, colour } => {
                 let length = text.chars().count() as f64 * LETTER;
                 let before = match anchor {
@@ -65,6 +67,14 @@ impl Canvas {
                 let distance = (px - along * across).hypot(py - along * down);
                 self.blend(x, y, (radius + 0.5 - distance).clamp(0.0, 1.0), colour);
             }
+        }
+    }
+
+    /// A box whose upper left corner is at `at`, to whole pixels.
+    fn fill(&mut self, at: (f64, f64), size: (f64, f64), colour: u32) {
+        let span = |from: f64, length: f64| from.max(0.0) as usize..(from + length).max(0.0) as usize;
+        for y in span(at.1, size.1) {
+            span(at.0, size.0).for_each(|x| self.blend(x, y, 1.0, colour));
         }
     }
 
@@ -109,7 +119,8 @@ impl Canvas {
     }
 }
 
-/// A letter's rows, from the top; the lowest bit is the leftmost pixel. An unknown letter is a question mark.
+/// A letter's rows, from the top; the lowest bit is the leftmost pixel. An unknown letter is a
+/// question mark.
 fn glyph(letter: char) -> [u8; 8] {
     let known = font8x8::BASIC_FONTS.get(letter).or_else(|| font8x8::LATIN_FONTS.get(letter));
     known.or_else(|| font8x8::BASIC_FONTS.get('?')).unwrap_or_default()

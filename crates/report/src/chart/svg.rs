@@ -25,6 +25,13 @@ pub(super) fn write(shapes: &[Shape], width: f64, height: f64) -> String {
                     at.0, at.1
                 )
             }
+            Shape::Box { at, size, colour } => {
+                writeln!(
+                    text,
+                    "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"#{colour:06x}\"/>",
+                    at.0, at.1, size.0, size.1
+                )
+            }
             Shape::Words { at, anchor, text: words, colour } => {
                 let anchor = match anchor {
                     Anchor::Start => "start",

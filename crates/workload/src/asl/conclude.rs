@@ -1,4 +1,5 @@
-//! What the runs mean: a table for each case, the picture of latency over its target in characters, and notes.
+//! What the runs mean: a table for each case, the picture of latency over its target in characters,
+//! and notes.
 
 use super::judge::{self, ceiling, enough};
 use super::lengths::COURSE;
@@ -34,7 +35,7 @@ pub(super) fn bench_5(think_ns: u64) -> String {
     format!("bench-5, {} between epochs", duration(think_ns))
 }
 
-/// The name of a case that has so many threads.
+/// The name of a case with `threads` threads.
 pub(super) fn scaled(case: &str, threads: usize) -> String {
     format!("{case}, {threads} thread{}", if threads == 1 { "" } else { "s" })
 }

@@ -15,7 +15,8 @@ const SLOS: usize = 6;
 /// Threads of Bench-6, on two CPUs, and its target: 999 of 1000.
 const MANY: usize = 8;
 const MANY_SLO_NS: u64 = 50_000_000;
-/// Little epochs for that: they last for up to the target, which [`super::LITTLE_EPOCHS`] of would take minutes.
+/// Little epochs for that: they last for up to the target, which [`super::LITTLE_EPOCHS`] of would
+/// take minutes.
 const MANY_LITTLE_EPOCHS: u64 = 5_000;
 
 impl Plan {

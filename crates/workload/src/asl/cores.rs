@@ -1,7 +1,9 @@
-//! Which CPUs are big and which are little: as the machine has them, or half of its equal ones declared little.
+//! Which CPUs are big and which are little: as the machine has them, or half of its equal ones
+//! declared little.
 //!
-//! Cores that differ by themselves are given the same work, and whatever they need for it is their time ([`Burn::Rounds`]).
-//! Of equal cores little ones are given more time to fill ([`Burn::Time`]).
+//! Cores that differ by themselves are given the same work, and whatever they need for it is their
+//! time ([`Burn::Rounds`]). Of equal cores little ones are given more time to fill
+//! ([`Burn::Time`]).
 
 use manx::cpu::{Class, Classes};
 use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
@@ -47,9 +49,9 @@ impl Cores {
 /// How threads spend time.
 #[derive(Clone, Copy, Debug)]
 pub enum Burn {
-    /// Until so much time has passed, and on a little core more.
+    /// Until a time has passed, and on a little core a longer one.
     Time,
-    /// By so many rounds of a calculation, and on a little core as many.
+    /// By a number of rounds of a calculation, and on a little core by as many.
     Rounds {
         /// That a big core makes in a microsecond
         per_us: f64,
@@ -75,7 +77,8 @@ impl Burn {
         Ok(Burn::Rounds { per_us: ROUNDS as f64 * 1000.0 / ns as f64 })
     }
 
-    /// How much of it takes `ns` on a big core; `factor` is how many times as long it is to take on this one.
+    /// How much of it takes `ns` on a big core; `factor` is how many times as long it is to take on
+    /// this one.
     pub(super) fn amount(self, ns: u64, factor: f64) -> u64 {
         match self {
             Burn::Time => ns_to_ticks((ns as f64 * factor) as u64),
@@ -83,7 +86,7 @@ impl Burn {
         }
     }
 
-    /// Does so much; returns how many ticks have passed since `from`.
+    /// Does `amount` of it; returns how many ticks have passed since `from`.
     #[inline]
     pub(super) fn burn(self, from: u64, amount: u64) -> u64 {
         if let Burn::Rounds { .. } = self {
@@ -99,7 +102,8 @@ impl Burn {
     }
 }
 
-/// Rounds of a calculation, each of which needs the one before (Knuth's linear congruential generator).
+/// Makes rounds of a calculation; each round needs the round before (Knuth's linear congruential
+/// generator).
 #[inline]
 fn calculate(rounds: u64) {
     let mut value = black_box(1_u64);

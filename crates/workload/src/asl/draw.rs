@@ -19,7 +19,7 @@ const COLOURS: [u32; 12] = [
     0x1f_77_b4, 0xd6_27_28, 0x2c_a0_2c, 0xe6_7e_00, 0x94_67_bd, 0x8c_56_4b, 0xe3_77_c2, 0x17_be_cf,
     0xbc_bd_22, 0x33_33_99, 0x00_66_66, 0x99_00_33,
 ];
-/// Versions of Bench-1 whose latencies are drawn whole, beside that of the sweep's middle.
+/// Versions of Bench-1 whose latencies are drawn whole, beside the version of the sweep's middle.
 const WHOLE: [&str; 5] = ["mcs", "tas", "std", "shfl-10", "asl max"];
 
 /// The pictures of the parts that were measured, under names for their files.
@@ -133,7 +133,8 @@ fn outputs(report: &Report, case: &str, name: &str) -> Vec<Output> {
     runs.filter_map(|run| serde_json::from_str(run.output.as_ref()?.get()).ok()).collect()
 }
 
-/// A figure of each slice: `(end_s, the rounds' median of it)`. Slices for which it is none are left out.
+/// A figure of each slice: `(end_s, the rounds' median of it)`. Slices for which it is none are
+/// left out.
 fn over_time(rounds: &[Output], figure: impl Fn(&Slice) -> Option<f64>) -> Vec<(f64, f64)> {
     let slices = rounds.iter().map(|round| round.slices.len()).min().unwrap_or(0);
     (0..slices)

@@ -1,6 +1,7 @@
 //! Which figure each target is about.
 //!
-//! A version with a target counts only if little threads made as many epochs in each run as a percentile of them needs.
+//! A version with a target counts only if little threads made as many epochs in each run as a
+//! percentile of them needs.
 
 use super::conclude::{AGAINST_OPT, ALONE, BENCH_1, BENCH_6, EPOCHS, OPT, bench_3, sweep};
 use super::lengths::LONG_PERCENT;
@@ -21,7 +22,8 @@ pub(super) fn judge(report: &mut Report) {
     });
 }
 
-/// The ratios that a case goes on for. Of Bench-3 that is its own, whichever of its cases comes out least in the end.
+/// The ratios that a case goes on for. Of Bench-3 that is its own, whichever of its cases comes out
+/// least in the end.
 pub(super) fn watched(report: &Report, case: &str) -> Vec<Compared> {
     let mut watched = verdict::watched(report, case, |report, target| figure(report, &target.id));
     let of_3 = LONG_PERCENT.iter().any(|percent| bench_3(*percent) == case);
@@ -36,8 +38,8 @@ pub(super) fn enough(report: &Report, case: &str, name: &str) -> bool {
     runs.into_iter().all(|run| figure(run, "little_epochs") >= figure(run, "little_epochs_wanted"))
 }
 
-/// How many times its throughput can be reached at SHFL-PB10's tail: one little epoch in that time, and big ones in
-/// what is left of it, each as long as if there were no little ones.
+/// How many times its throughput can be reached at SHFL-PB10's tail: one little epoch in that time,
+/// and big ones in what is left of it, each as long as if there were no little ones.
 pub(super) fn ceiling(report: &Report) -> Option<f64> {
     let tail_ns = middle(report, BENCH_1, "shfl-10", "little_p99_ns");
     let best = middle(report, BENCH_1, ALONE, "epochs_per_s");

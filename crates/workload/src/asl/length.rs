@@ -1,11 +1,12 @@
 //! How long epochs are: all alike, two lengths mixed, or a course that changes over a run.
 //!
-//! A length is a factor: so many times a section's time. Threads throw dice of their own, the same in every run.
+//! A length is a factor by which a section's time is multiplied. Threads throw dice of their own,
+//! the same in every run.
 
 /// How long the epochs of a run are.
 #[derive(Clone, Debug)]
 pub enum Length {
-    /// All of them so many times the usual one.
+    /// All of them this number of times the usual length.
     Times(u64),
     /// Some of them are longer.
     Mixed {
@@ -68,7 +69,7 @@ pub fn phase(phases: &[Phase], share: f64) -> usize {
 pub struct Dice(u64);
 
 impl Dice {
-    /// Those of a thread.
+    /// The dice of a thread.
     pub fn of_thread(index: usize) -> Dice {
         Dice(index as u64 + 1)
     }

@@ -1,9 +1,11 @@
-//! Epochs of more than one length: Bench-2, where it changes from one moment to the next, and Bench-3, where two are mixed.
+//! Epochs of more than one length: Bench-2, where it changes from one moment to the next, and
+//! Bench-3, where two are mixed.
 //!
-//! What differs from the paper in Bench-2: its course of 350 ms lasts ten times as long, so that each slice of a timeline has
-//! little epochs enough for a percentile; a length is a time, not a number of cache lines; the target follows from what the
-//! lock in order of arrival does at 128 times the length, so that it can be met there and with lengths of 1 to 255 times, and
-//! at 1024 times cannot.
+//! What differs from the paper in Bench-2: its course of 350 ms lasts ten times as long, so that
+//! each slice of a timeline has little epochs enough for a percentile; a length is a time, not a
+//! number of cache lines; the target follows from what the lock in order of arrival does at 128
+//! times the length, so that it can be met there and with lengths of 1 to 255 times, and at 1024
+//! times cannot.
 
 use super::length::{Length, Phase};
 use super::lock::Lock;
@@ -27,7 +29,8 @@ const SLICES: usize = 70;
 /// A section of a short epoch of it.
 const SHORT_HOLD_NS: u64 = 50;
 const SHORT_LINES: usize = 1;
-/// The length that its target is for, and what the target is over the 99th percentile in order of arrival.
+/// The length that its target is for, and what the target is over the 99th percentile in order of
+/// arrival.
 const TARGET_TIMES: u64 = 128;
 const TARGET_OVER_FIFO: f64 = 2.5;
 /// A long epoch over a short one in Bench-3, and how many of a hundred are long.

@@ -1,12 +1,14 @@
-//! Who competes, each behind one trait, so that the measured loop is compiled for each and no call in it is indirect.
+//! The competitors, each behind one trait, so that the measured loop is compiled for each and no
+//! call in it is indirect.
 //!
-//! A peer is told the window of the calling thread: `None` from a thread on a big core, which never lets others
-//! pass. Only [`manx::lock::Reorderable`] takes notice of it; [`manx::lock::Asl`] asks for the class of the thread's
-//! core and for its epoch by itself.
+//! A peer is told the window of the calling thread: `None` from a thread on a big core, which never
+//! lets others pass. Only [`manx::lock::Reorderable`] takes notice of it; [`manx::lock::Asl`] asks
+//! for the class of the thread's core and for its epoch by itself.
 
 use std::cell::UnsafeCell;
 
-use manx::lock::{Asl, FutexMutex, Mcs, McsPark, RawLock, Reorderable, Shfl, Tas, Ticket};
+use baselines::lock::{McsPark, Shfl, Tas, Ticket};
+use manx::lock::{Asl, FutexMutex, Mcs, RawLock, Reorderable};
 
 /// A mutual exclusion lock that protects nothing by itself.
 pub trait Peer: Sync {
@@ -94,8 +96,8 @@ impl Peer for parking_lot::Mutex<()> {
     }
 }
 
-/// The C library's mutex, all zeroes as `PTHREAD_MUTEX_INITIALIZER`. It is never moved once it was locked: peers are
-/// shared by reference between the threads of a run.
+/// The C library's mutex, all zeroes as `PTHREAD_MUTEX_INITIALIZER`. It is never moved once it was
+/// locked: peers are shared by reference between the threads of a run.
 struct Glibc(UnsafeCell<libc::pthread_mutex_t>);
 
 // SAFETY: the C library's functions may be called with one mutex by all threads at once.
@@ -155,7 +157,7 @@ locks! {
     Ticket, "ticket", Plain<Ticket>;
     /// Mellor-Crummey and Scott's queue.
     Mcs, "mcs", Plain<Mcs>;
-    /// The same, whose waiters park.
+    /// The same, with waiters that park.
     McsPark, "mcs-park", Plain<McsPark>;
     /// Drepper's, beneath which nothing is in order.
     Futex, "futex-mutex", Plain<FutexMutex>;
@@ -175,16 +177,16 @@ locks! {
     Shfl30, "shfl-30", Plain<Shfl<30>>;
     /// Little cores stand by before an MCS lock, for the window of their epoch.
     AslMcs, "asl(mcs)", Plain<Asl<Mcs>>;
-    /// … before one whose waiters park.
+    /// … before an MCS lock whose waiters park.
     AslMcsPark, "asl(mcs-park)", Plain<Asl<McsPark>>;
-    /// … before one without order.
+    /// … before a lock without order.
     AslFutex, "asl(futex-mutex)", Plain<Asl<FutexMutex>>;
     /// Little cores stand by before an MCS lock, for as long as they are told.
     Static, "reorderable(mcs)", Reorderable<Mcs>;
 }
 
 impl Lock {
-    /// Whom Manx's locks are compared with where threads do not outnumber the CPUs.
+    /// The locks that Manx's are compared with where threads do not outnumber the CPUs.
     pub const PEERS: [Lock; 8] = [
         Lock::Std,
         Lock::Glibc,

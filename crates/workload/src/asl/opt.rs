@@ -1,8 +1,9 @@
 //! The best static windows, for the feedback to be measured against (the paper's LibASL-OPT).
 //!
-//! A longer window means later little epochs, so the longest one with which 99 % of them keep the target is found by halving
-//! the interval. Epochs of two lengths have a window each, as no program could tell them apart in advance: that of the short
-//! ones is found first, while the long ones have none, for the short ones have the most time to spare.
+//! A longer window means later little epochs, so the longest one with which 99 % of them keep the
+//! target is found by halving the interval. Epochs of two lengths have a window each, as no program
+//! could tell them apart in advance: that of the short ones is found first, while the long ones
+//! have none, for the short ones have the most time to spare.
 
 use super::lock::Lock;
 use super::run::{Run, Window};

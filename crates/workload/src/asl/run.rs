@@ -1,12 +1,13 @@
 //! One run: big and little threads, their epochs, and what is recorded of them.
 //!
-//! An epoch is some critical sections over one lock or two, each of which touches some cache lines ([`Work`]). The machine's
-//! cores are alike; a little thread takes [`Run::dilation`] times as long for each section and for the time between
-//! epochs ([`Burn`]). That is a time on the clock, the lines included, and what came of it is measured.
+//! An epoch is some critical sections over one lock or two; each section touches some cache lines
+//! ([`Work`]). The machine's cores are alike; a little thread takes [`Run::dilation`] times as long
+//! for each section and for the time between epochs ([`Burn`]). That is a time on the clock, the
+//! lines included, and what came of it is measured.
 //!
 //! Invariants:
-//! 1. Lines are only touched while their lock is held. Each section adds one to each of its lines, with plain loads
-//!    and stores, so lines that do not add up show a lock that does not exclude.
+//! 1. Lines are only touched while their lock is held. Each section adds one to each of its lines,
+//!    with plain loads and stores, so lines that do not add up show a lock that does not exclude.
 //! 2. What is recorded of a thread is its own until it is joined, but for the count of its epochs.
 //! 3. Epochs of the warm-up are made and counted for Invariant 1, and not recorded.
 
@@ -41,16 +42,18 @@ const LOOK: Duration = Duration::from_millis(5);
 /// How long others may overtake a little thread.
 #[derive(Clone, Copy, Debug)]
 pub enum Window {
-    /// Always so long; no epochs are begun.
+    /// Always this long, in nanoseconds; no epochs are begun.
     Fixed(u64),
-    /// Always so long, one for epochs of the usual length and one for longer ones; no epochs are begun.
+    /// Always the same: one window for epochs of the usual length and one for longer epochs; no
+    /// epochs are begun.
     ByLength {
         /// Of the usual ones.
         short_ns: u64,
         /// Of longer ones.
         long_ns: u64,
     },
-    /// Of an epoch, as [`manx::slo`] finds: epochs of up to `ns`, so many of a hundred as the percentile says.
+    /// Of an epoch, as [`manx::slo`] finds it: the part of the epochs that the percentile names
+    /// ends within `ns`.
     Slo {
         /// How late an epoch may end.
         ns: u64,
@@ -77,12 +80,13 @@ pub struct Work {
 pub struct Run {
     /// How many threads.
     pub threads: usize,
-    /// So many of them are big, the first ones; otherwise every second one is little.
+    /// The number of big threads, which are the first ones; without it every second thread is
+    /// little.
     pub first_big: Option<usize>,
     /// The CPUs, dealt to the threads in turn.
     pub cpus: Vec<usize>,
-    /// Threads stay on the CPU that they are dealt; otherwise they go where the kernel lets them, and are little or big
-    /// wherever they are.
+    /// Threads stay on the CPU that they are dealt; otherwise they go where the kernel lets them,
+    /// and are little or big wherever they are.
     pub pinned: bool,
     /// How threads spend time.
     pub burn: Burn,
@@ -98,11 +102,11 @@ pub struct Run {
     pub window: Window,
     /// The time that is measured; before it a fifth of that is warm-up.
     pub time: Duration,
-    /// It is gone on with until little threads have made so many epochs,
+    /// It is gone on with until little threads have made this number of epochs,
     pub little_epochs: u64,
-    /// for so much longer at most.
+    /// for this much longer at most.
     pub limit: Duration,
-    /// So many slices of the time are recorded one by one.
+    /// The number of slices of the time that are recorded one by one.
     pub slices: Option<usize>,
 }
 
@@ -138,7 +142,7 @@ struct Shared<P> {
     lines: UnsafeCell<[[Line; LINES_MAX]; SECTIONS_MAX]>,
 }
 
-// SAFETY: the lines are only touched by who holds the lock (Invariant 1).
+// SAFETY: only the holder of the lock touches the lines (Invariant 1).
 unsafe impl<P: Sync> Sync for Shared<P> {}
 
 /// What is recorded of a thread.
@@ -171,7 +175,8 @@ impl Measured for &Run {
     type Output = Result<Measurement, String>;
 
     fn with<P: Peer>(self) -> Self::Output {
-        // Before any ticks are counted: an epoch would decide their unit otherwise, in the midst of a run.
+        // Before any ticks are counted: an epoch would decide their unit otherwise, in the midst of
+        // a run.
         platform::clock::init();
         let work = self.work;
         assert!((1..=LOCKS_MAX).contains(&work.locks) && (1..=SECTIONS_MAX).contains(&work.sections));
@@ -264,7 +269,7 @@ impl Run {
         let time_ticks = ns_to_ticks(self.time.as_nanos() as u64).max(1);
         let (mut begun, mut begun_ticks, mut dice) = (None, None, Dice::of_thread(index));
         loop {
-            // Acquire: whoever sees that it is measured also sees since when.
+            // Acquire: a thread that sees that it is measured also sees since when.
             match (course.phase.load(Ordering::Acquire), begun) {
                 (OVER, _) => break,
                 (MEASURE, None) => {
@@ -370,15 +375,16 @@ impl Run {
     }
 }
 
-/// Ticks from one moment to the other, on whichever CPU each was read; none if counters are apart by more than that.
+/// Ticks from one moment to the other, on whichever CPU each was read; none if counters are apart
+/// by more than that.
 fn since(begun: u64, now: u64) -> u64 {
     now.saturating_sub(begun)
 }
 
 /// Keeps the calling thread on one CPU.
 pub(crate) fn stay_on(cpu: usize) -> Result<(), String> {
-    // SAFETY: a CPU set is an array of integers, for which zero is a value; `CPU_SET` checks its bounds, and the
-    // call only reads the set.
+    // SAFETY: a CPU set is an array of integers, for which zero is a value; `CPU_SET` checks its
+    // bounds, and the call only reads the set.
     let refused = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu, &mut set);

@@ -55,7 +55,8 @@ pub(super) fn sample(found: Measurement, run: &Run) -> Sample {
         add(format!("{part}little_epochs"), stretch.little.count() as f64);
         add(format!("{part}window_ns"), stretch.window_ns);
     }
-    // What a run without little threads, or without an epoch, says nothing about; JSON has no word for it.
+    // What a run without little threads, or without an epoch, says nothing about; JSON has no word
+    // for it.
     sample.values.retain(|_, value| value.is_finite());
     let output = Output { big: found.big, little: found.little, slices };
     let text = serde_json::to_string(&output).ok();

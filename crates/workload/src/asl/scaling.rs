@@ -1,4 +1,5 @@
-//! More and more threads at one lock, big ones first: Bench-4, figures 1 and 4; and less and less use of it: Bench-5.
+//! More and more threads at one lock, big ones first: Bench-4, figures 1 and 4; and less and less
+//! use of it: Bench-5.
 //!
 //! With two CPUs scalability has two points, which says nothing about more.
 

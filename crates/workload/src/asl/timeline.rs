@@ -1,9 +1,10 @@
 //! What a run was like from one moment to the next: latencies by slices of the measured time.
 //!
-//! An epoch belongs to the slice in which it ended. Each thread keeps its own slices (`Recorder`) and they are put
-//! together when the threads are joined (`Timeline::of`).
+//! An epoch belongs to the slice in which it ended. Each thread keeps its own slices (`Recorder`)
+//! and they are put together when the threads are joined (`Timeline::of`).
 //!
-//! Invariant: a recorder's closed slices are those before `histogram`'s, without a gap; a slice without an epoch is empty.
+//! Invariant: a recorder's closed slices are those before `histogram`'s, without a gap; a slice
+//! without an epoch is empty.
 
 use report::{Counts, Histogram, Summary};
 use serde::{Deserialize, Serialize};
@@ -30,7 +31,8 @@ impl Recorder {
         Recorder { slice_ticks: slice_ticks.max(1), histogram: Histogram::new(), closed: Vec::new() }
     }
 
-    /// An epoch ended, so many ticks after the measured time began. `window_ns` is asked for when a slice is over.
+    /// Records an epoch that ended `ticks` ticks after the measured time began. `window_ns` is
+    /// asked for when a slice is over.
     pub fn record(&mut self, ticks: u64, latency_ns: u64, window_ns: impl FnOnce() -> u64) {
         let slice = (ticks / self.slice_ticks) as usize;
         if slice > self.closed.len() {
@@ -90,8 +92,8 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Puts threads' slices together: `(little, its recorder)` of each. There are `count` slices in `seconds`; what came
-    /// later is left out.
+    /// Puts threads' slices together: `(little, its recorder)` of each. There are `count` slices in
+    /// `seconds`; what came later is left out.
     pub(super) fn of(
         mut threads: Vec<(bool, Recorder)>,
         phases: &'static [Phase],

@@ -25,7 +25,7 @@ pub struct Choice {
     pub kind: Option<Kind>,
     /// Another `libwiredtiger.so` than the machine's own
     pub library: Option<PathBuf>,
-    /// One whose source was repaired
+    /// A library whose source was repaired
     pub fixed: Option<PathBuf>,
     /// The folder of the header that belongs to both
     pub include: Option<PathBuf>,

@@ -1,9 +1,10 @@
-//! Turning the engines' C sources into programs, on demand, with the machine's C compiler, and a competitor in C++ into a
-//! library that is loaded at run time.
+//! Turning the engines' C sources into programs, on demand, with the machine's C compiler, and a
+//! competitor in C++ into a library that is loaded at run time.
 //!
-//! The sources are part of this crate. What comes of one is kept in the user's cache, in a folder named by a hash of
-//! everything that went into it, so that a second run starts at once and a changed source or library is
-//! compiled anew. It is written under another name and renamed, so that two runs at a time do no harm.
+//! The sources are part of this crate. What comes of one is kept in the user's cache, in a folder
+//! named by a hash of everything that went into it, so that a second run starts at once and a
+//! changed source or library is compiled anew. It is written under another name and renamed, so
+//! that two runs at a time do no harm.
 
 use super::package;
 use crate::error::{Error, reason};
@@ -103,7 +104,8 @@ impl Compiler {
         Compiler { command: command.into(), ..self }
     }
 
-    /// The program that `name`.c makes with further `arguments`; `salt` is hashed too (a library's state).
+    /// The program that `name`.c makes with further `arguments`; `salt` is hashed too (a library's
+    /// state).
     ///
     /// # Errors
     /// If there is no compiler, or it refuses; [`Error::Missing`] with its words.
@@ -128,7 +130,8 @@ impl Compiler {
         Ok(program)
     }
 
-    /// The shared library that `name`.cpp makes with further `arguments`. Whether it can be loaded is not tried.
+    /// The shared library that `name`.cpp makes with further `arguments`. Whether it can be loaded
+    /// is not tried.
     ///
     /// # Errors
     /// If there is no compiler, or it refuses; [`Error::Missing`] with its words.
@@ -245,7 +248,8 @@ fn starts(program: &Path) -> Result<(), String> {
     }
 }
 
-/// The user's cache; without a home, a folder in the place for temporary files that is the user's own.
+/// The user's cache; without a home, a folder in the place for temporary files that is the user's
+/// own.
 pub(crate) fn cache() -> Result<PathBuf, Error> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     if let Some(folder) = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache"))) {

@@ -1,4 +1,4 @@
-//! Which WiredTiger an engine is linked with: the machine's own, or one that the user names.
+//! Which WiredTiger an engine is linked with: the machine's own, or a library that the user names.
 
 use super::compiler::Compiler;
 use crate::error::{Error, reason};
@@ -84,7 +84,8 @@ pub fn wiredtiger(compiler: &Compiler, library: Option<&Library>) -> Result<Path
     driver(compiler, "wiredtiger", library)
 }
 
-/// Compiles a driver of WiredTiger, by its source without `.c`, against `library`, or against the machine's own.
+/// Compiles a driver of WiredTiger, by its source without `.c`, against `library`, or against the
+/// machine's own.
 ///
 /// # Errors
 /// As [`Compiler::program`].

@@ -17,7 +17,7 @@ pub struct Output {
     pub engine: String,
     /// What was measured, in its own words
     pub version: String,
-    /// Updates that the engine looked for at its end, and found; 0 for one that keeps nothing
+    /// Updates that the engine looked for at its end, and found; 0 for an engine that keeps nothing
     #[serde(default)]
     pub verified_updates: u64,
     /// Operations that were begun in a second of the measured time
@@ -36,14 +36,14 @@ pub struct Output {
     pub threads: Vec<Thread>,
     /// Latencies of all operations
     pub all: Counts,
-    /// Those of threads of usual niceness
+    /// Latencies of threads of usual niceness
     pub normal: Counts,
-    /// Those of boosted threads
+    /// Latencies of boosted threads
     pub boosted: Counts,
-    /// Those of threads that stay on little CPUs, if the engine was told which these are
+    /// Latencies of threads that stay on little CPUs, if the engine was told which CPUs these are
     #[serde(default)]
     pub little: Option<Counts>,
-    /// Those of the other threads then
+    /// Latencies of the other threads then
     #[serde(default)]
     pub big: Option<Counts>,
     /// By the second in which they began
@@ -60,7 +60,8 @@ pub struct Thread {
     pub little: bool,
     /// Operations it ended
     pub operations: u64,
-    /// Of these, those that took longer than they were to, if the engine was told how long they may
+    /// How many of these took longer than they were to, if the engine was told how long they may
+    /// take
     #[serde(default)]
     pub missed: Option<u64>,
 }
@@ -173,14 +174,7 @@ impl Output {
             if summary.count == 0 {
                 continue;
             }
-            for (name, value) in [
-                ("count", summary.count as f64),
-                ("mean_ns", summary.mean_ns),
-                ("p50_ns", summary.p50_ns as f64),
-                ("p99_ns", summary.p99_ns as f64),
-                ("p999_ns", summary.p999_ns as f64),
-                ("max_ns", summary.max_ns as f64),
-            ] {
+            for (name, value) in summary.figures() {
                 sample.values.insert(format!("{class}{name}"), value);
             }
         }

@@ -1,4 +1,5 @@
-//! Which Debian package has the header and the library that an engine needs, told from a compiler's complaint.
+//! Which Debian package has the header and the library that an engine needs, told from a compiler's
+//! complaint.
 
 /// A library that engines are linked with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub const PACKAGES: [Package; 7] = [
     package("OpenBLAS", "cblas.h", "-lopenblas", "libopenblas-pthread-dev"),
 ];
 
-/// The one whose absence `words`, of the compiler or the linker, complain about.
+/// Returns the package whose absence `words`, of the compiler or the linker, complain about.
 pub fn missing(words: &str) -> Option<&'static Package> {
     let complains = |package: &&Package| {
         // A header in a folder of the library's own stands for all that are there.

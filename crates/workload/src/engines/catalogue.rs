@@ -91,7 +91,8 @@ pub const SUBJECTS: [Subject; 15] = [
     },
 ];
 
-/// Those of these names, in the catalogue's order; all of them if there are no names.
+/// Returns the programs of these names, in the catalogue's order; all of them if there are no
+/// names.
 ///
 /// # Errors
 /// If there is none of a name.

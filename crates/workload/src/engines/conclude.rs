@@ -52,7 +52,8 @@ impl Programs<'_> {
         verdict::watched(report, case, |_, target| self.figure(target))
     }
 
-    /// What a target looks at: `NAME-FIGURE` is that of a program under `manx run` over the program as it is.
+    /// What a target looks at: `NAME-FIGURE` is that of a program under `manx run` over the program
+    /// as it is.
     fn figure(&self, target: &Target) -> Option<Figure> {
         let (name, figure) = target.id.strip_prefix(self.prefix)?.rsplit_once('-')?;
         let name = self.names.iter().find(|known| **known == name)?;
@@ -106,7 +107,7 @@ impl Programs<'_> {
     }
 }
 
-/// Why a target of another program than those that were asked for is not shown.
+/// Why a target is not shown if its program was not asked for.
 const NOT_ASKED: &str = "this program was not asked for";
 
 /// Why there is no figure: what a note says about the program, if one does.

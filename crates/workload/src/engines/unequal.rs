@@ -1,9 +1,9 @@
-//! Databases on cores of two speeds, whose operations are epochs with a target.
+//! Databases on cores of two speeds; their operations are epochs with a target.
 //!
-//! After N. Liu and others, "Asymmetry-aware Scalable Locking", section 4.2. Threads are pinned in turn to a CPU that is
-//! big and to one that is little, and whatever a thread of the little one does between two calls of the C library's locks
-//! is stretched there, whoever's locks they are: each version is the same file under `manx run --dilate`. The C
-//! library's own are the reference.
+//! After N. Liu and others, "Asymmetry-aware Scalable Locking", section 4.2. Threads are pinned in
+//! turn to a big CPU and to a little one. Whatever a thread of the little CPU does between two
+//! calls of the C library's locks is stretched there, whichever library's locks they really are:
+//! each version is the same file under `manx run --dilate`. The C library's own are the reference.
 //!
 //! | version | locks | operations |
 //! | --- | --- | --- |
@@ -13,8 +13,8 @@
 //! | `asl` | little threads let big ones pass, for as long as the lock allows | unmarked |
 //! | `asl, …` | the same, for as long as the target allows | epochs with the target that is named |
 //!
-//! 1. What a target is derived from is measured before any other version is: the 99th percentile of little threads
-//!    under the C library's locks. So all rounds have the same targets.
+//! 1. What a target is derived from is measured before any other version is: the 99th percentile of
+//!    little threads under the C library's locks. So all rounds have the same targets.
 //! 2. Each operation counts in the class of its thread, and no figure is of all threads alone.
 
 mod conclude;
@@ -46,10 +46,10 @@ const OTHERS: [&str; 2] = ["manx", "adaptive"];
 
 /// Targets, as multiples of the reference's percentile.
 pub const FACTORS: [f64; 3] = [1.2, 2.0, 4.0];
-/// So many runs of the reference give the percentile.
+/// The number of runs of the reference that give the percentile.
 const FIRST_RUNS: usize = 3;
 
-/// The databases of table 1, but for the one that is in no registry, in whose place is RocksDB.
+/// The databases of table 1, but for the database that is in no registry; RocksDB is in its place.
 pub const TABLE: [&str; 5] = ["leveldb-get", "kyoto-cache", "sqlite-scan", "lmdb-private", INSTEAD];
 const INSTEAD: &str = "rocksdb-mixed";
 
@@ -108,7 +108,8 @@ impl Setup {
         }
     }
 
-    /// The same for the big threads, none of which notices that the others are not there but by their absence.
+    /// Returns the same for the big threads. For them nothing changes but the absence of the other
+    /// threads.
     fn load_of_big(&self) -> Load {
         Load {
             threads: self.threads.div_ceil(2),

@@ -1,4 +1,5 @@
-//! The versions that are compared: as it is, under `manx run`, under its other locks, with a rival's library.
+//! The versions that are compared: as it is, under `manx run`, under its other locks, with a
+//! rival's library.
 
 use crate::engine::Start;
 use crate::error::{Error, reason};
@@ -81,7 +82,8 @@ impl Version {
         }
     }
 
-    /// True if a failure says something about Manx, or about the program, and not about somebody else's library.
+    /// True if a failure says something about Manx, or about the program, and not about another
+    /// party's library.
     pub fn is_ours(&self) -> bool {
         !matches!(self.how, How::Rival(_))
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// The case's name.
 pub const CASE: &str = "`true`, from its start to its end";
-/// So many pairs.
+/// The number of pairs.
 const PAIRS: usize = 20;
 
 /// Starts `true` and waits for its end, in turn with `manx run true`.

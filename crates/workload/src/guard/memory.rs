@@ -1,8 +1,8 @@
 //! What the guard adds to the memory of a program with many threads: in all, and for each thread.
 //!
-//! The program itself asks the kernel for its proportional set size while all of its threads are alive and
-//! have busy-waited once. What 5,000 threads take more than 10 do, under the guard and without it, gives the
-//! cost of one; whatever else a guarded process holds is in the sum only.
+//! The program itself asks the kernel for its proportional set size while all of its threads are
+//! alive and have busy-waited once. What 5,000 threads take more than 10 do, under the guard and
+//! without it, gives the cost of one; whatever else a guarded process holds is in the sum only.
 
 use super::{AS_IS, GUARDED, Setup};
 use crate::child;
@@ -33,7 +33,8 @@ struct Sizes {
 /// Runs the program with many threads and with few.
 ///
 /// # Errors
-/// If it cannot be compiled, or fails with few threads. Too many threads for this machine is only noted.
+/// If it cannot be compiled, or fails with few threads. Too many threads for this machine is only
+/// noted.
 pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     let program = setup.compiler.program("threads", &[], "")?;
     let once = |variant: &str, threads: usize| {

@@ -1,8 +1,9 @@
 //! What the search for busy-wait loops costs a program with much text, by the guard's own clock.
 //!
-//! The program opens the largest libraries of this machine and starts one thread, which makes the guard
-//! search them all. The statistics say how many bytes of text that were, and how long it took. Each round has a cache folder of its
-//! own, and starts the program twice: a second start takes from there what the first one found.
+//! The program opens the largest libraries of this machine and starts one thread, which makes the
+//! guard search them all. The statistics say how many bytes of text that were, and how long it
+//! took. Each round has a cache folder of its own, and starts the program twice: a second start
+//! takes from there what the first one found.
 
 use super::{GUARDED, Setup};
 use crate::child;

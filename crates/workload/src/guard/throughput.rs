@@ -1,7 +1,7 @@
 //! Throughput of two threads on two CPUs, where there is nothing to repair.
 //!
-//! Many short runs in turn resolve more than a few long ones: what disturbs a shared machine lasts for
-//! seconds and then falls on all versions alike.
+//! Many short runs in turn resolve more than a few long ones: what disturbs a shared machine lasts
+//! for seconds and then falls on all versions alike.
 
 use super::{GUARDED, Setup, VARIANTS, figure};
 use crate::engine::{self, Load, Program, Start};

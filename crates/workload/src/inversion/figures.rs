@@ -1,4 +1,5 @@
-//! The tables: medians over the rounds, percentiles beside the maximum and the slowest thread's share.
+//! The tables: medians over the rounds, percentiles beside the maximum and the slowest thread's
+//! share.
 
 use super::{AS_IS, BOOST, HEADLINE, PAIR, SWEEP, sweep_case};
 use crate::verdict::over;

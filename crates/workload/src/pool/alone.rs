@@ -1,7 +1,8 @@
-//! More and more threads, with nobody else there: the paper's figures 2 and 3.
+//! More and more threads, with no other program there: the paper's figures 2 and 3.
 //!
-//! The machine gets nine tenths of what it can do, so that too few threads show as a queue, and too many as service that takes
-//! longer. Under a mutex there is no more than one computation at a time, whatever the threads.
+//! The machine gets nine tenths of what it can do, so that too few threads show as a queue, and too
+//! many as service that takes longer. Under a mutex there is no more than one computation at a
+//! time, whatever the threads.
 
 use super::kind::Kind;
 use super::spec::{Lock, Process, Task};
@@ -17,7 +18,7 @@ const QUICK: [usize; 1] = [3];
 const LOAD: f64 = 0.9;
 
 impl Plan {
-    /// The threads of a pool that knows of nobody, without a lock and with each.
+    /// The threads of a pool that knows of no neighbour, without a lock and with each.
     pub(super) fn threads(&self, bench: &mut Bench) -> Result<(), Error> {
         let rate_per_s = LOAD * self.capacity.jobs_per_s;
         bench.note(format!(

@@ -46,7 +46,7 @@ impl Plan {
     }
 }
 
-/// Those that differ when they are alone.
+/// The kinds that differ when they are alone.
 const KINDS: &[Kind] = &[
     Kind::Ignorant,
     Kind::FriendlyPool,

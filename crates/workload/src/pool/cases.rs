@@ -2,7 +2,7 @@
 
 use super::kind::Kind;
 
-/// So many threads, alone.
+/// `threads` threads, alone.
 pub(super) fn threads(threads: usize) -> String {
     format!("threads, {threads}")
 }
@@ -42,7 +42,7 @@ impl Amount {
     }
 }
 
-/// So many processes with so much to do.
+/// `processes` processes with this amount to do.
 pub(super) fn neighbours(amount: Amount, processes: usize) -> String {
     let (amount, s) = (amount.name(), if processes == 1 { "" } else { "es" });
     format!("{amount}, {processes} process{s}")

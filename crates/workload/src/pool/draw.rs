@@ -122,7 +122,7 @@ fn factors(report: &Report) -> Option<Chart> {
     })
 }
 
-/// The share of jobs that took at most so long.
+/// The share of jobs that took at most a given time.
 fn cumulative(report: &Report, case: &str) -> Option<Chart> {
     let names = report.variants(case);
     let merged = |name: &str, histogram: &str| -> Histogram {

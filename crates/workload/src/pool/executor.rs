@@ -1,7 +1,7 @@
-//! Who runs jobs: one interface over the pools that are compared, one file a kind.
+//! What runs jobs: one interface over the pools that are compared, one file a kind.
 //!
-//! A pool is reached by its own type ([`Use`]), so that the measured submission is compiled for each and no call in it is
-//! indirect beyond what that pool does itself.
+//! A pool is reached by its own type ([`Use`]), so that the measured submission is compiled for
+//! each and no call in it is indirect beyond what that pool does itself.
 
 mod channel;
 mod friendly;
@@ -58,7 +58,7 @@ mod tests {
 
     const JOBS: usize = 1000;
 
-    /// Jobs from outside, each of which submits another from inside.
+    /// Jobs from outside; each submits another from inside.
     struct Chain;
 
     impl Use for Chain {
@@ -76,11 +76,13 @@ mod tests {
                     ran.fetch_add(1, Ordering::Relaxed);
                 });
             }
-            // A job that is lost shows as a test that does not end, one that runs twice in the count.
+            // A job that is lost shows as a test that does not end; a job that runs twice shows in
+            // the count.
             while ran.load(Ordering::Relaxed) < 2 * JOBS {
                 std::thread::yield_now();
             }
-            // No job is left that could still run, and none that could drop the pool on one of its own threads.
+            // No job is left that could still run, and none that could drop the pool on one of its
+            // own threads.
             while Arc::strong_count(&executor) > 1 {
                 std::thread::yield_now();
             }

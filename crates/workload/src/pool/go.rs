@@ -35,7 +35,8 @@ pub fn program(build: bool) -> Result<Option<PathBuf>, Error> {
     }
 }
 
-/// Builds beside the place and moves the program there when it is whole, so that two at once do not meet.
+/// Builds beside the place and moves the program there when it is whole, so that two at once do not
+/// meet.
 fn compile(mut go: Command, folder: &Path, program: &Path) -> Result<(), Error> {
     let failed = |error: std::io::Error| {
         let help = "programs are compiled there; XDG_CACHE_HOME names another folder";

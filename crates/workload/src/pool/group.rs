@@ -5,10 +5,12 @@
 //! | cgroup v1, `cpu` | `cpu.cfs_quota_us` of each `cpu.cfs_period_us` | `cpu.shares`, 1024 by default |
 //! | cgroup v2, `cpu` | `cpu.max` | `cpu.weight`, 100 by default |
 //!
-//! 1. A group lies beside this process' own in the hierarchy (v1: below it; v2: below the mount's root, because a group with processes has no
-//!    limited children there), and, where v1 counts CPU time in another hierarchy, there is one of its name there too, as containers have it.
-//! 2. Its name begins with `manx-bench-pool-` and the number of the process that made it. It is removed when it is dropped, which is
-//!    after its processes have ended, also when they were interrupted; what a killed bench left behind is removed by the next.
+//! 1. A group lies beside this process' own in the hierarchy (v1: below it; v2: below the mount's
+//!    root, because a group with processes has no limited children there), and, where v1 counts CPU
+//!    time in another hierarchy, there is one of its name there too, as containers have it.
+//! 2. Its name begins with `manx-bench-pool-` and the number of the process that made it. It is
+//!    removed when it is dropped, which is after its processes have ended, also when they were
+//!    interrupted; what a killed bench left behind is removed by the next.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +25,7 @@ const REMOVAL: Duration = Duration::from_secs(2);
 /// What a group may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
-    /// So many CPUs' time in each period
+    /// The time of this number of CPUs in each period
     pub quota_cpus: Option<f64>,
     /// Times the default weight
     pub weight: Option<f64>,
@@ -46,7 +48,8 @@ pub struct Group {
 }
 
 impl Hierarchy {
-    /// That of this process, if groups with a quota of so many CPUs can be made there.
+    /// Returns the hierarchy of this process, if groups with a quota of `quota_cpus` CPUs can be
+    /// made there.
     ///
     /// # Errors
     /// In words, why they cannot.
@@ -55,7 +58,8 @@ impl Hierarchy {
         let (mounts, own) = (read("/proc/mounts")?, read("/proc/self/cgroup")?);
         let found = Hierarchy::of(&mounts, &own)?;
         found.sweep();
-        // Whether it may be done shows only when it is tried; a quota above that of a group around it is refused by some kernels.
+        // Whether it may be done shows only when it is tried; a quota above that of a group around
+        // it is refused by some kernels.
         found.make("trial", Limits { quota_cpus: Some(quota_cpus), weight: Some(1.0) })?;
         Ok(found)
     }
@@ -115,7 +119,7 @@ impl Hierarchy {
             let name = entry.file_name();
             let process = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
             if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
-                // Who may not remove it may not make any either, and says so.
+                // A process that may not remove it may not make any either, and says so.
                 let _ = fs::remove_dir(entry.path());
             }
         }
@@ -123,7 +127,7 @@ impl Hierarchy {
 }
 
 impl Group {
-    /// Its folders, in each of which a process has to be.
+    /// Returns its folders; a process has to be in each of them.
     pub fn folders(&self) -> Vec<PathBuf> {
         self.folders.clone()
     }
@@ -146,7 +150,8 @@ impl Group {
         }
     }
 
-    /// Of the periods in which it ran, how many ended early because the quota was used up; `None` before there was one.
+    /// Of the periods in which it ran, how many ended early because the quota was used up; `None`
+    /// before there was one.
     pub fn throttled(&self) -> Option<f64> {
         let text = fs::read_to_string(self.folders[0].join("cpu.stat")).ok()?;
         let field = |name: &str| -> Option<f64> {

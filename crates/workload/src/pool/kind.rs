@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 /// A kind of pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
-    /// A thread for each CPU at one channel, whoever else is there.
+    /// A thread for each CPU at one channel, whatever else runs there.
     Ignorant,
-    /// The same with the CPUs divided by the number of processes: what one would choose who knew that number.
+    /// The same with the CPUs divided by the number of processes: the choice of a user that knew
+    /// that number.
     Optimal,
     /// The paper's friendlypool: this process' part of the CPU time of all, looked at each tick.
     FriendlyPool,
@@ -17,7 +18,7 @@ pub enum Kind {
     Rayon,
     /// Tokio's.
     Tokio,
-    /// Rayon's, whose workers follow the CPU budget.
+    /// Rayon's; its workers follow the CPU budget.
     RayonGate,
     /// Tokio's, the same.
     TokioGate,

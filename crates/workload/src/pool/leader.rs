@@ -1,11 +1,14 @@
-//! A crowd: processes that begin at the same moment, and one that starts them, waits for them and tells what they said.
+//! A crowd: processes that begin at the same moment, and a leader that starts them, waits for them
+//! and tells what they said.
 //!
-//! The leader has a session of its own ([`crate::child`]), and so its crowd has: one autogroup for all, as if somebody had started them from
-//! one shell, or, if it is asked for, one for each. In one group the kernel divides the CPUs among threads; between groups it divides
-//! them among groups, and a process with more threads than its neighbour gets no more than that.
+//! The leader has a session of its own ([`crate::child`]), and so its crowd has: one autogroup for
+//! all, as if a user had started them from one shell, or, if it is asked for, one for each. In one
+//! group the kernel divides the CPUs among threads; between groups it divides them among groups,
+//! and a process with more threads than its neighbour gets no more than that.
 //!
 //! 1. A process is in its control groups before it executes anything of its own.
-//! 2. Nobody begins before all are ready: each says so, and then the one pipe that is everybody's standard input is closed.
+//! 2. No process begins before all are ready. Each says so, and then the one pipe that is the
+//!    standard input of all is closed.
 //! 3. A process does not outlive its leader.
 
 use super::process::{READY, say, told};
@@ -27,14 +30,14 @@ pub const PROCESS: &str = "process";
 /// What starting, the last jobs and ending may take beside what is measured.
 const MARGIN: Duration = Duration::from_secs(90);
 
-/// Runs a crowd in a session of its own. `manx` is this command.
+/// Runs a crowd in a session of its own. `own` is this command.
 ///
 /// # Errors
 /// If one fails, or the user interrupts.
-pub fn run(manx: &Path, crowd: &Crowd) -> Result<Vec<Outcome>, Error> {
+pub fn run(own: &Path, crowd: &Crowd) -> Result<Vec<Outcome>, Error> {
     let json = serde_json::to_string(crowd).expect("strings are its only keys");
-    let mut command = Command::new(manx);
-    command.args(["bench", "pool"]).arg(format!("--{CROWD}={json}"));
+    let mut command = Command::new(own);
+    command.arg("pool").arg(format!("--{CROWD}={json}"));
     let longest = crowd.processes.iter().map(|process| process.task.time()).max().unwrap_or_default();
     let finished = child::run(command, longest * 2 + MARGIN)?;
     serde_json::from_str(&finished.stdout).map_err(|error| Error::Failed {
@@ -62,17 +65,17 @@ impl Task {
 pub fn lead(json: &str) -> Result<(), Error> {
     let crowd: Crowd = told(json, "a crowd")?;
     let failed = |what| Error::Failed { what, stderr: String::new() };
-    let manx = std::env::current_exe().map_err(|error| failed(format!("/proc/self/exe: {error}")))?;
-    let outcomes = gather(&crowd, |process| command(&manx, process)).map_err(failed)?;
+    let own = std::env::current_exe().map_err(|error| failed(format!("/proc/self/exe: {error}")))?;
+    let outcomes = gather(&crowd, |process| command(&own, process)).map_err(failed)?;
     say(&outcomes).map_err(failed)
 }
 
 /// What does what a process is told: this command, or another program that is told in words.
-fn command(manx: &Path, process: &Process) -> Command {
+fn command(own: &Path, process: &Process) -> Command {
     let Some((program, before)) = process.program.split_first() else {
         let json = serde_json::to_string(process).expect("strings are its only keys");
-        let mut command = Command::new(manx);
-        command.args(["bench", "pool"]).arg(format!("--{PROCESS}={json}"));
+        let mut command = Command::new(own);
+        command.arg("pool").arg(format!("--{PROCESS}={json}"));
         return command;
     };
     let mut command = Command::new(program);
@@ -131,13 +134,15 @@ impl Started {
     }
 }
 
-/// Puts what is started into its groups and, if it is to be, a session of its own; it dies with this process.
+/// Puts what is started into its groups and, if it is to be, a session of its own; it dies with
+/// this process.
 fn place(command: &mut Command, groups: &[PathBuf], session: bool) -> Result<(), String> {
     let files = groups.iter().map(|group| CString::new(group.join("cgroup.procs").as_os_str().as_bytes()));
     let files: Vec<CString> =
         files.collect::<Result<_, _>>().map_err(|_| "a control group with a zero in its name".to_owned())?;
     let hook = move || {
-        // SAFETY: between fork and exec only these async-signal-safe calls, on strings and constants that were there before.
+        // SAFETY: between fork and exec only these async-signal-safe calls, on strings and
+        // constants that were there before.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             if session && libc::setsid() < 0 {
@@ -145,7 +150,7 @@ fn place(command: &mut Command, groups: &[PathBuf], session: bool) -> Result<(),
             }
             for file in &files {
                 let group = libc::open(file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
-                // "0" is who writes it.
+                // "0" is the process that writes it.
                 if group < 0 || libc::write(group, b"0".as_ptr().cast(), 1) != 1 {
                     return Err(std::io::Error::last_os_error());
                 }

@@ -1,7 +1,9 @@
-//! A measured process: makes its pool, waits for the signal that all wait for, does what it was told, says what came of it.
+//! A measured process: makes its pool, waits for the signal that all wait for, does what it was
+//! told, says what came of it.
 //!
-//! It says `ready` on standard output when it is. The signal is the end of its standard input, which all processes of a crowd share; so it
-//! is one call of the leader that starts them all, and a leader that dies starts them too, just before they die with it.
+//! It says `ready` on standard output when it is. The signal is the end of its standard input,
+//! which all processes of a crowd share; so it is one call of the leader that starts them all, and
+//! a leader that dies starts them too, just before they die with it.
 
 use super::executor;
 use super::rest::{Bursts, Idle, Submissions};
@@ -63,7 +65,7 @@ fn perform(process: &Process, start: impl FnOnce()) -> Result<Outcome, String> {
 /// Says that it is ready, and waits.
 fn signal() {
     let mut out = io::stdout().lock();
-    // Whoever does not listen does not start anything either, and ends what runs.
+    // A leader that does not listen does not start anything either, and ends what runs.
     let _ = writeln!(out, "{READY}").and_then(|()| out.flush());
     drop(out);
     let _ = io::stdin().lock().read_to_end(&mut Vec::new());

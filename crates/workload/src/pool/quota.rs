@@ -1,7 +1,8 @@
 //! Less CPU time than there are CPUs: the paper's figure 5, in Rust and in Go.
 //!
-//! Who has more threads than its quota has CPUs uses the time of a period up before the period is over, and stands still for the rest. One thread
-//! for a quota of 1.5 leaves a third of it unused; below one CPU every number of threads is too large.
+//! A process with more threads than its quota has CPUs uses the time of a period up before the
+//! period is over, and stands still for the rest. One thread for a quota of 1.5 leaves a third of
+//! it unused; below one CPU every number of threads is too large.
 
 use super::group::Limits;
 use super::kind::Kind;

@@ -1,4 +1,5 @@
-//! What a pool does when it has nothing to do, and when that ends: ramp-up, idle cost, and the cost of a job that does nothing.
+//! What a pool does when it has nothing to do, and when that ends: ramp-up, idle cost, and the cost
+//! of a job that does nothing.
 
 use super::executor::{Executor, Use};
 use super::spec::Outcome;
@@ -9,14 +10,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Jobs of a burst that have not all begun after so long are told to end: a ramp-up of at least that.
+/// If the jobs of a burst have not all begun after this time, they are told to end: the ramp-up
+/// takes at least that.
 const RAMP_UP_MAX: Duration = Duration::from_secs(3);
-/// What has not ended so long after it was submitted never will.
+/// What has not ended this time after it was submitted never will.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// After a rest, as many jobs at once as there are threads, each of which ends when all have begun; again and again.
+/// After a rest, as many jobs at once as there are threads, again and again. Each job ends when all
+/// have begun.
 ///
-/// So a worker cannot take two of them, and the time until the last one begins is the time until all workers run.
+/// So a worker cannot take two of them, and the time until the last one begins is the time until
+/// all workers run.
 pub(super) struct Bursts {
     pub times: u32,
     pub rest: Duration,
@@ -35,9 +39,10 @@ struct Burst {
 impl Burst {
     fn job(&self, threads: usize) {
         self.last_ns.fetch_max(self.start.elapsed().as_nanos() as u64, Ordering::Relaxed);
-        // Release, and acquire below: who sees all begun sees their times.
+        // Release, and acquire below: a thread that sees all begun sees their times.
         self.begun.fetch_add(1, Ordering::AcqRel);
-        // It computes, as any job would: pools that go by CPU time have to see some. There is a CPU for each thread.
+        // It computes, as any job would: pools that go by CPU time have to see some. There is a CPU
+        // for each thread.
         while self.begun.load(Ordering::Acquire) < threads && !self.over.load(Ordering::Relaxed) {
             std::hint::spin_loop();
         }
@@ -63,7 +68,7 @@ impl Use for Bursts {
                 let (burst, ended, threads) = (burst.clone(), ended.clone(), self.threads);
                 executor.execute(move || {
                     burst.job(threads);
-                    // Who does not listen any more has given up.
+                    // A receiver that does not listen any more has given up.
                     let _ = ended.send(());
                 });
             }
@@ -120,7 +125,7 @@ pub(super) struct Submissions {
     pub inside: bool,
 }
 
-/// Jobs of a batch that have not ended, and who waits for them.
+/// The number of jobs of a batch that have not ended, and the thread that waits for them.
 struct Batch {
     left: AtomicU64,
     waiter: std::thread::Thread,
@@ -128,7 +133,8 @@ struct Batch {
 
 impl Batch {
     fn done(&self) {
-        // Release: all that the job did is before the last one's end. The waiter's acquire pairs with it.
+        // Release: all that the job did is before the last one's end. The waiter's acquire pairs
+        // with it.
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.waiter.unpark();
         }
@@ -165,7 +171,8 @@ impl Use for Submissions {
                 per_job_ns.push(begun.elapsed().as_nanos() as f64 / f64::from(self.jobs));
             }
         }
-        // Some pools cannot be dropped by a thread of their own: the last job has let go of it first.
+        // Some pools cannot be dropped by a thread of their own: the last job has let go of it
+        // first.
         while Arc::strong_count(&executor) > 1 {
             std::thread::yield_now();
         }

@@ -17,8 +17,8 @@ pub struct Output {
     pub processes: Vec<BTreeMap<String, f64>>,
 }
 
-/// What the processes of a variant said, as if they were one; where they are told apart, of the first two also what
-/// each of them did. `throttled` is the part of periods that a quota ended.
+/// What the processes of a variant said, as if they were one; where they are told apart, of the
+/// first two also what each of them did. `throttled` is the part of periods that a quota ended.
 pub fn sample(variant: &Variant, cpus: usize, outcomes: &[Outcome], throttled: Option<f64>) -> Sample {
     let sum = Outcome::sum(outcomes);
     let mut values = BTreeMap::new();

@@ -1,15 +1,20 @@
-//! An open loop: a thread of the process hands jobs to its pool when they are due, whatever became of those before.
+//! An open loop: a thread of the process hands jobs to its pool when they are due, whatever became
+//! of those before.
 //!
-//! As in the paper (section 2, figure 1): a job is stamped when it is put into the queue, when a worker begins it, and when it
-//! has ended. *Queue latency* is from the first to the second, *service latency* from the second to the third, *total latency* the whole.
-//! The paper's frontend is a thread of the same process, and so is this one; how late it is itself, against the moment at which a
-//! job was due, is kept beside them, because with more threads than CPUs it has to wait for a CPU too.
+//! As in the paper (section 2, figure 1): a job is stamped when it is put into the queue, when a
+//! worker begins it, and when it has ended. *Queue latency* is from the first to the second,
+//! *service latency* from the second to the third, *total latency* the whole. The paper's frontend
+//! is a thread of the same process, and so is this one; how late it is itself, against the moment
+//! at which a job was due, is kept beside them, because with more threads than CPUs it has to wait
+//! for a CPU too.
 //!
-//! Every job has a place for its stamps before anything begins, so recording is three stores and no lock.
+//! Every job has a place for its stamps before anything begins, so recording is three stores and no
+//! lock.
 //!
-//! 1. A job that begins after the time (and what is left for stragglers) is over only counts as unfinished.
-//! 2. A stamp is written once, by the thread that then has the job. `left` counts the jobs that have not gone through a worker; who
-//!    reads 0 there reads all their stamps.
+//! 1. A job that begins after the time (and what is left for stragglers) is over only counts as
+//!    unfinished.
+//! 2. A stamp is written once, by the thread that then has the job. `left` counts the jobs that
+//!    have not gone through a worker; a thread that reads 0 there reads all their stamps.
 
 use super::executor::{Executor, Use};
 use super::spec::{Load, Lock, Outcome};
@@ -20,12 +25,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Who waits for its jobs looks again after so long.
+/// The thread that waits for its jobs looks again after this time.
 const LOOK: Duration = Duration::from_millis(1);
-/// What has not gone through a worker so long after the end never will.
+/// What has not gone through a worker this time after the end never will.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The stamps of a job, in nanoseconds from the start; 0 for one that it has not got.
+/// The stamps of a job, in nanoseconds from the start; 0 for a stamp that it has not got.
 #[derive(Default)]
 struct Job {
     pushed_ns: AtomicU64,
@@ -49,7 +54,8 @@ impl Course {
         (self.start.elapsed().as_nanos() as u64).max(1)
     }
 
-    /// What a worker does with a job. All stores are relaxed: the decrement of `left` releases them (Invariant 2).
+    /// What a worker does with a job. All stores are relaxed: the decrement of `left` releases them
+    /// (Invariant 2).
     fn run(&self, index: usize) {
         let job = &self.jobs[index];
         job.ran.fetch_add(1, Ordering::Relaxed);
@@ -149,7 +155,7 @@ fn sleep_until(moment: Instant) {
 }
 
 impl Course {
-    /// Waits for stragglers until then, and for those that run.
+    /// Waits for stragglers until then, and for jobs that run.
     fn settle(&self, until: Instant) -> Result<(), String> {
         // Acquire: with the decrements of `left` all stamps are seen (Invariant 2).
         while self.left.load(Ordering::Acquire) > 0 && Instant::now() < until {

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct Shape {
     /// Its threads, at most
     pub threads: usize,
-    /// The paper's factor: so many times its part of the CPUs
+    /// The paper's factor: this number of times its part of the CPUs
     pub overcommit: f64,
     /// How often the paper's control thread looks
     pub tick: Duration,
@@ -58,11 +58,11 @@ pub struct Load {
     pub poisson: bool,
     /// Where the first one lies within its distance, from 0 to 1, and where randomness begins
     pub phase: f64,
-    /// Half of the time none come: for so long, after as long with jobs
+    /// Half of the time none come: for this time, after as long with jobs
     pub pause: Option<Duration>,
     /// How long they come
     pub time: Duration,
-    /// How long afterwards those that still wait may begin
+    /// How long afterwards jobs that still wait may begin
     pub drain: Duration,
 }
 
@@ -80,7 +80,7 @@ pub enum Task {
     },
     /// Has a pool, and nothing for it to do.
     Idle {
-        /// For so long
+        /// For this time
         time: Duration,
     },
     /// Runs jobs that do nothing.
@@ -97,7 +97,7 @@ pub enum Task {
 /// One process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Process {
-    /// Whose pool
+    /// The kind of its pool
     pub kind: Kind,
     /// Its shape
     pub shape: Shape,

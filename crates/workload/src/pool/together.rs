@@ -1,4 +1,5 @@
-//! Processes beside each other: figures 7 and 8, mixed kinds, and what a quota wastes (section 4.1).
+//! Processes beside each other: figures 7 and 8, mixed kinds, and what a quota wastes (section
+//! 4.1).
 
 use super::Plan;
 use super::cases::{self, Amount};
@@ -17,7 +18,7 @@ const QUICK_PROCESSES: [usize; 1] = [2];
 const FACTORS: [f64; 6] = [0.5, 1.0, 1.5, 2.0, 3.0, 4.0];
 const QUICK_FACTORS: [f64; 1] = [2.0];
 const OVERCOMMITTED: [usize; 2] = [2, 4];
-/// One of two has nothing to do for so long, after as long with too much.
+/// One of two has nothing to do for this time, after as long with too much.
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl Plan {
@@ -70,7 +71,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Two of different kinds, in one group, where the kernel divides the CPUs among threads: who gives its share away?
+    /// Two of different kinds, in one group, where the kernel divides the CPUs among threads: which
+    /// of the two gives its share away?
     pub(super) fn mixed(&self, bench: &mut Bench) -> Result<(), Error> {
         let pairs = [
             (Kind::Ignorant, Kind::Ignorant),
@@ -106,7 +108,8 @@ impl Plan {
         self.compare(bench, cases::MIXED, &variants)
     }
 
-    /// Quotas, weights or neither, where one of two is idle half of the time: what it leaves, may the other have it?
+    /// Quotas, weights or neither, where one of two is idle half of the time: what it leaves, may
+    /// the other have it?
     pub(super) fn sharing(&self, bench: &mut Bench) -> Result<(), Error> {
         let half = self.stage.cpus as f64 / 2.0;
         let mut variants = Vec::new();

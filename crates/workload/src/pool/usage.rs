@@ -1,8 +1,9 @@
 //! What this process' threads used: CPU time, time in the run queue, switches.
 //!
-//! By `/proc/self/task/T/schedstat`, in nanoseconds, where the kernel has it; otherwise CPU time by `stat`, in ticks, and no time
-//! in the run queue. Whose time it is the thread's name tells: the control thread of a pool says so in its name, the first thread is the
-//! one that brings the jobs, all others are workers. A thread that has ended is not there any more.
+//! By `/proc/self/task/T/schedstat`, in nanoseconds, where the kernel has it; otherwise CPU time by
+//! `stat`, in ticks, and no time in the run queue. The thread's name tells what the time was used
+//! for: the control thread of a pool says so in its name, the first thread brings the jobs, all
+//! others are workers. A thread that has ended is not there any more.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +18,7 @@ pub struct Usage {
     pub cpu_ns: f64,
     /// … of the threads of the pool: all but the first
     pub pool_ns: f64,
-    /// … of those of them that steer the pool
+    /// … of the threads among these that steer the pool
     pub control_ns: f64,
     /// Time in the run queue of all but that one
     pub wait_ns: f64,
@@ -76,7 +77,7 @@ impl Usage {
     }
 }
 
-/// The CPU time of all threads, also of those that have ended.
+/// The CPU time of all threads, also of ended ones.
 fn process_ns() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes the time that is given to it, and nothing else.
@@ -94,7 +95,8 @@ fn times(folder: &Path) -> (f64, f64) {
     (cpu_ticks(&text) * tick_ns(), 0.0)
 }
 
-/// CPU time in a line of `stat`: its 14th and 15th field, counted behind the name, which may hold anything.
+/// CPU time in a line of `stat`: its 14th and 15th field, counted behind the name, which may hold
+/// anything.
 fn cpu_ticks(stat: &str) -> f64 {
     let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
     let times = fields.split(' ').skip(11).take(2);

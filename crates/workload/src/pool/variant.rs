@@ -28,7 +28,7 @@ pub struct Variant {
 #[derive(Clone, Debug)]
 pub struct Stage {
     /// This command
-    pub manx: PathBuf,
+    pub own: PathBuf,
     /// Where groups are made
     pub hierarchy: Result<Hierarchy, String>,
     /// A session for each process
@@ -86,7 +86,7 @@ impl Variant {
             process.groups = groups[place].folders();
         }
         let crowd = Crowd { processes, sessions: stage.sessions };
-        let outcomes = leader::run(Path::new(&stage.manx), &crowd).map_err(|error| match error {
+        let outcomes = leader::run(Path::new(&stage.own), &crowd).map_err(|error| match error {
             Error::Failed { what, stderr } => {
                 Error::Failed { what: format!("{}: {what}", self.name), stderr }
             }
@@ -107,7 +107,7 @@ impl Variant {
         made.map_err(|why| Error::request(why, help))
     }
 
-    /// The load of the process that serves first; `None` if nobody serves.
+    /// The load of the process that serves first; `None` if no process serves.
     pub fn load(&self) -> Option<&Load> {
         self.processes.iter().find_map(|process| match &process.task {
             Task::Serve(load) => Some(load),

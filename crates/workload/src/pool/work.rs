@@ -1,4 +1,5 @@
-//! The work: `fib(30)` by its definition, some two milliseconds of nothing but CPU; and how much of it this machine does.
+//! The work: `fib(30)` by its definition, some two milliseconds of nothing but CPU; and how much of
+//! it this machine does.
 
 use super::spec::Lock;
 use std::hint::black_box;
@@ -48,7 +49,8 @@ impl Work {
         match self {
             Work::Plain => compute(),
             Work::Std(mutex) => {
-                // A poisoned lock excludes as any other, and there is no state that it could have broken.
+                // A poisoned lock excludes as any other, and there is no state that it could have
+                // broken.
                 let _held = mutex.lock();
                 compute();
             }
@@ -64,7 +66,7 @@ impl Work {
     }
 }
 
-/// What this machine can do while nobody else wants it.
+/// What this machine can do while no other program wants it.
 #[derive(Clone, Copy, Debug)]
 pub struct Capacity {
     /// Computations a second by a thread on each CPU

@@ -21,7 +21,7 @@ pub struct Point {
     pub tail_ns: f64,
     /// The median of the runs' longest operations, if the program tells
     pub max_ns: Option<f64>,
-    /// Of so many runs
+    /// The number of runs that these are medians of
     pub runs: usize,
 }
 
@@ -114,7 +114,8 @@ pub fn table(profile: &Profile, conclusion: &Conclusion) -> Table {
     table
 }
 
-/// The graph: the tail over the target with the line y = x, and throughput below. What has no target stands at its own tail.
+/// The graph: the tail over the target with the line y = x, and throughput below. What has no
+/// target stands at its own tail.
 pub fn chart(profile: &Profile, conclusion: &Conclusion) -> Chart {
     let slos = slos(&conclusion.points);
     let series =

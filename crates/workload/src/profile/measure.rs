@@ -13,7 +13,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(3600);
 /// Starts the program beside the command that measures it; when that ends, so does the program.
 const BESIDE: &str = "measure=$1; shift; \"$@\" >&2 & export MANX_PROFILE_PID=$!; exec sh -c \"$measure\"";
-/// Of output that is not understood, so many characters are shown.
+/// The number of characters that are shown of output that is not understood.
 const SHOWN: usize = 80;
 
 /// What a run says.
@@ -81,8 +81,8 @@ fn command(manx: &Path, sweep: &Sweep, variant: Variant) -> Command {
     command
 }
 
-/// Finds the figures in what was printed: a result's JSON, whole or as a line of its own, or two numbers, the throughput
-/// a second and the tail latency in nanoseconds.
+/// Finds the figures in what was printed: a result's JSON, whole or as a line of its own, or two
+/// numbers, the throughput a second and the tail latency in nanoseconds.
 ///
 /// # Errors
 /// If there are none, or they cannot be.

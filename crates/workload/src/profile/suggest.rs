@@ -1,14 +1,16 @@
 //! Which target to take, and why: a pure function of what was measured.
 //!
-//! A target is *kept* if the measured percentile is within it. Of those that are, the one at the knee is suggested, or the next
-//! longer one: beyond it, a longer target buys little. If throughput has no knee, it is the shortest that
-//! brings nearly all there is to gain. If nothing is gained, nothing is suggested.
+//! A target is *kept* if the measured percentile is within it. Of the kept targets, the one at the
+//! knee is suggested, or the next longer one: beyond it, a longer target buys little. If throughput
+//! has no knee, it is the shortest that brings nearly all there is to gain. If nothing is gained,
+//! nothing is suggested.
 
 use super::Point;
 use report::figure::{change, duration};
 use serde::{Deserialize, Serialize};
 
-/// How far the percentile may be above a target that counts as kept: the accuracy that the feedback promises.
+/// How far the percentile may be above a target that counts as kept: the accuracy that the feedback
+/// promises.
 pub const TOLERANCE: f64 = 1.05;
 /// From this much of FIFO's throughput on, a target is worth its latency.
 pub const GAIN: f64 = 1.05;
@@ -24,7 +26,8 @@ pub struct Advice {
     pub reason: String,
 }
 
-/// Suggests one of `points`, which are sorted by target, given the index of their knee and FIFO's point.
+/// Suggests one of `points`, which are sorted by target, given the index of their knee and FIFO's
+/// point.
 pub fn advise(points: &[(u64, Point)], knee: Option<usize>, fifo: Option<Point>) -> Advice {
     let none = |reason: String| Advice { slo_ns: None, reason };
     let is_kept = |(slo_ns, point): &(u64, Point)| point.tail_ns <= *slo_ns as f64 * TOLERANCE;

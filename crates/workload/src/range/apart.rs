@@ -1,11 +1,13 @@
 //! A run in a process of its own, for a lock that keeps what it has allocated for ever.
 //!
-//! The thesis' skip list as it is published frees nothing, also not when it is dropped. A second of it takes half a gigabyte, and an
-//! experiment has a hundred such seconds. A process gives everything back when it ends, so each of its runs has one: forked,
-//! which costs the run nothing, since its threads and all that they allocate come later.
+//! The thesis' skip list as it is published frees nothing, also not when it is dropped. A second of
+//! it takes half a gigabyte, and an experiment has a hundred such seconds. A process gives
+//! everything back when it ends, so each of its runs has one: forked, which costs the run nothing,
+//! since its threads and all that they allocate come later.
 //!
-//! The child has no thread but the caller's. That is no loss where the caller is the only one, as in the command; in a test
-//! beside other tests the C library sees to its own locks, and the child takes no others before it is on its own.
+//! The child has no thread but the caller's. That is no loss where the caller is the only one, as
+//! in the command; in a test beside other tests the C library sees to its own locks, and the child
+//! takes no others before it is on its own.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,7 +17,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Does it in a process of its own, if it is to be `apart`, and returns what came of it.
 ///
 /// # Errors
-/// Those of `run`; and, in words, that there can be no further process, or that it ended without a result.
+/// Those of `run`; and, in words, that there can be no further process, or that it ended without a
+/// result.
 pub(super) fn run_apart<T: Serialize + DeserializeOwned>(
     apart: bool,
     run: impl FnOnce() -> Result<T, String>,
@@ -25,7 +28,8 @@ pub(super) fn run_apart<T: Serialize + DeserializeOwned>(
     }
     let failed = |what: &str, error: std::io::Error| format!("a process of its own: {what}: {error}");
     let (mut reader, mut writer) = std::io::pipe().map_err(|error| failed("pipe", error))?;
-    // SAFETY: the child goes on with what it has been given and ends in `_exit`, so nothing of the parent's is done twice.
+    // SAFETY: the child goes on with what it has been given and ends in `_exit`, so nothing of the
+    // parent's is done twice.
     match unsafe { libc::fork() } {
         -1 => Err(failed("fork", std::io::Error::last_os_error())),
         0 => {
@@ -41,7 +45,8 @@ pub(super) fn run_apart<T: Serialize + DeserializeOwned>(
             let mut text = Vec::new();
             let read = reader.read_to_end(&mut text);
             let mut status = 0;
-            // SAFETY: the child is this process' and nobody else waits for it; the status is written to a local.
+            // SAFETY: the child is this process' and no other thread waits for it; the status is
+            // written to a local.
             while unsafe { libc::waitpid(child, &mut status, 0) } == -1
                 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
             {}

@@ -1,27 +1,31 @@
-//! Large objects read by many: an area of virtual memory that workers share, and that ranges of are locked in.
+//! Large objects read by many: an area of virtual memory that workers share, and that ranges of are
+//! locked in.
 //!
-//! A storage engine that keeps large objects in extents (`pool`) has to show each to its readers in one piece. LeanStore
-//! does so in an *aliasing area*: a worker reserves as much of the area as the object needs, lets the extents appear there one
-//! behind the other, hands them to the reader, and gives the place back (Nguyen and Leis, "Why files if you have a DBMS?",
-//! 2024). What is reserved is a range of addresses, and what keeps two workers from reserving the same is a range lock. The
-//! workload is that of section 5.4 of Nguyen's thesis "Concurrent range locking": reads only, keys by YCSB's zipfian
-//! distribution (YCSB-C), each read a `memcpy` into the client's buffer.
+//! A storage engine that keeps large objects in extents (`pool`) has to show each to its readers in
+//! one piece. LeanStore does so in an *aliasing area*: a worker reserves as much of the area as the
+//! object needs, lets the extents appear there one behind the other, hands them to the reader, and
+//! gives the place back (Nguyen and Leis, "Why files if you have a DBMS?", 2024). What is reserved
+//! is a range of addresses, and what keeps two workers from reserving the same is a range lock. The
+//! workload is that of section 5.4 of Nguyen's thesis "Concurrent range locking": reads only, keys
+//! by YCSB's zipfian distribution (YCSB-C), each read a `memcpy` into the client's buffer.
 //!
-//! A worker first tries the place where it was last; whenever that is taken it tries the next one behind it, and after one pass over the
-//! whole area it waits for the place where it began. Keys of the lock are the area's pages, which is what can be mapped, or its
-//! bytes ([`Run::key_bytes`]).
+//! A worker first tries the place where it was last; whenever that is taken it tries the next one
+//! behind it, and after one pass over the whole area it waits for the place where it began. Keys of
+//! the lock are the area's pages, which is what can be mapped, or its bytes ([`Run::key_bytes`]).
 //!
-//! What differs from the thesis: its engine changes page tables by a module of its own in the kernel, for which there is
-//! no stand-in that costs as little. So extents are either copied into the area, which is memory of its own
-//! ([`Assembly::Copy`]), or really aliased, by `mmap` ([`Assembly::Alias`]), which takes a lock of the kernel's and
-//! interrupts the other CPUs. Every object goes through the shared area, also a small one, for which LeanStore has places of each
-//! worker's own. There is no log, no buffer replacement and no index. Locks of blocks have one for each record's place,
-//! as LeanStore's bitmap has.
+//! What differs from the thesis: its engine changes page tables by a module of its own in the
+//! kernel, for which there is no stand-in that costs as little. So extents are either copied into
+//! the area, which is memory of its own ([`Assembly::Copy`]), or really aliased, by `mmap`
+//! ([`Assembly::Alias`]), which takes a lock of the kernel's and interrupts the other CPUs. Every
+//! object goes through the shared area, also a small one, for which LeanStore has places of each
+//! worker's own. There is no log, no buffer replacement and no index. Locks of blocks have one for
+//! each record's place, as LeanStore's bitmap has.
 //!
 //! Invariants:
-//! 1. A place of the area is written, mapped and read only by who holds its range.
-//! 2. Bytes that came to the client are those of the record that was asked for: in every read two words of every page are
-//!    looked at. A lock that lets two have one place shows as a read that is wrong.
+//! 1. A place of the area is written, mapped and read only by the holder of its range.
+//! 2. Bytes that came to the client are those of the record that was asked for: in every read two
+//!    words of every page are looked at. A lock that lets two have one place shows as a read that
+//!    is wrong.
 
 pub(super) mod cases;
 pub mod pool;
@@ -84,9 +88,9 @@ pub struct Measurement {
     pub taken: u64,
     /// Reservations that had to wait, because all places were taken.
     pub waited: u64,
-    /// Reads whose bytes were looked at: all, those of the warm-up, too.
+    /// Reads whose bytes were looked at: all reads, also the reads of the warm-up.
     pub checked: u64,
-    /// Those of them that brought the wrong bytes.
+    /// Checked reads that brought the wrong bytes.
     pub wrong: u64,
 }
 
@@ -96,7 +100,8 @@ struct Area {
     bytes: usize,
 }
 
-// SAFETY: it is memory of the process; who may use which part of it is for the lock to say (Invariant 1).
+// SAFETY: it is memory of the process; the lock says which thread may use which part of it
+// (Invariant 1).
 unsafe impl Sync for Area {}
 
 impl Area {
@@ -111,7 +116,8 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: the mapping is the area's; a pool's pages that were mapped over it belong to the pool's file.
+        // SAFETY: the mapping is the area's; a pool's pages that were mapped over it belong to the
+        // pool's file.
         let _ = unsafe { memory::unmap(self.base, self.bytes) };
     }
 }
@@ -171,8 +177,8 @@ impl<L: RawRangeLock> Worker<'_, L> {
         let held = self.reserve();
         let reserved = ticks();
         let bytes = self.run.pool.record_bytes();
-        // SAFETY: the place is within the area, and this thread's as long as it holds its range (Invariant 1); the
-        // buffer is as long as a record.
+        // SAFETY: the place is within the area, and this thread's as long as it holds its range
+        // (Invariant 1); the buffer is as long as a record.
         let assembled = unsafe {
             let at = self.area.base.add(self.place * bytes);
             let assembled = match self.run.assembly {
@@ -289,7 +295,7 @@ impl Measured for &Run<'_> {
 mod tests {
     use super::pool::PAGE;
     use super::*;
-    use manx::range::baseline::Map;
+    use baselines::range::Map;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     const TIME: Duration = Duration::from_millis(60);
@@ -322,8 +328,8 @@ mod tests {
         seen: AtomicBool,
     }
 
-    // SAFETY: it breaks its promise, which the test is about: two workers are never in one place at once there,
-    // because there is one worker, and who else holds the range does not use it.
+    // SAFETY: it breaks its promise, which the test is about: two workers are never in one place at
+    // once there, because there is one worker, and the other holder of the range does not use it.
     unsafe impl RawRangeLock for Broken {
         type Held = Option<<Map as RawRangeLock>::Held>;
         const NAME: &'static str = "broken";

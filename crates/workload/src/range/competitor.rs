@@ -1,9 +1,10 @@
-//! Who competes, each by its own type, so that the measured loop is compiled for each and no call in it is indirect.
+//! The competitors, each by its own type, so that the measured loop is compiled for each and no
+//! call in it is indirect.
 
 use super::none::Unlocked;
 use super::peers::{RangeLockCrate, RangeMutexCrate};
 use super::rocksdb::{Locktree, RocksDb};
-use manx::range::baseline::{
+use baselines::range::{
     Bitmap, IntervalTree, Kogan, KoganRw, Map, Segments, SkipList, SkipListPublished, Song,
 };
 use manx::range::{RangeLock, RawRangeLock};
@@ -33,7 +34,7 @@ macro_rules! competitors {
                 match self { $(Competitor::$variant => <$lock as RawRangeLock>::NAME),* }
             }
 
-            /// Whether those who only read do so together.
+            /// Whether readers share a range.
             pub const fn shares(self) -> bool {
                 match self { $(Competitor::$variant => <$lock as RawRangeLock>::SHARES),* }
             }
@@ -59,7 +60,7 @@ competitors! {
     Kogan, Kogan;
     /// Theirs for readers and writers.
     KoganRw, KoganRw;
-    /// Kara's: an interval tree under a spinlock, where each counts who is before it.
+    /// Kara's: an interval tree under a spinlock, where each waiter counts the requests before it.
     IntervalTree, IntervalTree;
     /// Song's: a skip list under a spinlock.
     Song, Song;
@@ -73,14 +74,15 @@ competitors! {
     RangeMutexCrate, RangeMutexCrate;
     /// RocksDB's lock manager, where RocksDB is.
     RocksDb, RocksDb;
-    /// The tree beneath, PerconaFT's, where RocksDB is one that shows it.
+    /// The tree beneath, PerconaFT's, where RocksDB is a version that shows it.
     Locktree, Locktree;
     /// No lock at all.
     None, Unlocked;
 }
 
 impl Competitor {
-    /// The same where all ranges are blocks of `unit` keys, if it is known: then locks that know only blocks have such.
+    /// The same where all ranges are blocks of `unit` keys, if it is known: then locks that know
+    /// only blocks have such.
     pub fn measure_blocks<M: Measured>(self, space: u64, unit: Option<u64>, what: M) -> M::Output {
         match (self, unit) {
             (Competitor::Bitmap, Some(unit)) => what.with(|| Bitmap::of_width(space, unit)),
@@ -89,7 +91,7 @@ impl Competitor {
         }
     }
 
-    /// Those that can be measured here: RocksDB's two after they were loaded.
+    /// Returns the competitors that can be measured here: RocksDB's two after they were loaded.
     pub fn available() -> impl Iterator<Item = Competitor> {
         let there = |competitor: &Competitor| match competitor {
             Competitor::RocksDb => RocksDb::is_loaded(),
@@ -99,7 +101,8 @@ impl Competitor {
         Competitor::ALL.iter().copied().filter(there)
     }
 
-    /// Whether it locks blocks of keys, of a width that it is told, and a range by all that it touches.
+    /// Whether it locks blocks of keys, of a width that it is told, and a range by all that it
+    /// touches.
     pub const fn has_blocks(self) -> bool {
         matches!(self, Competitor::Bitmap | Competitor::Segments)
     }
@@ -109,7 +112,7 @@ impl Competitor {
         matches!(self, Competitor::SkipListPublished)
     }
 
-    /// Those of them that lock.
+    /// Returns the available competitors that lock.
     pub fn locks() -> impl Iterator<Item = Competitor> {
         Competitor::available().filter(|competitor| *competitor != Competitor::None)
     }

@@ -4,6 +4,7 @@ use super::REFERENCE;
 use super::blob::{self, cases::BLOB};
 use super::counters::{self, cases::COUNTERS};
 use super::file::{self, cases::FILE};
+use super::grid;
 use super::judge;
 use crate::cell::{number, size, throughput, time};
 use crate::verdict::{middle, over};
@@ -13,15 +14,19 @@ pub(super) const SINGLE: &str = "single, lock and unlock";
 pub(super) const W1: &str = "w1";
 pub(super) const W2: &str = "w2";
 pub(super) const SHARD: &str = "shard, all within 16 KiB";
+pub(super) const KEYS: &str = "keys, strings and integers";
+/// The same, without any work between lock and unlock.
+pub(super) const KEYS_BARE: &str = "keys, lock and unlock";
 pub(super) const OVERLAP: &str = "overlap";
 pub(super) const CONTENDED: &str = "contended, 8 threads, 31 % overlap";
 pub(super) const SHARED: &str = "shared";
 pub(super) const WIDTHS: &str = "widths, 8 threads and the whole space";
 pub(super) const MEMORY: &str = "memory";
+pub(super) const MEMORY_LASTING: &str = "memory, 8 threads for long";
 /// The default lock with one shard and room for one range.
 pub(super) const SMALLEST: &str = "manx, smallest";
 
-/// The name of a case that has so many threads.
+/// The name of a case with `threads` threads.
 pub(super) fn scaled(case: &str, threads: usize) -> String {
     format!("{case}, {threads} thread{}", if threads == 1 { "" } else { "s" })
 }
@@ -31,12 +36,12 @@ pub(super) fn heights(workload: &str) -> String {
     format!("heights, {workload}")
 }
 
-/// The name of a case in which so many of a hundred pairs overlap.
+/// The name of a case in which `percent` of a hundred pairs overlap.
 pub(super) fn overlap(percent: u32) -> String {
     format!("{OVERLAP}, {percent} %")
 }
 
-/// The name of a case in which so many of a hundred requests read.
+/// The name of a case in which `percent` of a hundred requests read.
 pub(super) fn shared(percent: u32) -> String {
     format!("{SHARED}, {percent} % read")
 }
@@ -49,9 +54,10 @@ pub fn conclude(report: &mut Report) {
         judge::checked(report);
         return;
     }
-    for case in report.cases() {
+    for case in report.cases().into_iter().filter(|case| !grid::is_cell(case)) {
         let table = match case.as_str() {
             MEMORY => memory(report),
+            MEMORY_LASTING => memory_lasting(report),
             WIDTHS => widths(report),
             other if other.starts_with(BLOB) => blob::cases::table(report, other),
             other if other.starts_with(FILE) => file::cases::table(report, other),
@@ -60,6 +66,7 @@ pub fn conclude(report: &mut Report) {
         };
         report.tables.push(table);
     }
+    report.tables.extend(grid::tables(report));
     judge::judge(report);
 }
 
@@ -99,7 +106,7 @@ fn table(report: &Report, case: &str) -> Table {
     table
 }
 
-/// Who wants everything, beside those who want little.
+/// The table of a thread that wants everything, beside threads that want little.
 fn widths(report: &Report) -> Table {
     let headers = [
         "lock",
@@ -143,7 +150,7 @@ fn memory(report: &Report) -> Table {
         Table::new(MEMORY, &["lock", "runs []", "at rest []", "growth for a million pairs []", "worst []"]);
     for name in report.variants(MEMORY) {
         let grown = "grown_bytes_per_pair";
-        // What the rest of the process gave back meanwhile is nobody's merit.
+        // What the rest of the process gave back meanwhile is not the lock's merit.
         let million = |bytes: f64| size((bytes * 1e6).max(0.0));
         table.row([
             name.clone(),
@@ -156,7 +163,21 @@ fn memory(report: &Report) -> Table {
     table
 }
 
-/// Who was caught.
+fn memory_lasting(report: &Report) -> Table {
+    let mut table = Table::new(MEMORY_LASTING, &["lock", "runs []", "pairs []", "growth []", "worst []"]);
+    for name in report.variants(MEMORY_LASTING) {
+        table.row([
+            name.clone(),
+            report.values(MEMORY_LASTING, &name, "pairs").len().to_string(),
+            format!("{:.0}", middle(report, MEMORY_LASTING, &name, "pairs")),
+            size(middle(report, MEMORY_LASTING, &name, "grown_bytes")),
+            size(worst(report, MEMORY_LASTING, &name, "grown_bytes")),
+        ]);
+    }
+    table
+}
+
+/// The table of violations that were caught.
 fn checked(report: &Report) -> Table {
     let mut table = Table::new("Checked", &["case", "lock", "runs []", "pairs []", "violations []"]);
     for case in report.cases() {

@@ -1,10 +1,12 @@
-//! Cycles, instructions and misses of the first data cache an operation, by whatever counts them on this machine.
+//! Cycles, instructions and misses of the first data cache an operation, by whatever counts them on
+//! this machine.
 //!
-//! An operation is to lock a range of the thread's own slice, and to unlock it. Where the processor's counters can be had
-//! ([`platform::perf`]), a run is counted whole, all its threads, outside of the kernel. A thread's start and end are
-//! in there, too, so two runs are made, of few and of many operations, and their difference is what counts. Where there
-//! are no such counters (most virtual machines have none), callgrind counts the instructions of one thread, if Valgrind is
-//! there (`callgrind`). What nobody counted has no figure.
+//! An operation is to lock a range of the thread's own slice, and to unlock it. Where the
+//! processor's counters can be had ([`platform::perf`]), a run is counted whole, all its threads,
+//! outside of the kernel. A thread's start and end are in there, too, so two runs are made, of few
+//! and of many operations, and their difference is what counts. Where there are no such counters
+//! (most virtual machines have none), callgrind counts the instructions of one thread, if Valgrind
+//! is there (`callgrind`). What was not counted has no figure.
 //!
 //! Callgrind runs the command itself as another process, which does nothing but these operations
 //! ([`arguments`], [`run_child`]).
@@ -27,22 +29,23 @@ use crate::engine::compiler::Compiler;
 
 /// The region that threads share, in bytes.
 const SPACE: usize = 512 * 1024;
-/// Operations of each thread in the shorter run and in the longer one: for the processor, and for callgrind.
+/// Operations of each thread in the shorter run and in the longer one: for the processor, and for
+/// callgrind.
 const FEW: u64 = 20_000;
 const MANY: u64 = 220_000;
 const FEW_EMULATED: u64 = 1_000;
 const MANY_EMULATED: u64 = 11_000;
-/// In a smoke check they are so many times fewer.
+/// The divisor of these numbers in a smoke check.
 const QUICK: u64 = 10;
 
-/// Who counts.
+/// What counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The processor.
     Processor,
     /// Callgrind: instructions of one thread.
     Callgrind,
-    /// Nobody, and why.
+    /// Nothing, and why.
     Nobody(String),
 }
 
@@ -80,7 +83,7 @@ impl Counts {
 }
 
 impl Source {
-    /// Who counts on this machine.
+    /// Returns what counts on this machine.
     pub fn of_this_machine() -> Source {
         match Counter::of_this_thread(Event::Instructions) {
             Ok(_) => Source::Processor,
@@ -119,7 +122,7 @@ impl Source {
     /// What an operation takes with this lock. `program` is this command, which callgrind runs.
     ///
     /// # Errors
-    /// In words, if who counts fails.
+    /// In words, if the counting fails.
     pub fn count(
         &self,
         program: &Path,
@@ -150,9 +153,10 @@ impl Source {
 /// The hidden option of `manx bench range` that does some operations and nothing else.
 pub const OPTION: &str = "count-operations";
 
-/// With these arguments the command does so many operations with a lock, in one thread.
+/// Returns the arguments with which the command does `operations` operations with a lock, in one
+/// thread.
 pub fn arguments(competitor: Competitor, operations: u64) -> Vec<OsString> {
-    ["bench".into(), "range".into(), format!("--{OPTION}={}:{operations}", competitor.name()).into()].into()
+    ["range".into(), format!("--{OPTION}={}:{operations}", competitor.name()).into()].into()
 }
 
 /// Does what the value of [`OPTION`] says.
@@ -195,7 +199,7 @@ impl Measured for Operate {
     }
 }
 
-/// Operations in so many threads, counted.
+/// Operations in `threads` threads, counted.
 struct Counted {
     threads: usize,
     operations: u64,
@@ -224,8 +228,8 @@ impl Measured for Counted {
     }
 }
 
-/// What the threads count that `run` starts and waits for, and this one meanwhile. An event that the machine does not
-/// count, or that never had its turn on the processor, has no figure.
+/// What the threads count that `run` starts and waits for, and this one meanwhile. An event that
+/// the machine does not count, or that never had its turn on the processor, has no figure.
 fn counted(run: impl FnOnce()) -> Result<Counts, String> {
     let counter = |event: Event| Counter::of_this_thread(event).ok();
     let counters = [Event::Cycles, Event::Instructions, Event::L1DataMisses].map(counter);

@@ -1,12 +1,14 @@
 //! What the threads of a run do, from its start to its end.
 //!
-//! Each goes through its requests: lock, touch, unlock; or so many locks, then so many touches, then as many unlocks. One more may lock
-//! everything now and then. All look at the phase, which only the one who conducts the run changes.
+//! Each goes through its requests: lock, touch, unlock; or the locks of a whole batch, then its
+//! touches, then its unlocks. One more thread may lock everything now and then. All look at the
+//! phase, which only the conductor of the run changes.
 //!
 //! Invariants:
 //! 1. What is recorded of a thread is its own until it brings it back.
-//! 2. What ends before the phase is [`MEASURE`] is warm-up, and not recorded. What began before that and ended later is, and
-//!    what began in the measured time is waited for: nobody starves unseen.
+//! 2. What ends before the phase is [`MEASURE`] is warm-up, and not recorded. What began before
+//!    that and ended later is, and what began in the measured time is waited for: no thread starves
+//!    unseen.
 
 use super::region::Region;
 use super::request::{Request, WORD};
@@ -19,7 +21,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A thread that checks yields at so many of its holds.
+/// A thread that checks yields at one of this number of its holds.
 const YIELD_EVERY: u64 = 64;
 
 pub(super) const WARM_UP: u8 = 0;
@@ -42,7 +44,7 @@ pub(super) struct Course<L> {
 }
 
 impl<L> Course<L> {
-    /// In the warm-up, for so many threads beside the one that conducts.
+    /// Makes a course in the warm-up, for `threads` threads beside the conductor.
     pub(super) fn new(lock: L, bytes: usize, threads: usize) -> Course<L> {
         Course {
             lock: Padded(lock),
@@ -87,7 +89,7 @@ struct Worker<'a, H> {
     held: Vec<(Request, H, u64, u64)>,
     /// How long the last acquisitions of the warm-up took, in ticks.
     last: Vec<u64>,
-    /// Where those who read copy to.
+    /// Where readers copy to.
     copy: Vec<u64>,
     record: Record,
 }
@@ -133,7 +135,7 @@ impl<L: RawRangeLock> Course<L> {
         let mut worker = Worker::new(run, index);
         self.ready.wait();
         self.serve::<MODE>(&mut worker, WARM_UP);
-        // Those that the end of the warm-up came in the midst of (Invariant 2).
+        // The acquisitions that the end of the warm-up interrupted (Invariant 2).
         let mut latencies = Histogram::new();
         worker.last.iter().for_each(|&waited| latencies.record(ticks_to_ns(waited)));
         worker.record = Record { latencies, violations: worker.record.violations, ..Record::default() };
@@ -205,7 +207,7 @@ impl<L: RawRangeLock> Course<L> {
                 thread::yield_now();
             }
         } else if touches > 0 {
-            // SAFETY: the thread holds the range, and in this mode nobody counts in the region.
+            // SAFETY: the thread holds the range, and in this mode no thread counts in the region.
             unsafe { self.region.touch(request, touches, pairs as u8, copy) };
         }
     }
@@ -253,12 +255,14 @@ impl<L: RawRangeLock> Course<L> {
                 thread::yield_now();
                 found.violations += u64::from(!(self.region.leave(all) && alone));
             } else {
-                // SAFETY: the thread holds everything, and in this mode nobody counts in the region.
+                // SAFETY: the thread holds everything, and in this mode no thread counts in the
+                // region.
                 unsafe { self.region.touch(all, 1, 0, &mut []) };
             }
             // SAFETY: this lock returned it.
             unsafe { self.lock.0.unlock(held) };
-            // Also what began in the warm-up, and what ended when all others had stopped (Invariant 2).
+            // Also what began in the warm-up, and what ended when all others had stopped (Invariant
+            // 2).
             if self.phase.0.load(Ordering::Relaxed) != WARM_UP {
                 found.whole.record(ticks_to_ns(waited));
                 found.late_ns_max = found.late_ns_max.max(late.as_nanos() as u64);

@@ -1,7 +1,8 @@
-//! Threads that do the same thing again and again for a time: warm-up, measured time, end. They have a CPU each if there are
-//! as many CPUs; otherwise the kernel places them.
+//! Threads that do the same thing again and again for a time: warm-up, measured time, end. They
+//! have a CPU each if there are as many CPUs; otherwise the kernel places them.
 //!
-//! Invariant: an operation is counted if it began in the measured time. What a thread counts is its own until it is joined.
+//! Invariant: an operation is counted if it began in the measured time. What a thread counts is its
+//! own until it is joined.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,7 +14,7 @@ use crate::asl::run::stay_on;
 const WARM_UP: u8 = 0;
 const MEASURE: u8 = 1;
 const OVER: u8 = 2;
-/// Warm-up is so much of the measured time.
+/// The warm-up takes the measured time, divided by this.
 const WARM_UP_PART: u32 = 5;
 
 /// What threads see of the course of a run.
@@ -28,7 +29,7 @@ impl Course {
         self.ready.wait();
     }
 
-    /// Whether the next operation is one that counts; `None` when it is over.
+    /// Whether the next operation counts; `None` when the run is over.
     pub(super) fn next(&self) -> Option<bool> {
         // Relaxed: threads read nothing else by it.
         match self.phase.load(Ordering::Relaxed) {
@@ -46,10 +47,11 @@ pub(super) struct Outcome<R> {
     pub(super) elapsed: Duration,
 }
 
-/// Lets so many threads work for so long.
+/// Lets `threads` threads work for `time`, after a warm-up.
 ///
 /// # Errors
-/// The first error of a thread, or that one panicked. A thread that fails must have called [`Course::begin`] before.
+/// The first error of a thread, or that one panicked. A thread that fails must have called
+/// [`Course::begin`] before.
 pub(super) fn run<R: Send>(
     threads: usize,
     time: Duration,
@@ -83,7 +85,8 @@ pub(super) fn run<R: Send>(
     })
 }
 
-/// The slowest one's part of all, times their number; 1 where all are alike, and 0 if nothing was done.
+/// The slowest one's part of all, times their number; 1 where all are alike, and 0 if nothing was
+/// done.
 pub(super) fn slowest_share(counts: impl Iterator<Item = u64> + Clone) -> f64 {
     let (threads, sum) = (counts.clone().count() as f64, counts.clone().sum::<u64>() as f64);
     if sum == 0.0 { 0.0 } else { counts.min().unwrap_or(0) as f64 * threads / sum }

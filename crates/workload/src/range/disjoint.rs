@@ -1,14 +1,15 @@
-//! Threads that never want the same: nobody has to wait, and what is measured is the lock.
+//! Threads that never want the same: no thread has to wait, and what is measured is the lock.
 //!
-//! W1 and W2 are the thesis' workloads: a range at a time, and sixteen, that are locked, written and unlocked together. A
-//! range is 1 KiB of a region of 512, of which each thread has a slice, and goes through it range by range.
+//! W1 and W2 are the thesis' workloads: a range at a time, and sixteen, that are locked, written
+//! and unlocked together. A range is 1 KiB of a region of 512 KiB. Each thread has a slice of it,
+//! and goes through it range by range.
 
 use super::request::Pattern;
 use super::run::Run;
 use super::{Plan, SPACE, Timing, Variant, conclude};
 use crate::error::Error;
 use crate::harness::Bench;
-use manx::range::baseline::SkipList;
+use baselines::range::SkipList;
 
 /// Ranges that W2 holds at a time.
 pub(super) const BATCH: usize = 16;
@@ -17,7 +18,7 @@ const SHARD: usize = 16 * 1024;
 
 impl Plan {
     /// Each thread its own slice, and one write for each range.
-    fn own(&self, threads: usize, batch: usize) -> Run {
+    pub(super) fn own(&self, threads: usize, batch: usize) -> Run {
         let pattern = Pattern::Own { space: SPACE };
         Run { threads, pattern, batch, touches: 1, whole: None, time: self.setup.time }
     }
@@ -51,7 +52,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Everybody in one place, though nobody wants what others have.
+    /// All threads in one place, though no thread wants what others have.
     pub(super) fn shard(&self, bench: &mut Bench) -> Result<(), Error> {
         let variants = Variant::all();
         for &threads in self.setup.threads.iter().filter(|&&threads| threads > 1) {

@@ -35,7 +35,8 @@ pub fn draw(report: &Report) -> Vec<(String, Chart)> {
     charts.into_iter().filter_map(|(name, chart)| Some((name.into(), chart?))).collect()
 }
 
-/// Throughput, and the 99.9th percentile of acquisitions, over something that differs from case to case.
+/// Throughput, and the 99.9th percentile of acquisitions, over something that differs from case to
+/// case.
 fn over(
     report: &Report,
     places: &[(f64, String)],

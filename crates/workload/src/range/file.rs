@@ -1,15 +1,19 @@
-//! Many threads write one file: real `pwrite`, to regions that are each thread's own or that overlap.
+//! Many threads write one file: real `pwrite`, to regions that are each thread's own or that
+//! overlap.
 //!
-//! What keeps writes whole is a range lock of the process, the kernel's locks of ranges (`F_OFD_SETLKW`, each thread with an open
-//! file description of its own), or one mutex for the whole file ([`Keeper`]). A write is of some blocks and takes two calls of
-//! `pwrite`, because a single call is whole by itself on the file systems of Linux: they lock the file for it, and so no
-//! more than one CPU at a time is ever in there, whoever keeps the writes apart. What can be compared is what
-//! the keeper adds to that, and what it holds up.
+//! What keeps writes whole is a range lock of the process, the kernel's locks of ranges
+//! (`F_OFD_SETLKW`, each thread with an open file description of its own), or one mutex for the
+//! whole file ([`Keeper`]). A write is of some blocks and takes two calls of `pwrite`, because a
+//! single call is whole by itself on the file systems of Linux: they lock the file for it. So no
+//! more than one CPU at a time is ever in there, whatever keeps the writes apart. What can be
+//! compared is what the keeper adds to that, and what it holds up.
 //!
-//! Every write is stamped (`stamp`). Now and then a thread reads its region back while it is still its own; in the end
-//! the whole file is looked at. Both count what was torn, and a keeper that keeps its promise has 0.
+//! Every write is stamped (`stamp`). Now and then a thread reads its region back while it is still
+//! its own; in the end the whole file is looked at. Both count what was torn, and a keeper that
+//! keeps its promise has 0.
 //!
-//! The file is in a new folder below the one for temporary files, or below another one; it is gone afterwards.
+//! The file is in a new folder below the one for temporary files, or below another one; it is gone
+//! afterwards.
 
 pub(super) mod cases;
 mod stamp;
@@ -33,7 +37,7 @@ use stamp::{BLOCK, Stamp};
 
 /// The longest write, in blocks.
 const BLOCKS_MAX: usize = 16;
-/// One write of so many is read back at once.
+/// One write of this number is read back at once.
 const READ_BACK: u64 = 64;
 
 /// Which regions threads write.
@@ -47,7 +51,8 @@ pub enum Regions {
 
 /// What keeps writes apart that overlap.
 pub trait Keeper: Sync {
-    /// Runs `write` while nobody else writes these bytes of the file, which this thread has opened.
+    /// Runs `write` while no other thread writes these bytes of the file, which this thread has
+    /// opened.
     ///
     /// # Errors
     /// The kernel's error number.
@@ -140,7 +145,7 @@ pub struct Measurement {
     pub write: Histogram,
     /// Writes that were made, in the warm-up, too; the end of the file tells of all.
     pub checked: u64,
-    /// Those of them that were torn.
+    /// The number of writes that were torn.
     pub torn: u64,
     /// What the file system is called.
     pub file_system: String,
@@ -190,7 +195,8 @@ fn region(regions: Regions, blocks: usize, thread: usize, threads: usize, dice: 
     (first + dice.below(available - count + 1), count)
 }
 
-/// Writes the region by two calls, and reads it back, if that is wanted. Returns whether it is as it was written.
+/// Writes the region by two calls, and reads it back, if that is wanted. Returns whether it is as
+/// it was written.
 fn write_region(file: &File, at: u64, bytes: &[u8], back: Option<&mut [u8]>) -> Result<bool, i32> {
     let middle = bytes.len() / BLOCK / 2 * BLOCK;
     // The second half first: then the two are not one after the other for the kernel.
@@ -321,7 +327,7 @@ pub fn place(run: &Run) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use manx::range::baseline::Map;
+    use baselines::range::Map;
 
     fn run(regions: Regions, blocks: usize) -> Run {
         Run { threads: 4, regions, blocks, time: Duration::from_millis(60), folder: None }

@@ -1,11 +1,16 @@
 //! Which figure each target is about.
 //!
-//! A peer is every lock that is not the default one and that locks. The best peer is the best in this very run.
+//! A peer is every lock that is not the default one and that locks. The best peer is the best in
+//! this very run.
 
 use super::REFERENCE;
 use super::blob::cases::thesis as blob;
 use super::competitor::Competitor;
-use super::conclude::{CONTENDED, MEMORY, SHARD, SINGLE, SMALLEST, W1, W2, WIDTHS, scaled};
+use super::conclude::{
+    CONTENDED, KEYS, MEMORY, MEMORY_LASTING, SHARD, SINGLE, SMALLEST, W1, W2, WIDTHS, scaled,
+};
+use super::grid::standing;
+use super::keys::Shape;
 use crate::verdict::{self, Figure, middle};
 use report::figure::three_digits;
 use report::{Compared, Report};
@@ -40,16 +45,17 @@ pub(super) fn checked(report: &mut Report) {
 }
 
 /// True of a version that is a peer's.
-fn peer(name: &str) -> bool {
+pub(super) fn peer(name: &str) -> bool {
     name != OWN && name != Competitor::None.name() && !name.starts_with("manx")
 }
 
-/// True of one that locks blocks.
+/// True of a version that locks blocks.
 fn has_blocks(name: &str) -> bool {
     Competitor::ALL.iter().any(|competitor| competitor.has_blocks() && competitor.name() == name)
 }
 
-/// The peer whose figure is the largest, or the smallest; of all, or of those that do not lock blocks.
+/// The peer whose figure is the largest, or the smallest; of all peers, or of the peers that do not
+/// lock blocks.
 fn best(report: &Report, case: &str, figure: &str, largest: bool, blocks: bool) -> Option<(f64, String)> {
     let of = |name: String| (middle(report, case, &name, figure), name);
     let takes_part = |name: &String| peer(name) && (blocks || !has_blocks(name));
@@ -62,7 +68,7 @@ fn best(report: &Report, case: &str, figure: &str, largest: bool, blocks: bool) 
 /// What a target looks at, and which the best peer was, in words.
 type Looks = (Figure, Option<String>);
 
-const PAIRS: &str = "pairs_per_s";
+pub(super) const PAIRS: &str = "pairs_per_s";
 
 /// What a target looks at by its id; `None` if there is no such figure.
 fn figure(report: &Report, id: &str) -> Option<Looks> {
@@ -71,7 +77,8 @@ fn figure(report: &Report, id: &str) -> Option<Looks> {
     };
     let over_best = |case: &str, figure: &str, largest: bool| -> Looks {
         let own = middle(report, case, OWN, figure);
-        // Locks of blocks that are told the workload's own grid lock numbers, not ranges: they are named, and judge nothing.
+        // Locks of blocks that are told the workload's own grid lock numbers, not ranges: they are
+        // named, and judge nothing.
         match best(report, case, figure, largest, false) {
             Some((_, name)) if own.is_finite() => {
                 let mut text = format!("{case}: the best peer is {name}");
@@ -113,13 +120,19 @@ fn figure(report: &Report, id: &str) -> Option<Looks> {
         "range-contended-max" => over_best(CONTENDED, "acquire_max_ns", false),
         "range-contended-throughput" => over(CONTENDED, OWN, REFERENCE.name(), PAIRS),
         "range-contended-share" => plain(CONTENDED, OWN, "slowest_share"),
+        "range-grid-median" => (standing::middle(report).map_or_else(Figure::missing, Figure::Known), None),
+        "range-grid-least" => standing::least(report)
+            .map_or((Figure::missing(), None), |(least, words)| (Figure::Ratio(least), Some(words))),
         "range-whole" => plain(WIDTHS, OWN, "whole_over_allowed"),
         "range-skip-list-w1" => over(&scaled(W1, 2), SKIP_LIST, PUBLISHED, PAIRS),
         "range-skip-list-w2" => over(&scaled(W2, 2), SKIP_LIST, PUBLISHED, PAIRS),
         "range-skip-list-growth" => plain(MEMORY, SKIP_LIST, "grown_bytes_per_pair"),
         "range-growth" => plain(MEMORY, OWN, "grown_bytes_per_pair"),
+        "range-skip-list-flat" => plain(MEMORY_LASTING, SKIP_LIST, "grown_bytes_per_pair"),
+        "range-flat" => plain(MEMORY_LASTING, OWN, "grown_bytes_per_pair"),
         "range-blob-2" => over(&scaled(&blob(), 2), OWN, BITMAP, "reads_per_s"),
         "range-blob-8" => over(&scaled(&blob(), 8), OWN, BITMAP, "reads_per_s"),
+        "range-keys" => over(&scaled(KEYS, 2), Shape::Numbers.name(), OWN, PAIRS),
         "range-size" => plain(MEMORY, OWN, "at_rest_bytes"),
         "range-size-smallest" => plain(MEMORY, SMALLEST, "at_rest_bytes"),
         _ => return None,

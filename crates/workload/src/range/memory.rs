@@ -1,10 +1,17 @@
-//! What a lock occupies when nobody holds it, and what is left behind by its use.
+//! What a lock occupies when no thread holds it, and what is left behind by its use.
 //!
-//! A lock is its own size and what it has allocated when it is made, as the C library counts. What use leaves behind is by how
-//! much the process grew while so many ranges were locked and unlocked, after as many that fill whatever pools there are.
+//! A lock is its own size and what it has allocated when it is made, as the C library counts. What
+//! use leaves behind is by how much the process grew while `PAIRS` ranges were locked and
+//! unlocked, after as many that fill whatever pools there are.
+//!
+//! A million pairs of two threads reveal a lock that keeps something of each pair. A lock may also
+//! keep something each time that a thread is preempted; that shows only with more threads than
+//! CPUs, and after a longer time. So the locks that promise to be flat have a second case: eight
+//! threads make a hundred million pairs, and the figure is the largest size after any tenth of them
+//! minus the size after the first tenth.
 
 use super::apart::run_apart;
-use super::competitor::Measured;
+use super::competitor::{Competitor, Measured};
 use super::request::{Pattern, Request};
 use super::{Plan, SPACE, Variant, conclude};
 use crate::error::Error;
@@ -25,12 +32,48 @@ const PAIRS_QUICK: usize = 100_000;
 const EXPECTED: Duration = Duration::from_secs(2);
 const EXPECTED_QUICK: Duration = Duration::from_millis(50);
 
+/// The lasting case: the number of threads, the pairs of all threads together, and the number of
+/// parts after which the process is measured.
+const LASTING_THREADS: usize = 8;
+const LASTING_PAIRS: usize = 100_000_000;
+const LASTING_PAIRS_QUICK: usize = 1_000_000;
+const PARTS: usize = 10;
+const LASTING_EXPECTED: Duration = Duration::from_secs(20);
+/// The locks of the lasting case.
+const LASTING: [Competitor; 2] = [Competitor::Manx, Competitor::SkipList];
+
 impl Plan {
     /// Size and growth.
     pub(super) fn memory(&self, bench: &mut Bench) -> Result<(), Error> {
         if self.setup.check {
             return Ok(());
         }
+        self.memory_once(bench)?;
+        self.memory_lasting(bench)
+    }
+
+    fn memory_lasting(&self, bench: &mut Bench) -> Result<(), Error> {
+        let (pairs, expected) = match self.setup.quick {
+            true => (LASTING_PAIRS_QUICK, EXPECTED_QUICK),
+            false => (LASTING_PAIRS, LASTING_EXPECTED),
+        };
+        bench.note(format!(
+            "{}: {LASTING_THREADS} threads, {pairs} pairs in {PARTS} parts; growth: the process' largest size after a part over that \
+             after the first",
+            conclude::MEMORY_LASTING
+        ));
+        let names = LASTING.map(Competitor::name);
+        let case = Case { name: conclude::MEMORY_LASTING, variants: &names, expected };
+        bench.rounds(case, 1, |at, _| {
+            let once = || Ok(Variant::of(LASTING[at]).measure(SPACE as u64, None, Lasting { pairs }));
+            // Apart, so that the process has nothing free that it could use unseen.
+            let used = run_apart(true, once);
+            let values = used.map_err(|what| Error::Failed { what, stderr: String::new() })?;
+            Ok(Sample { values, output: None })
+        })
+    }
+
+    fn memory_once(&self, bench: &mut Bench) -> Result<(), Error> {
         let (pairs, expected) =
             if self.setup.quick { (PAIRS_QUICK, EXPECTED_QUICK) } else { (PAIRS, EXPECTED) };
         bench.note(format!(
@@ -65,20 +108,10 @@ impl Measured for Use {
         let before = allocated();
         let lock = make();
         let at_rest = size_of::<L>() + allocated().saturating_sub(before);
-        let pattern = Pattern::Own { space: SPACE };
-        let use_it = || {
-            thread::scope(|scope| {
-                for index in 0..THREADS {
-                    let queue = pattern.queue(index, THREADS);
-                    let lock = &lock;
-                    scope.spawn(move || lock_and_unlock(lock, &queue, self.pairs));
-                }
-            });
-        };
-        use_it();
+        use_up(&lock, THREADS, self.pairs);
         trim();
         let before = resident();
-        use_it();
+        use_up(&lock, THREADS, self.pairs);
         let grown = resident() as f64 - before as f64;
         Sample::of([
             ("at_rest_bytes", at_rest as f64),
@@ -86,6 +119,46 @@ impl Measured for Use {
         ])
         .values
     }
+}
+
+/// Many pairs of many threads.
+struct Lasting {
+    pairs: usize,
+}
+
+impl Measured for Lasting {
+    type Output = BTreeMap<String, f64>;
+
+    fn with<L: RawRangeLock>(self, make: impl Fn() -> L) -> Self::Output {
+        let lock = make();
+        let pairs = self.pairs / PARTS / LASTING_THREADS;
+        let sizes: Vec<u64> = (0..PARTS)
+            .map(|_| {
+                use_up(&lock, LASTING_THREADS, pairs);
+                resident()
+            })
+            .collect();
+        let largest = sizes.iter().copied().max().unwrap_or(0);
+        let grown = (largest - sizes[0]) as f64;
+        let after_first = pairs * LASTING_THREADS * (PARTS - 1);
+        Sample::of([
+            ("pairs", (pairs * LASTING_THREADS * PARTS) as f64),
+            ("grown_bytes", grown),
+            ("grown_bytes_per_pair", grown / after_first as f64),
+        ])
+        .values
+    }
+}
+
+/// Each of `threads` threads locks and unlocks `pairs` ranges.
+fn use_up<L: RawRangeLock>(lock: &L, threads: usize, pairs: usize) {
+    let pattern = Pattern::Own { space: SPACE };
+    thread::scope(|scope| {
+        for index in 0..threads {
+            let queue = pattern.queue(index, threads);
+            scope.spawn(move || lock_and_unlock(lock, &queue, pairs));
+        }
+    });
 }
 
 fn lock_and_unlock<L: RawRangeLock>(lock: &L, queue: &[Request], pairs: usize) {
@@ -131,7 +204,7 @@ mod tests {
         table: Box<[u8; 100_000]>,
     }
 
-    // SAFETY: nobody in this test asks for what another holds.
+    // SAFETY: no thread in this test asks for what another holds.
     unsafe impl RawRangeLock for Leaking {
         type Held = ();
         const NAME: &'static str = "leaking";
@@ -158,6 +231,9 @@ mod tests {
         let used = run_apart(true, || Ok(Use { pairs: 100_000 }.with(|| Leaking::with_space(0))));
         let found = used.unwrap();
         assert!(found["at_rest_bytes"] >= 100_000.0, "{found:?}");
+        assert!(found["grown_bytes_per_pair"] >= 32.0, "{found:?}");
+        let used = run_apart(true, || Ok(Lasting { pairs: 200_000 }.with(|| Leaking::with_space(0))));
+        let found = used.unwrap();
         assert!(found["grown_bytes_per_pair"] >= 32.0, "{found:?}");
     }
 }

@@ -2,12 +2,13 @@
 
 use manx::range::{Access, RawRangeLock, Span};
 
-/// Nothing. It keeps a lock's promise only where nobody ever asks for what another thread has; so it takes part only
-/// in runs whose threads have slices of their own ([`Pattern::disjoint`](super::request::Pattern::disjoint)).
+/// Nothing. It keeps a lock's promise only where no thread ever asks for what another thread has;
+/// so it takes part only in runs whose threads have slices of their own
+/// ([`Pattern::disjoint`](super::request::Pattern::disjoint)).
 pub(super) struct Unlocked;
 
-// SAFETY: promised is that no two hold what overlaps. It is used where no two ask for that ([`super::run`] refuses
-// others), and each thread sees its own writes.
+// SAFETY: promised is that no two hold what overlaps. It is used where no two ask for that
+// ([`super::run`] refuses others), and each thread sees its own writes.
 unsafe impl RawRangeLock for Unlocked {
     type Held = ();
 

@@ -1,7 +1,9 @@
-//! Threads that want what others have: now and then, a third of the time, or always; to write, or to read.
+//! Threads that want what others have: now and then, a third of the time, or always; to write, or
+//! to read.
 //!
-//! Ranges of 1 KiB begin anywhere in a window, and the window's size says how many overlap ([`super::request`]). Where
-//! the order among those who wait is the question, ranges are written 64 times, for about half a microsecond.
+//! Ranges of 1 KiB begin anywhere in a window, and the window's size says how many overlap
+//! ([`super::request`]). Where the order of the waiters is the question, ranges are written 64
+//! times, for about half a microsecond.
 
 use super::competitor::Competitor;
 use super::request::{Pattern, WIDTH};
@@ -12,7 +14,7 @@ use crate::harness::Bench;
 
 /// How many of a hundred pairs of requests overlap.
 pub(super) const OVERLAPS: [u32; 7] = [0, 1, 10, 25, 50, 75, 100];
-/// How many of a hundred requests are of those who read.
+/// How many of a hundred requests read.
 pub(super) const READERS: [u32; 5] = [0, 50, 90, 99, 100];
 /// Of a smoke check.
 const OVERLAPS_QUICK: [u32; 3] = [0, 50, 100];
@@ -37,7 +39,7 @@ impl Plan {
         Ok(())
     }
 
-    /// So many who read.
+    /// The run in which `readers_percent` of a hundred requests read.
     fn window(&self, readers_percent: u32) -> Run {
         let pattern = Pattern::Window { window: WINDOW, readers_percent };
         Run { threads: THREADS, pattern, batch: 1, touches: WRITES, whole: None, time: self.setup.time }

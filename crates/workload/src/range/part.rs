@@ -11,13 +11,15 @@ pub enum Part {
     W2,
     /// W1 and W2 with skip lists of more and more levels.
     Heights,
-    /// Everybody's slice within 16 KiB.
+    /// The slices of all threads within 16 KiB.
     Shard,
+    /// Strings instead of integers.
+    Keys,
     /// More and more requests that overlap others'.
     Overlap,
     /// Eight threads at seven kilobytes.
     Contended,
-    /// Some who only read.
+    /// Some threads only read.
     Shared,
     /// Ranges of many widths, and now and then the whole space.
     Widths,
@@ -29,15 +31,18 @@ pub enum Part {
     File,
     /// Cycles, instructions and misses.
     Counters,
+    /// Throughput under contention, over threads, holds, overlap and access.
+    Grid,
 }
 
 impl Part {
     /// All of them, in the order in which they are measured.
-    pub const ALL: [Part; 13] = [
+    pub const ALL: [Part; 15] = [
         Part::Single,
         Part::W1,
         Part::W2,
         Part::Shard,
+        Part::Keys,
         Part::Contended,
         Part::Widths,
         Part::Memory,
@@ -47,6 +52,7 @@ impl Part {
         Part::Blob,
         Part::File,
         Part::Counters,
+        Part::Grid,
     ];
 
     /// By which the user names it.
@@ -57,6 +63,7 @@ impl Part {
             Part::W2 => "w2",
             Part::Heights => "heights",
             Part::Shard => "shard",
+            Part::Keys => "keys",
             Part::Overlap => "overlap",
             Part::Contended => "contended",
             Part::Shared => "shared",
@@ -65,6 +72,7 @@ impl Part {
             Part::Blob => "blob",
             Part::File => "file",
             Part::Counters => "counters",
+            Part::Grid => "grid",
         }
     }
 }

@@ -1,12 +1,14 @@
-//! Range locks from elsewhere, behind the trait of Manx's own: the crates `range-lock` and `range-mutex`.
+//! Range locks from elsewhere, behind the trait of Manx's own: the crates `range-lock` and
+//! `range-mutex`.
 //!
-//! Both protect a vector of theirs and lend slices of it. Here its elements have no size, so what is compared is the
-//! lock. Each waits as it does: `range-lock` can only be tried, so a waiter yields and tries again, as its documentation leaves it to
-//! the caller; a waiter of `range-mutex` parks. Neither has shared ranges.
+//! Both protect a vector of theirs and lend slices of it. Here its elements have no size, so what
+//! is compared is the lock. Each waits as it does: `range-lock` can only be tried, so a waiter
+//! yields and tries again, as its documentation leaves it to the caller; a waiter of `range-mutex`
+//! parks. Neither has shared ranges.
 //!
-//! Invariant: what is held refers to the lock that returned it, and [`RawRangeLock::unlock`] is called with it before
-//! that lock is gone, by the contract of that trait and because a lock that is borrowed by those who use it does not move.
-//! The locks are boxed, so that they would not move even then.
+//! Invariant: what is held refers to the lock that returned it, and [`RawRangeLock::unlock`] is
+//! called with it before that lock is gone, by the contract of that trait and because a lock that
+//! its users borrow does not move. The locks are boxed, so that they would not move even then.
 
 use manx::range::{Access, RawRangeLock, Span};
 use range_lock::{VecRangeLock, VecRangeLockGuard};
@@ -14,8 +16,8 @@ use range_mutex::{RangeMutex, RangeMutexGuard};
 use std::ops::Range;
 use std::sync::TryLockError;
 
-/// The span as far as the space, in the integers that these crates have; above it there is nothing to lock, and an
-/// empty range is in nobody's way.
+/// The span as far as the space, in the integers that these crates have; above it there is nothing
+/// to lock, and an empty range hinders no thread.
 #[inline(always)]
 fn within(span: &Span<u64>, space: usize) -> Range<usize> {
     let start = span.start().map_or(0, |&start| start as usize);
@@ -29,13 +31,13 @@ pub(super) struct RangeLockCrate(Box<VecRangeLock<()>>);
 /// A range of it.
 pub(super) struct RangeLockHeld(VecRangeLockGuard<'static, ()>);
 
-// SAFETY: the guard is a reference to the lock, which all threads may share, and a range. It is not sent by itself so that its
-// slice stays in one thread; nobody here looks at the slice, and giving the range back takes the lock's mutex, as any thread
-// may.
+// SAFETY: the guard is a reference to the lock, which all threads may share, and a range. It is not
+// sent by itself so that its slice stays in one thread; no code here looks at the slice, and giving
+// the range back takes the lock's mutex, as any thread may.
 unsafe impl Send for RangeLockHeld {}
 
-// SAFETY: the crate lends no slice twice: a range is entered into its map only if none in there overlaps it, in a mutex,
-// and leaves it in the same mutex.
+// SAFETY: the crate lends no slice twice: a range is entered into its map only if none in there
+// overlaps it, in a mutex, and leaves it in the same mutex.
 unsafe impl RawRangeLock for RangeLockCrate {
     type Held = RangeLockHeld;
 
@@ -49,7 +51,8 @@ unsafe impl RawRangeLock for RangeLockCrate {
     #[inline]
     fn try_lock(&self, span: &Span<u64>, _access: Access) -> Option<RangeLockHeld> {
         match self.0.try_lock(within(span, self.0.data_len())) {
-            // SAFETY: only the lifetime changes; the guard is given back before the lock is gone (the invariant).
+            // SAFETY: only the lifetime changes; the guard is given back before the lock is gone
+            // (the invariant).
             Ok(guard) => Some(RangeLockHeld(unsafe {
                 std::mem::transmute::<VecRangeLockGuard<'_, ()>, VecRangeLockGuard<'static, ()>>(guard)
             })),
@@ -80,13 +83,14 @@ pub(super) struct RangeMutexCrate(Box<RangeMutex<(), Vec<()>>>);
 impl RangeMutexCrate {
     #[inline(always)]
     fn held(guard: RangeMutexGuard<'_, ()>) -> RangeMutexGuard<'static, ()> {
-        // SAFETY: only the lifetime changes; the guard is given back before the lock is gone (the invariant).
+        // SAFETY: only the lifetime changes; the guard is given back before the lock is gone (the
+        // invariant).
         unsafe { std::mem::transmute::<RangeMutexGuard<'_, ()>, RangeMutexGuard<'static, ()>>(guard) }
     }
 }
 
-// SAFETY: the crate lends no slice twice: a range is entered into its list only if none in there overlaps it, in a mutex,
-// and leaves it in the same mutex.
+// SAFETY: the crate lends no slice twice: a range is entered into its list only if none in there
+// overlaps it, in a mutex, and leaves it in the same mutex.
 unsafe impl RawRangeLock for RangeMutexCrate {
     type Held = RangeMutexGuard<'static, ()>;
 

@@ -1,9 +1,11 @@
-//! The memory that the threads of a run share, and who owns which part of it.
+//! The memory that the threads of a run share, and which thread owns which part of it.
 //!
-//! Where time is measured, whoever holds a range writes it or reads it, by plain stores and loads. Where locks are checked,
-//! words are counters instead: of writers in the low half, of readers in the high one. Who enters a range and finds somebody
-//! in a word whom its access excludes has found a violation; so has who leaves and finds others than itself. Both
-//! are atomic additions, so counters add up whatever a lock does, and nobody's mistake is blamed on a later holder.
+//! Where time is measured, the holder of a range writes it or reads it, by plain stores and loads.
+//! Where locks are checked, words are counters instead: of writers in the low half, of readers in
+//! the high one. A thread that enters a range and finds in a word a holder that its access excludes
+//! has found a violation. So has a thread that leaves and finds such a holder. Both steps are
+//! atomic additions, so counters add up whatever a lock does, and no later holder is blamed for the
+//! mistake of an earlier one.
 //!
 //! Invariants:
 //! 1. A range is written only while it is held exclusively, and read only while it is held.
@@ -27,7 +29,7 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// So many bytes, all zero and touched, so that no page is missing later.
+    /// Makes a region of `bytes` bytes, all zero and touched, so that no page is missing later.
     pub(super) fn new(bytes: usize) -> Region {
         Region { words: (0..bytes.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect() }
     }
@@ -44,7 +46,8 @@ impl Region {
     /// Writes the whole range, or reads it into `copy`, `times` times.
     ///
     /// # Safety
-    /// The caller holds the range with this access (Invariant 1), and nobody counts in this region (Invariant 2).
+    /// The caller holds the range with this access (Invariant 1), and no thread counts in this
+    /// region (Invariant 2).
     #[inline(always)]
     pub(super) unsafe fn touch(&self, request: Request, times: u32, value: u8, copy: &mut [u64]) {
         let words = self.words(request);
@@ -52,8 +55,8 @@ impl Region {
         for _ in 0..times {
             let place = black_box(place);
             match request.access {
-                // SAFETY: the words lie in one slice of atomics, which may be written through a shared reference, and by the
-                // caller's promise nobody else accesses them now.
+                // SAFETY: the words lie in one slice of atomics, which may be written through a
+                // shared reference, and by the caller's promise no other thread accesses them now.
                 Access::Exclusive => unsafe { place.write_bytes(value, words.len()) },
                 Access::Shared => {
                     let copy = &mut copy[..words.len()];
@@ -65,18 +68,20 @@ impl Region {
         }
     }
 
-    /// Enters a range that a lock says is the caller's; false if somebody is there who must not be.
+    /// Enters a range that a lock says is the caller's; false if a holder is there that must not
+    /// be.
     pub(super) fn enter(&self, request: Request) -> bool {
         let (step, others) = match request.access {
             Access::Exclusive => (WRITER, u64::MAX),
             Access::Shared => (READER, WRITERS),
         };
-        // Relaxed: a correct lock puts one holder's additions before the next one's; that is what is checked.
+        // Relaxed: a correct lock puts one holder's additions before the next one's; that is what
+        // is checked.
         let meets = |word: &&AtomicU64| word.fetch_add(step, Ordering::Relaxed) & others != 0;
         self.words(request).iter().filter(meets).count() == 0
     }
 
-    /// Leaves it again; false if somebody came meanwhile.
+    /// Leaves it again; false if a holder that must not be there came meanwhile.
     pub(super) fn leave(&self, request: Request) -> bool {
         let (step, others) = match request.access {
             Access::Exclusive => (WRITER, u64::MAX),
@@ -126,7 +131,7 @@ mod tests {
     fn who_writes_writes_all_of_it_and_nothing_else() {
         let region = Region::new(64);
         let mut copy = [0; 8];
-        // SAFETY: nobody else has the region.
+        // SAFETY: only this test has the region.
         unsafe { region.touch(request(8, 24, Access::Exclusive), 2, 0xff, &mut []) };
         let all = request(0, 64, Access::Shared);
         // SAFETY: as above.

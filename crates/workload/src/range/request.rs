@@ -1,14 +1,17 @@
 //! What threads ask for: each has a queue of requests that it goes through again and again.
 //!
-//! A queue is made before anything is measured, so that drawing numbers costs nothing in between, and every
-//! competitor is asked for the same ranges in the same order. Ranges are of bytes and begin and end at words of 8 of them,
-//! so that one owner a word is enough to tell whether two that overlap were held at once.
+//! A queue is made before anything is measured, so that drawing numbers costs nothing in between,
+//! and every competitor is asked for the same ranges in the same order. Ranges are of bytes and
+//! begin and end at words of 8 of them, so that one owner a word is enough to tell whether two that
+//! overlap were held at once.
 //!
-//! Some locks know only blocks. Where threads have slices of their own each slice is whole ranges of one power of two, so that no
-//! two threads, nor two ranges of a batch, have a block in common that is not wider.
+//! Some locks know only blocks. Where threads have slices of their own each slice is whole ranges
+//! of one power of two, so that no two threads, nor two ranges of a batch, have a block in common
+//! that is not wider.
 //!
-//! How much is asked for twice is told by the chance that two requests of different threads overlap. Ranges of L bytes that
-//! begin anywhere in a window of W bytes do so with 1 - (1 - L / (W - L))²; with 1 KiB in 7 KiB it is 31 %.
+//! How much is asked for twice is told by the chance that two requests of different threads
+//! overlap. Ranges of L bytes that begin anywhere in a window of W bytes do so with 1 - (1 - L /
+//! (W - L))²; with 1 KiB in 7 KiB it is 31 %.
 
 use manx::range::Access;
 
@@ -16,12 +19,15 @@ use manx::range::Access;
 pub const WORD: usize = 8;
 /// The width of a range, unless something else is said.
 pub const WIDTH: usize = 1024;
-/// Requests of a queue whose ranges are drawn.
+/// The number of requests in a queue whose ranges are drawn.
 const DRAWN: usize = 1024;
 /// The widest of ranges that are of many widths.
 const WIDTH_MAX: usize = 64 * 1024;
 /// The narrowest.
 const WIDTH_MIN: usize = 64;
+/// The width of ranges that meet at their edges: no power of two, so that edges lie anywhere in a
+/// block.
+const WIDTH_EDGES: usize = 1000;
 
 /// A range, and what it is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,12 +61,17 @@ pub enum Pattern {
         /// Of all slices together
         space: usize,
     },
-    /// Anywhere in a window, so many of a hundred of them in order to read.
+    /// Anywhere in a window; `readers_percent` of a hundred of them in order to read.
     Window {
         /// Its size
         window: usize,
-        /// Who reads
+        /// How many of a hundred requests read
         readers_percent: u32,
+    },
+    /// The same range again and again. It begins where the range of the thread before ends.
+    Edges {
+        /// The size of the space in which the ranges lie, from its start
+        space: usize,
     },
     /// Of many widths, in a slice of its own.
     Widths {
@@ -70,7 +81,8 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Requests that overlap another thread's with a chance of so many of a hundred, within `space` bytes.
+    /// Requests that overlap another thread's with a chance of `percent` of a hundred, within
+    /// `space` bytes.
     pub fn overlapping(percent: u32, space: usize) -> Pattern {
         if percent == 0 {
             return Pattern::Own { space };
@@ -89,22 +101,23 @@ impl Pattern {
     pub fn unit(self, threads: usize) -> Option<usize> {
         match self {
             Pattern::Own { space } => Some(unit(space, threads)),
-            Pattern::Window { .. } | Pattern::Widths { .. } => None,
+            Pattern::Window { .. } | Pattern::Edges { .. } | Pattern::Widths { .. } => None,
         }
     }
 
     /// The bytes that may be asked for.
     pub fn space(self) -> usize {
         match self {
-            Pattern::Own { space } | Pattern::Widths { space } => space,
+            Pattern::Own { space } | Pattern::Edges { space } | Pattern::Widths { space } => space,
             Pattern::Window { window, .. } => window,
         }
     }
 
-    /// The requests of one of so many threads.
+    /// Returns the requests of thread `thread` of `threads`.
     ///
     /// # Panics
-    /// If there is not a word for each thread, or the window is narrower than a range.
+    /// If there is not a word, or a range that meets others at its edges, for each thread; or the
+    /// window is narrower than a range.
     pub fn queue(self, thread: usize, threads: usize) -> Vec<Request> {
         let mut dice = Dice::of(thread as u64);
         let slice = |space: usize| {
@@ -117,6 +130,10 @@ impl Pattern {
                 let (first, slice) = slice(space);
                 let width = unit(space, threads);
                 (0..slice / width).map(|at| Request::of(first + at * width, width)).collect()
+            }
+            Pattern::Edges { space } => {
+                assert!(space >= threads * WIDTH_EDGES, "{space} bytes for {threads} threads");
+                vec![Request::of(thread * WIDTH_EDGES, WIDTH_EDGES)]
             }
             Pattern::Window { window, readers_percent } => {
                 assert!(window >= WIDTH, "a window of {window} bytes");
@@ -156,7 +173,7 @@ fn unit(space: usize, threads: usize) -> usize {
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    /// Those of a thread.
+    /// The dice of a thread.
     pub(crate) fn of(thread: u64) -> Dice {
         Dice(thread.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1))
     }
@@ -195,6 +212,7 @@ mod tests {
         for pattern in [
             Pattern::Own { space: 512 * 1024 },
             Pattern::Own { space: 16 * 1024 },
+            Pattern::Edges { space: 32 * WIDTH_EDGES },
             Pattern::Widths { space: 512 * 1024 },
         ] {
             for threads in [1, 2, 3, 8, 32] {
@@ -221,6 +239,13 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn ranges_that_meet_at_edges_have_nothing_in_between() {
+        let pattern = Pattern::Edges { space: 8 * WIDTH_EDGES };
+        let edges = |thread| pattern.queue(thread, 8)[0];
+        assert!((1..8).all(|thread| edges(thread - 1).end == edges(thread).start));
     }
 
     #[test]

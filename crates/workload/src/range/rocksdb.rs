@@ -1,12 +1,14 @@
-//! RocksDB's range locks as competitors: compiled against the machine's RocksDB and loaded when they are wanted.
+//! RocksDB's range locks as competitors: compiled against the machine's RocksDB and loaded when
+//! they are wanted.
 //!
-//! There are two. [`RocksDb`] is its range lock manager as RocksDB lets its users have it, by a transaction a range
-//! (`engines/rocksdb_ranges.cpp`); most of what an uncontended range costs there is the transaction's. [`Locktree`] is what
-//! is beneath, PerconaFT's tree of ranges, called without transactions (`engines/rocksdb_locktree.cpp`), by functions that RocksDB 7.8 exports
+//! There are two. [`RocksDb`] is its range lock manager as RocksDB lets its users have it, by a
+//! transaction a range (`engines/rocksdb_ranges.cpp`); most of what an uncontended range costs
+//! there is the transaction's. [`Locktree`] is what is beneath, PerconaFT's tree of ranges, called
+//! without transactions (`engines/rocksdb_locktree.cpp`), by functions that RocksDB 7.8 exports
 //! though no header declares them. Neither shares ranges that overlap without being the same.
 //!
-//! Without a C++ compiler or RocksDB's headers there are no such competitors: [`Loaded::load`] says what is missing, and
-//! whoever measures leaves them out with that note.
+//! Without a C++ compiler or RocksDB's headers there are no such competitors: [`Loaded::load`] says
+//! what is missing, and the experiment leaves them out with that note.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::marker::PhantomData;
@@ -110,7 +112,8 @@ impl<W: Which> Loaded<W> {
     /// Compiles and loads it, unless that was done before.
     ///
     /// # Errors
-    /// [`Error::Missing`]: there is no C++ compiler, no RocksDB, or it is one that has no such lock.
+    /// [`Error::Missing`]: there is no C++ compiler, no RocksDB, or it is a version that has no
+    /// such lock.
     pub fn load(compiler: &Compiler) -> Result<(), Error> {
         let driver = W::driver();
         let _loading = driver.loading.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,7 +136,8 @@ fn open(path: &Path) -> Result<Functions, Error> {
     let remedy = crate::engine::package::of_flag(FLAG).remedy();
     let refused = |words: String| Error::missing(format!("{}: {words}", path.display()), remedy.clone());
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| refused(error.to_string()))?;
-    // SAFETY: the library is ours, and its constructors are those of RocksDB, which any program may load.
+    // SAFETY: the library is ours, and its constructors are those of RocksDB, which any program may
+    // load.
     let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     let Some(library) = NonNull::new(library) else {
         return Err(refused(last_words()));
@@ -162,7 +166,8 @@ fn open(path: &Path) -> Result<Functions, Error> {
 
 /// What the loader said last, in this thread.
 fn last_words() -> String {
-    // SAFETY: dlerror returns null or a string that is valid until this thread's next call of the loader.
+    // SAFETY: dlerror returns null or a string that is valid until this thread's next call of the
+    // loader.
     let words = unsafe { libc::dlerror() };
     if words.is_null() {
         return "a function is missing".into();
@@ -171,8 +176,9 @@ fn last_words() -> String {
     unsafe { CStr::from_ptr(words) }.to_string_lossy().into_owned()
 }
 
-// SAFETY: RocksDB's transactions and the tree's owners may be made and ended in any thread, and its lock manager and the
-// tree are for many at once; what the C++ sources keep beside is each thread's own, or under a mutex.
+// SAFETY: RocksDB's transactions and the tree's owners may be made and ended in any thread, and its
+// lock manager and the tree are for many at once; what the C++ sources keep beside is each thread's
+// own, or under a mutex.
 unsafe impl<W: Which> Send for Loaded<W> {}
 // SAFETY: as above.
 unsafe impl<W: Which> Sync for Loaded<W> {}
@@ -184,14 +190,15 @@ pub struct Held(NonNull<c_void>);
 // SAFETY: it may be ended in another thread than it was begun in, as long as one at a time uses it.
 unsafe impl Send for Held {}
 
-/// The first key and the last one. A range up to the lowest key has none; it takes that key, which is more than it must.
+/// The first key and the last one. A range up to the lowest key has none; it takes that key, which
+/// is more than it must.
 fn ends(span: &Span<u64>) -> (u64, u64) {
     let last = span.end().map_or(u64::MAX, |end| end.saturating_sub(1));
     (span.start().copied().unwrap_or(0), last)
 }
 
-// SAFETY: RocksDB gives no two transactions, and the tree no two owners, exclusive locks of ranges that overlap, and
-// their mutexes order what the holders do.
+// SAFETY: RocksDB gives no two transactions, and the tree no two owners, exclusive locks of ranges
+// that overlap, and their mutexes order what the holders do.
 unsafe impl<W: Which> RawRangeLock for Loaded<W> {
     type Held = Held;
 
@@ -203,10 +210,11 @@ unsafe impl<W: Which> RawRangeLock for Loaded<W> {
     fn with_space(_space: u64) -> Loaded<W> {
         let functions = W::driver().functions.get().expect("RocksDB's lock is loaded before one is made");
         let mut why: [c_char; 256] = [0; 256];
-        // SAFETY: the function writes a string of at most so many bytes.
+        // SAFETY: the function writes a string of at most `why.len()` bytes.
         let ranges = unsafe { (functions.create)(why.as_mut_ptr(), why.len()) };
         let Some(ranges) = NonNull::new(ranges) else {
-            // SAFETY: the function ended the string with a zero, or left the zeroes that were there.
+            // SAFETY: the function ended the string with a zero, or left the zeroes that were
+            // there.
             let why = unsafe { CStr::from_ptr(why.as_ptr()) };
             panic!("RocksDB makes no lock: {}", why.to_string_lossy());
         };
@@ -227,14 +235,16 @@ unsafe impl<W: Which> RawRangeLock for Loaded<W> {
     }
 
     unsafe fn unlock(&self, held: Held) {
-        // SAFETY: `held` came from this lock, as the caller promises, and is given back once, since it is consumed.
+        // SAFETY: `held` came from this lock, as the caller promises, and is given back once, since
+        // it is consumed.
         unsafe { (self.functions.unlock)(self.ranges.as_ptr(), held.0.as_ptr()) };
     }
 }
 
 impl<W> Drop for Loaded<W> {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the lock any more, and what was held of it cannot be used without it.
+        // SAFETY: no other thread has the lock any more, and what was held of it cannot be used
+        // without it.
         unsafe { (self.functions.destroy)(self.ranges.as_ptr()) };
     }
 }
@@ -332,7 +342,8 @@ mod tests {
     fn give_back<W: Which>() {
         let Some(lock) = lock::<W>() else { return };
         let second = Loaded::<W>::with_space(1000);
-        // More than a thread keeps for itself, so that some come back by way of the lock's own list.
+        // More than a thread keeps for itself, so that some come back by way of the lock's own
+        // list.
         for start in 0..200 {
             let held = lock.lock(&span(start, start + 1), Access::Exclusive);
             let other = second.try_lock(&span(start, start + 1), Access::Exclusive).expect("another lock");

@@ -1,14 +1,17 @@
-//! One run: threads that lock ranges, touch what they hold, and unlock them; and what is recorded of that.
+//! One run: threads that lock ranges, touch what they hold, and unlock them; and what is recorded
+//! of that.
 //!
-//! A run counts, times or checks ([`Mode`]), because none of these can be had without changing the other: reading the clock
-//! twice costs more than an uncontended lock, and checking costs more than that. The loop is compiled for each mode.
+//! A run counts, times or checks ([`Mode`]), because none of these can be had without changing the
+//! other: reading the clock twice costs more than an uncontended lock, and checking costs more than
+//! that. The loop is compiled for each mode.
 //!
 //! Threads have a CPU each if there are as many CPUs; otherwise the kernel places them.
 //!
 //! Invariants, beside those of the threads (`course`):
-//! 1. Batches are of requests that do not overlap each other, nor any of another thread; so nobody waits for somebody who
-//!    waits for it.
-//! 2. Threads share what they need and borrow nothing. So a lock that forgets a waiter leaves a thread behind, and no more.
+//! 1. Batches are of requests that do not overlap each other, nor any of another thread; so no
+//!    thread waits for a thread that waits for it.
+//! 2. Threads share what they need and borrow nothing. So a lock that forgets a waiter leaves a
+//!    thread behind, and no more.
 
 use super::competitor::Measured;
 use super::course::{CHECK, COUNT, Course, MEASURE, OVER, Record, Recorded, TIME};
@@ -25,9 +28,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Warm-up is so much of the measured time.
+/// The warm-up takes the measured time, divided by this.
 const WARM_UP_PART: u32 = 5;
-/// Who still waits so long after the end waits for ever: that is an error, not the end of all that was measured.
+/// A thread that still waits this long after the end is taken to wait for ever. That is an error,
+/// not the end of all that was measured.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a run is for.
@@ -37,7 +41,7 @@ pub enum Mode {
     Count,
     /// How long each acquisition takes, and each hold.
     Time,
-    /// Whether anybody holds what somebody else holds.
+    /// Whether two threads hold the same bytes.
     Check,
 }
 
@@ -52,7 +56,7 @@ pub struct Run {
     pub batch: usize,
     /// How many times a range is written, or read, while it is held.
     pub touches: u32,
-    /// One more thread locks the whole space, so long after its last time.
+    /// One more thread locks the whole space, this time after it last did so.
     pub whole: Option<Duration>,
     /// The time that is measured; before it a fifth of that is warm-up.
     pub time: Duration,
@@ -67,6 +71,8 @@ pub struct Measurement {
     pub pairs: u64,
     /// The slowest thread's part of these, times the number of threads.
     pub slowest_share: f64,
+    /// The pairs of each thread, in the order of threads.
+    pub thread_pairs: Vec<u64>,
     /// How long acquisitions took.
     pub latencies: Histogram,
     /// The longest hold, in nanoseconds.
@@ -75,7 +81,8 @@ pub struct Measurement {
     pub whole: Histogram,
     /// How late the kernel let its thread run, when it had slept.
     pub late_ns_max: u64,
-    /// How many times somebody was met who should not have been there.
+    /// The number of times that a thread met another one in bytes where the other should not have
+    /// been.
     pub violations: u64,
 }
 
@@ -83,7 +90,8 @@ impl Run {
     /// The run in this mode, with a competitor's lock.
     ///
     /// # Errors
-    /// In words: a CPU that cannot be had, or a thread that still waits for the lock long after all others have ended.
+    /// In words: a CPU that cannot be had, or a thread that still waits for the lock long after all
+    /// others have ended.
     pub fn with<L: RawRangeLock + 'static>(&self, mode: Mode, lock: L) -> Result<Measurement, String> {
         assert!(self.pattern.disjoint() || L::NAME != Unlocked::NAME, "no lock where ranges overlap");
         assert!(self.pattern.disjoint() || self.batch == 1, "batches that overlap wait for each other");
@@ -115,8 +123,8 @@ impl Run {
                         Some(pause) if index == run.threads => Recorded::Whole(course.whole::<MODE>(pause)),
                         _ => Recorded::Thread(course.thread::<MODE>(&run, index)),
                     };
-                    // Who does not wait for it any more has given it up.
-                    let _ = sender.send(placed.map(|()| record));
+                    // If the receiver is gone, the run has given this thread up.
+                    let _ = sender.send(placed.map(|()| (index, record)));
                 })
             })
             .collect();
@@ -132,8 +140,8 @@ impl Run {
         let limit = Instant::now() + patience;
         for ended in 0..all {
             match results.recv_timeout(limit.saturating_duration_since(Instant::now())) {
-                Ok(Ok(Recorded::Thread(record))) => records.push(record),
-                Ok(Ok(Recorded::Whole(found))) => whole = found,
+                Ok(Ok((index, Recorded::Thread(record)))) => records.push((index, record)),
+                Ok(Ok((_, Recorded::Whole(found)))) => whole = found,
                 Ok(Err(what)) => return Err(what),
                 Err(RecvTimeoutError::Disconnected) => return Err("a thread panicked".into()),
                 Err(RecvTimeoutError::Timeout) => {
@@ -147,19 +155,23 @@ impl Run {
         for thread in threads {
             thread.join().map_err(|_| "a thread panicked".to_owned())?;
         }
+        records.sort_unstable_by_key(|(index, _)| *index);
+        let records: Vec<Record> = records.into_iter().map(|(_, record)| record).collect();
         Ok(summarise(&records, elapsed, whole))
     }
 }
 
 fn summarise(records: &[Record], elapsed: Duration, whole: Measurement) -> Measurement {
-    let pairs: u64 = records.iter().map(|record| record.pairs).sum();
+    let thread_pairs: Vec<u64> = records.iter().map(|record| record.pairs).collect();
+    let pairs: u64 = thread_pairs.iter().sum();
     let hold_ticks_max = records.iter().map(|record| record.hold_ticks_max).max().unwrap_or(0);
     let mut latencies = Histogram::new();
     records.iter().for_each(|record| latencies.merge(&record.latencies));
     Measurement {
         pairs_per_s: pairs as f64 / elapsed.as_secs_f64(),
         pairs,
-        slowest_share: slowest_share(records.iter().map(|record| record.pairs)),
+        slowest_share: slowest_share(thread_pairs.iter().copied()),
+        thread_pairs,
         latencies,
         hold_ns_max: ticks_to_ns(hold_ticks_max),
         violations: whole.violations + records.iter().map(|record| record.violations).sum::<u64>(),
@@ -178,7 +190,8 @@ impl Measured for Once<'_> {
     }
 }
 
-/// What reading the clock costs, in nanoseconds; the least of a few tries, because anything else is a disturbance.
+/// What reading the clock costs, in nanoseconds; the least of a few tries, because anything else is
+/// a disturbance.
 pub(super) fn clock_ns() -> f64 {
     const READINGS: u32 = 1000;
     const TRIES: usize = 20;
@@ -195,7 +208,7 @@ pub(super) fn clock_ns() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use manx::range::baseline::Map;
+    use baselines::range::Map;
     use manx::range::{Access, Span};
     use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -208,7 +221,7 @@ mod tests {
         let window = Pattern::Window { window: 7 * 1024, readers_percent: 50 };
         for run in [run(Pattern::Own { space: 64 * 1024 }, 16), run(window, 1)] {
             let timed = run.with(Mode::Time, Map::new()).unwrap();
-            // Those that the end of the warm-up came in the midst of are timed and not counted.
+            // Acquisitions that the end of the warm-up interrupted are timed and not counted.
             let (count, most) = (timed.latencies.count(), (run.threads * run.batch) as u64);
             assert!((timed.pairs..=timed.pairs + most).contains(&count), "{count} of {}", timed.pairs);
             assert!(timed.slowest_share <= 1.0);
@@ -228,10 +241,11 @@ mod tests {
         assert_eq!(all.with(Mode::Check, Map::new()).unwrap().violations, 0);
     }
 
-    /// A lock that gives everybody one range and never another.
+    /// A lock that gives each thread one range and never another.
     struct Miser(AtomicU8);
 
-    // SAFETY: who has locked once gets nothing else, and here each thread has bytes of its own.
+    // SAFETY: a thread that has locked once gets nothing else, and here each thread has bytes of
+    // its own.
     unsafe impl RawRangeLock for Miser {
         type Held = ();
         const NAME: &'static str = "miser";

@@ -16,7 +16,7 @@ pub(super) struct Output {
     pub whole: Histogram,
 }
 
-/// Of a run that counted, and of one that timed; it may be the same.
+/// Makes the sample of a run that counted and of a run that timed; both may be the same run.
 pub(super) fn sample(counted: &Measurement, timed: Measurement) -> Sample {
     let mut sample =
         Sample::of([("pairs_per_s", counted.pairs_per_s), ("slowest_share", counted.slowest_share)]);
@@ -36,7 +36,7 @@ pub(super) fn sample(counted: &Measurement, timed: Measurement) -> Sample {
     }
     if timed.whole.count() > 0 {
         add("late_max_ns", timed.late_ns_max as f64);
-        // Twice the longest hold, and the delay of whoever is woken.
+        // Twice the longest hold, and the delay of the thread that is woken.
         let allowed_ns = 2 * timed.hold_ns_max + timed.late_ns_max;
         add("whole_over_allowed", timed.whole.summary().max_ns as f64 / allowed_ns.max(1) as f64);
     }
@@ -46,6 +46,23 @@ pub(super) fn sample(counted: &Measurement, timed: Measurement) -> Sample {
     let text = serde_json::to_string(&output).ok();
     sample.output = text.and_then(|text| RawValue::from_string(text).ok());
     sample
+}
+
+/// The results of a run that only counted.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Counted {
+    /// Ranges locked and unlocked by each thread
+    pub thread_pairs: Vec<u64>,
+}
+
+/// Of a run that only counted, with what each thread did.
+pub(super) fn counted(found: &Measurement) -> Sample {
+    let text = serde_json::to_string(&Counted { thread_pairs: found.thread_pairs.clone() }).ok();
+    let output = text.and_then(|text| RawValue::from_string(text).ok());
+    Sample {
+        output,
+        ..Sample::of([("pairs_per_s", found.pairs_per_s), ("slowest_share", found.slowest_share)])
+    }
 }
 
 /// Of a run that checked.

@@ -1,9 +1,11 @@
-//! Ranges of many widths, which disturb nobody, and now and then somebody who wants everything.
+//! Ranges of many widths, which disturb no other thread, and now and then a thread that wants
+//! everything.
 //!
-//! Who locks the whole space has to wait for everybody who holds something, and those who come meanwhile would keep it waiting for
-//! ever if nothing held them back. What is asked is for how long it waits, against the longest hold. On a machine with fewer CPUs
-//! than threads a hold is as long as its thread is kept from running, and the one who waits has to be given a CPU when its turn has
-//! come; how late that is shows in how late the kernel lets it run whenever it has slept.
+//! A thread that locks the whole space has to wait for every holder. Threads that come meanwhile
+//! would keep it waiting for ever if nothing held them back. The question is how long it waits,
+//! against the longest hold. On a machine with fewer CPUs than threads a hold is as long as its
+//! thread is kept from running, and the waiter has to be given a CPU when its turn has come; how
+//! late that is shows in how late the kernel lets it run whenever it has slept.
 
 use super::request::Pattern;
 use super::run::Run;
@@ -12,9 +14,9 @@ use crate::error::Error;
 use crate::harness::Bench;
 use std::time::Duration;
 
-/// Threads of disjoint ranges, beside the one that wants everything.
+/// Threads of disjoint ranges, beside the thread that wants everything.
 pub(super) const THREADS: usize = 8;
-/// How long that one sleeps in between.
+/// How long that thread sleeps in between.
 const PAUSE: Duration = Duration::from_millis(5);
 const PAUSE_QUICK: Duration = Duration::from_millis(1);
 

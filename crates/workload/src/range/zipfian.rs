@@ -1,8 +1,9 @@
 //! Keys as YCSB draws them: few of them often, most of them seldom.
 //!
-//! The key of rank r is drawn in proportion to 1 / (r + 1)^0.99, by the method of Gray and others, "Quickly generating
-//! billion-record synthetic databases" (1994), which needs one number a draw. YCSB scatters popular keys by a hash, by which
-//! some ranks fall on one key; here they are scattered by a permutation, so every key has a rank of its own.
+//! The key of rank r is drawn in proportion to 1 / (r + 1)^0.99, by the method of Gray and others,
+//! "Quickly generating billion-record synthetic databases" (1994), which needs one number a draw.
+//! YCSB scatters popular keys by a hash, by which some ranks fall on one key; here they are
+//! scattered by a permutation, so every key has a rank of its own.
 
 use super::request::Dice;
 
@@ -84,7 +85,8 @@ mod tests {
         let wanted = |ranks: std::ops::Range<usize>| {
             ranks.map(|rank| ((rank + 1) as f64).powf(-THETA)).sum::<f64>() / zipfian.zeta
         };
-        // The first two are drawn exactly; the others by a curve through the sums, which the method's authors show.
+        // The first two are drawn exactly; the others by a curve through the sums, which the
+        // method's authors show.
         for ranks in [0..1, 1..2] {
             assert!((share(ranks.clone()) / wanted(ranks.clone()) - 1.0).abs() < 0.02, "{ranks:?}");
         }

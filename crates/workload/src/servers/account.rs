@@ -1,7 +1,8 @@
-//! Where a server's files are, and as whom it runs.
+//! The folder and the account of a server.
 //!
-//! PostgreSQL and MariaDB refuse to run as root. If this process is root's, every server runs as `nobody`, who owns the
-//! server's folder and nothing else; else it runs as the user.
+//! PostgreSQL and MariaDB refuse to run as root. So if root runs this process, every server runs as
+//! `nobody`, and `nobody` owns the server's folder and nothing else. Otherwise servers run as the
+//! user.
 
 use crate::error::{Error, reason};
 use std::os::unix::fs::chown;
@@ -9,11 +10,13 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The user and the group `nobody`: on Linux they have the number that the kernel shows for users it does not know.
+/// The number of the user and of the group `nobody`: Linux shows it for users that it does not
+/// know.
 const NOBODY: u32 = 65534;
-/// What `manx run` loads into a program.
+/// The library that `manx run` loads into a program.
 const LIBRARY: &str = "libmanx_preload.so";
-/// The longest path of a socket, without the 0 at its end, and what a server appends to its folder's path.
+/// The longest path of a socket, without the 0 at its end, and the longest name that a server
+/// appends to its folder's path.
 const SOCKET_MAX: usize = 107;
 const SOCKET: usize = "/.s.PGSQL.1.lock".len();
 
@@ -22,14 +25,14 @@ const SOCKET: usize = "/.s.PGSQL.1.lock".len();
 pub(super) struct Account(u32);
 
 impl Account {
-    /// The one that servers run as; `None`: this process's own.
+    /// The account of the servers; `None`: this process's own account.
     pub(super) fn of_servers() -> Option<Account> {
         // SAFETY: geteuid cannot fail and touches no memory.
         (unsafe { libc::geteuid() } == 0).then_some(Account(NOBODY))
     }
 }
 
-/// A server's folder. It is gone when this is dropped.
+/// A server's folder. The drop removes it.
 #[derive(Debug)]
 pub(super) struct Home {
     folder: tempfile::TempDir,
@@ -37,10 +40,10 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// An empty one.
+    /// Makes an empty folder.
     ///
     /// # Errors
-    /// If it cannot be made, or sockets in it would have too long a name.
+    /// The folder cannot be made, or the path of a socket in it would be too long.
     pub(super) fn new(account: Option<Account>) -> Result<Home, Error> {
         let unusable = |why: &str| {
             Error::request(
@@ -59,7 +62,7 @@ impl Home {
         Ok(Home { folder, account })
     }
 
-    /// Another one with the same files.
+    /// Makes another folder with the same files.
     ///
     /// # Errors
     /// As [`Home::new`].
@@ -75,7 +78,7 @@ impl Home {
         self.folder.path()
     }
 
-    /// The command will run as the account, with this folder as its home.
+    /// Makes the command run as the account, with this folder as its home.
     pub(super) fn adopt(&self, command: &mut Command) {
         // What `manx run` finds in a program is kept below the home, where the account may write.
         command.current_dir(self.path()).env("HOME", self.path()).env_remove("XDG_CACHE_HOME");
@@ -84,11 +87,13 @@ impl Home {
         }
     }
 
-    /// `manx` as the account can run it: a copy in this folder, with the library beside it, because the account may not be allowed into
-    /// the folder of root's own `manx`. Without an account, or where `manx` is installed with its library elsewhere: itself.
+    /// Returns the path of a `manx` that the account can run. The account may have no access to the
+    /// folder of root's `manx`, so this is a copy in this folder, with the library beside it.
+    /// Without an account it is `manx` itself; also if the library is not beside it, because then
+    /// `manx` is installed.
     ///
     /// # Errors
-    /// If it cannot be copied.
+    /// A file cannot be copied.
     pub(super) fn bring(&self, manx: &Path) -> Result<PathBuf, Error> {
         let library = manx.with_file_name(LIBRARY);
         if self.account.is_none() || !library.exists() {
@@ -124,8 +129,7 @@ mod tests {
     #[test]
     fn no_server_runs_as_root() {
         let home = Home::new(Account::of_servers()).unwrap();
-        let mut command = Command::new("sh");
-        command.args(["-c", "id -u; pwd; touch mine"]);
+        let mut command = crate::child::shell("id -u; pwd; touch mine");
         home.adopt(&mut command);
         let said = crate::child::run(command, super::super::SLACK).unwrap().stdout;
         let (user, folder) = said.trim().split_once('\n').unwrap();

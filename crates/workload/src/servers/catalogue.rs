@@ -1,4 +1,4 @@
-//! The cases of `manx bench servers`: which server under which load.
+//! The cases of `manx bench servers`: pairs of a server and a load.
 
 use super::mariadb::MariaDb;
 use super::memcached::Memcached;
@@ -9,21 +9,21 @@ use crate::error::Error;
 /// A server under a load.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Case {
-    /// By which the user and the targets name it
+    /// The name, on the command line and in the targets' ids
     pub name: &'static str,
-    /// What it is
+    /// A short description
     pub words: &'static str,
     client: Client,
 }
 
-/// What loads the server.
+/// The client that loads the server.
 #[derive(Debug, PartialEq, Eq)]
 enum Client {
     /// sysbench with this script, on MariaDB
     Sysbench(&'static str),
     /// pgbench with this built-in script, on PostgreSQL
     Pgbench(&'static str),
-    /// Our own, on memcached
+    /// Our own client, on memcached
     Memcached,
 }
 use Client::{Pgbench, Sysbench};
@@ -58,20 +58,21 @@ pub const CASES: [Case; 6] = [
     },
 ];
 
-/// What a smoke check measures unless something is named: each server once.
+/// The cases of a smoke check, unless the user names some: one of each server.
 pub const QUICK: [&str; 3] = ["mariadb-read-write", "memcached", "postgres-tpcb"];
 
-/// The cases of these names, in the catalogue's order; all of them if there are no names. The names are known.
+/// The cases of these names, in the catalogue's order; all of them if there are no names. The names
+/// are known.
 pub fn choose<T: AsRef<str>>(names: &[T]) -> Vec<&'static Case> {
     let named = |case: &&Case| names.is_empty() || names.iter().any(|name| name.as_ref() == case.name);
     CASES.iter().filter(named).collect()
 }
 
 impl Case {
-    /// Its server, with what loads it.
+    /// The case's server and client.
     ///
     /// # Errors
-    /// [`Error::Missing`] if something is not installed.
+    /// [`Error::Missing`] if a program is not installed.
     pub(super) fn kind(&self, setup: &Setup) -> Result<Box<dyn Kind>, Error> {
         Ok(match self.client {
             Sysbench(script) => Box::new(MariaDb::find(script, setup.load)?),
@@ -81,7 +82,7 @@ impl Case {
     }
 }
 
-/// A program, or which Debian packages bring it.
+/// The path of a program, or an error that names the Debian packages.
 pub(super) fn find(name: &str, packages: &str) -> Result<std::path::PathBuf, Error> {
     let missing = || {
         Error::missing(

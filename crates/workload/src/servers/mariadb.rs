@@ -5,8 +5,9 @@
 //! | `data` | the server's files |
 //! | `s` | its socket |
 //!
-//! InnoDB as it comes, but for the disk: a commit does not wait for the log, and nothing is synced. Rows are drawn uniformly.
-//! sysbench counts deadlocks, begins such transactions again, and ends with an error at any other error of the server.
+//! InnoDB has its default settings, except that commits do not wait for the log and that no file is
+//! synced. sysbench draws rows uniformly. It counts deadlocks and begins such transactions again.
+//! Any other error of the server ends it with an error.
 
 use super::account::Home;
 use super::catalogue::find;
@@ -18,11 +19,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What brings the programs.
+/// The Debian packages of the programs.
 const PACKAGES: &str = "mariadb-server sysbench";
-/// Rows of the table.
+/// The number of rows in the table.
 const ROWS: u32 = 20_000;
-/// Connections beside those of the clients.
+/// The number of connections beyond those of the clients.
 const SPARE: usize = 8;
 
 #[derive(Debug)]

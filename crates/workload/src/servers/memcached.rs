@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `s` | its socket |
 //!
-//! All records fit, so no answer may miss one.
+//! All records fit into its memory, so a get always finds its value.
 
 mod client;
 
@@ -62,7 +62,7 @@ impl Kind for Memcached {
     }
 
     fn is_alarm(&self, line: &str) -> bool {
-        // It is silent unless something is wrong.
+        // memcached writes errors only.
         !line.trim().is_empty()
     }
 }

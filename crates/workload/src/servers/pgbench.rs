@@ -1,14 +1,15 @@
-//! What pgbench says of a run: a summary, and a log with a line for each transaction.
+//! The output of pgbench: a summary, and a log with a line for each transaction.
 //!
-//! `client transaction latency_us script second microsecond`, at the transaction's end. So every latency is exact to a
-//! microsecond, and it is known when each transaction began. Those of the first 200 ms do not count: a process of the server is
-//! new then and fills its caches. The measured time is from there to when the last transaction began.
+//! pgbench writes `client transaction latency_us script second microsecond` at a transaction's end.
+//! So each latency is exact to a microsecond, and the line tells the transaction's start, too.
+//! Transactions that start in the first 200 ms do not count, because the server's processes are new
+//! then and fill their caches. The measured time ends with the start of the last transaction.
 
 use crate::harness::Sample;
 use report::Histogram;
 use std::collections::BTreeMap;
 
-/// From the first transaction on, so long nothing is measured.
+/// The time after the first transaction's start in which transactions do not count.
 const RAMP_US: u64 = 200_000;
 
 /// A line of the log.
@@ -22,7 +23,7 @@ struct Transaction {
 /// The figures of a run.
 ///
 /// # Errors
-/// If a transaction failed, or the log does not add up.
+/// A transaction failed, or the log and the summary disagree.
 pub(super) fn sample(said: &str, log: &str) -> Result<Sample, String> {
     let failed = figure(said, "number of failed transactions:").unwrap_or(0);
     if failed > 0 {
@@ -87,7 +88,8 @@ initial connection time = 89.001 ms
 tps = 10625.644442 (without initial connection time)
 ";
 
-    /// The first is of the ramp, and the last two begin when all is over.
+    /// The first transaction starts in the first 200 ms, and the last two start when the measured
+    /// time is over.
     const LOG: &str = "\
 0 1 50000 0 1795415091 150000
 1 1 30000 0 1795415091 400000

@@ -6,8 +6,9 @@
 //! | `.s.PGSQL.1` | its socket |
 //! | `log.*` | a line for each transaction, from pgbench |
 //!
-//! As it comes, but for the disk and for what comes and goes: tables are not logged, nothing is synced, a commit does not wait,
-//! and no process vacuums. pgbench vacuums its small tables, and empties the history, before a run that writes.
+//! PostgreSQL has its default settings, except that its tables are not logged, no file is synced,
+//! commits do not wait, and `autovacuum` is off. Before a run that writes, pgbench vacuums its
+//! small tables and empties the history.
 
 use super::account::Home;
 use super::catalogue::find;
@@ -20,20 +21,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What brings the programs.
+/// The Debian package of the programs.
 const PACKAGES: &str = "postgresql";
-/// Where Debian keeps the versions of PostgreSQL, none of which is in PATH.
+/// Debian installs each version of PostgreSQL in a folder below this one, and puts none of them
+/// into PATH.
 const VERSIONS: &str = "/usr/lib/postgresql";
-/// Branches of the tables, each with 100,000 accounts.
+/// The number of branches; each branch has 100,000 accounts.
 const SCALE: u32 = 10;
 const QUICK_SCALE: u32 = 1;
-/// Connections beside those of the clients.
+/// The number of connections beyond those of the clients.
 const SPARE: usize = 8;
-/// Threads of pgbench.
+/// The number of pgbench's threads.
 const THREADS: usize = 2;
 /// The script that only reads.
 const SELECT: &str = "select-only";
-/// How the names of pgbench's logs begin.
+/// The prefix of the names of pgbench's logs.
 const LOG: &str = "log";
 
 #[derive(Debug)]
@@ -74,7 +76,7 @@ impl Postgres {
         child::run(command, self.load.limit()).map(|finished| finished.stdout)
     }
 
-    /// The log of a run, whose files are removed.
+    /// Reads the log of a run, and removes its files.
     fn log(home: &Path) -> Result<String, Error> {
         let refused = |error: std::io::Error| Error::Failed {
             what: format!("the log of pgbench: {}", reason(&error)),
@@ -99,7 +101,7 @@ fn newest(versions: &Path) -> Option<PathBuf> {
     folders.filter(|path| path.join("bin/postgres").is_file()).max_by_key(number)
 }
 
-/// Where the server is, and as whom clients come.
+/// Adds the options for the server's socket and for the clients' account.
 fn address<'a>(command: &'a mut Command, home: &Path) -> &'a mut Command {
     command.arg("-h").arg(home).args(["-p", "1", "-U", "postgres"])
 }
@@ -162,7 +164,8 @@ impl Kind for Postgres {
     }
 
     fn is_alarm(&self, line: &str) -> bool {
-        // It refuses those who ask too early with an error.
+        // A client that connects while the server starts is refused with an error. That is none
+        // here.
         let early = line.contains("the database system is starting up");
         !early && ["ERROR: ", "FATAL: ", "PANIC: "].iter().any(|word| line.contains(word))
     }

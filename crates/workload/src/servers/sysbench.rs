@@ -1,19 +1,19 @@
-//! What sysbench says at the end of a run.
+//! The output of sysbench at the end of a run.
 //!
-//! Its histogram has 1,024 buckets on a logarithmic scale from 1 µs to 100 s, so that percentiles are known to within 1 %; the
-//! smallest and the largest latency are exact. The rate is that of the time between the start of its threads and the end of the
-//! last of them: connecting is not part of it.
+//! Its histogram has 1,024 buckets on a logarithmic scale from 1 µs to 100 s, so percentiles are
+//! exact to 1 %. The smallest and the largest latency are exact. The rate is per second between the
+//! start of the threads and the end of the last thread. The connections are made before that.
 
 use crate::harness::Sample;
 use report::{Counts, Histogram};
 
-/// The number of MariaDB's error for a transaction that was given up because of a deadlock.
+/// The number of MariaDB's error for a transaction that MariaDB rolled back because of a deadlock.
 pub(super) const DEADLOCK: u32 = 1213;
 
 /// The figures of a run.
 ///
 /// # Errors
-/// If it lost a connection, or if something is missing or does not add up.
+/// sysbench lost a connection, or a figure is missing or wrong.
 pub(super) fn sample(said: &str) -> Result<Sample, String> {
     let reconnects = figure(said, "reconnects:")?;
     if reconnects > 0.0 {

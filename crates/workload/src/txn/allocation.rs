@@ -1,7 +1,9 @@
-//! The update workload of Andreoli and Cucinotta (sections II and III): each thread thinks, then changes one record in a transaction with snapshot
-//! isolation; with and without four threads at niceness -20.
+//! The update workload of Andreoli and Cucinotta (sections II and III): each thread thinks, then
+//! changes one record in a transaction with snapshot isolation; with and without four threads at
+//! niceness -20.
 //!
-//! A change reads its record first, as MongoDB's update does; so the versions of all records tell at the end whether any was lost.
+//! A change reads its record first, as MongoDB's update does; so the versions of all records tell
+//! at the end whether any was lost.
 
 use super::cases::{self, FIXED, GUARDED, WIREDTIGER};
 use super::peers::{How, Variant};
@@ -28,7 +30,7 @@ impl Plan {
 
     /// Manx's store by each protocol.
     pub(super) fn ways(&self) -> Vec<Variant> {
-        Way::ALL.map(|way| Variant::manx(&self.setup.manx, cases::of(way), What::Store, way)).into()
+        Way::ALL.map(|way| Variant::manx(&self.setup.own, cases::of(way), What::Store, way)).into()
     }
 
     /// WiredTiger as it is, and repaired.

@@ -24,7 +24,7 @@ pub const WIREDTIGER: &str = "wiredtiger";
 pub const GUARDED: &str = "wiredtiger, manx run";
 /// With its source repaired.
 pub const FIXED: &str = "wiredtiger, fixed";
-/// Manx's store with the protocol that it has if nobody says anything.
+/// Manx's store with its default protocol.
 pub const MANX: &str = "manx";
 /// LMDB.
 pub const LMDB: &str = "lmdb";
@@ -37,7 +37,7 @@ pub const COMPONENT: &str = "component alone";
 /// Manx's store over it.
 pub const OVER: &str = "manx over it";
 
-/// The paper's update workload with so many threads.
+/// The paper's update workload with `threads` threads.
 pub fn allocation(threads: usize) -> String {
     format!("{threads} threads, think 300 µs")
 }
@@ -60,12 +60,12 @@ fn drawn(keys: Option<Kind>) -> String {
     keys.map(|kind| format!(" with {} keys", kind.name())).unwrap_or_default()
 }
 
-/// Reads beside so many sessions without a transaction.
+/// Reads beside `sessions` sessions without a transaction.
 pub fn idle(sessions: usize) -> String {
     format!("read-only, {sessions} idle sessions")
 }
 
-/// Reads beside so many transactions that have written and are not over.
+/// Reads beside `transactions` transactions that have written and are not over.
 pub fn writers(transactions: usize) -> String {
     format!("read-only, {transactions} active writers")
 }

@@ -17,7 +17,7 @@ pub struct Manx {
 /// The store's options for a protocol.
 pub fn options(way: Way) -> Options {
     let protocol = match way {
-        Way::Spin => Protocol::Spin,
+        Way::Spin => baselines::txn::SPIN,
         Way::Wait => Protocol::Adaptive(Adaptive::DEFAULT),
         Way::Help => Protocol::Help,
     };

@@ -1,4 +1,5 @@
-//! Latencies over time with the boost's window, and whole: what share of the transactions took at most so long.
+//! Latencies over time with the boost's window, and whole: what share of the transactions took at
+//! most a given time.
 
 use super::cases::{TIMELINE, allocation, boosted, idle, writers};
 use super::snapshot::{IDLE, WRITERS};
@@ -94,7 +95,7 @@ fn merged(report: &Report, case: &str, name: &str) -> Histogram {
     all
 }
 
-/// The share of transactions that took at most so long, without the boost and with it.
+/// The share of transactions that took at most a given time, without the boost and with it.
 fn cumulative(report: &Report, case: &str) -> Option<Chart> {
     let names = report.variants(case);
     let plain: Vec<&String> = names.iter().filter(|name| names.contains(&boosted(name))).collect();

@@ -1,13 +1,18 @@
-//! A measured process: threads that think, then do a transaction, and are timed around it. The drivers in C do the same (`engines/engine.h`), and
-//! the result is one JSON object of the same form, so whatever is measured is measured alike.
+//! A measured process: threads that think, then do a transaction, and are timed around it. The
+//! drivers in C do the same (`engines/engine.h`), and the result is one JSON object of the same
+//! form, so whatever is measured is measured alike.
 //!
-//! What is measured is **service latency**: from just before the transaction to just after it, repetitions after a conflict included, think time
-//! excluded.
+//! What is measured is **service latency**: from just before the transaction to just after it,
+//! repetitions after a conflict included, think time excluded.
 //!
-//! 1. An operation counts in the second in which it *began*, and if it began within the measured time. All that began are waited for.
-//! 2. Nothing is allocated for what is counted after the start, and histograms are put together outside of what is timed.
-//! 3. At the end the store is checked (`ledger.rs`). One that lost anything fails and prints no result.
-//! 4. A thread is *boosted* for the whole run if it is one of the first, also outside of the window in which its niceness really differs.
+//! 1. An operation counts in the second in which it *began*, and if it began within the measured
+//!    time. All that began are waited for.
+//! 2. Nothing is allocated for what is counted after the start, and histograms are put together
+//!    outside of what is timed.
+//! 3. At the end the store is checked (`ledger.rs`). A run whose store lost anything fails and
+//!    prints no result.
+//! 4. A thread is *boosted* for the whole run if it is one of the first, also outside of the window
+//!    in which its niceness really differs.
 
 use super::keys::{Keys, key};
 use super::ledger::Ledger;
@@ -25,14 +30,15 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A transaction that met so many conflicts is given up.
+/// A transaction that met this number of conflicts is given up.
 const CONFLICTS_MAX: u32 = 2000;
-/// So many times it is tried again at once; then after a sleep, as servers do.
+/// The number of times that it is tried again at once; then it is tried after a sleep, as servers
+/// do.
 const CONFLICTS_AT_ONCE: u32 = 4;
 const CONFLICT_SLEEP: Duration = Duration::from_millis(1);
 /// A scan's length is drawn up to this.
 const SCAN_MAX: usize = 100;
-/// Records are loaded, and looked at when all is over, so many at a time.
+/// The number of records that are loaded at a time, and looked at when all is over.
 const AT_ONCE: usize = 100;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -206,7 +212,8 @@ impl<S: Subject> Course<'_, S> {
         Ok(Record { operations, conflicts: worker.conflicts })
     }
 
-    /// Changes niceness at the window's edges. Who may not raise a priority cannot take back either what was lowered: it then stays so.
+    /// Changes niceness at the window's edges. A process that may not raise a priority cannot take
+    /// back what was lowered either: it then stays so.
     fn boost_within(&self, (from, to): (f64, f64)) -> Result<(), String> {
         // This thread alone, if it may: it sleeps until the edges.
         let _ = renice(0, -20);
@@ -230,7 +237,8 @@ impl<S: Subject> Course<'_, S> {
     /// How many updates, changes and inserts are there.
     fn settle(&self) -> Result<u64, String> {
         let mut client = self.subject.client()?;
-        // Those that follow the record that is asked for: one after the other, each of them is.
+        // The records that follow the record that is asked for: the ledger asks for each of them in
+        // turn.
         let mut ahead = VecDeque::new();
         self.ledger.settle(|record| {
             if ahead.is_empty() {

@@ -1,8 +1,9 @@
-//! Group commit: eight threads, each of which updates a record and goes on when that is on disk; Manx's store over its durable component, and that
-//! component alone.
+//! Group commit. Each of eight threads updates a record and goes on when that is on disk; Manx's
+//! store over its durable component, and that component alone.
 //!
-//! An update does not read, since the component knows no transactions: what a change read might be gone when it is put. The files lie in the
-//! folder for temporary files; where that is in memory, a sync costs nothing and the figures say little.
+//! An update does not read, since the component knows no transactions: what a change read might be
+//! gone when it is put. The files lie in the folder for temporary files; where that is in memory, a
+//! sync costs nothing and the figures say little.
 
 use super::Plan;
 use super::cases::{COMPONENT, DURABLE, OVER};
@@ -26,7 +27,7 @@ impl Plan {
         bench.note(format!("durable: files in {}", std::env::temp_dir().display()));
         let mut load = self.load(THREADS, 0.0, "put");
         load.more.push(format!("--records={RECORDS}"));
-        let variant = |name: &str, what| Variant::manx(&self.setup.manx, name, what, Way::Help);
+        let variant = |name: &str, what| Variant::manx(&self.setup.own, name, what, Way::Help);
         let variants = [variant(COMPONENT, What::Component), variant(OVER, What::Durable)];
         self.compare(bench, DURABLE, &load, &variants)
     }

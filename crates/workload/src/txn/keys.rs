@@ -1,12 +1,14 @@
 //! Which record an operation is about, and under which key that lies.
 //!
-//! Records are numbered from 1 on. Popular ones are scattered over the numbers by a hash, as YCSB's scrambled zipfian distribution
-//! does it; the latest are the last ones that were inserted, the last one most of all. A key is eight bytes in which the number is
-//! scattered by a function that has an inverse: so neighbours in the order of keys were not inserted one after the other, as with YCSB's
-//! hashed keys, and no two numbers have one key. The drivers in C draw in the same way (`engines/ycsb.h`).
+//! Records are numbered from 1 on. Popular ones are scattered over the numbers by a hash, as YCSB's
+//! scrambled zipfian distribution does it; the latest are the last ones that were inserted, the
+//! last one most of all. A key is eight bytes in which the number is scattered by a function that
+//! has an inverse: so neighbours in the order of keys were not inserted one after the other, as
+//! with YCSB's hashed keys, and no two numbers have one key. The drivers in C draw in the same way
+//! (`engines/ycsb.h`).
 //!
-//! YCSB computes the constants of the latest distribution anew whenever a record is inserted; here they stay those of the records that were
-//! loaded. The inserts of a run are few beside these.
+//! YCSB computes the constants of the latest distribution anew whenever a record is inserted; here
+//! they stay those of the records that were loaded. The inserts of a run are few beside these.
 
 use crate::range::request::Dice;
 use crate::range::zipfian::Zipfian;
@@ -18,7 +20,7 @@ pub enum Kind {
     Uniform,
     /// Few of them often.
     Zipfian,
-    /// Those that were inserted last.
+    /// The records that were inserted last.
     Latest,
 }
 
@@ -42,7 +44,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Of so many records that are loaded.
+    /// Makes keys for `records` loaded records.
     ///
     /// # Panics
     /// If there are none.
@@ -50,7 +52,7 @@ impl Keys {
         Keys { kind, records, zipfian: Zipfian::new(records) }
     }
 
-    /// The number of a record, of which there are so many: not less than were loaded.
+    /// Draws the number of a record. There are `there` records: not less than were loaded.
     pub(crate) fn draw(&self, dice: &mut Dice, there: u64) -> u64 {
         match self.kind {
             Kind::Uniform => 1 + dice.below(self.records as usize) as u64,
@@ -110,7 +112,7 @@ mod tests {
     #[test]
     fn popular_ones_are_drawn_as_the_distribution_says_and_scattered() {
         let counts = counts(Kind::Zipfian, RECORDS);
-        // Several ranks may fall on one number; those that share it add up.
+        // Several ranks may fall on one number; ranks that share it add up.
         let mut wanted = vec![0.0; RECORDS as usize + 1];
         (0..RECORDS).for_each(|rank| wanted[1 + (mix(rank) % RECORDS) as usize] += chance(rank));
         for rank in [0, 1] {

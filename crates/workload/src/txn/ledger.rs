@@ -1,17 +1,21 @@
 //! Whether a store kept what was committed.
 //!
 //! 1. What is read is whole and of the record that was asked for.
-//! 2. A thread that reads its own update reads its latest one: an earlier one means that the later is lost.
-//! 3. Updates, which do not read: at the end each record holds the latest update of some thread, or what was loaded if there was none.
-//! 4. Changes, which do: at the end the version of each record is the number of changes that were committed there. A lost one is one too
-//!    few, whoever made it.
-//! 5. Inserts: at the end all are there. While it runs, records are read up to the last before which all are there.
-//! 6. What a thread noted of its updates is written by that thread alone, and read by others when it has ended.
+//! 2. A thread that reads its own update reads its latest one: an earlier one means that the later
+//!    is lost.
+//! 3. Updates, which do not read: at the end each record holds the latest update of some thread, or
+//!    what was loaded if there was none.
+//! 4. Changes, which do: at the end the version of each record is the number of changes that were
+//!    committed there. A lost change is one too few, whichever thread made it.
+//! 5. Inserts: at the end all are there. While it runs, records are read up to the last before
+//!    which all are there.
+//! 6. What a thread noted of its updates is written by that thread alone, and read by others when
+//!    it has ended.
 
 use super::record::{NOBODY, Stamp};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// So many records may be inserted in a run.
+/// The largest number of records that may be inserted in a run.
 const INSERTS_MAX: u64 = 4 << 20;
 
 /// What was committed, beside the store.
@@ -29,7 +33,7 @@ pub struct Ledger {
     next: AtomicU64,
     /// The last record before which all are there
     there: AtomicU64,
-    /// Of those that were to be inserted: those that are there
+    /// Of the records that were to be inserted: which are there
     arrived: Box<[AtomicBool]>,
 }
 
@@ -38,7 +42,7 @@ fn zeroes<T: Default>(count: u64) -> Box<[T]> {
 }
 
 impl Ledger {
-    /// For so many threads and records that are loaded.
+    /// Makes a ledger for `threads` threads and `records` loaded records.
     pub fn new(threads: usize, records: u64, value_bytes: usize, changes: bool, inserts: bool) -> Ledger {
         Ledger {
             records,
@@ -86,7 +90,8 @@ impl Ledger {
     pub fn arrived(&self, record: u64) {
         self.arrived[(record - self.records - 1) as usize].store(true, Ordering::SeqCst);
         let mut last = self.there.load(Ordering::SeqCst);
-        // SeqCst: of two that arrive at once, the second sees the first one's mark, or the first sees the second's.
+        // SeqCst: of two that arrive at once, the second sees the first one's mark, or the first
+        // sees the second's.
         while self.arrived.get((last - self.records) as usize).is_some_and(|next| next.load(Ordering::SeqCst))
         {
             match self.there.compare_exchange(last, last + 1, Ordering::SeqCst, Ordering::SeqCst) {
@@ -144,7 +149,8 @@ impl Ledger {
         self.changed[record as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Looks at all records, from 1 on one after the other, which `get` finds; all threads have ended. Returns how many updates, changes and inserts were found.
+    /// Looks at all records, from 1 on one after the other, which `get` finds; all threads have
+    /// ended. Returns how many updates, changes and inserts were found.
     ///
     /// # Errors
     /// The first record that is wrong (3, 4, 5).

@@ -1,4 +1,5 @@
-//! YCSB's workloads, and the update workload of Andreoli and Cucinotta: which operations, on which keys.
+//! YCSB's workloads, and the update workload of Andreoli and Cucinotta: which operations, on which
+//! keys.
 //!
 //! | name | operations | keys |
 //! | --- | --- | --- |
@@ -11,8 +12,9 @@
 //! | `change` | changes | uniform |
 //! | `put` | updates | uniform |
 //!
-//! An *update* puts a value without reading it, a *change* reads the record and puts it back one version later. The drivers in C have the same
-//! table (`engines/ycsb.h`), but for `put`, which is measured of Manx's store and what is beneath it alone.
+//! An *update* puts a value without reading it, a *change* reads the record and puts it back one
+//! version later. The drivers in C have the same table (`engines/ycsb.h`), but for `put`, which is
+//! measured of Manx's store and what is beneath it alone.
 
 use super::keys::Kind;
 
@@ -23,7 +25,7 @@ pub enum Operation {
     Read,
     /// Puts a record that is there.
     Update,
-    /// Puts one that is not.
+    /// Puts a record that is not there.
     Insert,
     /// Gets a record and puts it back, one version later.
     Change,
@@ -61,7 +63,7 @@ pub const MIXES: [Mix; 8] = {
 };
 
 impl Mix {
-    /// The one of this name.
+    /// Returns the mix of this name.
     pub fn named(name: &str) -> Option<Mix> {
         MIXES.into_iter().find(|mix| mix.name == name)
     }

@@ -1,4 +1,4 @@
-//! Who is measured: Manx's store in a process of its own, and other engines by their drivers in C.
+//! What is measured: Manx's store in a process of its own, and other engines by their drivers in C.
 
 use super::told::{Way, What};
 use crate::child;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The hidden option of `manx bench txn`: be a measured process, told by what follows.
 pub const DRIVE: &str = "drive";
-/// Loading and checking: so much more than it was asked for may a run take.
+/// The time that a run may take for loading and checking, beyond the time that it was asked for.
 const SLACK: Duration = Duration::from_secs(60);
 
 /// How it is started.
@@ -38,11 +38,11 @@ impl Variant {
         Variant { name: name.into(), program, how, boost: 0, more: Vec::new() }
     }
 
-    /// Manx's store, or what else this command measures.
-    pub(super) fn manx(manx: &Path, name: &str, what: What, way: Way) -> Variant {
-        let arguments = ["bench", "txn", "--drive"].map(Into::into).into();
+    /// Manx's store, or what else this command measures; `own` is this command.
+    pub(super) fn manx(own: &Path, name: &str, what: What, way: Way) -> Variant {
+        let arguments = ["txn", "--drive"].map(Into::into).into();
         let home = matches!(what, What::Durable | What::Component);
-        let program = Program { path: manx.to_owned(), arguments, home };
+        let program = Program { path: own.to_owned(), arguments, home };
         let more = vec![format!("--what={}", what.name()), format!("--protocol={}", way.name())];
         Variant { more, ..Variant::new(name, program, How::AsIs) }
     }
@@ -57,7 +57,7 @@ impl Variant {
         Variant { name, ..self.clone() }
     }
 
-    /// The same with so many threads boosted.
+    /// The same with `boost` threads boosted.
     pub(super) fn boosted(&self, boost: usize) -> Variant {
         Variant { boost, ..self.called(super::cases::boosted(&self.name)) }
     }
@@ -95,7 +95,8 @@ const OTHERS: [(&str, &str, &str, bool); 3] = [
 ];
 
 impl Peers {
-    /// WiredTiger, if it is asked for or there, and a repaired one if it is named. What is missing is noted.
+    /// WiredTiger, if it is asked for or there, and a repaired one if it is named. What is missing
+    /// is noted.
     ///
     /// # Errors
     /// If something named cannot be found or compiled.
@@ -125,7 +126,8 @@ impl Peers {
         Ok(())
     }
 
-    /// Whether `manx run` works: it needs its library, which is built apart from this command. If not, that is noted.
+    /// Whether `manx run` works: it needs its library, which is built apart from this command. If
+    /// not, that is noted.
     ///
     /// # Errors
     /// [`Error::Interrupted`].
@@ -148,7 +150,7 @@ impl Peers {
     /// The other engines. What is missing is noted.
     ///
     /// # Errors
-    /// If one that is there cannot be compiled.
+    /// If an engine that is there cannot be compiled.
     pub(super) fn others(&mut self, compiler: &Compiler, bench: &mut Bench) -> Result<(), Error> {
         for (name, source, flag, home) in OTHERS {
             match compiler.program(source, &[flag.into()], "") {
@@ -178,11 +180,11 @@ mod tests {
     fn manx_understands_what_its_variants_are_told() {
         for (_, what) in What::ALL {
             for way in Way::ALL {
-                let variant = Variant::manx(Path::new("/y/manx"), "m", what, way).boosted(2);
+                let variant = Variant::manx(Path::new("/y/manx-bench"), "m", what, way).boosted(2);
                 assert_eq!(variant.name, "m, boosted");
                 let told = Told::parse(&variant.more).unwrap();
                 assert_eq!((told.what, told.way), (what, way));
-                assert_eq!(variant.program.arguments, ["bench", "txn", "--drive"]);
+                assert_eq!(variant.program.arguments, ["txn", "--drive"]);
             }
         }
     }

@@ -1,8 +1,9 @@
-//! What a transaction that only reads costs by itself: begin, snapshot, commit, in one thread, beside sessions that do nothing and beside transactions
-//! that have written and are not over.
+//! What a transaction that only reads costs by itself: begin, snapshot, commit, in one thread,
+//! beside sessions that do nothing and beside transactions that have written and are not over.
 //!
-//! Transactions are timed some at a time, because reading the clock costs as much as one. The figure is the median of these batches, with the
-//! slowest beside it: what the kernel takes the CPU away for falls on few of them.
+//! Transactions are timed some at a time, because reading the clock costs as much as one. The
+//! figure is the median of these batches, with the slowest beside it: what the kernel takes the CPU
+//! away for falls on few of them.
 
 use super::client::options;
 use super::told::Told;
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// Transactions in a batch.
 const BATCH: u32 = 1000;
-/// At least so many batches.
+/// The smallest number of batches.
 const BATCHES_MIN: usize = 30;
 
 /// Measures it, and returns the figures as JSON.

@@ -1,11 +1,12 @@
-//! Values that tell whose they are: the record, who wrote it, its number, and a checksum over these, at both ends.
+//! Values that tell where they come from: the record, the thread that wrote it, its number, and a
+//! checksum over these, at both ends.
 //!
-//! A value is whole if both ends agree; one that consists of two puts is not. What is between them is filler. The drivers in C have the same
-//! (`engines/ledger.h`).
+//! A value is whole if both ends agree; a value that consists of two puts is not. What is between
+//! them is filler. The drivers in C have the same (`engines/ledger.h`).
 
 use super::keys::mix;
 
-/// Who loaded, inserted or changed a record: no thread in particular.
+/// The writer of a record that was loaded, inserted or changed: no thread in particular.
 pub const NOBODY: u32 = u32::MAX;
 /// Both ends of a value.
 pub const VALUE_MIN: usize = 2 * STAMP;
@@ -18,7 +19,7 @@ pub struct Stamp {
     pub record: u64,
     /// The thread that put it, or [`NOBODY`]
     pub writer: u32,
-    /// Of a thread: its puts to any record until this one. Of nobody: the version, from 0 on
+    /// Of a thread: its puts to any record until this one. Of [`NOBODY`]: the version, from 0 on
     pub number: u32,
 }
 
@@ -43,7 +44,7 @@ impl Stamp {
         value[end..].copy_from_slice(&bytes);
     }
 
-    /// Reads a value of so many bytes.
+    /// Reads a value of `bytes` bytes.
     ///
     /// # Errors
     /// What is wrong with it.

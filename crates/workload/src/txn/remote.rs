@@ -1,5 +1,5 @@
-//! A server that speaks the protocol of Redis as something that is measured: `manx serve` and redis-server by the same commands, a connection for
-//! each thread.
+//! A server that speaks the protocol of Redis as something that is measured: `manx serve` and
+//! redis-server by the same commands, a connection for each thread.
 //!
 //! | operation | commands, those sent together on one line |
 //! | --- | --- |
@@ -11,7 +11,8 @@
 //! | scan | `ZRANGEBYLEX` of the index; |
 //! | | `MGET` |
 //!
-//! 1. The index is a sorted set of all keys, each with the score 0, since Redis has no order among keys. YCSB's own binding for Redis keeps one too.
+//! 1. The index is a sorted set of all keys, each with the score 0, since Redis has no order among
+//!    keys. YCSB's own binding for Redis keeps one too.
 //! 2. Keys of records have eight bytes, and no other key has as many.
 
 use super::resp::Connection;
@@ -40,10 +41,10 @@ pub struct Link {
 }
 
 impl Remote {
-    /// The one that listens at this port.
+    /// Connects to the server that listens at this port.
     ///
     /// # Errors
-    /// There is none, or it does not say who it is.
+    /// There is none, or it does not say what it is.
     pub fn connect(port: u16) -> Result<Remote, String> {
         let mut connection = Connection::open(port)?;
         connection.ask(&[b"INFO", b"server"])?;
@@ -59,7 +60,8 @@ impl Remote {
     }
 }
 
-/// Ends a transaction for which `MULTI` and so many commands were asked; the first of these puts a value, and `more` takes the other ones' answers.
+/// Ends a transaction for which `MULTI` and `commands` commands were asked. The first of these puts
+/// a value, and `more` takes the answers of the others.
 fn executed(
     connection: &mut Connection,
     commands: usize,

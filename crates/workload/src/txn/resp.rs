@@ -1,8 +1,10 @@
 //! A connection by the protocol of Redis (RESP2), as the threads of a run have one each.
 //!
-//! 1. Commands are put into one buffer and sent together; answers are read from another, one after the other, where they lie. Both buffers grow to
-//!    the largest that was needed and stay: nothing is allocated for what is timed.
-//! 2. An answer of another kind than is asked for is an error, and so is a server's own (`-ERR …`). After an error a connection is of no use.
+//! 1. Commands are put into one buffer and sent together; answers are read from another, one after
+//!    the other, where they lie. Both buffers grow to the largest that was needed and stay: nothing
+//!    is allocated for what is timed.
+//! 2. An answer of another kind than is asked for is an error, and so is a server's own (`-ERR …`).
+//!    After an error a connection is of no use.
 //! 3. No answer is longer than `ANSWER_MAX`, and none is waited for longer than `PATIENCE`.
 
 use std::io::{ErrorKind, Read, Write};
@@ -11,9 +13,9 @@ use std::time::Duration;
 
 /// The longest part of an answer.
 const ANSWER_MAX: usize = 64 << 20;
-/// A server that is silent for so long has stopped.
+/// A server that is silent for this time has stopped.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What is asked is sent when it is so long, whether there is more or not.
+/// What is asked is sent when it has this length in bytes, whether there is more or not.
 const ASKED_MAX: usize = 64 << 10;
 
 /// A connection to a server at the loopback address.
@@ -54,7 +56,7 @@ impl Connection {
         words.iter().try_for_each(|word| self.word(word))
     }
 
-    /// Begins a command of so many words.
+    /// Begins a command of `words` words.
     pub fn begin(&mut self, words: usize) {
         self.number(b'*', words);
     }
@@ -120,7 +122,8 @@ impl Connection {
         value.map(Some).ok_or_else(|| "a value is longer than the server says".to_owned())
     }
 
-    /// The next answer consists of so many, which follow; or it says that there is none, as that of a transaction that was not done.
+    /// Returns the number of answers that the next answer consists of; they follow. Returns `None`
+    /// if the answer says that there is none, as after a transaction that was not done.
     ///
     /// # Errors
     /// It is something else.
@@ -197,7 +200,8 @@ mod tests {
     use std::net::TcpListener;
     use std::thread::JoinHandle;
 
-    /// A server that takes so many bytes, returns them at its end, and answers in pieces of `at_once` bytes.
+    /// A server that takes `takes` bytes, returns them at its end, and answers in pieces of
+    /// `at_once` bytes.
     fn served(takes: usize, answer: Vec<u8>, at_once: usize) -> (Connection, JoinHandle<Vec<u8>>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -206,7 +210,7 @@ mod tests {
             stream.set_nodelay(true).unwrap();
             let mut taken = vec![0; takes];
             stream.read_exact(&mut taken).unwrap();
-            // Who has its error already reads no further.
+            // A client that has its error already reads no further.
             let _ = answer.chunks(at_once).try_for_each(|piece| stream.write_all(piece));
             taken
         });

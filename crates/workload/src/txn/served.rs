@@ -1,10 +1,12 @@
-//! YCSB's workloads and the update workload through servers: `manx serve`, by its pool and by a thread for each connection, and redis-server, asked by
-//! the same commands ([`super::remote`]).
+//! YCSB's workloads and the update workload through servers: `manx serve`, by its pool and by a
+//! thread for each connection, and redis-server, asked by the same commands ([`super::remote`]).
 //!
-//! 1. Each run has a server of its own, in a session and so an autogroup of its own, with nothing in it. The clients are another process: a
-//!    thread with a connection each, in a closed loop.
-//! 2. Clients are kept to the CPUs of the other parts; the server is where the kernel puts it, as in `server`.
-//! 3. Nothing is boosted here: whose thread serves a connection is the server's business, and Redis has one only.
+//! 1. Each run has a server of its own, in a session and so an autogroup of its own, with nothing
+//!    in it. The clients are another process: a thread with a connection each, in a closed loop.
+//! 2. Clients are kept to the CPUs of the other parts; the server is where the kernel puts it, as
+//!    in `server`.
+//! 3. Nothing is boosted here: which thread serves a connection is the server's business, and Redis
+//!    has one only.
 
 use super::Plan;
 use super::cases::{self, CHANGE, MANX, REDIS};
@@ -54,7 +56,7 @@ impl Plan {
     fn through(&self, server: Server, load: &Load) -> Result<Sample, Error> {
         let port = free_port()?;
         let running = serving::start(server.command(&self.setup.manx, port), port)?;
-        let mut clients = Variant::manx(&self.setup.manx, "clients", What::Remote, Way::Help);
+        let mut clients = Variant::manx(&self.setup.own, "clients", What::Remote, Way::Help);
         clients.more.push(format!("--port={port}"));
         let sample = clients.run(&self.setup.manx, load)?;
         ask(port).map_err(|what| Error::Failed { what, stderr: String::new() })?;

@@ -1,9 +1,11 @@
-//! `manx serve` beside redis-server: redis-benchmark with 50 connections that send one command at a time, alone and with eight processes that keep
-//! both CPUs busy.
+//! `manx serve` beside redis-server: redis-benchmark with 50 connections that send one command at a
+//! time, alone and with eight processes that keep both CPUs busy.
 //!
-//! 1. Beside busy processes the client is in the real-time class (`chrt -f 1`): otherwise it would be the client's waiting that is measured.
-//!    Where that is not allowed it is not, and a note says so.
-//! 2. Clients' figures are redis-benchmark's own. That it counts errors as answers is met by one question before each run, and one after it.
+//! 1. Beside busy processes the client is in the real-time class (`chrt -f 1`): otherwise it would
+//!    be the client's waiting that is measured. Where that is not allowed it is not, and a note
+//!    says so.
+//! 2. Clients' figures are redis-benchmark's own. That it counts errors as answers is met by one
+//!    question before each run, and one after it.
 
 mod benchmark;
 

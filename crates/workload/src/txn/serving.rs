@@ -1,10 +1,13 @@
 //! Servers while they are measured.
 //!
-//! 1. Each is a process in a session of its own (`running.rs`), listens on a port of its own that was free, has its data in memory, and ends with its run.
-//! 2. It is asked one question before anything is measured, and may be asked again behind it: so it is there, and it answers rightly.
+//! 1. Each is a process in a session of its own (`running.rs`), listens on a port of its own that
+//!    was free, has its data in memory, and ends with its run.
+//! 2. It is asked one question before anything is measured, and may be asked again behind it: so it
+//!    is there, and it answers rightly.
 
 use super::cases::REDIS;
 use super::told::Way;
+use crate::child::shell;
 use crate::error::{Error, reason};
 use crate::running::Running;
 use std::io::{Read, Write};
@@ -16,7 +19,7 @@ use std::time::Duration;
 /// A server that has accepted a connection answers within this time.
 const ANSWERED: Duration = Duration::from_secs(20);
 
-/// Who serves, and how it is told.
+/// The program that serves, and how it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
     Redis,
@@ -51,7 +54,7 @@ pub(super) fn missing(program: &str) -> Option<String> {
     Some(format!("{program}: {} (Debian: apt-get install {package})", reason(&error)))
 }
 
-/// A port that nobody listens at.
+/// A port at which no process listens.
 pub(super) fn free_port() -> Result<u16, Error> {
     let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     bound.map(|address| address.port()).map_err(|error| {
@@ -84,9 +87,7 @@ pub(super) fn start(command: Command, port: u16) -> Result<Running, Error> {
 
 /// A process that computes and does nothing else.
 pub(super) fn busy() -> Result<Running, Error> {
-    let mut command = Command::new("sh");
-    command.args(["-c", "while :; do :; done"]);
-    Running::spawn(command)
+    Running::spawn(shell("while :; do :; done"))
 }
 
 #[cfg(test)]

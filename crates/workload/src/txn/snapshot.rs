@@ -21,7 +21,8 @@ const SECONDS_MAX: f64 = 1.0;
 const SLACK: Duration = Duration::from_secs(30);
 
 impl Plan {
-    /// All sizes take turns within a case each; so do the protocols, for which it should make no difference.
+    /// All sizes take turns within a case each; so do the protocols, for which it should make no
+    /// difference.
     pub(super) fn snapshot(&self, bench: &mut Bench) -> Result<(), Error> {
         let seconds = self.setup.seconds.min(SECONDS_MAX);
         let versions = Way::ALL.map(|way| (cases::of(way), way));
@@ -62,8 +63,8 @@ impl Plan {
     }
 
     fn reads(&self, way: Way, idle: usize, writers: usize, seconds: f64) -> Result<Sample, Error> {
-        let mut command = Command::new(&self.setup.manx);
-        command.args(["bench", "txn"]).arg(format!("--{DRIVE}"));
+        let mut command = Command::new(&self.setup.own);
+        command.arg("txn").arg(format!("--{DRIVE}"));
         command.args([format!("--what={}", What::Reads.name()), format!("--protocol={}", way.name())]);
         command.args([format!("--idle={idle}"), format!("--writers={writers}")]);
         command.args([format!("--seconds={seconds}"), format!("--warm-up={}", seconds / 10.0)]);

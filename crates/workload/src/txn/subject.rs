@@ -1,6 +1,7 @@
 //! What a store does for its clients, as far as it is measured: each is a transaction of its own.
 //!
-//! The functions check what they are given by what they are called with, within the transaction: whoever reads nothing and says so is caught.
+//! The functions check what they are given by what they are called with, within the transaction: a
+//! store that reads nothing and says so is caught.
 
 /// How a transaction ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,12 +58,13 @@ pub trait Subject: Sync {
     /// Puts a record.
     fn put(&self, client: &mut Self::Client<'_>, key: &[u8; 8], value: &[u8]) -> Tried;
 
-    /// Puts one that is not there yet.
+    /// Puts a record that is not there yet.
     fn insert(&self, client: &mut Self::Client<'_>, key: &[u8; 8], value: &[u8]) -> Tried {
         self.put(client, key, value)
     }
 
-    /// Gets a record, calls `next` with it, which writes the value that it shall have into the buffer, and puts that.
+    /// Gets a record, calls `next` with it, which writes the value that it shall have into the
+    /// buffer, and puts that.
     fn change(
         &self,
         client: &mut Self::Client<'_>,
@@ -71,7 +73,8 @@ pub trait Subject: Sync {
         next: impl FnOnce(Option<&[u8]>, &mut [u8]) -> Result<(), String>,
     ) -> Tried;
 
-    /// Gets as many records from `key` on as there are, up to `records`, and calls `each` with their keys and values in order.
+    /// Gets as many records from `key` on as there are, up to `records`, and calls `each` with
+    /// their keys and values in order.
     fn scan(
         &self,
         client: &mut Self::Client<'_>,
@@ -80,7 +83,7 @@ pub trait Subject: Sync {
         each: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
     ) -> Tried;
 
-    /// Gets records when nobody else is there any more, in as many transactions as it likes.
+    /// Gets records when no other client is there any more, in as many transactions as it likes.
     ///
     /// # Errors
     /// What went wrong.

@@ -1,8 +1,9 @@
 //! Latencies while they are measured: log-linear buckets, a thread's own and shared ones.
 //!
-//! The same buckets as the drivers in C have (`engines/histogram.h`), so that all are measured with one rule: values below 256 ns exactly, others to
-//! within 0.4 %. A thread counts into its own without atomic operations, and gives them away when a second is over. Nothing is allocated
-//! while it counts.
+//! The same buckets as the drivers in C have (`engines/histogram.h`), so that all are measured with
+//! one rule: values below 256 ns exactly, others to within 0.4 %. A thread counts into its own
+//! without atomic operations, and gives them away when a second is over. Nothing is allocated while
+//! it counts.
 
 use report::Counts;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,7 +62,7 @@ impl Tally {
         if self.used.1 == 0 {
             return;
         }
-        // Relaxed: whoever reads them has joined the threads before.
+        // Relaxed: a thread that reads them has joined the counting threads before.
         for at in self.used.0..self.used.1 {
             let count = std::mem::take(&mut self.buckets[at]);
             if count > 0 {

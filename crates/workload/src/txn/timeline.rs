@@ -1,4 +1,5 @@
-//! Second by second, with four threads boosted in the middle third: the paper's figures 2b and 3b, of each protocol and of WiredTiger.
+//! Second by second, with four threads boosted in the middle third: the paper's figures 2b and 3b,
+//! of each protocol and of WiredTiger.
 
 use super::cases::TIMELINE;
 use super::peers::Variant;

@@ -1,4 +1,5 @@
-//! What a measured process is told: the options of the drivers in C, and those of Manx's store, as `--name=value`.
+//! What a measured process is told: the options of the drivers in C, and those of Manx's store, as
+//! `--name=value`.
 
 use super::mix::Mix;
 use super::record::VALUE_MIN;

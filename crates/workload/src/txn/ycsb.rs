@@ -1,8 +1,9 @@
-//! YCSB's workloads in memory, beside other engines: WiredTiger (`in_memory`), LMDB (not synced), RocksDB (files in memory, no log), SQLite (a
-//! write-ahead log that is not synced).
+//! YCSB's workloads in memory, beside other engines: WiredTiger (`in_memory`), LMDB (not synced),
+//! RocksDB (files in memory, no log), SQLite (a write-ahead log that is not synced).
 //!
-//! Where there are more threads than CPUs, some versions run with four of them boosted as well: Manx's store by each protocol, and WiredTiger as it
-//! is and under the guard. The protocols that are not the store's own are measured with the boost only; `allocation` has them without.
+//! Where there are more threads than CPUs, some versions run with four of them boosted as well:
+//! Manx's store by each protocol, and WiredTiger as it is and under the guard. The protocols that
+//! are not the store's own are measured with the boost only; `allocation` has them without.
 
 use super::cases::{self, GUARDED, MANX, WIREDTIGER};
 use super::peers::{How, Variant};
@@ -32,7 +33,7 @@ impl Plan {
     }
 
     fn store(&self, name: &str, way: Way) -> Variant {
-        Variant::manx(&self.setup.manx, name, What::Store, way)
+        Variant::manx(&self.setup.own, name, What::Store, way)
     }
 
     /// All of them without a boost.
@@ -47,7 +48,7 @@ impl Plan {
         variants
     }
 
-    /// Those that also run with some threads boosted.
+    /// The versions that also run with some threads boosted.
     fn boosted(&self, threads: usize) -> Vec<Variant> {
         let ways = [(MANX, Way::Help), (cases::of(Way::Wait), Way::Wait), (cases::of(Way::Spin), Way::Spin)];
         let mut variants: Vec<Variant> = ways.map(|(name, way)| self.store(name, way)).into();

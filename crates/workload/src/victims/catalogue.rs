@@ -53,7 +53,7 @@ const YIELD: &[Setting] = &[Setting {
     launcher: &["--mca", "mpi_yield_when_idle", "1"],
 }];
 
-/// So many copies, each with so many threads.
+/// A number of copies, each with a number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// What cases call it
@@ -92,9 +92,9 @@ pub struct Victim {
     pub driver: Driver,
     /// Of the driver, always
     pub arguments: &'static [&'static str],
-    /// A run has at least so many operations
+    /// A run has at least this number of operations
     pub operations: usize,
-    /// and lasts for at least so long
+    /// and lasts for at least this time
     pub seconds: f64,
     /// The loads
     pub loads: &'static [Load],
@@ -258,10 +258,10 @@ pub const VICTIMS: [Victim; 16] = [
     },
 ];
 
-/// The victims of a smoke check: those that need a C compiler and nothing else.
+/// The victims of a smoke check: they need a C compiler and nothing else.
 pub const QUICK: [&str; 2] = ["gang", "spin-lock"];
 
-/// Those of these names, in the catalogue's order; all of them if there are no names.
+/// Returns the victims of these names, in the catalogue's order; all of them if there are no names.
 ///
 /// # Errors
 /// If there is none of a name.

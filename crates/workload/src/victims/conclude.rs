@@ -1,7 +1,8 @@
 //! From runs to tables and verdicts.
 //!
-//! A latency of a version is the median of its rounds' p50, or p99; its maximum is the largest of all rounds. A ratio of maxima
-//! is the median of the rounds' ratios, as any other ratio is, because the largest of many rounds is one disturbed moment.
+//! A latency of a version is the median of its rounds' p50, or p99; its maximum is the largest of
+//! all rounds. A ratio of maxima is the median of the rounds' ratios, as any other ratio is,
+//! because the largest of many rounds is one disturbed moment.
 
 use super::catalogue::{ALONE, VICTIMS, Victim};
 use super::{AS_IS, GUARDED};
@@ -22,7 +23,8 @@ enum Looks {
 }
 use Looks::{Largest, Milliseconds, ToAsIs, ToSetting};
 
-/// Each target of the cured, its case and its figure. Those of victims alone are called `alone-p50-NAME` and `alone-p99-NAME`.
+/// Each target of the cured, its case and its figure. Those of victims alone are called
+/// `alone-p50-NAME` and `alone-p99-NAME`.
 const JUDGED: [(&str, &str, Looks); 27] = [
     ("scikit-learn-p50", "scikit-learn, pair", ToSetting("p50_ns")),
     ("scikit-learn-max", "scikit-learn, pair", ToSetting("max_ns")),

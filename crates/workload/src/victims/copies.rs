@@ -1,14 +1,16 @@
-//! Copies of a program side by side, each of which measures itself.
+//! Copies of a program side by side; each copy measures itself.
 //!
-//! 1. A copy is started once the one before it is warm and waits, so that warming up is the same alone and in a pair.
-//!    They are let go together.
-//! 2. A copy that has measured enough goes on without a word until all have: none of them is ever measured alone.
-//! 3. Copies that have not measured enough within the limit are ended. What they measured until then counts, and the operation
-//!    that runs counts with what it has taken so far.
+//! 1. A copy is started once the one before it is warm and waits, so that warming up is the same
+//!    alone and in a pair. They are let go together.
+//! 2. A copy that has measured enough goes on without a word until all have: none of them is ever
+//!    measured alone.
+//! 3. Copies that have not measured enough within the limit are ended. What they measured until
+//!    then counts, and the operation that runs counts with what it has taken so far.
 //! 4. A copy that ends by itself before its input is closed, or badly after it, has failed.
-//! 5. Nothing else runs meanwhile. What the copies say goes to files in memory and is taken apart when all is over; until then
-//!    this process wakes up four times a second for some microseconds. A reader of pipes would be a neighbour. Only standard
-//!    error is read from a pipe: a run without an error writes nothing there.
+//! 5. Nothing else runs meanwhile. What the copies say goes to files in memory and is taken apart
+//!    when all is over; until then this process wakes up four times a second for some microseconds.
+//!    A reader of pipes would be a neighbour. Only standard error is read from a pipe: a run
+//!    without an error writes nothing there.
 
 use super::heard::Heard;
 use crate::child::{self, collect, ending, has_ended, kill_group};
@@ -25,7 +27,8 @@ use std::time::{Duration, Instant};
 
 /// Loading libraries and warming up, at most.
 const WARM: Duration = Duration::from_secs(120);
-/// How long a copy whose input was closed may take to end: the operation that runs, and its threads.
+/// How long a copy whose input was closed may take to end: the operation that runs, and its
+/// threads.
 const END: Duration = Duration::from_secs(30);
 /// How often what the copies say is read, and whether the user interrupts.
 const POLL: Duration = Duration::from_millis(250);
@@ -68,7 +71,7 @@ pub fn run(commands: Vec<Command>, cpus: &[usize], limit: Duration) -> Result<Ou
         }
     }
     for copy in &mut copies {
-        // One that is gone already is found to have ended.
+        // A copy that is gone already is found to have ended.
         let _ = copy.input.as_mut().map(|input| input.write_all(b"go\n"));
     }
     let cut = !listen(&mut copies, "done", Instant::now() + limit)?;
@@ -233,7 +236,8 @@ impl Drop for Copy {
 
 /// The child runs on these CPUs only.
 fn pin(command: &mut Command, cpus: &[usize]) {
-    // SAFETY: a set of no CPUs is all zeroes, and the indices are the kernel's own, which lie within it.
+    // SAFETY: a set of no CPUs is all zeroes, and the indices are the kernel's own, which lie
+    // within it.
     let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         cpus.iter().for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
@@ -264,12 +268,7 @@ fn now_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
+    use crate::child::shell;
 
     fn run(scripts: &[&str], limit_ms: u64) -> Result<Outcome, Error> {
         let commands = scripts.iter().map(|script| shell(script)).collect();

@@ -1,5 +1,5 @@
-//! What a victim says, line by line: the protocol that `victims/victim.py` describes, and `many`, for operations of
-//! which there are too many for a line each.
+//! What a victim says, line by line: the protocol that `victims/victim.py` describes, and `many`,
+//! for operations of which there are too many for a line each.
 
 use report::Histogram;
 use std::collections::BTreeSet;
@@ -50,7 +50,8 @@ impl Heard {
         Ok(())
     }
 
-    /// The operation that runs `now_ns` has taken so long already, which is the least that it will take.
+    /// The operation that runs `now_ns` has taken so long already, which is the least that it will
+    /// take.
     pub fn cut(&mut self, now_ns: u64) {
         if self.begin_ns > 0 {
             self.latencies.record(now_ns.saturating_sub(self.last_ns));

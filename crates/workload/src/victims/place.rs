@@ -1,11 +1,13 @@
-//! Where the victims' programs are: a folder that `cargo xtask setup victims` fills, and what the machine has installed.
+//! Where the victims' programs are: a folder that `cargo xtask setup victims` fills, and what the
+//! machine has installed.
 //!
 //! | in the folder | what it is |
 //! | --- | --- |
 //! | `env/bin/python` | a virtual environment with the Python packages |
 //! | `ggml/include`, `ggml/lib` | ggml, built without OpenMP |
 //!
-//! `MANX_VICTIMS` names the folder, or the virtual environment alone; otherwise it is `victims` in the target folder that `manx` lies in.
+//! `MANX_VICTIMS` names the folder, or the virtual environment alone; otherwise it is `victims` in
+//! the target folder that `manx` lies in.
 
 use super::catalogue::{Driver, Victim};
 use crate::engine::Compiler;

@@ -1,4 +1,5 @@
-//! From runs to tables and verdicts: each version beside the C library's locks, and each class of threads by itself.
+//! From runs to tables and verdicts: each version beside the C library's locks, and each class of
+//! threads by itself.
 
 use super::{FIRST, GLIBC};
 use crate::cell::number;
@@ -39,7 +40,8 @@ pub fn conclude(report: &mut Report, subjects: &[&'static Subject]) {
 /// Why a target of another experiment is not shown.
 const OTHER: &str = "this is for equal cores";
 
-/// The ratios that a program goes on for: each of its versions with a target may be the one that counts.
+/// The ratios that a program goes on for: each of its versions with a target may be the version
+/// that counts.
 pub(super) fn watched(report: &Report, case: &'static str) -> Vec<Compared> {
     measured(report, [case].into_iter()).iter().map(Marked::compared).collect()
 }
@@ -101,7 +103,8 @@ pub(super) fn versions(report: &Report, case: &str) -> Vec<String> {
     versions
 }
 
-/// Operations of little threads that took longer than they were to, in percent of theirs, over all rounds.
+/// Operations of little threads that took longer than they were to, in percent of theirs, over all
+/// rounds.
 fn missed_percent(report: &Report, case: &str, version: &str) -> Option<f64> {
     let of = |run: &&Run| run.case == case && run.variant == version;
     let (mut missed, mut count) = (0.0, 0.0);
@@ -212,8 +215,8 @@ pub(super) mod tests {
     use report::Machine;
     use report::target::Outcome;
 
-    /// Five rounds of each version of three databases; with a target throughput is `gain` times the reference's, and little
-    /// threads' percentile is `of_slo` of it.
+    /// Five rounds of each version of three databases; with a target throughput is `gain` times the
+    /// reference's, and little threads' percentile is `of_slo` of it.
     pub fn report(gain: [f64; 3], of_slo: f64) -> (Report, Vec<&'static Subject>) {
         let names = ["kyoto-cache", "leveldb-get", "sqlite-scan"].map(str::to_owned);
         let subjects = choose(&names).unwrap();
@@ -268,7 +271,8 @@ pub(super) mod tests {
         assert_eq!(met.len(), 2, "{met:?}");
         assert_eq!((met[0].0.as_str(), met[0].2), ("unequal-third", Outcome::Met));
         assert!((met[0].1.unwrap() - 1500.0 / 1000.0).abs() < 1e-9, "{met:?}");
-        // Whoever misses the target counts with what it keeps, however fast it is.
+        // A database that misses a target counts with the targets that it keeps, however fast it
+        // is.
         let missed = verdicts([1.5, 3.0, 2.0], 1.06);
         assert_eq!(missed[0].2, Outcome::FallsShort);
         assert!((missed[0].1.unwrap() - 1100.0 / 1000.0).abs() < 1e-9, "{missed:?}");

@@ -1,8 +1,8 @@
 //! Pictures: how long operations took, by class of threads, and what each target costs and brings.
 //!
-//! As figures 9 and 10 of the paper: of each program the cumulative share of operations over their latency, the reference and each
-//! target one above the other; and percentiles and throughput over the targets, with the line on which a percentile is its
-//! target.
+//! As figures 9 and 10 of the paper: of each program the cumulative share of operations over their
+//! latency, the reference and each target one above the other; and percentiles and throughput over
+//! the targets, with the line on which a percentile is its target.
 
 use super::conclude::versions;
 use super::{ASL, GLIBC};

@@ -1,6 +1,8 @@
-//! As many threads as there are CPUs, all at one unbounded channel: the pool that knows of nobody, as in the paper.
+//! As many threads as there are CPUs, all at one unbounded channel: the pool that knows of no
+//! neighbour, as in the paper.
 //!
-//! Its threads end when the channel is closed, which is when the pool is dropped, after what is in it.
+//! Its threads end when the channel is closed, which is when the pool is dropped, after what is in
+//! it.
 
 use super::{Executor, no_thread};
 use crossbeam_channel::{Sender, unbounded};

@@ -1,4 +1,5 @@
-//! Manx's pool, as it comes; and under the control of the paper's friendlypool, which is the same pool steered by the paper's formula.
+//! Manx's pool, as it comes; and under the control of the paper's friendlypool, which is the same
+//! pool steered by the paper's formula.
 
 use super::{Executor, no_thread};
 use crate::pool::spec::Shape;
@@ -22,7 +23,8 @@ fn build(shape: &Shape, control: Control) -> Result<FriendlyPool, String> {
 
 impl Executor for FriendlyPool {
     fn execute(&self, job: impl FnOnce() + Send + 'static) {
-        // The same name, the pool's own. It waits for room, and is refused only by a pool that shuts down.
+        // The same name, the pool's own. It waits for room, and is refused only by a pool that
+        // shuts down.
         let taken = FriendlyPool::execute(self, job);
         assert!(taken.is_ok(), "a job was refused");
     }

@@ -1,4 +1,5 @@
-//! Rayon's pool and tokio's runtime with Manx's gates: as many workers as the CPU budget has whole CPUs, the others parked.
+//! Rayon's pool and tokio's runtime with Manx's gates: as many workers as the CPU budget has whole
+//! CPUs, the others parked.
 
 use super::{Executor, no_thread, rayon, tokio};
 use ::rayon::ThreadPool;

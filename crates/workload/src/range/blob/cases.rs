@@ -1,5 +1,5 @@
-//! The part `blob`: sizes of records across the last cache's, more and more threads, objects that are really aliased, and an
-//! area with fewer places than threads.
+//! The part `blob`: sizes of records across the last cache's, more and more threads, objects that
+//! are really aliased, and an area with fewer places than threads.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -17,7 +17,7 @@ use crate::cell::{number, size, throughput, time};
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
 use crate::verdict::{middle, over};
-use manx::range::baseline::{Bitmap, Segments};
+use baselines::range::{Bitmap, Segments};
 use report::{Histogram, Report, Table};
 
 /// What every case of this part begins with.
@@ -26,7 +26,7 @@ pub(in crate::range) const BLOB: &str = "blob";
 const SIZES: [usize; 6] = [4 << 10, 32 << 10, 256 << 10, THESIS, 2 << 20, 4 << 20];
 const SIZES_QUICK: [usize; 2] = [4 << 10, THESIS];
 const THESIS: usize = 1 << 20;
-/// So many records, as in the thesis, but not more than so many bytes.
+/// The number of records, as in the thesis, and the largest number of bytes that they may take.
 const RECORDS: usize = 1000;
 const POOL_BYTES_MAX: usize = 1 << 30;
 const POOL_BYTES_MAX_QUICK: usize = 16 << 20;

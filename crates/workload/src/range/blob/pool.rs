@@ -1,15 +1,16 @@
 //! The buffer pool: large objects in extents, as a storage engine keeps them.
 //!
-//! An object is a sequence of extents, each twice as large as the one before it, and the last one cut to what is left; so few
-//! extents make a large object, and little is wasted on a small one. Extents of one size lie together in the pool, as an
-//! allocator of tiers leaves them; so an object is never in one piece, unless it is a page.
+//! An object is a sequence of extents, each twice as large as the one before it, and the last one
+//! cut to what is left; so few extents make a large object, and little is wasted on a small one.
+//! Extents of one size lie together in the pool, as an allocator of tiers leaves them; so an object
+//! is never in one piece, unless it is a page.
 //!
-//! The pool is a file in memory, mapped once to write it. That makes it possible to see an extent at a second
-//! place (`Pool::alias`).
+//! The pool is a file in memory, mapped once to write it. That makes it possible to see an extent
+//! at a second place (`Pool::alias`).
 //!
 //! Invariants:
 //! 1. Extents are whole pages, lie within the pool, and do not overlap.
-//! 2. Nobody writes the pool after it is made.
+//! 2. No thread writes the pool after it is made.
 //! 3. Each word of a record is `word` of the record and of its place in it.
 
 use platform::file::File;
@@ -46,7 +47,8 @@ unsafe impl Send for Pool {}
 // SAFETY: as above.
 unsafe impl Sync for Pool {}
 
-/// The word at a place of a record, by which it is told from every other word: SplitMix64's mixing is one to one.
+/// The word at a place of a record, by which it is told from every other word: SplitMix64's mixing
+/// is one to one.
 pub(in crate::range) fn word(record: usize, at: usize) -> u64 {
     let mut mixed = (record as u64) << 32 | at as u64;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -55,7 +57,7 @@ pub(in crate::range) fn word(record: usize, at: usize) -> u64 {
 }
 
 impl Pool {
-    /// So many records of so many bytes, written.
+    /// Makes a pool of `records` records of `record_bytes` bytes, written.
     ///
     /// # Errors
     /// There is no memory for it, or a record is not some whole pages.
@@ -108,7 +110,8 @@ impl Pool {
         let mut at = 0;
         for extent in self.extents(record) {
             for within in (0..extent.bytes).step_by(WORD) {
-                // SAFETY: the word is in an extent of the mapping (Invariant 1), which is ours alone now.
+                // SAFETY: the word is in an extent of the mapping (Invariant 1), which is ours
+                // alone now.
                 unsafe { self.base.add(extent.offset + within).cast::<u64>().write(word(record, at)) };
                 at += 1;
             }
@@ -122,8 +125,8 @@ impl Pool {
     pub(in crate::range) unsafe fn copy(&self, record: usize, to: *mut u8) {
         let mut done = 0;
         for extent in self.extents(record) {
-            // SAFETY: the extent is within the mapping (Invariant 1) and not written (Invariant 2); extents of a record
-            // are as long together as the caller's place.
+            // SAFETY: the extent is within the mapping (Invariant 1) and not written (Invariant 2);
+            // extents of a record are as long together as the caller's place.
             unsafe { self.base.add(extent.offset).copy_to_nonoverlapping(to.add(done), extent.bytes) };
             done += extent.bytes;
         }
@@ -132,15 +135,16 @@ impl Pool {
     /// Makes the record's extents visible one behind the other at `to`, without a copy.
     ///
     /// # Safety
-    /// There are [`Pool::record_bytes`] bytes of mapped memory at `to`, which begins a page, that are the caller's
-    /// alone, and nobody writes there as long as they show the pool.
+    /// There are [`Pool::record_bytes`] bytes of mapped memory at `to`, which begins a page, that
+    /// are the caller's alone, and no thread writes there as long as they show the pool.
     ///
     /// # Errors
     /// The error number of `mmap`.
     pub(in crate::range) unsafe fn alias(&self, record: usize, to: *mut u8) -> Result<(), i32> {
         let mut done = 0;
         for extent in self.extents(record) {
-            // SAFETY: as the caller promises for the whole, so for the part; extents are whole pages (Invariant 1).
+            // SAFETY: as the caller promises for the whole, so for the part; extents are whole
+            // pages (Invariant 1).
             unsafe { memory::map_shared_over(&self.file, extent.offset, extent.bytes, to.add(done)) }?;
             done += extent.bytes;
         }
@@ -195,7 +199,8 @@ mod tests {
         let mut copy = vec![0u64; pages * PAGE / WORD];
         let area = memory::map_zeroes(pages * PAGE, memory::READ | memory::WRITE).unwrap();
         for record in 0..3 {
-            // SAFETY: the copy is as long as a record, and so is the area, which is mapped and this test's alone.
+            // SAFETY: the copy is as long as a record, and so is the area, which is mapped and this
+            // test's alone.
             let seen = unsafe {
                 pool.copy(record, copy.as_mut_ptr().cast());
                 pool.alias(record, area).unwrap();

@@ -1,9 +1,10 @@
 //! Instructions, counted by Valgrind's callgrind where the processor counts none for us.
 //!
-//! Callgrind runs a program's machine code one instruction after the other on a processor of its own and counts them: the
-//! same number in every run, as long as the program does the same. It runs one thread at a time, so only a program of one is
-//! asked about. What a start costs is the same whatever the program then does, so a longer run's instructions less a
-//! shorter run's are those of the operations between ([`per_operation`]).
+//! Callgrind runs a program's machine code one instruction after the other on a processor of its
+//! own and counts them: the same number in every run, as long as the program does the same. It runs
+//! one thread at a time, so only a program of one is asked about. What a start costs is the same
+//! whatever the program then does, so a longer run's instructions less a shorter run's are those of
+//! the operations between ([`per_operation`]).
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -18,7 +19,8 @@ pub(super) fn is_there() -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// How many instructions an operation takes, by running `program` with the arguments for two numbers of operations.
+/// How many instructions an operation takes, by running `program` with the arguments for two
+/// numbers of operations.
 ///
 /// # Errors
 /// In words: the program failed below callgrind, or the longer run did not take more instructions.

@@ -1,4 +1,5 @@
-//! The part `file`: regions of each thread's own, and regions that overlap, under every lock, the kernel's, and one mutex.
+//! The part `file`: regions of each thread's own, and regions that overlap, under every lock, the
+//! kernel's, and one mutex.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -15,7 +16,7 @@ use report::{Histogram, Report, Table};
 
 /// What every case of this part begins with.
 pub(in crate::range) const FILE: &str = "file";
-/// Those that are no range lock of the process.
+/// The keepers that are no range lock of the process.
 pub(in crate::range) const KERNEL: &str = "fcntl OFD";
 pub(in crate::range) const WHOLE: &str = "one mutex";
 /// The file, in blocks of 4 KiB: 64 MiB, and 1 MiB where threads are to meet.

@@ -1,18 +1,22 @@
 //! What is written into a shared file, and how one sees afterwards that no write was torn.
 //!
-//! A write covers some blocks one behind the other, and fills each with its *stamp*: who wrote, which write of that thread
-//! it was, and which blocks it covers. So a block tells which write was its last, and which other blocks that one has written, too. If
-//! writes exclude each other where they overlap, they happened in some order, each as a whole. From the blocks that are left we learn
-//! parts of that order: where a write's block bears another's stamp, the other came later. If these parts contradict
-//! each other, there is no such order, and the writes in the contradiction were torn.
+//! A write covers some blocks one behind the other, and fills each with its *stamp*: which thread
+//! wrote, which write of that thread it was, and which blocks it covers. So a block tells which
+//! write was its last, and which other blocks that one has written, too. If writes exclude each
+//! other where they overlap, they happened in some order, each as a whole. From the blocks that are
+//! left we learn parts of that order: where a write's block bears another's stamp, the other came
+//! later. If these parts contradict each other, there is no such order, and the writes in the
+//! contradiction were torn.
 //!
-//! Invariant: a block is whole if its stamp is repeated all through it. A block of zeroes was never written.
+//! Invariant: a block is whole if its stamp is repeated all through it. A block of zeroes was never
+//! written.
 
 use std::collections::BTreeMap;
 
 /// Bytes of a block.
 pub(in crate::range) const BLOCK: usize = 4096;
-/// Words of a stamp: the writer and its write, counted from 1, where it began and how many blocks it has.
+/// Words of a stamp: the writer and its write, counted from 1, where it began and how many blocks
+/// it has.
 const WORDS: usize = 4;
 const STAMP: usize = WORDS * size_of::<u64>();
 
@@ -73,13 +77,13 @@ fn block(at: u64, bytes: &[u8]) -> Block {
     }
 }
 
-/// How much of a file of whole blocks cannot have come from whole writes: blocks that are broken, and writes that no order
-/// has a place for. 0 if nothing was torn.
+/// How much of a file of whole blocks cannot have come from whole writes: blocks that are broken,
+/// and writes that no order has a place for. 0 if nothing was torn.
 pub(in crate::range) fn torn(file: &[u8]) -> u64 {
     let found: Vec<Block> = (0..).zip(file.chunks_exact(BLOCK)).map(|(at, bytes)| block(at, bytes)).collect();
     let broken = found.iter().filter(|block| **block == Block::Broken).count() as u64;
     let mut torn = 0;
-    // Who came later than whom, by what is left of them.
+    // Which write came later than which, by what is left of them.
     let mut later: BTreeMap<Stamp, Vec<Stamp>> = BTreeMap::new();
     for stamp in
         found.iter().filter_map(|block| if let Block::Of(stamp) = block { Some(*stamp) } else { None })
@@ -104,8 +108,8 @@ pub(in crate::range) fn torn(file: &[u8]) -> u64 {
     broken + torn + contradicted(later)
 }
 
-/// How many have no place in any order: whoever has nobody left that came later is taken out, again and again, and those who
-/// stay came, each, before somebody who came before it.
+/// Returns how many writes have no place in any order. A write without a later write is taken out,
+/// again and again. The writes that stay have no place: each came before another write that stays.
 fn contradicted(mut later: BTreeMap<Stamp, Vec<Stamp>>) -> u64 {
     let mut waiting: BTreeMap<Stamp, usize> = BTreeMap::new();
     let mut earlier: BTreeMap<Stamp, Vec<Stamp>> = BTreeMap::new();
@@ -136,7 +140,7 @@ mod tests {
         Stamp { writer, write: 1, first, blocks }
     }
 
-    /// A file of so many blocks, each of which bears the stamp that is given for it.
+    /// A file of `blocks.len()` blocks; each bears the stamp that is given for it.
     fn file(blocks: &[Option<Stamp>]) -> Vec<u8> {
         let mut bytes = vec![0; blocks.len() * BLOCK];
         for (place, stamp) in bytes.chunks_exact_mut(BLOCK).zip(blocks) {

@@ -1,9 +1,13 @@
-//! The client of memcached: many connections, each with one request at a time, and two threads that serve them.
+//! The client of memcached: many connections, each with one request at a time, and two threads that
+//! serve them.
 //!
-//! 1. A value follows from its key, so that the answer to a request is known to the byte; any other answer is a failure.
-//! 2. A latency is from just before a request is written to just after its answer was read. An operation counts if it began
-//!    within the measured time, and all that began are waited for.
-//! 3. A thread waits by epoll for its connections, so that the client needs little CPU time and few threads.
+//! 1. The value of a key is computed from the key, so the client knows each byte of an answer. Any
+//!    other answer is a failure.
+//! 2. A latency begins just before the request is written and ends just after the answer was read.
+//!    An operation counts if it began within the measured time. The client waits for all operations
+//!    that began.
+//! 3. A thread waits by epoll for its connections, so that the client needs little CPU time and few
+//!    threads.
 
 use crate::error::reason;
 use crate::interrupt;
@@ -17,37 +21,36 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Records.
+/// The number of records.
 const KEYS: usize = 10_000;
 const VALUE_BYTES: usize = 100;
-/// The part of requests that get a value; others set one.
+/// The share of requests that get a value; the others set one.
 const GETS: f64 = 0.9;
-/// Threads of the client.
+/// The number of the client's threads.
 const THREADS: usize = 2;
-/// An answer that takes longer never comes.
+/// The client gives up if an answer takes longer.
 const ANSWERED: Duration = Duration::from_secs(20);
-const SECOND_NS: u64 = 1_000_000_000;
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Debug)]
 pub(super) struct Driven {
     pub(super) latencies: Histogram,
-    /// Of each connection
+    /// The number of operations of each connection
     pub(super) operations: Vec<u64>,
 }
 
-/// A connection, with the request that is under way.
+/// A connection and its current request.
 struct Connection {
     stream: UnixStream,
     request: Vec<u8>,
     expected: Vec<u8>,
-    /// So many bytes of the answer have come
+    /// The number of bytes of the answer that have arrived
     come: usize,
     begin_ns: u64,
     operations: u64,
 }
 
-/// Asks for the version.
+/// Asks the server for its version.
 pub(super) fn ask(socket: &Path) -> Result<(), String> {
     let mut stream = connect(socket)?;
     stream.write_all(b"version\r\n").map_err(broken)?;
@@ -67,13 +70,13 @@ pub(super) fn fill(socket: &Path) -> Result<(), String> {
     })
 }
 
-/// Loads the server for some seconds, after a fifth of that for warming up.
+/// Warms the server up for a fifth of `seconds`, and then measures for `seconds`.
 pub(super) fn drive(socket: &Path, clients: usize, seconds: u32, round: u64) -> Result<Driven, String> {
     let connections = (0..clients).map(|_| Connection::new(socket)).collect::<Result<Vec<_>, _>>()?;
     let mut shares: Vec<Vec<Connection>> = (0..THREADS.min(clients)).map(|_| Vec::new()).collect();
     let threads = shares.len();
     connections.into_iter().enumerate().for_each(|(at, one)| shares[at % threads].push(one));
-    let time_ns = u64::from(seconds) * SECOND_NS;
+    let time_ns = u64::from(seconds) * clock::SECOND_NS;
     let from = clock::now_ns() + time_ns / 5;
     std::thread::scope(|scope| {
         let serve = |(at, mut share): (usize, Vec<Connection>)| {
@@ -95,7 +98,7 @@ pub(super) fn drive(socket: &Path, clients: usize, seconds: u32, round: u64) -> 
     })
 }
 
-/// One thread, from the first request of each connection to the last answer.
+/// Serves the connections of one thread, from the first request to the last answer.
 fn serve(share: &mut [Connection], (from, to): (u64, u64), mut dice: Dice) -> Result<Histogram, String> {
     let epoll = Epoll::new().map_err(number)?;
     for (at, one) in share.iter_mut().enumerate() {
@@ -162,7 +165,7 @@ impl Connection {
         self.stream.write_all(&self.request).map_err(broken)
     }
 
-    /// Reads what has come; true once the answer is whole.
+    /// Reads the bytes that have arrived; true once the answer is complete.
     fn read(&mut self) -> Result<bool, String> {
         let mut bytes = [0; 256];
         let read = self.stream.read(&mut bytes).map_err(broken)?;
@@ -196,7 +199,8 @@ mod tests {
     use std::io::BufRead;
     use std::os::unix::net::UnixListener;
 
-    /// Answers as memcached does, but to the request of number `wrong`, counted over all connections.
+    /// Answers as memcached does, except that request number `wrong`, counted over all connections,
+    /// gets a wrong answer.
     fn server(socket: &Path, wrong: usize) {
         let listener = UnixListener::bind(socket).unwrap();
         let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));

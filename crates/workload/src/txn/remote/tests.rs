@@ -1,4 +1,5 @@
-//! Against redis-server, where it is installed. `manx serve` is measured from end to end by the tests of the command.
+//! Against redis-server, where it is installed. `manx serve` is measured from end to end by the
+//! tests of the command.
 
 use super::super::drive::drive;
 use super::super::mix::{MIXES, Mix};
