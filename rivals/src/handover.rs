@@ -1,14 +1,16 @@
 //! How late a waiter notices, and what the waiting costs.
 //!
-//! A waker and a waiter. In each round the waker works for the given time (it burns CPU: the thread waited
-//! for is one that could run), then raises the flag; the waiter, which waited for it in its way, reads the
-//! clock. Both threads stay on the CPUs they are given. With one CPU for both, a waiter that does not let go
-//! of it keeps the waker from finishing, which shows in [`Outcome::stretch`] and not in the delay.
+//! A waker and a waiter. In each round the waker works for the given time (it burns CPU: the thread
+//! waited for could run), then raises the flag; the waiter, which waited for it in its way, reads
+//! the clock. Both threads stay on the CPUs they are given. With one CPU for both, a waiter that
+//! does not let go of it keeps the waker from finishing, which shows in [`Outcome::stretch`] and
+//! not in the delay.
 //!
 //! Invariants:
-//! 1. `raised` and `stamp` are written by the waker only, `seen` by the waiter only. Both count rounds, and
-//!    neither thread gets more than a round ahead of the other.
-//! 2. `stamp` is written before `raised` (release) and read after it (acquire), so it is of that round.
+//! 1. `raised` and `stamp` are written by the waker only, `seen` by the waiter only. Both count
+//!    rounds, and neither thread gets more than a round ahead of the other.
+//! 2. `stamp` is written before `raised` (release) and read after it (acquire), so it is of that
+//!    round.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -31,8 +33,8 @@ pub enum Place {
 pub struct Outcome {
     /// The median time from the raising of the flag to the waiter's noticing it.
     pub delay: Duration,
-    /// The longest round, from the beginning of the waker's work to the waiter's noticing. A median alone
-    /// would hide the rounds in which the waiter kept the waker from working.
+    /// The longest round, from the beginning of the waker's work to the waiter's noticing. A median
+    /// alone would hide the rounds in which the waiter kept the waker from working.
     pub longest: Duration,
     /// The waiter's CPU time while it waited, as a part of that time; 1 is a whole CPU.
     pub burnt: f64,

@@ -1,6 +1,7 @@
 //! What the experiments need from the machine: CPUs, and a thread's CPU time.
 //!
-//! It is asked here and not through `platform`, so that what the peers are measured with is none of ours.
+//! It is asked here and not through `platform`, so that what the peers are measured with is none of
+//! ours.
 
 use std::mem::{MaybeUninit, zeroed};
 use std::time::Duration;
@@ -12,8 +13,8 @@ use libc::{CLOCK_THREAD_CPUTIME_ID, CPU_ISSET, CPU_SET, CPU_SETSIZE, cpu_set_t};
 /// # Errors
 /// If the system does not say.
 pub fn allowed_cpus() -> Result<Vec<usize>, String> {
-    // SAFETY: a CPU set is an array of integers, for which zero is a value; the call writes at most the size
-    // that it is told, and the thread is the calling one.
+    // SAFETY: a CPU set is an array of integers, for which zero is a value; the call writes at most
+    // the size that it is told, and the thread is the calling one.
     let set = unsafe {
         let mut set: cpu_set_t = zeroed();
         match libc::sched_getaffinity(0, size_of::<cpu_set_t>(), &mut set) {
@@ -34,7 +35,8 @@ pub fn stay_on(cpu: usize) -> Result<(), String> {
     stay_on_all(&[cpu])
 }
 
-/// Keeps the calling thread, and those that it starts from now on, on some of [`allowed_cpus`].
+/// Keeps the calling thread, and the threads that it starts from now on, on some of
+/// [`allowed_cpus`].
 ///
 /// # Errors
 /// If the system does not allow it.

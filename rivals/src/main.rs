@@ -1,7 +1,8 @@
 //! Prints how the peers compare in waiting: a table for each placement of the two threads.
 //!
-//! What is compared is interleaved: a repeat measures each peer once, in an order drawn at random, before the next repeat begins.
-//! The table shows medians over the repeats, and the delay over that of `manx Adaptive` by pairs of one repeat.
+//! What is compared is interleaved: a repeat measures each peer once, in an order drawn at random,
+//! before the next repeat begins. The table shows medians over the repeats, and the delay over that
+//! of `manx Adaptive` by pairs of one repeat.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,8 +1,9 @@
-//! Who competes in waiting for a flag.
+//! The competitors in waiting for a flag.
 //!
-//! All wait for the same closure and know nothing else. Peers that are made to be combined with parking
-//! (crossbeam's `Backoff` and parking_lot's `SpinWait` say when it would be time) have nobody here who
-//! would wake them, and so go on as their documentation tells those who cannot park: they keep yielding.
+//! All wait for the same closure and know nothing else. Peers that are made to be combined with
+//! parking (crossbeam's `Backoff` and parking_lot's `SpinWait` say when it would be time) have no
+//! thread here to wake them. So they go on as their documentation says for threads that cannot
+//! park: they keep yielding.
 
 use std::hint::spin_loop;
 use std::thread::yield_now;
@@ -11,7 +12,7 @@ use crossbeam_utils::Backoff;
 use manx::wait::{Adaptive, Policy as _};
 use parking_lot_core::SpinWait;
 
-/// Somebody who waits.
+/// A way to wait.
 #[derive(Clone, Copy)]
 pub struct Peer {
     /// The name in tables.
@@ -20,7 +21,7 @@ pub struct Peer {
     pub until: fn(&dyn Fn() -> bool),
 }
 
-/// Everybody, in the order of the tables.
+/// All competitors, in the order of the tables.
 pub const PEERS: [Peer; 5] = [
     Peer { name: "spin (PAUSE)", until: spin },
     Peer { name: "yield", until: yields },

@@ -1,4 +1,5 @@
-//! The whole command, briefly: every lock works in a process of its own, and what it prints can be read.
+//! The whole command, briefly: every lock works in a process of its own, and what it prints can be
+//! read.
 
 use std::process::{Command, Output};
 

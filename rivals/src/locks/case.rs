@@ -1,4 +1,4 @@
-//! The cases: what threads do in and between their critical sections, and who else wants the CPUs.
+//! The cases: what threads do in and between their critical sections, and what else wants the CPUs.
 
 /// A case and the thread counts it is measured at.
 #[derive(Clone, Copy, Debug)]
@@ -18,14 +18,15 @@ pub struct Case {
 /// What a thread does.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
-    /// Lock and unlock with nothing in between or within; only the first thread, while the main thread sleeps.
+    /// Lock and unlock with nothing in between or within; only the first thread, while the main
+    /// thread sleeps.
     pub uncontended: bool,
     /// Busy time between epochs, the 600 NOPs included. It is a time on the clock, not of the CPU.
     pub think_ns: u64,
     /// Busy time in each critical section, its cache lines included.
     pub hold_ns: u64,
-    /// How many times longer a little thread's sections and thinking take; every second thread is little
-    /// unless it is 1.
+    /// How many times longer a little thread's sections and thinking take; every second thread is
+    /// little unless it is 1.
     pub dilation: f64,
 }
 

@@ -43,7 +43,8 @@ pub struct Options {
     /// Go on until the ratios of the targets are known to ± this many percent
     #[arg(long, default_value_t = 2.0)]
     width: f64,
-    /// Go on with a case and thread count for no longer than this; the first five rounds are always made
+    /// Go on with a case and thread count for no longer than this; the first five rounds are always
+    /// made
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
     /// Draw the orders of the rounds from this number [default: from the clock]
@@ -122,7 +123,8 @@ pub fn child(child: &Child) -> Result<(), String> {
         cpus,
         pinned: !child.unpinned,
     };
-    // Whoever started this process may be gone before a lock hangs, or be a launcher that is killed in its place.
+    // The process that started this one may be gone before a lock hangs, or be a launcher that is
+    // killed in its place.
     let limit = round::patience(run.time).as_secs() as u32 + 1;
     // SAFETY: the call only sets a timer; the signal's default ends the process.
     unsafe { libc::alarm(limit) };
@@ -227,7 +229,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         }
         println!("{}: {} (medians of the rounds)\n", case.name, case.about);
         println!("{}", text(&all[first..]));
-        // Whoever interrupts the rest keeps what has run.
+        // A user that interrupts the rest keeps what has run.
         write(options, &all, &[])?;
     }
     let verdicts = verdicts(&all);

@@ -1,5 +1,5 @@
-//! Who competes. Each is used as its own documentation shows it; the measured loop is compiled for each, so
-//! that no call in it is indirect.
+//! The competitors. Each is used as its own documentation shows it; the measured loop is compiled
+//! for each, so that no call in it is indirect.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -26,7 +26,7 @@ pub trait Measured {
 pub struct Competitor {
     /// The name on the command line and in tables.
     pub name: &'static str,
-    /// Whether throughput is compared with it: the stock mutexes whose newcomers overtake those that wait.
+    /// Whether throughput is compared with it: the stock mutexes whose newcomers overtake waiters.
     pub barging: bool,
 }
 
@@ -54,18 +54,18 @@ competitors! {
     "glibc-adaptive", true, Pthread<PTHREAD_MUTEX_ADAPTIVE_NP>;
     "usync", false, usync::Mutex<()>;
     "spin", false, spin::Mutex<()>;
-    "tas", false, Ours<manx::lock::Tas>;
-    "ttas", false, Ours<manx::lock::Ttas>;
-    "ticket", false, Ours<manx::lock::Ticket>;
+    "tas", false, Ours<baselines::lock::Tas>;
+    "ttas", false, Ours<baselines::lock::Ttas>;
+    "ticket", false, Ours<baselines::lock::Ticket>;
     "mcs", false, Ours<manx::lock::Mcs>;
-    "mcs-park", false, Ours<manx::lock::McsPark>;
+    "mcs-park", false, Ours<baselines::lock::McsPark>;
     "futex-mutex", false, Ours<manx::lock::FutexMutex>;
-    "shfl", false, Ours<manx::lock::Shfl>;
-    "cna", false, Ours<manx::lock::Cna>;
-    "asl-ticket", false, Ours<manx::lock::Asl<manx::lock::Ticket>>;
+    "shfl", false, Ours<baselines::lock::Shfl>;
+    "cna", false, Ours<baselines::lock::Cna>;
+    "asl-ticket", false, Ours<manx::lock::Asl<baselines::lock::Ticket>>;
     "asl-mcs", false, Ours<manx::lock::Asl<manx::lock::Mcs>>;
-    "asl-mcs-park", false, Ours<manx::lock::Asl<manx::lock::McsPark>>;
-    "asl-cna", false, Ours<manx::lock::Asl<manx::lock::Cna>>;
+    "asl-mcs-park", false, Ours<manx::lock::Asl<baselines::lock::McsPark>>;
+    "asl-cna", false, Ours<manx::lock::Asl<baselines::lock::Cna>>;
     "asl-futex", false, Ours<manx::lock::Asl<manx::lock::FutexMutex>>;
     "asl-mcs-10us", false, Within<manx::lock::Mcs, 10_000>;
     "asl-mcs-100us", false, Within<manx::lock::Mcs, 100_000>;
@@ -73,7 +73,7 @@ competitors! {
     "asl-futex-10us", false, Within<manx::lock::FutexMutex, 10_000>;
     "asl-futex-100us", false, Within<manx::lock::FutexMutex, 100_000>;
     "asl-futex-1ms", false, Within<manx::lock::FutexMutex, 1_000_000>;
-    "mutable", false, Ours<manx::lock::MutableLock>;
+    "mutable", false, Ours<baselines::lock::MutableLock>;
 }
 
 /// The kind of the C library that spins a while; the `libc` crate does not name it.
@@ -188,8 +188,8 @@ impl<L: RawLock, const WINDOW_NS: u64> Lock for Within<L, WINDOW_NS> {
     }
 }
 
-/// The C library's mutex of a kind, or that of a library loaded before it. It stays in its box: the C library
-/// may know its address.
+/// The C library's mutex of a kind, or that of a library loaded before it. It stays in its box: the
+/// C library may know its address.
 struct Pthread<const KIND: i32>(Box<UnsafeCell<libc::pthread_mutex_t>>);
 
 // SAFETY: a mutex is made to be shared; it is only used through the C library's functions.
@@ -199,8 +199,8 @@ impl<const KIND: i32> Lock for Pthread<KIND> {
     fn new() -> Self {
         let mutex = Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
         let mut attributes = MaybeUninit::uninit();
-        // SAFETY: the attributes are initialised before they are used and destroyed afterwards, and the mutex
-        // is nobody else's yet.
+        // SAFETY: the attributes are initialised before they are used and destroyed afterwards, and
+        // no other thread has the mutex yet.
         let results = unsafe {
             [
                 libc::pthread_mutexattr_init(attributes.as_mut_ptr()),

@@ -36,7 +36,8 @@ pub struct Latency {
 pub struct Outcome {
     /// Epochs per second of all threads.
     pub epochs_per_s: f64,
-    /// Nanoseconds per epoch on the first thread's clock, for the uncontended case: per lock and unlock.
+    /// Nanoseconds per epoch on the first thread's clock, for the uncontended case: per lock and
+    /// unlock.
     pub pair_ns: f64,
     /// All threads' epochs.
     pub all: Latency,

@@ -1,7 +1,8 @@
-//! Near or far: how long a cache line takes between the CPUs, which in a virtual machine changes under way.
+//! Near or far: how long a cache line takes between the CPUs, which in a virtual machine changes
+//! under way.
 //!
-//! Two threads on different CPUs pass a number back and forth. The shortest of many batches is taken: what
-//! else runs on the CPUs can only make a batch longer.
+//! Two threads on different CPUs pass a number back and forth. The shortest of many batches is
+//! taken: what else runs on the CPUs can only make a batch longer.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Rounds: everybody once, in turn, each in a process of its own.
+//! Rounds: every competitor once, in turn, each in a process of its own.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

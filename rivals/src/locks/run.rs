@@ -1,8 +1,9 @@
 //! One run: the threads, their epochs, and what is recorded of them.
 //!
 //! Invariants:
-//! 1. Lines of a lock are only touched while it is held. Each section adds one to each of its lines, with plain
-//!    loads and stores, so lines that do not add up show a lock that does not exclude.
+//! 1. Lines of a lock are only touched while it is held. Each section adds one to each of its
+//!    lines, with plain loads and stores, so lines that do not add up show a lock that does not
+//!    exclude.
 //! 2. What is recorded of a thread is the thread's own until it is joined.
 
 use std::cell::UnsafeCell;
@@ -58,7 +59,7 @@ struct Shared<L> {
     lines: UnsafeCell<[[Line; LINES]; SECTIONS / LOCKS]>,
 }
 
-// SAFETY: the lines are only touched by who holds the lock (invariant 1).
+// SAFETY: the lines are only touched by the lock's holder (invariant 1).
 unsafe impl<L: Sync> Sync for Shared<L> {}
 
 /// What is recorded of a thread.
@@ -133,7 +134,8 @@ impl Run {
         ns_per_tick: f64,
     ) -> Record {
         let little = self.is_little(index);
-        // Locks that know classes are told which threads are slow; the machine's cores are all alike.
+        // Locks that know classes are told which threads are slow; the machine's cores are all
+        // alike.
         set_class_of_this_thread(Some(if little { Class::Little } else { Class::Big }));
         let factor = if little { self.work.dilation } else { 1.0 };
         let hold = (self.work.hold_ns as f64 * factor / ns_per_tick) as u64;

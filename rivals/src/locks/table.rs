@@ -137,7 +137,7 @@ pub fn text(rows: &[Row]) -> String {
     text
 }
 
-/// A figure, or a dash where the case has none or there is nobody to compare with.
+/// A figure, or a dash where the case has none or there is no peer to compare with.
 fn cell(value: f64, digits: usize) -> String {
     if value > 0.0 { format!("{value:.digits$}") } else { "-".into() }
 }

@@ -1,8 +1,8 @@
 //! What the runs mean for the figures to reach: `report`'s targets of the bench `locks`.
 //!
-//! A target's id is `locks-CASE-THREADS-FIGURE`, so the file of targets alone says where each figure is wanted. A
-//! placement has its own verdict, and a target whose case or thread count did not run has none. A ratio is that of pairs:
-//! of two runs in one round and at one placement.
+//! A target's id is `locks-CASE-THREADS-FIGURE`, so the file of targets alone says where each
+//! figure is wanted. A placement has its own verdict, and a target has none if its case or thread
+//! count did not run. A ratio is that of pairs: of two runs in one round and at one placement.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::table::Row;
 
 /// A longest epoch up to this is never held against a lock in the case `scaling`.
 const MAX_NS: f64 = 4e6;
-/// Whom throughput is compared with where the best barging peer is not asked for.
+/// The peers that throughput is compared with where the best barging peer is not asked for.
 const STOCK: [&str; 2] = ["std", "parking_lot"];
 /// A rival that counts as a peer of two threads if the user names it so.
 const PAIR_PEER: &str = "flexguard";
@@ -46,7 +46,7 @@ impl Group<'_> {
         self.0.iter().find(|row| row.lock == lock).copied()
     }
 
-    /// The peer with the highest throughput among those that the case is compared with.
+    /// Returns the peer with the highest throughput among the peers that the case is compared with.
     fn best(&self, wanted: &Wanted) -> Option<&str> {
         let counts = |row: &Row| match wanted.case {
             "scaling" => row.barging || (wanted.threads == 2 && row.lock.eq_ignore_ascii_case(PAIR_PEER)),
@@ -217,7 +217,8 @@ mod tests {
         let all = verdicts(&near.into_iter().chain(far).collect::<Vec<_>>());
         let rates = find(&all, "locks-scaling-8-throughput");
         assert_eq!(rates, [(Some(0.99), Reached::Met), (Some(0.5), Reached::FallsShort)]);
-        // Near, `parking_lot` did not run; far, its maximum is below what is never held against a lock.
+        // Near, `parking_lot` did not run; far, its maximum is below what is never held against a
+        // lock.
         assert_eq!(find(&all, "locks-scaling-8-max"), [(Some(1.25), Reached::FallsShort)]);
         assert_eq!(find(&all, "locks-scaling-8-share").len(), 2);
         assert!(find(&all, "locks-scaling-16-max").is_empty(), "16 threads did not run");
