@@ -1,5 +1,6 @@
-//! `cargo xtask bench`: builds, then becomes `manx bench` with the given arguments; `cargo xtask bench locks`
-//! becomes `rivals locks`, because other people's locks are in that package and nothing else depends on it.
+//! `cargo xtask bench`: builds, then becomes `manx bench` with the given arguments; `cargo xtask
+//! bench locks` becomes `rivals locks`, because other people's locks are in that package and
+//! nothing else depends on it.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -12,8 +13,8 @@ use crate::process::{run as run_command, show};
 use crate::workspace::{Workspace, cargo, locked, root};
 use crate::{Result, build};
 
-/// Builds, and becomes `manx bench` with these arguments: whoever interrupts a benchmark interrupts that one,
-/// which then shows what it has.
+/// Builds, and becomes `manx bench` with these arguments: whoever interrupts a benchmark interrupts
+/// that one, which then shows what it has.
 ///
 /// # Errors
 /// If the build fails or the benchmark cannot be started.
@@ -81,7 +82,8 @@ const RIVALS_LIMIT: Duration = Duration::from_secs(20 * 60);
 /// Where the loader looks for libraries first.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
-/// The path without the folders that cargo put into it for us: what is measured should not search them.
+/// The path without the folders that cargo put into it for us: what is measured should not search
+/// them.
 fn without_cargo(path: &OsStr, target: &Path) -> OsString {
     let cargos = |folder: &Path| folder.starts_with(target) || folder.iter().any(|part| part == "rustlib");
     let others = env::split_paths(path).filter(|folder| !cargos(folder) && !folder.join("rustlib").is_dir());

@@ -1,8 +1,10 @@
-//! `cargo xtask build`: the command, the libraries that it preloads, and libmanx, side by side.
+//! `cargo xtask build`: the commands, the libraries that `manx` preloads, and libmanx, side by
+//! side.
 //!
-//! Each library is built in an invocation of its own, because cargo unites the features of all packages
-//! that it builds together, and what a program of others gets loaded must not grow by what the command
-//! uses. The command never depends on the libraries and looks for them beside itself.
+//! Each is built in an invocation of its own, because cargo unites the features of all packages
+//! that it builds together: what a program of others gets loaded must not grow by what the commands
+//! use, nor `manx` by what serves or measures. `manx` depends on none of the others and looks for
+//! them beside itself.
 
 use std::time::Duration;
 
@@ -17,11 +19,11 @@ const LIMIT: Duration = Duration::from_secs(20 * 60);
 /// # Errors
 /// If one does not build, or what was built is not where the command looks for it.
 pub fn run() -> Result {
-    for package in ["cli", "preload", "preload-requests", "capi"] {
+    for package in ["cli", "manx-serve", "manx-bench", "preload", "preload-requests", "capi"] {
         run_command(cargo().args(["build", "--release", "-p", package]).args(locked()), LIMIT)?;
     }
     let workspace = Workspace::load()?;
-    for file in [workspace.manx()].into_iter().chain(workspace.libraries()) {
+    for file in workspace.commands().into_iter().chain(workspace.libraries()) {
         if !file.is_file() {
             return Err(format!("{} was not built: is `build.target` set for cargo?", file.display()));
         }

@@ -1,9 +1,10 @@
 //! `cargo xtask demo`: the main job, before and after, on programs that everybody knows.
 //!
-//! Sets up, builds, and shows two things. First two copies of a program side by side on two CPUs, as they are, under `manx
-//! run`, and with the setting of their own that helps most: ggml, numpy and scikit-learn where `cargo xtask setup victims`
-//! has been, numpy alone where the registry can be reached, and a C program with OpenMP in any case. Then WiredTiger with 40
-//! threads, four of them boosted, by `manx bench inversion --demo`. What cannot be had is left out, and said.
+//! Sets up, builds, and shows two things. First two copies of a program side by side on two CPUs,
+//! as they are, under `manx run`, and with the setting of their own that helps most: ggml, numpy
+//! and scikit-learn where `cargo xtask setup victims` has been, numpy alone where the registry can
+//! be reached, and a C program with OpenMP in any case. Then WiredTiger with 40 threads, four of
+//! them boosted, by `manx bench inversion --demo`. What cannot be had is left out, and said.
 
 use crate::setup::{self, For, victims};
 use crate::{Result, bench, build};

@@ -1,12 +1,15 @@
-//! `cargo xtask guest`: the CPU budget on a kernel that has cgroup v2 alone, in an emulated machine with 8 CPUs.
+//! `cargo xtask guest`: the CPU budget on a kernel that has cgroup v2 alone, in an emulated machine
+//! with 8 CPUs.
 //!
-//! Machines that run tests often have cgroup v1, or few CPUs, or groups that nobody may make. So this boots Debian's kernel for
-//! virtual machines under qemu, without KVM, with a first file system of busybox and one probe: the
-//! example `budget` of the package `manx`. What the first process does is in `crates/manx/tests/cpu_budget/guest.sh`: each
-//! case puts a process into groups and runs the probe. This file boots, reads what came back, and compares.
+//! Machines that run tests often have cgroup v1, or few CPUs, or groups that nobody may make. So
+//! this boots Debian's kernel for virtual machines under qemu, without KVM, with a first file
+//! system of busybox and one probe: the example `budget` of the package `manx`. What the first
+//! process does is in `crates/manx/tests/cpu_budget/guest.sh`: each case puts a process into groups
+//! and runs the probe. This file boots, reads what came back, and compares.
 //!
-//! It is no part of CI: an emulated machine takes a minute or two, and an emulator hundreds of megabytes. But what it printed once is kept
-//! (`--record`), files of the kernel's groups included, and a test of `manx` finds the same budgets in them.
+//! It is no part of CI: an emulated machine takes a minute or two, and an emulator hundreds of
+//! megabytes. But what it printed once is kept (`--record`), files of the kernel's groups included,
+//! and a test of `manx` finds the same budgets in them.
 
 mod archive;
 
@@ -34,7 +37,8 @@ const FETCH: Duration = Duration::from_secs(5 * 60);
 /// Which kernel, and what to do with the output.
 #[derive(clap::Args)]
 pub struct Options {
-    /// The kernel to boot; without it Debian's for virtual machines, which is downloaded by apt-get and not installed
+    /// The kernel to boot; without it Debian's for virtual machines, which is downloaded by apt-get
+    /// and not installed
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
     /// The probe to run there; without it the example `budget` of manx, which is built
@@ -133,7 +137,8 @@ fn downloaded(folder: &Path) -> Result<PathBuf> {
     kernel(folder).ok_or_else(|| by_hand(format!("{} has no kernel", archive.display())))
 }
 
-/// The guest's first file system: these programs with the libraries that they need, busybox' names, and the first process.
+/// The guest's first file system: these programs with the libraries that they need, busybox' names,
+/// and the first process.
 fn file_system(programs: &[(&str, PathBuf)]) -> Result<Vec<u8>> {
     let read = |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
     let mut archive = Archive::new();
@@ -170,7 +175,8 @@ fn boot(emulator: &Path, kernel: &Path, first: &Path, folder: &Path, limit: Dura
     let output = folder.join("output.txt");
     let serial = |name: &str| format!("file:{}", folder.join(name).display());
     let mut command = Command::new(emulator);
-    // Not KVM: a virtual machine that runs this may have a `/dev/kvm` with which a guest never comes up.
+    // Not KVM: a virtual machine that runs this may have a `/dev/kvm` with which a guest never
+    // comes up.
     command.args(["-accel", "tcg", "-cpu", "qemu64", "-m", "512"]);
     command.args(["-smp", &CPUS.to_string(), "-nodefaults", "-no-reboot", "-display", "none"]);
     command.arg("-kernel").arg(kernel).arg("-initrd").arg(first);

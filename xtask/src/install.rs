@@ -1,14 +1,14 @@
-//! `cargo xtask install`: the command, the libraries and the manual pages below a prefix.
+//! `cargo xtask install`: the commands, the libraries and the manual pages below a prefix.
 //!
 //! | file | where |
 //! | --- | --- |
-//! | `manx` | `PREFIX/bin` |
-//! | `libmanx_preload.so`, `libmanx_requests.so` | `PREFIX/lib/manx`, where the command looks for them by its own path |
+//! | `manx`, `manx-serve`, and with `--bench` `manx-bench` | `PREFIX/bin` |
+//! | `libmanx_preload.so`, `libmanx_requests.so` | `PREFIX/lib/manx`, where `manx` looks for them by its own path |
 //! | manual pages | `PREFIX/share/man/man1` |
 //! | libmanx and its headers | see [`libmanx`] |
 //!
-//! `DESTDIR` goes before the prefix, as packagers expect. A file is written beside its place and renamed
-//! into it, so that a program that has the old library mapped keeps it whole.
+//! `DESTDIR` goes before the prefix, as packagers expect. A file is written beside its place and
+//! renamed into it, so that a program that has the old library mapped keeps it whole.
 
 use std::env;
 use std::fs::{self, Permissions};
@@ -17,19 +17,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::process::capture;
-use crate::workspace::{PRELOAD, REQUESTS, Workspace};
+use crate::workspace::{BENCH, PRELOAD, REQUESTS, Workspace};
 use crate::{Result, build, libmanx, man};
 
-/// Builds and installs below `prefix`, and below `DESTDIR` if that is set.
+/// Builds and installs below `prefix`, and below `DESTDIR` if that is set; `manx-bench` only if
+/// `bench` says so.
 ///
 /// # Errors
 /// If something does not build or a file cannot be written.
-pub fn run(prefix: &Path) -> Result {
+pub fn run(prefix: &Path, bench: bool) -> Result {
     build::run()?;
-    install(prefix, &below(env::var_os("DESTDIR").as_deref().map(Path::new), prefix)?)
+    install(prefix, &below(env::var_os("DESTDIR").as_deref().map(Path::new), prefix)?, bench)
 }
 
-/// Installs what is built into an empty folder and sees whether the installed command finds its library, and compilers theirs.
+/// Installs what is built into an empty folder and sees whether the installed command finds its
+/// library, and compilers theirs.
 ///
 /// # Errors
 /// If it does not.
@@ -37,9 +39,12 @@ pub fn check(folder: &Path) -> Result {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
-    install(folder, folder)?;
+    install(folder, folder, false)?;
     let manx = folder.join("bin/manx");
-    let run = |words: &[&str]| capture(Command::new(&manx).env_remove("MANX_PRELOAD").args(words));
+    // In PATH there is nothing of Manx's: what is installed is found by where it lies.
+    let run = |words: &[&str]| {
+        capture(Command::new(&manx).env_remove("MANX_PRELOAD").env("PATH", "/usr/bin:/bin").args(words))
+    };
     let version = run(&["--version"])?;
     let plan = run(&["run", "--dry-run", "--slo", "1ms", "--", "true"])?;
     println!("{}\n{plan}", version.trim_end());
@@ -50,6 +55,14 @@ pub fn check(folder: &Path) -> Result {
     }
     run(&["run", "--", "true"])?;
     run(&["run", "--slo", "1ms", "--", "true"])?;
+    print!("{}", run(&["serve", "--version"])?);
+    match run(&["bench", "--version"]) {
+        Err(error) if error.contains("xtask install --bench") => {}
+        other => return Err(format!("`manx bench` is not installed, and does not say so: {other:?}")),
+    }
+    install(folder, folder, true)?;
+    print!("{}", run(&["bench", "--version"])?);
+    run(&["profile", "--help"])?;
     if let Some(left_out) = libmanx::check(folder)? {
         println!("{left_out}");
     }
@@ -67,7 +80,10 @@ fn below(destination: Option<&Path>, prefix: &Path) -> Result<PathBuf> {
     Ok(destination.join(inside))
 }
 
-fn install(prefix: &Path, folder: &Path) -> Result {
+/// What measures, and its pages: installed with `--bench` only.
+const OF_BENCH: [&str; 2] = [BENCH, "manx-profile"];
+
+fn install(prefix: &Path, folder: &Path, bench: bool) -> Result {
     let workspace = Workspace::load()?;
     let pages = workspace.target.join("man");
     if pages.exists() {
@@ -75,15 +91,24 @@ fn install(prefix: &Path, folder: &Path) -> Result {
         fs::remove_dir_all(&pages).map_err(|error| format!("{}: {error}", pages.display()))?;
     }
     man::run(&pages)?;
-    put(&workspace.manx(), &folder.join("bin"), 0o755)?;
+    let wanted = |file: &Path| bench || !OF_BENCH.iter().any(|name| is_of(file, name));
+    for command in workspace.commands().iter().filter(|command| wanted(command)) {
+        put(command, &folder.join("bin"), 0o755)?;
+    }
     for library in workspace.libraries() {
         put(&library, &folder.join("lib/manx"), 0o644)?;
     }
     let pages = fs::read_dir(&pages).map_err(|error| format!("{}: {error}", pages.display()))?;
-    for page in pages.flatten() {
-        put(&page.path(), &folder.join("share/man/man1"), 0o644)?;
+    for page in pages.flatten().map(|page| page.path()).filter(|page| wanted(page)) {
+        put(&page, &folder.join("share/man/man1"), 0o644)?;
     }
     libmanx::install(&workspace, prefix, folder)
+}
+
+/// Whether a file is that command, or a page about it or its subcommands.
+fn is_of(file: &Path, command: &str) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name.strip_prefix(command).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
 }
 
 /// Copies a file into a folder.
@@ -113,6 +138,20 @@ mod tests {
         assert_eq!(below(None, prefix), Ok("/usr/local".into()));
         assert_eq!(below(Some(Path::new("")), prefix), Ok("/usr/local".into()));
         assert_eq!(below(Some(Path::new("/tmp/stage")), prefix), Ok("/tmp/stage/usr/local".into()));
+    }
+
+    #[test]
+    fn what_belongs_to_a_command_is_told_by_its_name() {
+        for (file, of_bench) in [
+            ("/t/manx-bench", true),
+            ("man/manx-bench.1", true),
+            ("man/manx-bench-range.1", true),
+            ("man/manx.1", false),
+            ("man/manx-benchmark.1", false),
+            ("/t/manx-serve", false),
+        ] {
+            assert_eq!(is_of(Path::new(file), BENCH), of_bench, "{file}");
+        }
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! | `manx.h`, `manx_range.h`, `manx_cpu.h`, `manx_epoch.h`; for C++, `manx.hpp`, `manx_range.hpp` | `PREFIX/include` |
 //! | `manx.pc`, `manx_preload.pc` | `PREFIX/lib/pkgconfig` |
 //!
-//! The shared library is linked from the static one, by the C compiler: `crates/capi/link/manx.map` says why.
+//! The shared library is linked from the static one, by the C compiler: `crates/capi/link/manx.map`
+//! says why.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -47,7 +48,8 @@ pub fn link(workspace: &Workspace) -> Result<PathBuf> {
     Ok(shared)
 }
 
-/// Installs the libraries, the headers and their descriptions into `folder`, where they are to be used from `prefix`.
+/// Installs the libraries, the headers and their descriptions into `folder`, where they are to be
+/// used from `prefix`.
 ///
 /// # Errors
 /// If a file cannot be written.

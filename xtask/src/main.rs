@@ -1,8 +1,10 @@
-//! The one door for developers: `cargo xtask setup | build | test | demo | bench | soak | guest | tidy | man | install`.
+//! The one door for developers: `cargo xtask setup | build | test | demo | bench | soak | guest |
+//! tidy | man | install`.
 //!
-//! One file a subcommand; what they share is [`process`] (running a command), [`workspace`] (where things
-//! are) and [`steps`] (a list of timed steps with a verdict). The tool is built before anything else, so
-//! it has few dependencies and none on the crates it builds: it calls `cargo` and the built `manx`.
+//! One file a subcommand; what they share is [`process`] (running a command), [`workspace`] (where
+//! things are) and [`steps`] (a list of timed steps with a verdict). The tool is built before
+//! anything else, so it has few dependencies and none on the crates it builds: it calls `cargo` and
+//! the built `manx`.
 //!
 //! Exit status: 0 done, 1 something failed (the text says what, and what to do), 2 wrong usage.
 
@@ -45,7 +47,8 @@ enum Command {
         #[arg(value_enum)]
         more: Option<setup::More>,
     },
-    /// Build `manx`, the library that it preloads and libmanx, in release mode, side by side
+    /// Build the commands, the libraries that `manx` preloads and libmanx, in release mode, side by
+    /// side
     Build,
     /// Run all that CI runs, go on after a failure, and end with a table
     Test(test::Options),
@@ -59,7 +62,8 @@ enum Command {
     },
     /// Run a dozen programs and servers at once under `manx run` for an hour, and check each result
     Soak(soak::Options),
-    /// Boot a kernel with cgroup v2 in an emulator and see whether the CPU budget is right there; no part of CI
+    /// Boot a kernel with cgroup v2 in an emulator and see whether the CPU budget is right there;
+    /// no part of CI
     Guest(guest::Options),
     /// Check the style: headers, stray files, links, words, dependency arrows, the built library
     Tidy,
@@ -69,17 +73,21 @@ enum Command {
         #[arg(long, value_name = "DIR", default_value = "target/man")]
         out: PathBuf,
     },
-    /// Build and install the command, the libraries, the headers and the manual pages; respects DESTDIR
+    /// Build and install the commands, the libraries, the headers and the manual pages; respects
+    /// DESTDIR
     Install {
         /// The folder that holds bin, include, lib and share
         #[arg(long, value_name = "DIR", default_value = "/usr/local")]
         prefix: PathBuf,
+        /// Install manx-bench too, which `manx bench` and `manx profile` start
+        #[arg(long)]
+        bench: bool,
     },
 }
 
 fn main() -> ExitCode {
-    // SAFETY: no other thread runs yet, and the default action needs no handler. With it, output that nobody
-    // reads any more (`| head`) ends this program instead of making it panic.
+    // SAFETY: no other thread runs yet, and the default action needs no handler. With it, output
+    // that nobody reads any more (`| head`) ends this program instead of making it panic.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let result = match Arguments::parse().command {
         Command::Setup { more: None } => setup::run(),
@@ -92,7 +100,7 @@ fn main() -> ExitCode {
         Command::Guest(options) => guest::run(&options),
         Command::Tidy => tidy::run(),
         Command::Man { out } => man::run(&out),
-        Command::Install { prefix } => install::run(&prefix),
+        Command::Install { prefix, bench } => install::run(&prefix, bench),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

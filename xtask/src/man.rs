@@ -1,7 +1,8 @@
 //! `cargo xtask man`: the manual pages, from the definition that the command itself parses by.
 //!
-//! The definition is in the `cli` crate. So that this tool does not have to build the whole command before
-//! it can do anything, a small package of its own, `xtask/man`, links `cli` and writes the pages.
+//! The definitions are in the crates of the commands. So that this tool does not have to build the
+//! commands before it can do anything, a small package of its own, `xtask/man`, links them and
+//! writes the pages.
 
 use std::path::{Path, absolute};
 use std::time::Duration;

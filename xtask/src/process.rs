@@ -1,19 +1,24 @@
 //! Running another program: shown before it starts, without standard input, and never for ever.
 //!
-//! A step that hangs would take the whole of CI's time with it, so [`run`] ends a program that passes its
-//! limit, together with everything that it started. The children stay in our own process group, so that
-//! an interrupt from the terminal reaches them as well; hence the family tree is read from `/proc`.
+//! A step that hangs would take the whole of CI's time with it, so [`run`] ends a program that
+//! passes its limit, together with everything that it started. The children stay in our own process
+//! group, so that an interrupt from the terminal reaches them as well; hence the family tree is
+//! read from `/proc`.
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::workspace::root;
 
+/// How long the last lines of a command that has ended are waited for.
+const DRAINED: Duration = Duration::from_secs(2);
 /// How often a running program is looked at.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -26,6 +31,36 @@ pub fn run(command: &mut Command, limit: Duration) -> Result {
     println!("$ {shown}");
     let status = wait(command.stdin(Stdio::null()), limit, &shown)?;
     if status.success() { Ok(()) } else { Err(format!("`{shown}` failed: {status}")) }
+}
+
+/// Runs a command to its end, with our standard output and error, and shows each line of its
+/// standard output to `look` as well.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_and_look(
+    command: &mut Command,
+    limit: Duration,
+    mut look: impl FnMut(&str) + Send + 'static,
+) -> Result {
+    let (reader, writer) = io::pipe().map_err(|error| format!("no pipe: {error}"))?;
+    let (ended, end) = mpsc::channel::<()>();
+    thread::spawn(move || {
+        let _ended = ended;
+        let mut lines = BufReader::new(reader);
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+            let _ = io::stdout().write_all(&line);
+            look(String::from_utf8_lossy(&line).trim_end());
+            line.clear();
+        }
+    });
+    let result = run(command.stdout(writer), limit);
+    // The command keeps a copy of the pipe's end.
+    command.stdout(Stdio::null());
+    // A process that the command left behind may have the pipe still open.
+    let _ = end.recv_timeout(DRAINED);
+    result
 }
 
 /// Runs a command to its end and returns what it printed on standard output.
@@ -63,8 +98,8 @@ fn wait(command: &mut Command, limit: Duration, shown: &str) -> Result<ExitStatu
     }
 }
 
-/// Ends a process and all that descend from it. The whole tree is read first: what loses its parent can
-/// no longer be found by it.
+/// Ends a process and all that descend from it. The whole tree is read first: what loses its parent
+/// can no longer be found by it.
 fn end_family(process: u32) {
     let parents = parents();
     let mut family = vec![process];
@@ -117,6 +152,7 @@ fn quote(word: &OsStr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{Arc, Mutex};
 
     #[test]
     fn a_command_is_shown_as_one_would_type_it() {
@@ -136,6 +172,18 @@ mod tests {
     fn a_failure_names_the_command_and_its_status() {
         let error = run(Command::new("sh").args(["-c", "exit 3"]), Duration::from_secs(60)).unwrap_err();
         assert_eq!(error, "`sh -c 'exit 3'` failed: exit status: 3");
+    }
+
+    #[test]
+    fn each_line_is_looked_at_even_if_a_child_stays_behind() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&lines);
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 20 & echo one; printf two; exit 3"]);
+        let look = move |line: &str| seen.lock().unwrap().push(line.to_owned());
+        let error = run_and_look(&mut command, Duration::from_secs(60), look).unwrap_err();
+        assert!(error.ends_with("exit status: 3"), "{error}");
+        assert_eq!(lines.lock().unwrap()[0], "one");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! `cargo xtask setup`: the Debian packages that tests and engines need, and nothing else.
 //!
-//! The command and the library themselves need cargo and a C compiler for linking, no package. What is
-//! looked for is the thing itself (a program in PATH, a header), so that a machine of another kind, where
-//! somebody installed it by hand, needs nothing; only the remedy speaks of Debian. Whoever cannot install
-//! gets the list of what is missing and goes on: the steps that need it say that they are left out.
+//! The command and the library themselves need cargo and a C compiler for linking, no package. What
+//! is looked for is the thing itself (a program in PATH, a header), so that a machine of another
+//! kind, where somebody installed it by hand, needs nothing; only the remedy speaks of Debian.
+//! Without the rights to install, the list of what is missing is printed, and the steps that need
+//! it say that they are left out.
 
 pub mod victims;
 
@@ -89,7 +90,7 @@ const NEEDS: &[Need] = &[
     program("postgres", "postgresql", SERVER),
 ];
 
-/// What the servers are for.
+/// The purpose of the servers.
 const SERVER: &str = "a server of `manx bench servers`";
 
 /// What is set up only if it is asked for.
@@ -119,7 +120,8 @@ pub fn run() -> Result {
     Ok(())
 }
 
-/// Installs what is missing and possible. What is still missing afterwards comes back as a sentence.
+/// Installs what is missing and possible. What is still missing afterwards comes back as a
+/// sentence.
 pub fn ensure(whom: For) -> Option<String> {
     let missing = missing(whom);
     if missing.is_empty() {
@@ -143,7 +145,8 @@ fn announce_and_install(missing: &[&Need]) {
     }
 }
 
-/// What to install if none of the databases of `manx bench engines` is there; with one of them it runs.
+/// What to install if none of the databases of `manx bench engines` is there; with one of them it
+/// runs.
 pub fn without_databases() -> Option<String> {
     without_any("database", DATABASE)
 }
@@ -180,7 +183,8 @@ fn install(missing: &[&Need]) -> Result {
     let _quiet = NoServices::new();
     let apt = |words: &[&str], limit| {
         let mut command = Command::new(&apt);
-        // No question is asked, and a server that is installed is not started where that can be told.
+        // No question is asked, and a server that is installed is not started where that can be
+        // told.
         command.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
         command.args(["-q", "-o", "DPkg::Lock::Timeout=120"]).args(words);
         run_command(&mut command, Duration::from_secs(limit))
@@ -195,8 +199,9 @@ fn install(missing: &[&Need]) -> Result {
     })
 }
 
-/// What packages ask before they start a service. It says no until this is dropped, so that no server that was installed
-/// runs beside what is measured; an answer that the machine has already stays.
+/// The script that packages ask before they start a service. It answers no until the drop of this,
+/// so that no service that was installed disturbs a measurement. A script that the machine has
+/// already stays as it is.
 struct NoServices(Option<&'static Path>);
 
 impl NoServices {
@@ -211,7 +216,7 @@ impl NoServices {
 impl Drop for NoServices {
     fn drop(&mut self) {
         if let Some(policy) = self.0 {
-            // It is ours; if it is gone already, nothing is left to do.
+            // The script is ours. If it is gone already, there is nothing to do.
             let _ = std::fs::remove_file(policy);
         }
     }
@@ -229,7 +234,8 @@ impl Sign {
     }
 }
 
-/// The first file of this name in PATH, or in a folder of servers, which Debian leaves out of it.
+/// The first file of this name in the folders of PATH and of servers. Debian leaves those of
+/// servers out of PATH.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     let versions = Path::new("/usr/lib/postgresql").read_dir().into_iter().flatten().flatten();

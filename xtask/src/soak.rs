@@ -1,12 +1,17 @@
-//! `cargo xtask soak`: a dozen programs and servers at once under `manx run`, for an hour, each run's result checked.
+//! `cargo xtask soak`: a dozen programs and servers at once under `manx run`, for an hour, each
+//! run's result checked.
 //!
-//! 1. A program is a shell script that does a few seconds of work and prints its result, the same each time. What it prints as
-//!    it is, run once by itself at the start, is what each of its runs under `manx run` must print.
-//! 2. Each program runs again and again beside all others until the time is over; with `--chaos`, two that are drawn run at a time, in
-//!    a group with a quota that is drawn too. The seed is printed, and `--seed` draws the same again.
-//! 3. A run that exceeds its limit hangs: its processes' stacks are printed, by gdb where that is installed, and it is ended.
-//!    A hang, a crash and a wrong result each fail the soak, which goes on with the rest.
-//! 4. A program that is not installed is left out, and said. Without any there is nothing to do, and that is said too.
+//! 1. A program is a shell script that does a few seconds of work and prints its result, the same
+//!    each time. What it prints as it is, run once by itself at the start, is what each of its runs
+//!    under `manx run` must print.
+//! 2. Each program runs again and again beside all others until the time is over; with `--chaos`,
+//!    two that are drawn run at a time, in a group with a quota that is drawn too. The seed is
+//!    printed, and `--seed` draws the same again.
+//! 3. A run that exceeds its limit hangs: its processes' stacks are printed, by gdb where that is
+//!    installed, and it is ended. A hang, a crash and a wrong result each fail the soak, which goes
+//!    on with the rest.
+//! 4. A program that is not installed is left out, and said. Without any there is nothing to do,
+//!    and that is said too.
 
 mod group;
 mod programs;

@@ -1,4 +1,5 @@
-//! A list of steps, each timed and with a verdict, that goes on after a failure and ends with a table.
+//! A list of steps, each timed and with a verdict, that goes on after a failure and ends with a
+//! table.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -70,11 +71,24 @@ impl Steps {
     /// # Errors
     /// If a step failed.
     pub fn finish(self) -> Result {
-        println!("\n{}", self.table());
+        println!("\n{}{}", self.failures(), self.table());
         match self.rows.iter().filter(|row| matches!(row.verdict, Verdict::Failed(_))).count() {
             0 => Ok(()),
             _ => Err(String::new()),
         }
+    }
+
+    /// All that failed steps say, without the lines of the table.
+    fn failures(&self) -> String {
+        let mut text = String::new();
+        for row in &self.rows {
+            if let Verdict::Failed(why) = &row.verdict
+                && let Some((_, details)) = why.split_once('\n')
+            {
+                let _ = writeln!(text, "== {} failed\n{}\n", row.name, details.trim_end());
+            }
+        }
+        text
     }
 
     fn table(&self) -> String {
@@ -128,6 +142,7 @@ mod tests {
         assert!(lines[1].starts_with("passed") && lines[1].ends_with("second"), "{table}");
         assert!(lines[2].starts_with("skipped") && lines[2].ends_with("third   no compiler"), "{table}");
         assert_eq!(lines.last(), Some(&"1 passed, 1 failed, 1 skipped"));
+        assert_eq!(steps.failures(), "== one failed\nwith details\n\n");
         assert!(steps.finish().is_err());
     }
 

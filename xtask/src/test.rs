@@ -1,18 +1,19 @@
 //! `cargo xtask test`: all that CI runs, as a list of timed steps.
 //!
-//! A step that fails does not stop the others; the table at the end has every verdict, and the last line
-//! the sums. A step that cannot run here is skipped with its reason, never silently. `--full` runs the
-//! long proofs unabridged: model checking without a bound on preemptions, and many more random cases.
-//! Tests of other crates learn of it by `MANX_FULL=1`.
+//! A step that fails does not stop the others; the table at the end has every verdict, and the last
+//! line the sums. A step that cannot run here is skipped with its reason, never silently. `--full`
+//! runs the long proofs unabridged: model checking without a bound on preemptions, and many more
+//! random cases. Tests of other crates learn of it by `MANX_FULL=1`.
 
 mod readme;
 mod sanitizer;
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::process::{capture, run as run_command};
+use crate::process::{capture, run as run_command, run_and_look};
 use crate::setup::{self, For};
 use crate::steps::{Steps, Verdict};
 use crate::workspace::{Workspace, cargo, locked};
@@ -29,9 +30,10 @@ const QUICK: Duration = Duration::from_secs(180);
 
 /// The benchmarks that run as smoke checks.
 const BENCHES: [&str; 7] = ["wait", "guard", "inversion", "range", "pool", "txn", "victims"];
-/// The packages that are checked for the other architecture, as far as they can be without a C compiler
-/// for it.
-const PORTABLE: [&str; 6] = ["platform", "manx", "spinloop", "preload-abi", "preload", "preload-requests"];
+/// The packages that are checked for the other architecture, as far as they can be without a C
+/// compiler for it.
+const PORTABLE: [&str; 7] =
+    ["platform", "manx", "baselines", "spinloop", "preload-abi", "preload", "preload-requests"];
 
 const OTHER: &str = "aarch64-unknown-linux-gnu";
 
@@ -164,7 +166,35 @@ fn test(package: &str, full: bool, limit: Duration) -> Verdict {
     if full {
         command.env("MANX_FULL", "1").env("PROPTEST_CASES", "20000");
     }
-    run_command(&mut command, limit).into()
+    let failures = Arc::new(Mutex::new(Failures::default()));
+    let seen = Arc::clone(&failures);
+    let ran = run_and_look(&mut command, limit, move |line| seen.lock().unwrap().look(line));
+    ran.map_err(|why| format!("{why}\n{}", failures.lock().unwrap().lines.join("\n"))).into()
+}
+
+/// What failing tests say, so that it stands beside the table at the end: CI may keep the end of
+/// the output only.
+#[derive(Default)]
+struct Failures {
+    inside: bool,
+    lines: Vec<String>,
+}
+
+impl Failures {
+    /// The most lines of a step.
+    const LINES_MAX: usize = 60;
+
+    /// Keeps what lies between `failures:` and `test result:`.
+    fn look(&mut self, line: &str) {
+        self.inside = match line {
+            "failures:" => true,
+            line if line.starts_with("test result:") => false,
+            _ => self.inside,
+        };
+        if self.inside && !line.is_empty() && self.lines.len() < Self::LINES_MAX {
+            self.lines.push(line.to_owned());
+        }
+    }
 }
 
 fn other_architecture() -> Verdict {
@@ -190,6 +220,15 @@ mod tests {
     fn names() -> Vec<String> {
         let workspace = Workspace::load().unwrap();
         all(&workspace, false).into_iter().map(|step| step.0).collect()
+    }
+
+    #[test]
+    fn what_failing_tests_say_is_kept_and_nothing_else() {
+        let mut failures = Failures::default();
+        let printed = "test one ... ok\ntest two ... FAILED\n\nfailures:\n\n---- two stdout ----\nleft: 4\n\nfailures:\n    two\n\n\
+            test result: FAILED. 1 passed\n\nrunning 0 tests";
+        printed.lines().for_each(|line| failures.look(line));
+        assert_eq!(failures.lines, ["failures:", "---- two stdout ----", "left: 4", "failures:", "    two"]);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `cargo xtask tidy`: style as a test.
 //!
-//! Each check is a function from what it looks at to its findings, in a file of its own; this one lists
-//! them. A finding is one line, `path:line: what: what to do`, so that an editor can jump to it. What
-//! rustfmt, rustc and clippy know already is not checked again.
+//! Each check is a function from what it looks at to its findings, in a file of its own; this one
+//! lists them. A finding is one line, `path:line: what: what to do`, so that an editor can jump to
+//! it. What rustfmt, rustc and clippy know already is not checked again.
 
 mod arrows;
+mod columns;
 mod finding;
 mod headers;
 mod length;
@@ -13,6 +14,7 @@ mod links;
 mod manifests;
 mod places;
 mod safety;
+mod slim;
 mod syscalls;
 mod tree;
 mod words;
@@ -23,9 +25,10 @@ use finding::Finding;
 use tree::{File, Tree};
 
 /// The checks that look at one file at a time.
-const FILE_CHECKS: [fn(&File) -> Vec<Finding>; 7] = [
+const FILE_CHECKS: [fn(&File) -> Vec<Finding>; 8] = [
     places::check,
     headers::check,
+    columns::check,
     length::check,
     words::check,
     safety::check,
@@ -46,7 +49,9 @@ pub fn run() -> Result {
     findings.extend(arrows::check(&tree, &workspace.packages));
     let (found, left_out) = library::check(&workspace.release(), &tree);
     findings.extend(found);
-    for why in left_out {
+    let (found, too) = slim::check(&workspace.release())?;
+    findings.extend(found);
+    for why in left_out.into_iter().chain(too) {
         println!("tidy: left out: {why}");
     }
     findings.sort();

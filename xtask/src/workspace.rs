@@ -9,6 +9,12 @@ use serde_json::Value;
 use crate::Result;
 use crate::process::capture;
 
+/// The command that starts programs.
+pub const MANX: &str = "manx";
+/// The command that serves clients of Redis.
+pub const SERVE: &str = "manx-serve";
+/// The command that measures.
+pub const BENCH: &str = "manx-bench";
 /// The library that `manx run` preloads.
 pub const PRELOAD: &str = "libmanx_preload.so";
 /// The one that it adds for requests that nobody marked.
@@ -23,12 +29,14 @@ pub struct Workspace {
 }
 
 /// A member of the workspace.
+#[derive(Clone)]
 pub struct Package {
     /// Its name.
     pub name: String,
     /// Its Cargo.toml.
     pub manifest: PathBuf,
-    /// The members that it depends on, development included; each once, in the order of their names.
+    /// The members that it depends on, development included; each once, in the order of their
+    /// names.
     pub needs: Vec<String>,
     /// The names of its integration tests.
     pub tests: Vec<String>,
@@ -52,12 +60,18 @@ impl Workspace {
         self.target.join("release")
     }
 
-    /// The built command.
+    /// The built command that starts programs.
     pub fn manx(&self) -> PathBuf {
-        self.release().join("manx")
+        self.release().join(MANX)
     }
 
-    /// The built libraries that the command preloads: the one that it always does, and the one that sees requests.
+    /// The built commands, that one first.
+    pub fn commands(&self) -> [PathBuf; 3] {
+        [MANX, SERVE, BENCH].map(|name| self.release().join(name))
+    }
+
+    /// The built libraries that it preloads: the one that it always does, and the one that sees
+    /// requests.
     pub fn libraries(&self) -> [PathBuf; 2] {
         [PRELOAD, REQUESTS].map(|name| self.release().join(name))
     }
@@ -69,8 +83,8 @@ pub fn root() -> &'static Path {
     here.parent().unwrap_or(here)
 }
 
-/// A cargo to run in the workspace's root: the one that runs us, if one does. In CI it may not change
-/// Cargo.lock.
+/// A cargo to run in the workspace's root: the one that runs us, if one does. In CI it may not
+/// change Cargo.lock.
 pub fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());

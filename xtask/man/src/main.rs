@@ -1,20 +1,62 @@
-//! Writes the manual pages of `manx`: `manx.1` and one for each subcommand, into the folder that is given.
+//! Writes the manual pages of Manx's commands: `manx.1` and one for each subcommand, into the
+//! folder that is given.
+//!
+//! The page of a subcommand that is a program of its own is that program's: it is written last.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::{env, fs};
+use std::{env, fs, io};
 
 fn main() -> ExitCode {
     let Some(folder) = env::args_os().nth(1).map(PathBuf::from) else {
         eprintln!("xtask-man: give the folder to write the pages into");
         return ExitCode::from(2);
     };
-    let pages = fs::create_dir_all(&folder).and_then(|()| clap_mangen::generate_to(cli::command(), &folder));
-    match pages {
+    match write(&folder) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask-man: {}: {error}", folder.display());
             ExitCode::FAILURE
+        }
+    }
+}
+
+fn write(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let mut commands = [cli::command(), manx_serve::command(), manx_bench::command()].into_iter();
+    commands.try_for_each(|command| clap_mangen::generate_to(command, folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_a_subcommand_is_that_of_the_program_behind_it() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path()).unwrap();
+        let page = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap_or_default();
+        for (name, words) in [
+            ("manx.1", "manx\\-serve(1)"),
+            ("manx-run.1", "\\-\\-guard"),
+            ("manx-serve.1", "\\-\\-listen"),
+            ("manx-bench.1", "manx\\-bench\\-range(1)"),
+            ("manx-bench-range.1", "\\-\\-threads"),
+            ("manx-profile.1", "\\-\\-resume"),
+        ] {
+            assert!(page(name).contains(words), "{name}: no {words} in: {}", page(name));
+        }
+    }
+
+    #[test]
+    fn the_lines_of_manx_about_other_programs_are_their_own() {
+        let bench = manx_bench::command();
+        let profile = bench.find_subcommand("profile").expect("manx-bench has it").clone();
+        let programs = [("serve", manx_serve::command()), ("profile", profile), ("bench", bench)];
+        assert_eq!(programs.len(), cli::elsewhere::ALL.len());
+        for (name, program) in programs {
+            let elsewhere = cli::elsewhere::ALL.iter().find(|elsewhere| elsewhere.name == name).unwrap();
+            assert_eq!(program.get_about().unwrap().to_string(), elsewhere.about, "{name}");
         }
     }
 }

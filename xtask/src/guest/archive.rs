@@ -1,7 +1,8 @@
 //! The archive from which a kernel fills its first file system: cpio's "new" format.
 //!
-//! Each entry is a header of 110 bytes (a magic number and 13 numbers of 8 hexadecimal digits), a name with a zero behind it, and the content;
-//! name and content each end at a multiple of four. The last entry is called `TRAILER!!!`.
+//! Each entry is a header of 110 bytes (a magic number and 13 numbers of 8 hexadecimal digits), a
+//! name with a zero behind it, and the content; name and content each end at a multiple of four.
+//! The last entry is called `TRAILER!!!`.
 
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;

@@ -1,4 +1,5 @@
-//! `cargo xtask setup victims`: the programs of `manx bench victims`, below the target folder or by apt-get.
+//! `cargo xtask setup victims`: the programs of `manx bench victims`, below the target folder or by
+//! apt-get.
 //!
 //! | what | how | where |
 //! | --- | --- | --- |
@@ -6,8 +7,9 @@
 //! | ggml | the source package of llama-cpp-python by hash (`ggml.txt`), built by cmake without OpenMP | `target/victims/ggml` |
 //! | Open MPI, Redis, OpenBLAS, cmake | apt-get, as root | the machine |
 //!
-//! No test needs any of it. What cannot be had is named with its reason, and the benchmark leaves out what needs it. What is
-//! there is not made again: a folder that is complete has a file `made` with the text that it was made from.
+//! No test needs any of it. What cannot be had is named with its reason, and the benchmark leaves
+//! out what needs it. What is there is not made again: a folder that is complete has a file `made`
+//! with the text that it was made from.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -94,8 +96,8 @@ fn text(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))
 }
 
-/// A virtual environment with numpy alone, in a few seconds, for the demo; or why there is none. Returns the folder for
-/// `MANX_VICTIMS`.
+/// A virtual environment with numpy alone, in a few seconds, for the demo; or why there is none.
+/// Returns the folder for `MANX_VICTIMS`.
 ///
 /// # Errors
 /// If there is no Python of that version, or the registry cannot be reached.
@@ -194,7 +196,8 @@ fn unpack(ggml: &Path, python: &Path, list: &Path) -> Result<PathBuf> {
     let (download, source) = (ggml.join("download"), ggml.join("source"));
     let mut pip = Command::new(python);
     pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]);
-    // Without isolation nothing is fetched but the package: pip asks it for its name and version with what is installed.
+    // Without isolation nothing is fetched but the package: pip asks it for its name and version
+    // with what is installed.
     pip.args(["--no-binary", ":all:", "--no-build-isolation", "--require-hashes", "-r"]).arg(list);
     run_command(pip.arg("--dest").arg(&download), LIMIT)?;
     let entries = fs::read_dir(&download).map_err(|why| format!("{}: {why}", download.display()))?;

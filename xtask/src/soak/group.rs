@@ -6,7 +6,8 @@ use std::process;
 
 use crate::Result;
 
-/// A group of our own; it is removed when this is dropped, which must be after its processes have ended.
+/// A group of our own; it is removed when this is dropped, which must be after its processes have
+/// ended.
 pub struct Group {
     folder: PathBuf,
 }

@@ -1,7 +1,10 @@
-//! The programs: shell scripts that work for a few seconds and print a result that is the same each time.
+//! The programs: shell scripts that work for a few seconds and print a result that is the same each
+//! time.
 //!
-//! A script runs in a folder of its own. `$BIN` has the compiled drivers, `$VICTIMS` the drivers in Python, `$PYTHON` is the Python of
-//! `cargo xtask setup victims`, `$MANY` is a number of threads that is more than the CPUs under `manx run` and 1 as it is, and `drive` runs a driver of `manx bench victims` and prints the checksums that it came to.
+//! A script runs in a folder of its own. `$BIN` has the compiled drivers, `$VICTIMS` the drivers in
+//! Python, `$PYTHON` is the Python of `cargo xtask setup victims`, `$MANY` is a number of threads
+//! that is more than the CPUs under `manx run` and 1 as it is, and `drive` runs a driver of `manx
+//! bench victims` and prints the checksums that it came to.
 
 use std::fs;
 use std::path::Path;

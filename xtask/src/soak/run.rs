@@ -54,7 +54,8 @@ pub fn run(
         command.arg(manx).args(["run", "--"]);
     }
     command.args(["sh", "-c", &program.script]);
-    // As it is, a program with more threads than CPUs may not end for minutes; its result is the same with one.
+    // As it is, a program with more threads than CPUs may not end for minutes; its result is the
+    // same with one.
     command.env("MANY", if matches!(start, Start::AsIs) { "1" } else { "4" });
     command.current_dir(&folder.path).env("LC_ALL", "C").env("HOME", &folder.path);
     let (said, complained) = (folder.path.join(".stdout"), folder.path.join(".stderr"));
@@ -161,7 +162,8 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A process that has not quite ended may still write to it; the next build's cleaning takes it.
+        // A process that has not quite ended may still write to it; the next build's cleaning takes
+        // it.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

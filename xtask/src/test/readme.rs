@@ -1,5 +1,6 @@
-//! The README does not promise what the command does not take: its settings file is given to `manx run
-//! --dry-run`, and every long option that it shows behind `manx` is looked up in that subcommand's help.
+//! The README does not promise what the command does not take: its settings file is given to `manx
+//! run --dry-run`, and every long option that it shows behind `manx` is looked up in that
+//! subcommand's help.
 
 use std::fs;
 use std::process::Command;

@@ -1,12 +1,13 @@
 //! ThreadSanitizer over the tests that are written for it: each package's `tests/tsan.rs`.
 //!
-//! The standard library is not instrumented, so ThreadSanitizer does not see how its channels, mutexes and
-//! scopes order memory, and does not know fences at all. Tests for it therefore synchronise by atomics
-//! that are compiled with them and by joining threads, and have a file of their own. What the test harness
-//! itself does is suppressed, by names narrow enough that no test's own code can be meant.
+//! The standard library is not instrumented, so ThreadSanitizer does not see how its channels,
+//! mutexes and scopes order memory, and does not know fences at all. Tests for it therefore
+//! synchronise by atomics that are compiled with them and by joining threads, and have a file of
+//! their own. What the test harness itself does is suppressed, by names narrow enough that no
+//! test's own code can be meant.
 //!
-//! The flags are unstable ones of the compiler that is there; nothing else is downloaded. A compiler that
-//! does not know them makes this a skipped step, not a failed one.
+//! The flags are unstable ones of the compiler that is there; nothing else is downloaded. A
+//! compiler that does not know them makes this a skipped step, not a failed one.
 
 use std::fs;
 use std::path::Path;
@@ -22,8 +23,8 @@ const TARGET: &str = "tsan";
 const HOST: &str = "x86_64-unknown-linux-gnu";
 const FLAGS: [&str; 2] = ["-Zsanitizer=thread", "-Cunsafe-allow-abi-mismatch=sanitizer"];
 
-/// A test's result on its way through the harness's channel, the test's closure on its way to its thread,
-/// and the last owner of an `Arc`, which the standard library orders by a fence.
+/// A test's result on its way through the harness's channel, the test's closure on its way to its
+/// thread, and the last owner of an `Arc`, which the standard library orders by a fence.
 const SUPPRESSIONS: &str = "\
 race:test::event::CompletedTest
 race:Option<test::run_test::{closure#0}>>::unwrap

@@ -1,7 +1,10 @@
 //! The dependency arrows of ARCHITECTURE.md are those that cargo knows, no more and no fewer.
 //!
-//! The page has one table with a row for each package: its name, and the packages of this workspace that
-//! it depends on, each in code quotes. What the page says and what is built cannot drift apart.
+//! The page has one table with a row for each package: its name, and the packages of this workspace
+//! that it depends on, each in code quotes. What the page says and what is built cannot drift
+//! apart.
+//!
+//! One rule stands above the page: nothing that is installed depends on what measures.
 
 use super::finding::Finding;
 use super::tree::{File, Tree};
@@ -11,6 +14,11 @@ use crate::workspace::{Package, root};
 const PAGE: &str = "ARCHITECTURE.md";
 /// The heading above the table.
 const HEADING: &str = "## Arrows";
+
+/// Where what measures lies, and its packages elsewhere.
+const MEASURES: (&str, [&str; 2]) = ("bench", ["rivals", "workload"]);
+/// What links every command to write the manual pages, and is not installed.
+const PAGES: &str = "xtask-man";
 
 /// A row of the table.
 struct Row {
@@ -35,6 +43,7 @@ pub fn check(tree: &Tree, packages: &[Package]) -> Vec<Finding> {
             }
         }
     }
+    findings.extend(measured(packages, tree));
     for row in rows.iter().filter(|row| !packages.iter().any(|package| package.name == row.package)) {
         let what = format!("`{}` is no package of the workspace", row.package);
         findings.push(Finding::new(PAGE, row.line, what, "remove the row"));
@@ -42,17 +51,38 @@ pub fn check(tree: &Tree, packages: &[Package]) -> Vec<Finding> {
     findings
 }
 
+/// Finds packages that depend on what measures and do not measure themselves.
+fn measured(packages: &[Package], tree: &Tree) -> Vec<Finding> {
+    let (folder, others) = MEASURES;
+    let measures = |package: &Package| {
+        package.manifest.starts_with(root().join(folder)) || others.contains(&&*package.name)
+    };
+    let mut findings = Vec::new();
+    for package in packages.iter().filter(|package| !measures(package) && package.name != PAGES) {
+        for need in packages.iter().filter(|need| measures(need) && package.needs.contains(&need.name)) {
+            let what = format!("`{}` depends on `{}`, which measures", package.name, need.name);
+            let (manifest, line) = declared(package, &need.name, tree);
+            let remedy = "move what it needs below both: what is installed measures nothing";
+            findings.push(Finding::new(&manifest, line, what, remedy));
+        }
+    }
+    findings
+}
+
+/// The manifest of a package, and its line that declares a dependency.
+fn declared(package: &Package, need: &str, tree: &Tree) -> (String, usize) {
+    let manifest = package.manifest.strip_prefix(root()).unwrap_or(&package.manifest).to_string_lossy();
+    let declares = |line: &str| line.trim_start().starts_with(need) || line.contains(&format!("\"{need}\""));
+    let file = tree.file(&manifest);
+    let line = file.and_then(|file| file.lines().find(|(_, line)| declares(line))).map_or(0, |found| found.0);
+    (manifest.into_owned(), line)
+}
+
 fn compare(row: &Row, package: &Package, tree: &Tree) -> Vec<Finding> {
     let name = &package.name;
     let mut findings = Vec::new();
     for need in package.needs.iter().filter(|need| !row.needs.contains(need)) {
-        let manifest = package.manifest.strip_prefix(root()).unwrap_or(&package.manifest).to_string_lossy();
-        let declares = |line: &str| {
-            line.trim_start().starts_with(need.as_str()) || line.contains(&format!("\"{need}\""))
-        };
-        let file = tree.file(&manifest);
-        let line =
-            file.and_then(|file| file.lines().find(|(_, line)| declares(line))).map_or(0, |found| found.0);
+        let (manifest, line) = declared(package, need, tree);
         let what = format!("`{name}` depends on `{need}`, an arrow that {PAGE} does not have");
         findings.push(Finding::new(&manifest, line, what, "do without it, or argue for it on that page"));
     }
@@ -117,6 +147,24 @@ mod tests {
     fn an_arrow_that_is_not_in_cargo_is_found_on_the_page() {
         let found = found(&[package("a", &[]), package("b", &[])]);
         assert_eq!(found, ["ARCHITECTURE.md:6: `b` does not depend on `a`: correct the row"]);
+    }
+
+    #[test]
+    fn what_measures_is_needed_only_by_what_measures() {
+        let bench = Package { manifest: root().join("bench/c/Cargo.toml"), ..package("c", &["workload"]) };
+        let manifest = made_up("crates/a/Cargo.toml", "[dependencies]\nc.workspace = true\n");
+        let tree = Tree::of(vec![manifest]);
+        let found = |packages: &[Package]| {
+            measured(packages, &tree).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let fine = [package("workload", &["a"]), package("a", &[]), package(PAGES, &["c"])];
+        let all = |more| [&[bench, more][..], &fine].concat();
+        assert_eq!(found(&all(package("b", &["a"]))), Vec::<String>::new());
+        let wrong = found(&[package("c", &[]), package("a", &["workload"]), package("workload", &[])]);
+        assert!(wrong[0].contains("`a` depends on `workload`, which measures"), "{wrong:?}");
+        let bench = Package { manifest: root().join("bench/c/Cargo.toml"), ..package("c", &[]) };
+        let wrong = found(&[bench, package("a", &["c"])]);
+        assert!(wrong[0].starts_with("crates/a/Cargo.toml:2: `a` depends on `c`"), "{wrong:?}");
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! What the built libraries ask of a program that they are loaded into, read from their ELF files. Of each:
+//! What the built libraries ask of a program that they are loaded into, read from their ELF files.
+//! Of each:
 //!
-//! 1. It needs no symbol of the C library newer than [`NEWEST`], so that it loads on old distributions.
-//! 2. It exports no name that is not listed in its `exports.txt`, because each name takes the place of the same
-//!    name in the program; and each name that is listed, or the list is not true.
+//! 1. It needs no symbol of the C library newer than [`NEWEST`], so that it loads on old
+//!    distributions.
+//! 2. It exports no name that is not listed in its `exports.txt`, because each name takes the place
+//!    of the same name in the program; and each name that is listed, or the list is not true.
 //! 3. Its SONAME is its file name, so that the loader knows it however it was found.
 
 use std::collections::BTreeSet;
@@ -19,7 +21,8 @@ use crate::workspace::{PRELOAD, REQUESTS};
 
 /// The newest version of the C library that may be needed.
 const NEWEST: (u32, u32) = (2, 31);
-/// A library, and where its names stand that may be exported: one a line; what follows `#` is a comment.
+/// A library, and where its names stand that may be exported: one a line; what follows `#` is a
+/// comment.
 struct Library {
     name: &'static str,
     exports: &'static str,
@@ -39,7 +42,8 @@ struct Facts {
     versions: BTreeSet<String>,
 }
 
-/// Looks at the libraries in this folder, as far as they and the lists are there; what is left out comes with its reason.
+/// Looks at the libraries in this folder, as far as they and the lists are there; what is left out
+/// comes with its reason.
 pub fn check(folder: &Path, tree: &Tree) -> (Vec<Finding>, Vec<String>) {
     let (mut findings, mut left_out) = (Vec::new(), Vec::new());
     for library in &LIBRARIES {

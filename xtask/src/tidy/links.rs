@@ -1,14 +1,15 @@
 //! No dead links in the documents: what a Markdown file points to is there.
 //!
-//! Three things point: a relative link `[text](path#heading)` and its anchor, a reference definition
-//! `[name]: path`, and a path in code quotes that begins with a folder of the root (`crates/…`). Addresses
-//! of the web are not followed: a test must not depend on somebody else's server.
+//! Three things point: a relative link `[text](path#heading)` and its anchor, a reference
+//! definition `[name]: path`, and a path in code quotes that begins with a folder of the root
+//! (`crates/…`). Addresses of the web are not followed: a test must not depend on somebody else's
+//! server.
 
 use super::finding::Finding;
 use super::tree::{File, Tree};
 
 /// Folders of the root; code quotes that begin so are paths.
-const FOLDERS: [&str; 5] = ["crates/", "xtask/", "rivals/", "docs/", ".ci/"];
+const FOLDERS: [&str; 7] = ["bench/", "crates/", "twins/", "xtask/", "rivals/", "docs/", ".ci/"];
 
 /// Finds dead links in every Markdown file outside test data.
 pub fn check(tree: &Tree) -> Vec<Finding> {

@@ -1,7 +1,8 @@
-//! Every package takes from the workspace what must be the same everywhere, and no profile aborts on panic.
+//! Every package takes from the workspace what must be the same everywhere, and no profile aborts
+//! on panic.
 //!
-//! Cargo takes a profile for the whole workspace, so that one line for one package would change how the
-//! preload library behaves when a thread that waits in it is cancelled: it unwinds through us.
+//! Cargo takes a profile for the whole workspace, so that one line for one package would change how
+//! the preload library behaves when a thread that waits in it is cancelled: it unwinds through us.
 
 use super::finding::Finding;
 use super::tree::File;

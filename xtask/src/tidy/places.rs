@@ -22,13 +22,16 @@ const NAMED: [&str; 15] = [
     "rustfmt.toml",
 ];
 
-/// Folders and the kinds of files that may lie in or anywhere below them. `*` stands for one folder.
-const KINDS: [(&str, &[&str]); 12] = [
+/// Folders and the kinds of files that may lie in or anywhere below them. `*` stands for one
+/// folder.
+const KINDS: [(&str, &[&str]); 15] = [
     ("crates/*/src", &["rs", "toml", "md"]),
     (
         "crates/*/tests",
         &["rs", "c", "cpp", "h", "md", "toml", "trycmd", "stdout", "stderr", "txt", "py", "sh"],
     ),
+    ("bench/*/src", &["rs", "toml", "md"]),
+    ("bench/*/tests", &["rs", "md", "toml", "trycmd", "txt"]),
     ("crates/*/proptest-regressions", &["txt"]),
     ("crates/*/benches", &["rs"]),
     ("crates/*/examples", &["rs", "c", "cpp"]),
@@ -36,6 +39,7 @@ const KINDS: [(&str, &[&str]); 12] = [
     ("crates/workload/victims", &["c", "h", "py", "txt"]),
     ("crates/capi/include", &["h", "hpp"]),
     ("crates/capi/link", &["map", "in"]),
+    ("twins/*/tests", &["rs"]),
     ("docs", &["md", "svg", "png"]),
     ("xtask", &["rs"]),
     ("rivals", &["rs", "md"]),
@@ -44,7 +48,7 @@ const KINDS: [(&str, &[&str]); 12] = [
 /// What a package has at its top.
 const PACKAGE: [&str; 4] = ["Cargo.toml", "README.md", "build.rs", "targets.toml"];
 /// Where packages are.
-const PACKAGES: [&str; 4] = ["crates/*", "xtask", "xtask/man", "rivals"];
+const PACKAGES: [&str; 6] = ["bench/*", "crates/*", "rivals", "twins/*", "xtask", "xtask/man"];
 
 /// Finds a file that is not expected where it lies.
 pub fn check(file: &File) -> Vec<Finding> {
@@ -84,7 +88,11 @@ mod tests {
             "crates/manx/Cargo.toml",
             "crates/manx/src/wait/park.rs",
             "crates/cli/tests/cmd/help.trycmd",
+            "bench/cli/Cargo.toml",
+            "bench/cli/tests/cmd/help.trycmd",
             "crates/workload/engines/histogram.h",
+            "bench/baselines/src/lock/ticket.rs",
+            "twins/loom-baselines/Cargo.toml",
             "xtask/src/tidy/places.rs",
             "xtask/man/src/main.rs",
             "rivals/README.md",
@@ -99,6 +107,7 @@ mod tests {
             "notes.txt",
             "core",
             "crates/notes.md",
+            "bench/notes.md",
             "crates/manx/notes.txt",
             "crates/manx/src/wait/park.rs.orig",
             "crates/manx/src/a.out",

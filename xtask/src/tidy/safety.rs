@@ -1,7 +1,7 @@
 //! Every unsafe block says why it is sound, close by.
 //!
-//! Clippy checks the same where it looks; it does not look into macros and code that is configured away,
-//! which is where the assembly of this project is.
+//! Clippy checks the same where it looks; it does not look into macros and code that is configured
+//! away, which is where the assembly of this project is.
 
 use super::finding::Finding;
 use super::tree::File;

@@ -1,5 +1,5 @@
-//! The files that tidy looks at: what git tracks or would track. Without git (a source archive), all that
-//! lies below the root but hidden folders and `target`.
+//! The files that tidy looks at: what git tracks or would track. Without git (a source archive),
+//! all that lies below the root but hidden folders and `target`.
 
 use std::fs;
 use std::path::Path;

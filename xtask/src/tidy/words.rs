@@ -1,5 +1,5 @@
-//! Words that have no place in what is finished: marks of work left undone, tests that do not run, and
-//! paths of somebody's machine.
+//! Words that have no place in what is finished: marks of work left undone, tests that do not run,
+//! and paths of somebody's machine.
 
 use super::finding::Finding;
 use super::tree::File;
@@ -51,7 +51,26 @@ pub fn check(file: &File) -> Vec<Finding> {
         here.map(|banned| Finding::new(&file.path, number, format!("`{}`", banned.text), banned.remedy))
             .collect::<Vec<_>>()
     };
-    file.lines().flat_map(on_line).collect()
+    file.lines().flat_map(on_line).chain(file.lines().filter_map(|line| riddle(file, line))).collect()
+}
+
+/// A sentence that begins with a question word in place of its subject, in a comment or in
+/// Markdown.
+fn riddle(file: &File, (number, line): (usize, &str)) -> Option<Finding> {
+    let prose = match file.extension() {
+        "md" => line.trim_start(),
+        "rs" | "c" | "h" | "cpp" | "hpp" => {
+            line.trim_start().strip_prefix("//")?.trim_start_matches(['/', '!'])
+        }
+        _ => return None,
+    };
+    let is_one = |word: &str| {
+        let begins = prose.trim_start().strip_prefix(word).is_some_and(|rest| rest.starts_with(' '));
+        begins || prose.contains(&format!(". {word} "))
+    };
+    let word = ["Who", "Whoever", "Whom"].into_iter().find(|word| is_one(word))?;
+    let what = format!("a sentence that begins with `{word}`");
+    Some(Finding::new(&file.path, number, what, "name the subject: the waiter, the holder, a caller"))
 }
 
 impl Banned {
@@ -79,6 +98,21 @@ mod tests {
             let found = check(&made_up("a.rs", &format!("//! A.\nlet a = 1; // {} x\n", banned.text)));
             assert_eq!((found.len(), found[0].line), (1, 2), "{}", banned.text);
         }
+    }
+
+    #[test]
+    fn a_sentence_names_its_subject() {
+        let found = |path, text: &str| check(&made_up(path, text)).len();
+        assert_eq!(
+            found("a.rs", "//! Whoever waits sleeps.\nlet a = 1;\n    // It runs. Who waits sleeps.\n"),
+            2
+        );
+        assert_eq!(
+            found("a.rs", "let a = \"x. Who knows\";\n//! The waiter who sleeps. Whose turn it is.\n"),
+            0
+        );
+        assert_eq!(found("a.md", "Who waits sleeps.\n"), 1);
+        assert_eq!(found("a.toml", "# Who waits sleeps.\n"), 0);
     }
 
     #[test]
