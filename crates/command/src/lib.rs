@@ -7,6 +7,7 @@
 //! | [`sigpipe`] | a reader that goes away is no error |
 //! | [`companion`] | one of the commands finds another and starts it |
 //! | [`search`], [`exec`] | a program's file, and becoming that program |
+//! | [`table`] | columns that align |
 //! | [`duration`], [`slo`], [`cores`] | options that more than one of the commands takes |
 //!
 //! [`main`] is the frame of every command, [`parsed`] the way from its definition to its arguments.
@@ -19,6 +20,7 @@ pub mod failure;
 pub mod search;
 pub mod sigpipe;
 pub mod slo;
+pub mod table;
 
 use failure::Failure;
 use sigpipe::Inherited;

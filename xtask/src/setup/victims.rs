@@ -3,7 +3,7 @@
 //!
 //! | what | how | where |
 //! | --- | --- | --- |
-//! | scikit-learn, xgboost, … | pip, exact versions by hash (`crates/workload/victims/requirements.txt`) | `target/victims/env` |
+//! | scikit-learn, xgboost, … | pip, exact versions by hash (`bench/workload/victims/requirements.txt`) | `target/victims/env` |
 //! | ggml | the source package of llama-cpp-python by hash (`ggml.txt`), built by cmake without OpenMP | `target/victims/ggml` |
 //! | Open MPI, Redis, OpenBLAS, cmake | apt-get, as root | the machine |
 //!
@@ -73,7 +73,7 @@ pub fn run() -> Result {
 
 /// The requirements of this name.
 fn requirements(name: &str) -> PathBuf {
-    root().join("crates/workload/victims").join(name)
+    root().join("bench/workload/victims").join(name)
 }
 
 /// Makes the folder anew unless it was made from this text; `make` fills it.

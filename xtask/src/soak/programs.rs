@@ -287,7 +287,7 @@ pub fn prepare(target: &Path, scratch: &Path, only: &[String]) -> Result<(Vec<Pr
                 let places = format!(
                     "BIN='{}' VICTIMS='{}' PYTHON='{}'\n",
                     bin.display(),
-                    root().join("crates/workload/victims").display(),
+                    root().join("bench/workload/victims").display(),
                     target.join("victims/env/bin/python").display(),
                 );
                 let script = [&places, PRELUDE, entry.script].concat();
@@ -329,7 +329,7 @@ impl Need {
 
 fn compile(compiler: &str, name: &str, command: &mut Command, flags: &[&str], bin: &Path) -> Result {
     find(compiler).ok_or_else(|| format!("{compiler} is not installed"))?;
-    let folders = ["crates/workload/victims", "crates/workload/engines"].map(|folder| root().join(folder));
+    let folders = ["bench/workload/victims", "bench/engines"].map(|folder| root().join(folder));
     let file = format!("{name}.c");
     let source = folders.iter().map(|folder| folder.join(&file)).find(|source| source.exists());
     let source = source.ok_or_else(|| format!("there is no {file}"))?;

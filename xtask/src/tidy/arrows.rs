@@ -15,8 +15,8 @@ const PAGE: &str = "ARCHITECTURE.md";
 /// The heading above the table.
 const HEADING: &str = "## Arrows";
 
-/// Where what measures lies, and its packages elsewhere.
-const MEASURES: (&str, [&str; 2]) = ("bench", ["rivals", "workload"]);
+/// Where what measures lies.
+const MEASURES: &str = "bench";
 /// What links every command to write the manual pages, and is not installed.
 const PAGES: &str = "xtask-man";
 
@@ -53,10 +53,7 @@ pub fn check(tree: &Tree, packages: &[Package]) -> Vec<Finding> {
 
 /// Finds packages that depend on what measures and do not measure themselves.
 fn measured(packages: &[Package], tree: &Tree) -> Vec<Finding> {
-    let (folder, others) = MEASURES;
-    let measures = |package: &Package| {
-        package.manifest.starts_with(root().join(folder)) || others.contains(&&*package.name)
-    };
+    let measures = |package: &Package| package.manifest.starts_with(root().join(MEASURES));
     let mut findings = Vec::new();
     for package in packages.iter().filter(|package| !measures(package) && package.name != PAGES) {
         for need in packages.iter().filter(|need| measures(need) && package.needs.contains(&need.name)) {
@@ -151,19 +148,20 @@ mod tests {
 
     #[test]
     fn what_measures_is_needed_only_by_what_measures() {
-        let bench = Package { manifest: root().join("bench/c/Cargo.toml"), ..package("c", &["workload"]) };
         let manifest = made_up("crates/a/Cargo.toml", "[dependencies]\nc.workspace = true\n");
         let tree = Tree::of(vec![manifest]);
+        let bench = |name, needs| {
+            let manifest = root().join(format!("bench/{name}/Cargo.toml"));
+            Package { manifest, ..package(name, needs) }
+        };
         let found = |packages: &[Package]| {
             measured(packages, &tree).iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        let fine = [package("workload", &["a"]), package("a", &[]), package(PAGES, &["c"])];
-        let all = |more| [&[bench, more][..], &fine].concat();
-        assert_eq!(found(&all(package("b", &["a"]))), Vec::<String>::new());
-        let wrong = found(&[package("c", &[]), package("a", &["workload"]), package("workload", &[])]);
-        assert!(wrong[0].contains("`a` depends on `workload`, which measures"), "{wrong:?}");
-        let bench = Package { manifest: root().join("bench/c/Cargo.toml"), ..package("c", &[]) };
-        let wrong = found(&[bench, package("a", &["c"])]);
+        let (c, d) = (bench("c", &["a", "d"]), bench("d", &[]));
+        let fine = [c.clone(), d.clone(), package("a", &[]), package("b", &["a"]), package(PAGES, &["c"])];
+        assert_eq!(found(&fine), Vec::<String>::new());
+        let wrong = found(&[c, d, package("a", &["c"])]);
+        assert_eq!(wrong.len(), 1, "{wrong:?}");
         assert!(wrong[0].starts_with("crates/a/Cargo.toml:2: `a` depends on `c`"), "{wrong:?}");
     }
 

@@ -9,7 +9,7 @@ use super::finding::Finding;
 use super::tree::{File, Tree};
 
 /// Folders of the root; code quotes that begin so are paths.
-const FOLDERS: [&str; 7] = ["bench/", "crates/", "twins/", "xtask/", "rivals/", "docs/", ".ci/"];
+const FOLDERS: [&str; 6] = ["bench/", "crates/", "twins/", "xtask/", "docs/", ".ci/"];
 
 /// Finds dead links in every Markdown file outside test data.
 pub fn check(tree: &Tree) -> Vec<Finding> {

@@ -35,20 +35,20 @@ const KINDS: [(&str, &[&str]); 15] = [
     ("crates/*/proptest-regressions", &["txt"]),
     ("crates/*/benches", &["rs"]),
     ("crates/*/examples", &["rs", "c", "cpp"]),
-    ("crates/workload/engines", &["c", "cpp", "go", "h", "md"]),
-    ("crates/workload/victims", &["c", "h", "py", "txt"]),
+    ("bench/engines", &["c", "cpp", "go", "h", "md"]),
+    ("bench/workload/victims", &["c", "h", "py", "txt"]),
     ("crates/capi/include", &["h", "hpp"]),
     ("crates/capi/link", &["map", "in"]),
-    ("twins/*/tests", &["rs"]),
+    ("twins/*/*/src", &["rs"]),
+    ("twins/*/*/tests", &["rs"]),
     ("docs", &["md", "svg", "png"]),
     ("xtask", &["rs"]),
-    ("rivals", &["rs", "md"]),
 ];
 
 /// What a package has at its top.
 const PACKAGE: [&str; 4] = ["Cargo.toml", "README.md", "build.rs", "targets.toml"];
 /// Where packages are.
-const PACKAGES: [&str; 6] = ["bench/*", "crates/*", "rivals", "twins/*", "xtask", "xtask/man"];
+const PACKAGES: [&str; 5] = ["bench/*", "crates/*", "twins/*/*", "xtask", "xtask/man"];
 
 /// Finds a file that is not expected where it lies.
 pub fn check(file: &File) -> Vec<Finding> {
@@ -90,12 +90,12 @@ mod tests {
             "crates/cli/tests/cmd/help.trycmd",
             "bench/cli/Cargo.toml",
             "bench/cli/tests/cmd/help.trycmd",
-            "crates/workload/engines/histogram.h",
+            "bench/engines/histogram.h",
             "bench/baselines/src/lock/ticket.rs",
-            "twins/loom-baselines/Cargo.toml",
+            "twins/loom/baselines/Cargo.toml",
             "xtask/src/tidy/places.rs",
             "xtask/man/src/main.rs",
-            "rivals/README.md",
+            "bench/rivals/README.md",
         ] {
             assert!(!stray(path), "{path}");
         }

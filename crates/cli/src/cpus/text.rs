@@ -4,9 +4,9 @@ use super::facts::Facts;
 use super::probes::Answers;
 use crate::run::cpus::Told;
 use crate::run::variables::{Fate, RULES};
+use command::table::Table;
 use manx::cpu::{CpuBudget, LimitKind, Rounding};
 use preload_abi::cpus::Cpus;
-use report::Table;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 

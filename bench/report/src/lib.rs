@@ -1,0 +1,36 @@
+//! Results in a file: schema, percentiles, targets, tables. Knows no lock.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`histogram`] | latencies kept whole; a percentile never comes without the maximum |
+//! | [`statistics`] | the median of repeats |
+//! | [`ratio`] | the ratio of two versions by pairs, and the interval that it lies in |
+//! | [`resolution`] | how many pairs that takes |
+//! | [`order`] | in which order the versions of a round run |
+//! | [`target`] | figures to reach, kept in one file, and the verdict on a measured one |
+//! | [`chart`] | panels over one axis, and ratios as colours, as SVG and as PNG |
+//! | [`knee`] | where a curve stops paying |
+//! | [`plot`] | percentiles over time, in characters |
+//! | [`figure`] | numbers for people: three digits, durations, rates |
+//! | [`result`] | the file that a bench leaves behind |
+
+pub mod chart;
+pub mod figure;
+pub mod histogram;
+pub mod knee;
+pub mod order;
+pub mod plot;
+pub mod ratio;
+pub mod resolution;
+pub mod result;
+pub mod statistics;
+pub mod target;
+
+pub use command::table::{Column, Table};
+pub use histogram::{Counts, Histogram, Summary, Tail};
+pub use order::Order;
+pub use ratio::{Compared, Ratio, Samples};
+pub use resolution::Resolution;
+pub use result::{Machine, Report, Run};
+pub use statistics::median;
+pub use target::{Target, Verdict};

@@ -1,0 +1,330 @@
+//! Turning the engines' C sources into programs, on demand, with the machine's C compiler, and a
+//! competitor in C++ into a library that is loaded at run time.
+//!
+//! The sources are part of this crate. What comes of one is kept in the user's cache, in a folder
+//! named by a hash of everything that went into it, so that a second run starts at once and a
+//! changed source or library is compiled anew. It is written under another name and renamed, so
+//! that two runs at a time do no harm.
+
+use super::package;
+use crate::error::{Error, reason};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The sources, by file name.
+const SOURCES: [(&str, &str); 38] = [
+    ("options.h", include_str!("../../../engines/options.h")),
+    ("histogram.h", include_str!("../../../engines/histogram.h")),
+    ("classes.h", include_str!("../../../engines/classes.h")),
+    ("random.h", include_str!("../../../engines/random.h")),
+    ("engine.h", include_str!("../../../engines/engine.h")),
+    ("records.h", include_str!("../../../engines/records.h")),
+    ("ledger.h", include_str!("../../../engines/ledger.h")),
+    ("log_structured.h", include_str!("../../../engines/log_structured.h")),
+    ("sqlite_calls.h", include_str!("../../../engines/sqlite_calls.h")),
+    ("wiredtiger_calls.h", include_str!("../../../engines/wiredtiger_calls.h")),
+    ("rocksdb_calls.h", include_str!("../../../engines/rocksdb_calls.h")),
+    ("sqlite_mix.c", include_str!("../../../engines/sqlite_mix.c")),
+    ("sqlite.c", include_str!("../../../engines/sqlite.c")),
+    ("leveldb.c", include_str!("../../../engines/leveldb.c")),
+    ("rocksdb.c", include_str!("../../../engines/rocksdb.c")),
+    ("kyoto.c", include_str!("../../../engines/kyoto.c")),
+    ("lmdb.c", include_str!("../../../engines/lmdb.c")),
+    ("wiredtiger.c", include_str!("../../../engines/wiredtiger.c")),
+    ("ycsb.h", include_str!("../../../engines/ycsb.h")),
+    ("ycsb_wiredtiger.c", include_str!("../../../engines/ycsb_wiredtiger.c")),
+    ("ycsb_lmdb.c", include_str!("../../../engines/ycsb_lmdb.c")),
+    ("ycsb_rocksdb.c", include_str!("../../../engines/ycsb_rocksdb.c")),
+    ("ycsb_sqlite.c", include_str!("../../../engines/ycsb_sqlite.c")),
+    ("snapshot.c", include_str!("../../../engines/snapshot.c")),
+    ("bounded.c", include_str!("../../../engines/bounded.c")),
+    ("plain.c", include_str!("../../../engines/plain.c")),
+    ("ping_pong.c", include_str!("../../../engines/ping_pong.c")),
+    ("spinlock.c", include_str!("../../../engines/spinlock.c")),
+    ("threads.c", include_str!("../../../engines/threads.c")),
+    ("startup.c", include_str!("../../../engines/startup.c")),
+    ("rocksdb_ranges.cpp", include_str!("../../../engines/rocksdb_ranges.cpp")),
+    ("rocksdb_locktree.cpp", include_str!("../../../engines/rocksdb_locktree.cpp")),
+    ("victim.h", include_str!("../../victims/victim.h")),
+    ("gang.c", include_str!("../../victims/gang.c")),
+    ("spin_lock.c", include_str!("../../victims/spin_lock.c")),
+    ("graph_ggml.c", include_str!("../../victims/graph_ggml.c")),
+    ("ring_mpi.c", include_str!("../../victims/ring_mpi.c")),
+    ("product_openblas.c", include_str!("../../victims/product_openblas.c")),
+];
+
+/// As many lines of a compiler's complaint are shown.
+const WORDS: usize = 10;
+
+/// A C compiler, one for C++, and where what they make is kept.
+#[derive(Clone, Debug)]
+pub struct Compiler {
+    command: OsString,
+    cpp: OsString,
+    cache: PathBuf,
+}
+
+/// What is made of a source.
+#[derive(Clone, Copy)]
+enum Product {
+    Program,
+    Library,
+}
+
+impl Compiler {
+    /// `$CC`, or `cc`, and `$CXX`, or `c++`; programs go to `$XDG_CACHE_HOME/manx/engines`.
+    ///
+    /// # Errors
+    /// If there is no folder for the programs.
+    pub fn from_environment() -> Result<Compiler, Error> {
+        let named = |name: &str, default: &str| {
+            std::env::var_os(name).filter(|named| !named.is_empty()).unwrap_or_else(|| default.into())
+        };
+        Ok(Compiler {
+            cpp: named("CXX", "c++"),
+            ..Compiler::new(named("CC", "cc"), cache()?.join("manx/engines"))
+        })
+    }
+
+    /// A given compiler and a given folder; `c++` for C++.
+    pub fn new(command: impl Into<OsString>, cache: impl Into<PathBuf>) -> Compiler {
+        Compiler { command: command.into(), cpp: "c++".into(), cache: cache.into() }
+    }
+
+    /// Another compiler for C++.
+    pub fn with_cpp(self, command: impl Into<OsString>) -> Compiler {
+        Compiler { cpp: command.into(), ..self }
+    }
+
+    /// Another compiler for C.
+    pub fn with_c(self, command: impl Into<OsString>) -> Compiler {
+        Compiler { command: command.into(), ..self }
+    }
+
+    /// The program that `name`.c makes with further `arguments`; `salt` is hashed too (a library's
+    /// state).
+    ///
+    /// # Errors
+    /// If there is no compiler, or it refuses; [`Error::Missing`] with its words.
+    ///
+    /// # Panics
+    /// If there is no such source.
+    pub fn program(&self, name: &str, arguments: &[OsString], salt: &str) -> Result<PathBuf, Error> {
+        let source = format!("{name}.c");
+        assert!(SOURCES.iter().any(|(file, _)| *file == source), "there is no {source}");
+        let folder = self.cache.join(self.hash(&source, arguments, salt));
+        let program = folder.join(name);
+        if program.exists() && starts(&program).is_ok() {
+            return Ok(program);
+        }
+        self.compile(Product::Program, &source, name, arguments, &folder)?;
+        starts(&program).map_err(|words| {
+            Error::missing(
+                format!("{}: was compiled but does not start: {}", program.display(), words.trim()),
+                "the library must lie beside its name as its DT_SONAME says (libwiredtiger.so.11.3.1, for example)",
+            )
+        })?;
+        Ok(program)
+    }
+
+    /// The shared library that `name`.cpp makes with further `arguments`. Whether it can be loaded
+    /// is not tried.
+    ///
+    /// # Errors
+    /// If there is no compiler, or it refuses; [`Error::Missing`] with its words.
+    ///
+    /// # Panics
+    /// If there is no such source.
+    pub fn library(&self, name: &str, arguments: &[OsString]) -> Result<PathBuf, Error> {
+        let source = format!("{name}.cpp");
+        assert!(SOURCES.iter().any(|(file, _)| *file == source), "there is no {source}");
+        let folder = self.cache.join(self.hash(&source, arguments, ""));
+        let name = format!("{name}.so");
+        let library = folder.join(&name);
+        if !library.exists() {
+            self.compile(Product::Library, &source, &name, arguments, &folder)?;
+        }
+        Ok(library)
+    }
+
+    /// The compiler for a source.
+    fn command_of(&self, source: &str) -> &OsString {
+        if source.ends_with(".cpp") { &self.cpp } else { &self.command }
+    }
+
+    fn compile(
+        &self,
+        product: Product,
+        source: &str,
+        name: &str,
+        arguments: &[OsString],
+        folder: &Path,
+    ) -> Result<(), Error> {
+        let unwritable = |error: std::io::Error| {
+            Error::request(
+                format!("{}: {}", folder.display(), reason(&error)),
+                "programs are compiled there; XDG_CACHE_HOME names another folder",
+            )
+        };
+        fs::create_dir_all(folder).map_err(unwritable)?;
+        let scratch = tempfile::tempdir_in(folder).map_err(unwritable)?;
+        for (file, text) in SOURCES {
+            fs::write(scratch.path().join(file), text).map_err(unwritable)?;
+        }
+        let (compiler, flags, help_without): (_, &[&str], _) = match product {
+            Product::Program => (
+                self.command_of(source),
+                &["-std=gnu11"],
+                "the engines are compiled on this machine: install a C compiler (Debian: apt-get install gcc libc6-dev), or name one in CC",
+            ),
+            Product::Library => (
+                self.command_of(source),
+                &["-std=c++17", "-shared", "-fPIC"],
+                "it is compiled on this machine: install a C++ compiler (Debian: apt-get install g++), or name one in CXX",
+            ),
+        };
+        let mut command = Command::new(compiler);
+        command.current_dir(scratch.path()).env("LC_ALL", "C");
+        command
+            .args(flags)
+            .args(["-O2", "-pthread", source, "-o", name])
+            .args(arguments)
+            .args(["-lm", "-ldl"]);
+        let output = command.output().map_err(|error| {
+            Error::missing(format!("{}: {}", compiler.to_string_lossy(), reason(&error)), help_without)
+        })?;
+        if !output.status.success() {
+            let words = String::from_utf8_lossy(&output.stderr).into_owned();
+            let first: Vec<&str> = words.lines().take(WORDS).collect();
+            return Err(Error::missing(
+                format!("{source}: cannot be compiled\n{}", first.join("\n")),
+                help(&words),
+            ));
+        }
+        fs::rename(scratch.path().join(name), folder.join(name)).map_err(unwritable)
+    }
+
+    fn hash(&self, source: &str, arguments: &[OsString], salt: &str) -> String {
+        let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+        for (file, text) in SOURCES.iter().filter(|(file, _)| file.ends_with(".h") || *file == source) {
+            hash.add(file.as_bytes());
+            hash.add(text.as_bytes());
+        }
+        hash.add(self.command_of(source).as_encoded_bytes());
+        arguments.iter().for_each(|argument| hash.add(argument.as_encoded_bytes()));
+        hash.add(salt.as_bytes());
+        format!("{:016x}", hash.0)
+    }
+}
+
+/// What to do, as the compiler's words tell.
+fn help(words: &str) -> String {
+    if let Some(package) = package::missing(words) {
+        return match package.flag {
+            "-lwiredtiger" => format!(
+                "{}, or name a library with --library, or choose --engine snapshot, which needs none",
+                package.remedy()
+            ),
+            _ => package.remedy(),
+        };
+    }
+    let missing = |name: &str| words.lines().any(|line| line.contains(name));
+    if missing(".h: No such file") || missing("no include path") {
+        "headers of the C library are missing: install them (Debian: apt-get install libc6-dev)".into()
+    } else {
+        "what is compiled needs GNU C11, or C++17, as gcc and clang know them; CC and CXX name others".into()
+    }
+}
+
+/// Asks a program for its help, which shows whether the loader finds its libraries.
+fn starts(program: &Path) -> Result<(), String> {
+    match Command::new(program).arg("--help").output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The user's cache; without a home, a folder in the place for temporary files that is the user's
+/// own.
+pub(crate) fn cache() -> Result<PathBuf, Error> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    if let Some(folder) = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache"))) {
+        return Ok(folder);
+    }
+    // SAFETY: geteuid cannot fail and touches no memory.
+    let user = unsafe { libc::geteuid() };
+    let folder = std::env::temp_dir().join(format!("manx-{user}"));
+    let made = fs::DirBuilder::new().mode(0o700).create(&folder);
+    match fs::symlink_metadata(&folder) {
+        Ok(found) if found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0 => Ok(folder),
+        _ => Err(Error::request(
+            format!("{}: {}", folder.display(), made.err().map_or("not yours".into(), |e| e.to_string())),
+            "set XDG_CACHE_HOME to a folder for compiled engines",
+        )),
+    }
+}
+
+/// FNV-1a; names a folder, nothing more.
+struct Fnv(u64);
+
+impl Fnv {
+    fn add(&mut self, bytes: &[u8]) {
+        // The length keeps "ab" + "c" apart from "a" + "bc".
+        for byte in bytes.len().to_le_bytes().iter().chain(bytes) {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_compiler_says_what_to_install() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Compiler::new("/no/such/cc", folder.path()).program("plain", &[], "").unwrap_err();
+        assert!(matches!(error, Error::Missing { .. }));
+        let text = error.to_string();
+        assert!(text.contains("/no/such/cc") && text.contains("install gcc"), "{text}");
+    }
+
+    #[test]
+    fn a_missing_compiler_for_cpp_says_so_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiler = Compiler::new("cc", folder.path()).with_cpp("/no/such/c++");
+        let error = compiler.library("rocksdb_ranges", &[]).unwrap_err();
+        assert!(matches!(error, Error::Missing { .. }));
+        let text = error.to_string();
+        assert!(text.contains("/no/such/c++") && text.contains("install g++"), "{text}");
+    }
+
+    #[test]
+    fn a_missing_library_names_its_package() {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = ["-DX", "-nostdinc"].map(OsString::from);
+        let error = Compiler::new("cc", folder.path()).program("plain", &arguments, "").unwrap_err();
+        assert!(error.to_string().contains("libc6-dev"), "{error}");
+        assert!(help("fatal error: wiredtiger.h: No such file").contains("libwiredtiger-dev"));
+        assert!(help("ld: cannot find -lwiredtiger").contains("libwiredtiger-dev"));
+        // Any other refusal of that source is not taken for a missing package.
+        assert!(!help("wiredtiger.c:9:1: error: unknown type name").contains("libwiredtiger-dev"));
+    }
+
+    #[test]
+    fn what_was_compiled_is_found_again_and_a_change_is_compiled_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiler = Compiler::new("cc", folder.path());
+        let first = compiler.program("threads", &[], "").unwrap();
+        let made = fs::metadata(&first).unwrap().modified().unwrap();
+        let again = compiler.program("threads", &[], "").unwrap();
+        assert_eq!((&again, fs::metadata(&again).unwrap().modified().unwrap()), (&first, made));
+        assert_ne!(compiler.program("threads", &[], "other").unwrap(), first);
+        // Nothing but the program stays.
+        assert_eq!(fs::read_dir(first.parent().unwrap()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,122 @@
+//! The FIFO and unfair locks under loom: every order of steps that the memory model allows. What
+//! each lock does of its own has a test beside the tests that all of them pass.
+
+// The shared tests call the twin of manx by its own name.
+extern crate manx as manx_loom;
+
+#[path = "../../manx/tests/common/mod.rs"]
+mod common;
+#[path = "../../manx/tests/common/locks.rs"]
+mod locks;
+
+use baselines_loom::lock::{Cna, McsPark, MutableLock, Shfl, Tas, Ticket, Ttas};
+use common::check_no_more;
+use locks::{Guarded, places_of_two_queues_are_given_back_in_any_order, spawn};
+use manx::cpu::{Class, set_class_of_this_thread, set_numa_node_of_this_thread};
+use manx::lock::RawLock;
+
+locks::every_lock! {
+    tas: Tas;
+    ttas: Ttas;
+    ticket: Ticket;
+    mcs_park: McsPark;
+    mutable_lock: MutableLock;
+    shfl: Shfl;
+    cna: Cna;
+}
+
+locks::every_queue! {
+    mcs_park: McsPark, 3;
+    mutable_lock: MutableLock, 2;
+    shfl: Shfl, 3;
+    shfl_that_alternates: Shfl<1>, 3;
+    cna: Cna, 3;
+}
+
+#[test]
+fn the_shuffle_lock_moves_one_of_four_and_loses_nobody() {
+    // While this thread holds the lock, a little one and two big ones come, in any order; the head
+    // may find a big one behind a little one, last in the queue or with another one on its way to
+    // stand behind it.
+    check_no_more(1, || {
+        let guarded = Guarded::<Shfl<2>>::new();
+        guarded.lock.lock();
+        let others = [Class::Big, Class::Little, Class::Big].map(|class| {
+            spawn(&guarded, move |guarded| {
+                set_class_of_this_thread(Some(class));
+                guarded.lock_and_add();
+            })
+        });
+        guarded.add();
+        // SAFETY: locked above.
+        unsafe { guarded.lock.unlock(()) };
+        for other in others {
+            other.join().unwrap();
+        }
+        guarded.assert_done(4);
+    });
+}
+
+#[test]
+fn who_comes_behind_one_that_was_the_last_is_not_lost() {
+    // This thread comes back and stands behind a little one, from behind which the head has moved a
+    // big one, or is about to.
+    check_no_more(1, || {
+        let guarded = Guarded::<Shfl<2>>::new();
+        guarded.lock.lock();
+        let others = [Class::Big, Class::Little, Class::Big].map(|class| {
+            spawn(&guarded, move |guarded| {
+                set_class_of_this_thread(Some(class));
+                guarded.lock_and_add();
+            })
+        });
+        // SAFETY: locked above.
+        unsafe { guarded.lock.unlock(()) };
+        guarded.lock_and_add();
+        for other in others {
+            other.join().unwrap();
+        }
+        guarded.assert_done(4);
+    });
+}
+
+/// While this thread holds the lock, on node 0, three of these nodes come, in any order; then it
+/// comes back, and stands behind the last of them in the main queue, if there is one.
+fn three_of_these_nodes<const LOCAL: u32>(homes: [u32; 3]) {
+    check_no_more(1, move || {
+        let guarded = Guarded::<Cna<LOCAL>>::new();
+        set_numa_node_of_this_thread(Some(0));
+        let held = guarded.lock.lock();
+        let others = homes.map(|home| {
+            spawn(&guarded, move |guarded| {
+                set_numa_node_of_this_thread(Some(home));
+                guarded.lock_and_add();
+            })
+        });
+        guarded.add();
+        // SAFETY: locked above.
+        unsafe { guarded.lock.unlock(held) };
+        guarded.lock_and_add();
+        for other in others {
+            other.join().unwrap();
+        }
+        guarded.assert_done(5);
+    });
+}
+
+#[test]
+fn the_numa_aware_lock_sets_others_aside_and_loses_nobody() {
+    three_of_these_nodes::<64>([1, 0, 1]);
+    three_of_these_nodes::<64>([1, 2, 0]);
+}
+
+#[test]
+fn those_set_aside_come_back_when_one_has_been_passed_over_often_enough() {
+    three_of_these_nodes::<1>([1, 0, 0]);
+}
+
+#[test]
+fn places_of_queues_are_given_back_in_any_order() {
+    places_of_two_queues_are_given_back_in_any_order::<McsPark>();
+    places_of_two_queues_are_given_back_in_any_order::<Cna>();
+}
