@@ -1,7 +1,11 @@
 //! Writes the manual pages of Manx's commands: `manx.1` and one for each subcommand, into the
 //! folder that is given.
 //!
-//! The page of a subcommand that is a program of its own is that program's: it is written last.
+//! The page of a subcommand that is a program of its own is that program's: it is written last. The
+//! same definitions make the page `docs/options.md` ([`options`]), which a test compares.
+
+#[cfg(test)]
+mod options;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,8 +27,12 @@ fn main() -> ExitCode {
 
 fn write(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    let mut commands = [cli::command(), manx_serve::command(), manx_bench::command()].into_iter();
-    commands.try_for_each(|command| clap_mangen::generate_to(command, folder))
+    commands().into_iter().try_for_each(|command| clap_mangen::generate_to(command, folder))
+}
+
+/// The definitions of all command lines.
+fn commands() -> [clap::Command; 3] {
+    [cli::command(), manx_serve::command(), manx_bench::command()]
 }
 
 #[cfg(test)]

@@ -1,0 +1,258 @@
+//! The page of all options, `docs/options.md`, from the definitions that the commands parse by.
+//!
+//! Each command and subcommand is a section: its line, its usage, and a list of its arguments and
+//! options with what the long help says of them. What stands behind the options in the help (such
+//! as the environment) follows as it is. The exit codes, which every help ends with, stand once, at
+//! the end.
+//!
+//! The keys of `MANX_OPTIONS` have no definition in words. Their table is [`KEYS`], and a test
+//! holds it against the parser.
+
+use clap::{Arg, Command};
+use command::failure::EXIT_CODES;
+
+/// The columns that a paragraph is wrapped to.
+const COLUMNS: usize = 100;
+
+/// What stands above the first command.
+const HEAD: &str = "\
+# Options, environment and exit codes
+
+This page is generated from the definitions of the command lines. After a change of one:
+`MANX_BLESS=1 cargo test -p xtask-man`. `manx help run` and `manx help bench range` show the same in
+a terminal, and `man manx-run` does where the manual pages are installed.
+";
+
+/// What stands above the table of keys.
+const VARIABLES: &str = "
+## Environment variables
+
+| variable | meaning |
+| --- | --- |
+| `MANX=off` | the library changes nothing in any program that it is loaded into |
+| `MANX_OPTIONS` | the settings, as `key=value` with commas between them; `manx run` writes it, and without `manx run` you do |
+| `MANX_CORES` | which CPUs are fast and which are slow, as `--cores`; `measured` works with `manx run` only |
+| `MANX_PRELOAD` | the path of `libmanx_preload.so`, if it lies neither beside `manx` nor in `../lib/manx`; `libmanx_requests.so` must lie beside it |
+| `LD_PRELOAD` | where there is no `manx run`: the path of `libmanx_preload.so`, and with a latency target for requests that of `libmanx_requests.so` behind a colon |
+| `XDG_CACHE_HOME` | the folder below which `manx/` keeps the loops that were found; `~/.cache` unless set |
+
+A value of `MANX_OPTIONS` may hold any byte: write `%`, `,` and whatever is not printable ASCII as
+`%XX`. In lists `+` separates, and a `+` in a name is `%2B`. A key or value that is not understood is
+ignored by the library, and refused by `manx run`.
+
+| key of `MANX_OPTIONS` | default | option | value |
+| --- | --- | --- | --- |
+";
+
+/// A key of `MANX_OPTIONS`: a value that is not the default, the default, the option of `manx run`,
+/// and how the value is written.
+const KEYS: [[&str; 5]; 17] = [
+    ["guard", "off", "on", "--guard", "the same words"],
+    ["lock", "fifo", "manx", "--lock", "the same words"],
+    [
+        "slo",
+        "2000000:9900",
+        "",
+        "--slo",
+        "bound in ns, `:`, percentile in hundredths; for an epoch its id and `:` before that",
+    ],
+    ["dilate", "3750", "1000", "--dilate", "thousandths"],
+    ["cpus", "2", "auto", "--cpus", "the same words, or a number"],
+    ["cpus_also", "affinity+configured", "", "--cpus-also", "the same words"],
+    ["only", "mongod+libfoo.so", "", "--only", "the same names"],
+    ["not", "libfoo.so:spin", "", "--not", "the same names"],
+    ["stats", "stderr", "off", "--stats", "`off`, `stderr`, or a file for JSON"],
+    ["cache", "off", "on", "--no-cache", "`on` or `off`"],
+    ["perf_map", "on", "off", "--perf-map", "`on` or `off`"],
+    ["verbose", "on", "off", "--verbose", "`on` or `off`"],
+    ["spins", "20", "10", "--spins", "rounds"],
+    ["yields", "20", "1000", "--yields", "yields"],
+    ["step_us", "20", "100", "--sleep-step", "µs"],
+    ["ceiling_us", "2000", "1000", "--sleep-max", "µs"],
+    [
+        "short",
+        "always",
+        "auto",
+        "",
+        "for tests: `always` or `never` says whether CPUs are short; `auto` finds out",
+    ],
+];
+
+/// Writes the page about these commands.
+pub fn page(commands: impl IntoIterator<Item = Command>) -> String {
+    let mut page = HEAD.to_owned();
+    for mut command in commands {
+        command.build();
+        section(&command, &mut page);
+    }
+    page.push_str(VARIABLES);
+    for [key, _, default, option, value] in KEYS {
+        let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{text}`") };
+        page.push_str(&format!("| `{key}` | {} | {} | {value} |\n", code(default), code(option)));
+    }
+    page.push_str("\n## Exit codes\n\n| code | meaning |\n| --- | --- |\n");
+    for (code, meaning) in exit_codes() {
+        page.push_str(&format!("| {code} | {meaning} |\n"));
+    }
+    page
+}
+
+/// The rows of [`EXIT_CODES`]: a line that does not begin with a code goes on with the one before.
+fn exit_codes() -> Vec<(&'static str, String)> {
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    for line in EXIT_CODES.lines().skip(1).map(str::trim) {
+        match line.split_once("  ") {
+            Some((code, meaning)) => rows.push((code, meaning.trim().into())),
+            None => rows.last_mut().expect("a code first").1.push_str(&format!(" {line}")),
+        }
+    }
+    rows
+}
+
+/// A command and, behind it, its subcommands. A subcommand that is a program of its own has its
+/// section there.
+fn section(command: &Command, page: &mut String) {
+    let name = command.get_bin_name().unwrap_or(command.get_name());
+    page.truncate(page.trim_end().len());
+    page.push_str(&format!("\n\n## `{name}`\n\n"));
+    paragraph("", &command.get_about().map(ToString::to_string).unwrap_or_default(), page);
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage:").lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    page.push_str(&format!("\n```text\n{usage}\n```\n\n"));
+    let listed = |arg: &&Arg| !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str());
+    for arg in command.get_arguments().filter(listed) {
+        argument(arg, page);
+    }
+    let behind = command.get_after_long_help().or(command.get_after_help());
+    let behind = behind.map(ToString::to_string).unwrap_or_default().replace(EXIT_CODES, "");
+    if !behind.trim().is_empty() {
+        page.push_str(&format!("\n```text\n{}\n```\n", behind.trim()));
+    }
+    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help" && !elsewhere(command, sub)) {
+        section(sub, page);
+    }
+}
+
+/// Whether `manx` only passes this subcommand on.
+fn elsewhere(command: &Command, sub: &Command) -> bool {
+    command.get_name() == "manx" && cli::elsewhere::ALL.iter().any(|other| other.name == sub.get_name())
+}
+
+/// An argument or option, as an item of a list.
+fn argument(arg: &Arg, page: &mut String) {
+    let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+    let mut paragraphs = help.split("\n\n");
+    let default: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let default = if default.is_empty() || !arg.get_action().takes_values() {
+        String::new()
+    } else {
+        format!(" [default: {}]", default.join(" "))
+    };
+    let first = paragraphs.next().unwrap_or_default();
+    let words = arg.to_string().replace("...", "");
+    let short = arg.get_short().map(|short| format!("`-{short}`, ")).unwrap_or_default();
+    paragraph("- ", &format!("{short}`{words}`: {}{default}", text(first)), page);
+    for more in paragraphs {
+        page.push('\n');
+        paragraph("  ", &text(more), page);
+    }
+    if !arg.get_action().takes_values() {
+        return;
+    }
+    for value in arg.get_possible_values().iter().filter(|value| !value.is_hide_set()) {
+        let help = value.get_help().map(|help| format!(": {}", text(&help.to_string()))).unwrap_or_default();
+        paragraph("  - ", &format!("`{}`{help}", value.get_name()), page);
+    }
+}
+
+/// Help as Markdown: outside code quotes, what Markdown would read as its own is escaped.
+fn text(help: &str) -> String {
+    let parts = help.split('`').enumerate().map(|(index, part)| match index % 2 {
+        0 => part.replace('<', "\\<").replace('*', "\\*"),
+        _ => format!("`{part}`"),
+    });
+    parts.collect()
+}
+
+/// Writes a paragraph behind `lead`, wrapped; the lines that follow are indented as deep.
+fn paragraph(lead: &str, text: &str, page: &mut String) {
+    let mut line = lead.to_owned();
+    for word in text.split_whitespace() {
+        if line.trim_end() != lead.trim_end() && !line.trim().is_empty() {
+            if line.chars().count() + 1 + word.chars().count() > COLUMNS {
+                page.push_str(&line);
+                page.push('\n');
+                line = " ".repeat(lead.len());
+            } else {
+                line.push(' ');
+            }
+        }
+        line.push_str(word);
+    }
+    page.push_str(&line);
+    page.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use preload_abi::options::Options;
+    use std::{env, fs};
+
+    #[test]
+    fn the_page_is_what_the_definitions_say() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/options.md");
+        let page = page(crate::commands());
+        if env::var_os("MANX_BLESS").is_some() {
+            fs::write(file, &page).unwrap();
+        }
+        let found = fs::read_to_string(file).unwrap_or_default();
+        let differs = found.lines().zip(page.lines()).find(|(found, expected)| found != expected);
+        assert!(
+            found == page,
+            "docs/options.md is not what the definitions say: MANX_BLESS=1 cargo test -p xtask-man\n\
+             it has and should have: {differs:?}"
+        );
+    }
+
+    #[test]
+    fn each_key_is_understood_and_there_are_no_others() {
+        for [key, other, default, ..] in KEYS {
+            let parse = |value: &str| Options::parse(format!("{key}={value}").leak().as_bytes());
+            let parsed = parse(other);
+            assert_eq!(parsed.rejected, None, "{key}={other}");
+            assert_ne!(parsed, Options::default(), "{key}={other}");
+            let usual = if default.is_empty() { Options::default() } else { parse(default) };
+            assert_eq!(usual, Options::default(), "{key}={default}");
+        }
+        let all = KEYS.map(|[key, other, ..]| format!("{key}={other}")).join(",");
+        let mut options = Options::parse(all.as_bytes());
+        // The launcher's own: which process it became.
+        options.pid = 1;
+        let written = options.to_string();
+        let mut keys: Vec<_> = written.split(',').filter_map(|pair| pair.split('=').next()).collect();
+        let mut expected: Vec<_> = KEYS.iter().map(|key| key[0]).chain(["pid"]).collect();
+        keys.sort();
+        expected.sort();
+        assert_eq!(keys, expected);
+    }
+
+    #[test]
+    fn each_option_of_a_key_is_one_of_manx_run() {
+        let manx = cli::command();
+        let run = manx.find_subcommand("run").unwrap();
+        for option in KEYS.map(|key| key[3]).into_iter().filter(|option| !option.is_empty()) {
+            let is_there = run.get_arguments().any(|arg| arg.get_long() == option.strip_prefix("--"));
+            assert!(is_there, "{option}");
+        }
+    }
+
+    #[test]
+    fn long_paragraphs_are_wrapped_below_their_lead() {
+        let mut page = String::new();
+        paragraph("- ", &"word ".repeat(25), &mut page);
+        let lines: Vec<_> = page.lines().collect();
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].len() <= COLUMNS && lines[1].starts_with("  word"), "{page}");
+    }
+}
