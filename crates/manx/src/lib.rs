@@ -21,3 +21,20 @@ pub mod range;
 pub mod slo;
 pub mod txn;
 pub mod wait;
+
+/// The pages for users: their examples in Rust compile and run.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../../docs/locks.md")]
+    mod locks {}
+    #[doc = include_str!("../../../docs/pools.md")]
+    mod pools {}
+    #[doc = include_str!("../../../docs/ranges.md")]
+    mod ranges {}
+    #[doc = include_str!("../../../docs/slo.md")]
+    mod slo {}
+    #[doc = include_str!("../../../docs/transactions.md")]
+    mod transactions {}
+}

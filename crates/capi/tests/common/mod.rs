@@ -105,6 +105,18 @@ pub fn compile(program: Program, flags: &[&str]) -> PathBuf {
     into
 }
 
+/// Compiles a source with all warnings as errors and links nothing; `of` names it if that fails.
+#[track_caller]
+pub fn check(of: &str, standard: &str, source: &str) {
+    let (compiler, extension) = if standard.starts_with("c++") { ("c++", "cpp") } else { ("cc", "c") };
+    let file = folder().join(format!("{}.{extension}", of.replace('/', "-")));
+    std::fs::write(&file, source).expect("a written file");
+    let mut command = Command::new(compiler);
+    command.args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-pedantic", "-D_DEFAULT_SOURCE"]);
+    command.arg(format!("-std={standard}")).arg("-I").arg(package().join("include")).arg(file);
+    succeed(&mut command);
+}
+
 /// Runs a program, with the preload library or without it. It must succeed and complain about
 /// nothing; what it said is returned.
 #[track_caller]
