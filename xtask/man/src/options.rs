@@ -37,8 +37,8 @@ const VARIABLES: &str = "
 | `XDG_CACHE_HOME` | the folder below which `manx/` keeps the loops that were found; `~/.cache` unless set |
 
 A value of `MANX_OPTIONS` may hold any byte: write `%`, `,` and whatever is not printable ASCII as
-`%XX`. In lists `+` separates, and a `+` in a name is `%2B`. A key or value that is not understood is
-ignored by the library, and refused by `manx run`.
+`%XX`. In lists `+` separates, and a `+` in a name is `%2B`. The library ignores a key or value that
+it does not understand, and `manx run` refuses it.
 
 | key of `MANX_OPTIONS` | default | option | value |
 | --- | --- | --- | --- |

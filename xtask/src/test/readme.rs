@@ -1,6 +1,6 @@
-//! The README does not promise what the command does not take: its settings file is given to `manx
-//! run --dry-run`, and every long option that it shows behind `manx` is looked up in that
-//! subcommand's help.
+//! The README and the page of `manx run` do not promise what the command does not take: the
+//! settings file is given to `manx run --dry-run`, and every long option that they show behind
+//! `manx` is looked up in that subcommand's help.
 
 use std::fs;
 use std::process::Command;
@@ -9,27 +9,35 @@ use crate::Result;
 use crate::process::capture;
 use crate::workspace::{Workspace, root};
 
-/// Checks the README against the built command.
+/// The page with the settings.
+const RUN: &str = "docs/run.md";
+
+/// Checks the pages against the built command.
 ///
 /// # Errors
 /// If it shows something that the command refuses.
 pub fn check(workspace: &Workspace) -> Result {
-    let page = root().join("README.md");
-    let page = fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
     let manx = workspace.manx();
-    let settings = block(&page, "toml").ok_or("README.md: it has no `toml` block with the settings")?;
+    let page = read(RUN)?;
+    let settings = block(&page, "toml").ok_or_else(|| format!("{RUN}: it has no `toml` block"))?;
     let file = workspace.target.join("readme.toml");
     fs::write(&file, settings).map_err(|error| format!("{}: {error}", file.display()))?;
     let mut dry = Command::new(&manx);
     dry.args(["run", "--dry-run", "--config"]).arg(&file).args(["--", "true"]);
     print!("{}", capture(&mut dry)?);
-    for (subcommand, option) in options(&page) {
-        let help = capture(Command::new(&manx).args([subcommand, "--help"]))?;
-        if !help.contains(option) {
-            return Err(format!("README.md: `manx {subcommand}` has no option `{option}`"));
+    for name in ["README.md", RUN] {
+        for (subcommand, option) in options(&read(name)?) {
+            let help = capture(Command::new(&manx).args([subcommand, "--help"]))?;
+            if !help.contains(option) {
+                return Err(format!("{name}: `manx {subcommand}` has no option `{option}`"));
+            }
         }
     }
     Ok(())
+}
+
+fn read(name: &str) -> Result<String> {
+    fs::read_to_string(root().join(name)).map_err(|error| format!("{name}: {error}"))
 }
 
 /// The first fenced block of a language.

@@ -41,7 +41,7 @@ const KINDS: [(&str, &[&str]); 15] = [
     ("crates/capi/link", &["map", "in"]),
     ("twins/*/*/src", &["rs"]),
     ("twins/*/*/tests", &["rs"]),
-    ("docs", &["md", "svg", "png"]),
+    ("docs", &["md", "png", "svg", "yaml"]),
     ("xtask", &["rs"]),
 ];
 
