@@ -1,14 +1,15 @@
 //! The dependency arrows of ARCHITECTURE.md are those that cargo knows, no more and no fewer.
 //!
-//! The page has one table with a row for each package: its name, and the packages of this workspace
-//! that it depends on, each in code quotes. What the page says and what is built cannot drift
-//! apart.
+//! The page has one table with a row for each package: its name, the packages of this workspace
+//! that it depends on, and its folder, each in code quotes. What the page says and what is built
+//! cannot drift apart.
 //!
 //! One rule stands above the page: nothing that is installed depends on what measures.
 
 use super::finding::Finding;
 use super::tree::{File, Tree};
 use crate::workspace::{Package, root};
+use std::path::Path;
 
 /// The page with the table.
 const PAGE: &str = "ARCHITECTURE.md";
@@ -25,6 +26,7 @@ struct Row {
     line: usize,
     package: String,
     needs: Vec<String>,
+    folder: String,
 }
 
 /// Compares the page with the packages.
@@ -87,6 +89,11 @@ fn compare(row: &Row, package: &Package, tree: &Tree) -> Vec<Finding> {
         let what = format!("`{name}` does not depend on `{need}`");
         findings.push(Finding::new(PAGE, row.line, what, "correct the row"));
     }
+    let folder = package.manifest.parent().and_then(|folder| folder.strip_prefix(root()).ok());
+    if let Some(folder) = folder.filter(|folder| *folder != Path::new(&row.folder)) {
+        let what = format!("`{name}` lies in `{}`, not in `{}`", folder.display(), row.folder);
+        findings.push(Finding::new(PAGE, row.line, what, "correct the row"));
+    }
     findings
 }
 
@@ -98,7 +105,9 @@ fn rows(page: &File) -> Vec<Row> {
         .filter_map(|(line, text)| {
             let mut cells = text.strip_prefix('|')?.split('|');
             let package = quoted(cells.next()?).next()?;
-            Some(Row { line, package, needs: quoted(cells.next()?).collect() })
+            let needs = quoted(cells.next()?).collect();
+            let folder = quoted(cells.next()?).next().unwrap_or_default();
+            Some(Row { line, package, needs, folder })
         })
         .collect()
 }
@@ -112,8 +121,9 @@ mod tests {
     use super::super::tree::made_up;
     use super::*;
 
-    const TABLE: &str = "# Title\n## Arrows\n| package | depends on | why |\n| --- | --- | --- |\n\
-                         | `a` | | none, like `b` |\n| `b` | `a` | |\n## Next\n| `c` | `a` |\n";
+    const TABLE: &str = "# Title\n## Arrows\n| package | depends on | where |\n| --- | --- | --- |\n\
+                         | `a` | | `crates/a`: none, like `b` |\n| `b` | `a` | `crates/b` |\n\
+                         ## Next\n| `c` | `a` | `crates/c` |\n";
 
     fn package(name: &str, needs: &[&str]) -> Package {
         let needs = needs.iter().map(|need| String::from(*need)).collect();
@@ -144,6 +154,13 @@ mod tests {
     fn an_arrow_that_is_not_in_cargo_is_found_on_the_page() {
         let found = found(&[package("a", &[]), package("b", &[])]);
         assert_eq!(found, ["ARCHITECTURE.md:6: `b` does not depend on `a`: correct the row"]);
+    }
+
+    #[test]
+    fn a_package_in_another_folder_is_found_on_the_page() {
+        let moved = Package { manifest: root().join("bench/b/Cargo.toml"), ..package("b", &["a"]) };
+        let found = found(&[package("a", &[]), moved]);
+        assert_eq!(found, ["ARCHITECTURE.md:6: `b` lies in `bench/b`, not in `crates/b`: correct the row"]);
     }
 
     #[test]
