@@ -11,7 +11,7 @@ use groups::Group;
 use manx::cpu::{BudgetWatch, CpuBudget, CpuSet};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use testing::until;
 
 const ROLE: &str = "MANX_BUDGET_CHILD";
 const ANSWER: &str = "answer: ";
@@ -85,15 +85,7 @@ impl Asked {
 
     /// Asks the watch until it says so, for as long as a test may take.
     fn until(&mut self, cpus: &str) {
-        let began = Instant::now();
-        loop {
-            let found = self.ask("watch");
-            if found == cpus {
-                return;
-            }
-            assert!(began.elapsed() < Duration::from_secs(20), "it stays at {found}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until(cpus, || self.ask("watch") == cpus);
     }
 }
 
@@ -184,16 +176,16 @@ fn what_the_group_used_is_measured_where_both_hierarchies_agree() {
     group.write("cpu.cfs_quota_us", "10000");
     group.take(child.process());
     child.until("0.1");
-    let began = Instant::now();
-    loop {
+    // It burns, and has a tenth of a CPU.
+    until("throttling", || {
         let throttled = child.ask("throttled");
         assert!(throttled.starts_with("Some(Throttled { periods: "), "{throttled}");
-        if !throttled.contains(" throttled: 0,") {
-            break;
+        let is_throttled = !throttled.contains(" throttled: 0,");
+        if !is_throttled {
+            child.ask("burn");
         }
-        assert!(began.elapsed() < Duration::from_secs(20), "it burns, and has a tenth of a CPU: {throttled}");
-        child.ask("burn");
-    }
+        is_throttled
+    });
     // In `cpuacct` it is in another group, unless the two are mounted together.
     let usage = child.ask("usage");
     assert!(usage == "None" || usage.starts_with("Some("), "{usage}");

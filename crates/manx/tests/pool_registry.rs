@@ -8,13 +8,11 @@ use manx::pool::registry::{Lost, Member, PLACES, Registry, RegistryError};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
+use testing::eventually;
 
 const FILE: &str = "MANX_TEST_REGISTRY";
 const DEMAND: &str = "MANX_TEST_DEMAND";
-/// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 fn folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("cpus");
@@ -82,14 +80,9 @@ impl Drop for Process {
 
 /// Sweeps until something is taken back.
 fn swept(member: &Member) -> usize {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match member.sweep().expect("a member") {
-            0 => assert!(Instant::now() < until, "nobody was found to be gone"),
-            count => return count,
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    eventually("a place of a dead process", || {
+        Some(member.sweep().expect("a member")).filter(|&count| count > 0)
+    })
 }
 
 #[test]

@@ -53,7 +53,8 @@ fn a_running_program_and_then_a_killed_one() {
     };
     // `manx run` became the program, so its process id is the program's.
     // It may not have come to its loop yet.
-    let live = common::eventually(|| Some(ask(child.id().to_string())).filter(|&visits| visits > 0));
+    let live =
+        testing::eventually("a wait", || Some(ask(child.id().to_string())).filter(|&visits| visits > 0));
     child.kill().expect("killed");
     child.wait().expect("ended");
     assert!(ask(report.display().to_string()) >= live, "what was counted before the kill is there");

@@ -99,7 +99,7 @@ fn a_program_that_is_killed_has_lost_nothing() {
     .expect("a line");
     let live_file = report.with_extension("json.live");
     let visits = || visits_in(&std::fs::read(&live_file).ok()?).filter(|&visits| visits > 0);
-    let before = common::eventually(visits);
+    let before = testing::eventually("a wait", visits);
     child.kill().expect("killed");
     child.wait().expect("ended");
     assert!(!report.exists(), "the report is for a normal exit");

@@ -2,10 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
-
-/// Nothing here takes so long unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+use testing::eventually;
 
 /// A server that ends with the test.
 struct Served(Child);
@@ -23,18 +20,6 @@ fn serve(arguments: &[&str]) -> Served {
     Served(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("manx-serve starts"))
 }
 
-/// Asks until there is an answer.
-fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        assert!(Instant::now() < deadline, "not yet: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 impl Served {
     fn signal(&self, name: &str) {
         let sent = Command::new("kill").args([name, &self.0.id().to_string()]).status();
@@ -50,7 +35,7 @@ impl Served {
     }
 
     fn end(&mut self) -> ExitStatus {
-        until("it has ended", || self.0.try_wait().unwrap())
+        eventually("it has ended", || self.0.try_wait().unwrap())
     }
 }
 
@@ -62,7 +47,7 @@ fn a_signal_ends_it_before_it_serves() {
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
     for (name, number) in [("-TERM", 15), ("-INT", 2)] {
         let mut served = serve(&["--password-file", pipe.to_str().unwrap()]);
-        until("it handles signals", || served.handles(number));
+        eventually("it handles signals", || served.handles(number));
         served.signal(name);
         assert_eq!(served.end().code(), Some(0), "{name}");
     }

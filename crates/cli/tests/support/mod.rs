@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
+pub use testing::process::text;
 
 /// The built command.
 pub const MANX: &str = env!("CARGO_BIN_EXE_manx");
@@ -90,11 +91,6 @@ pub fn bare(program: impl AsRef<OsStr>) -> Command {
 /// Sets a file's mode.
 pub fn chmod(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode that can be set");
-}
-
-/// Bytes as text.
-pub fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Standard output as text.

@@ -72,9 +72,7 @@ static void *contend(void *unused) {
 
 static void releases_yield_only_with_empty_hands(void) {
     watch_yields();
-    pthread_t threads[THREADS];
-    start_all(threads, THREADS, contend, NULL);
-    join_all(threads, THREADS);
+    run_all(THREADS, contend, NULL);
     if (atomic_load(&yields_with_a_lock) != 0)
         FAIL("%ld yields with a lock in its hands, %ld without", atomic_load(&yields_with_a_lock), atomic_load(&yields));
     if (atomic_load(&yields) == 0) {

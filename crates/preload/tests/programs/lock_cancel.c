@@ -39,11 +39,7 @@ static void *wait_to_be_cancelled(void *unused) {
 }
 
 static void all_wait(int count) {
-    for (int waiting = 0; waiting != count; sleep_us(200)) {
-        IS(pthread_mutex_lock(&stage.mutex), 0);
-        waiting = stage.waiting;
-        IS(pthread_mutex_unlock(&stage.mutex), 0);
-    }
+    until_under(&stage.mutex, &stage.waiting, count);
 }
 
 static void cancelled(enum way way) {
@@ -227,11 +223,7 @@ static void no_wake_up_is_lost(void) {
         hall.waiting = hall.tokens = hall.taken = 0;
         int took[2] = {0, 0};
         pthread_t cancelled = start(take_token, &took[0]), other = start(take_token, &took[1]);
-        for (int waiting = 0; waiting != 2; sched_yield()) {
-            IS(pthread_mutex_lock(&hall.mutex), 0);
-            waiting = hall.waiting;
-            IS(pthread_mutex_unlock(&hall.mutex), 0);
-        }
+        until_under(&hall.mutex, &hall.waiting, 2);
         IS(pthread_mutex_lock(&hall.mutex), 0);
         hall.tokens = 1;
         if (round % 2)

@@ -20,14 +20,7 @@ static void *wait_at(void *argument) {
 }
 
 static void until_waiting(struct gate *gate, int count) {
-    for (;;) {
-        IS(pthread_mutex_lock(&gate->mutex), 0);
-        int waiting = gate->waiting;
-        IS(pthread_mutex_unlock(&gate->mutex), 0);
-        if (waiting == count)
-            return;
-        sleep_us(200);
-    }
+    until_under(&gate->mutex, &gate->waiting, count);
 }
 
 static void open_for(struct gate *gate, int count) {

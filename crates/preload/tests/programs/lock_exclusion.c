@@ -35,9 +35,7 @@ static void *contend(void *argument) {
 static void exclusion(int type) {
     struct owned owned = {.count = 0};
     init_kind(&owned.mutex, type);
-    pthread_t threads[16];
-    start_all(threads, 16, contend, &owned);
-    join_all(threads, 16);
+    run_all(16, contend, &owned);
     CHECK(owned.count == 16 * ROUNDS);
     IS(pthread_mutex_destroy(&owned.mutex), 0);
 }
@@ -75,9 +73,7 @@ static void holds_longer_than_the_window(void) {
     for (int i = 0; i < KIND_COUNT; i++) {
         struct owned owned = {.count = 0};
         init_kind(&owned.mutex, KINDS[i].type);
-        pthread_t threads[8];
-        start_all(threads, 8, hold_long, &owned);
-        join_all(threads, 8);
+        run_all(8, hold_long, &owned);
         CHECK(owned.count == 8 * 12);
         IS(pthread_mutex_destroy(&owned.mutex), 0);
     }
@@ -109,9 +105,7 @@ static void *go_deep(void *argument) {
 static void recursion_under_contention(void) {
     struct nested nested = {.depth = 0};
     init_kind(&nested.owned.mutex, PTHREAD_MUTEX_RECURSIVE);
-    pthread_t threads[8];
-    start_all(threads, 8, go_deep, &nested);
-    join_all(threads, 8);
+    run_all(8, go_deep, &nested);
     CHECK(nested.owned.count == 8 * 500 && nested.depth == 0);
 }
 
@@ -131,9 +125,7 @@ static void memory_of_every_kind(void) {
     for (int i = 0; i < 6; i++) {
         CHECK(places[i] != NULL && places[i] != MAP_FAILED);
         IS(pthread_mutex_init(&places[i]->mutex, NULL), 0);
-        pthread_t threads[4];
-        start_all(threads, 4, contend, places[i]);
-        join_all(threads, 4);
+        run_all(4, contend, places[i]);
         CHECK(places[i]->count == 4 * ROUNDS);
     }
 }
@@ -240,9 +232,7 @@ static void *use_the_others(void *unused) {
 static void rwlocks_spinlocks_and_barriers(void) {
     IS(pthread_spin_init(&others.spinlock, PTHREAD_PROCESS_PRIVATE), 0);
     IS(pthread_barrier_init(&others.barrier, NULL, 4), 0);
-    pthread_t threads[4];
-    start_all(threads, 4, use_the_others, NULL);
-    join_all(threads, 4);
+    run_all(4, use_the_others, NULL);
     CHECK(others.written == 1000 && others.spun == 4000 && others.last == 10);
 }
 

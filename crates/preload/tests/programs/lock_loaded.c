@@ -232,11 +232,7 @@ static void *pass_gate_otherwise(void *unused) {
 }
 
 static void wait_until_all_wait(int threads) {
-    for (int waiting = 0; waiting != threads; sleep_us(200)) {
-        IS(pthread_mutex_lock(&gate.mutex), 0);
-        waiting = gate.waiting;
-        IS(pthread_mutex_unlock(&gate.mutex), 0);
-    }
+    until_under(&gate.mutex, &gate.waiting, threads);
 }
 
 /* Three wait by each way, and none is forgotten by signals and a broadcast. */

@@ -107,6 +107,13 @@ __attribute__((unused)) static void join_all(const pthread_t *threads, int count
         join(threads[i]);
 }
 
+/* Threads that all do the same, until they end. */
+__attribute__((unused)) static void run_all(int count, routine *run, void *argument) {
+    pthread_t threads[count];
+    start_all(threads, count, run, argument);
+    join_all(threads, count);
+}
+
 /* A child process that runs `body` and must succeed. */
 __attribute__((unused)) static pid_t child(void (*body)(void *), void *argument) {
     pid_t pid = fork();
@@ -156,6 +163,15 @@ __attribute__((unused)) static void sleep_us(long us) {
 __attribute__((unused)) static void until(atomic_int *flag, int value) {
     while (atomic_load(flag) != value)
         sleep_us(200);
+}
+
+/* Waits until a number that a mutex protects has a value. */
+__attribute__((unused)) static void until_under(pthread_mutex_t *mutex, const int *number, int value) {
+    for (int now = value + 1; now != value; sleep_us(200)) {
+        IS(pthread_mutex_lock(mutex), 0);
+        now = *number;
+        IS(pthread_mutex_unlock(mutex), 0);
+    }
 }
 
 /* Mutexes of all kinds. */

@@ -35,9 +35,7 @@ static void processes_lose_no_updates(void) {
         pid_t children[3];
         for (int i = 0; i < 3; i++)
             children[i] = child(update, owned);
-        pthread_t threads[2];
-        start_all(threads, 2, update_thread, owned);
-        join_all(threads, 2);
+        run_all(2, update_thread, owned);
         for (int i = 0; i < 3; i++)
             reap(children[i]);
         CHECK(owned->count == 5L * UPDATES);

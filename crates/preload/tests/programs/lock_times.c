@@ -165,9 +165,7 @@ static void timeouts_race_with_releases(void) {
         struct owned owned = {.count = 0};
         init_kind(&owned.mutex, KINDS[i].type);
         atomic_store(&acquired, 0), atomic_store(&expired, 0);
-        pthread_t threads[8];
-        start_all(threads, 8, impatient, &owned);
-        join_all(threads, 8);
+        run_all(8, impatient, &owned);
         CHECK(acquired + expired == 8 * 300 && owned.count == acquired);
         IS(elsewhere(pthread_mutex_trylock, &owned.mutex), 0);
         IS(pthread_mutex_destroy(&owned.mutex), 0);
