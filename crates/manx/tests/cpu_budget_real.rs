@@ -9,8 +9,7 @@ mod groups;
 
 use groups::Group;
 use manx::cpu::{BudgetWatch, CpuBudget, CpuSet};
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use testing::process::Running;
 use testing::until;
 
 const ROLE: &str = "MANX_BUDGET_CHILD";
@@ -49,51 +48,24 @@ fn child() {
 }
 
 /// A child, which ends with its parent's interest in it.
-struct Asked {
-    child: Child,
-    questions: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
+struct Asked(Running);
 
 impl Asked {
     fn new() -> Asked {
-        let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", "child", "--nocapture", "--test-threads=1"])
-            .env(ROLE, "1")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("started");
-        let questions = child.stdin.take().expect("a pipe");
-        let answers = BufReader::new(child.stdout.take().expect("a pipe"));
-        Asked { child, questions, answers }
+        Asked(Running::again("child", &[(ROLE, "1".as_ref())]))
     }
 
     fn process(&self) -> u32 {
-        self.child.id()
+        self.0.child.id()
     }
 
     fn ask(&mut self, question: &str) -> String {
-        writeln!(self.questions, "{question}").expect("asked");
-        let mut line = String::new();
-        while !line.starts_with(ANSWER) {
-            line.clear();
-            assert_ne!(self.answers.read_line(&mut line).expect("a line"), 0, "the child has ended");
-        }
-        line[ANSWER.len()..].trim_end().into()
+        self.0.ask(question, ANSWER).trim_end().into()
     }
 
     /// Asks the watch until it says so, for as long as a test may take.
     fn until(&mut self, cpus: &str) {
         until(cpus, || self.ask("watch") == cpus);
-    }
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -1,9 +1,10 @@
 //! Programs that tests compile and run. Each runs with a limit on its time, which only bounds a
 //! failure.
 
-use std::io::Read;
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -87,4 +88,77 @@ fn stacks(process: u32) -> String {
         .stdin(Stdio::null())
         .output();
     gdb.map_or_else(|error| format!("gdb: {error}"), |out| text(&out.stdout))
+}
+
+/// Whether a program can be started at all; says so if not.
+pub fn is_installed(program: &str, argument: &str) -> bool {
+    let mut command = Command::new(program);
+    let (input, output, errors) = (Stdio::null(), Stdio::null(), Stdio::null());
+    let there = command.arg(argument).stdin(input).stdout(output).stderr(errors).status().is_ok();
+    if !there {
+        println!("skipped: {program} is not installed (cargo xtask setup)");
+    }
+    there
+}
+
+/// A program that runs while the test talks to it. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    /// The process.
+    pub child: Child,
+    said: BufReader<ChildStdout>,
+}
+
+impl Running {
+    /// Starts it.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[track_caller]
+    pub fn start(command: &mut Command) -> Running {
+        let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = started.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let said = BufReader::new(child.stdout.take().expect("a pipe"));
+        Running { child, said }
+    }
+
+    /// Starts this test's own program again, to run the test `name` alone.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn again(name: &str, variables: &[(&str, &OsStr)]) -> Running {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
+        Running::start(command.envs(variables.iter().copied()))
+    }
+
+    /// The next line that it writes, without the end of the line; none when it has ended.
+    pub fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let bytes = self.said.read_line(&mut line).expect("text");
+        (bytes > 0).then(|| line.trim_end_matches('\n').to_owned())
+    }
+
+    /// Writes a line to it, and returns what stands behind `mark` in the next line that has this
+    /// mark.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn ask(&mut self, question: &str, mark: &str) -> String {
+        writeln!(self.child.stdin.as_mut().expect("a pipe"), "{question}").expect("it lives");
+        loop {
+            let line = self.line().expect("the child has ended");
+            if let Some((_, answer)) = line.split_once(mark) {
+                return answer.to_owned();
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }

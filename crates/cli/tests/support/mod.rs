@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 pub use testing::process::text;
 
@@ -118,6 +118,15 @@ pub fn fails(command: &mut Command, code: i32, parts: &[&str]) {
     for part in parts {
         assert!(stderr.contains(part), "{command:?}: no `{part}` in: {stderr}");
     }
+}
+
+/// Runs a command whose reader goes away: that is no error.
+#[track_caller]
+pub fn loses_its_reader(command: &mut Command) {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("manx");
+    drop(child.stdout.take());
+    let run = child.wait_with_output().expect("output");
+    assert_eq!((run.status.code(), stderr(&run).as_str()), (Some(0), ""));
 }
 
 /// Says why a test cannot be made here.

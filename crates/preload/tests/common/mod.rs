@@ -4,6 +4,9 @@
 //! exported, so that the statistics name the functions in which threads waited.
 #![allow(dead_code)]
 
+pub mod machine;
+
+use std::ffi::OsStr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -121,6 +124,17 @@ impl Outcome {
         self
     }
 
+    /// Fails unless the program succeeded and said nothing unasked. 77 is its word for: not possible
+    /// here.
+    #[track_caller]
+    pub fn holds(&self, what: &str) {
+        match self.status.code() {
+            Some(0) => assert_eq!(self.stderr, "", "{what}: nothing is said unasked"),
+            Some(77) => println!("{what}: skipped: {}", self.stderr.trim()),
+            _ => panic!("{what}: {}\n{}{}", self.status, self.stdout, self.stderr),
+        }
+    }
+
     /// The records of all loops in a function, as the statistics have them.
     pub fn sites(&self, function: &str) -> Vec<&serde_json::Value> {
         let report = self.report.as_ref().unwrap_or_else(|| panic!("no statistics\n{}", self.stderr));
@@ -147,6 +161,13 @@ impl Outcome {
     }
 }
 
+/// A program under the library with these options.
+pub fn preloaded(program: impl AsRef<OsStr>, options: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", options).env_remove("MANX");
+    command
+}
+
 /// Runs `command` under the library with these options (`MANX_OPTIONS`), and statistics.
 pub fn run(mut command: Command, options: &str) -> Outcome {
     static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
@@ -157,7 +178,7 @@ pub fn run(mut command: Command, options: &str) -> Outcome {
         all = format!("{all},{options}");
     }
     command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", all).env_remove("MANX");
-    let mut outcome = finish(command);
+    let mut outcome = finish(&mut command);
     let bytes = std::fs::read(&report).ok();
     outcome.report = bytes.map(|bytes| serde_json::from_slice(&bytes).expect("JSON"));
     outcome
@@ -171,8 +192,8 @@ pub fn under_manx(name: &str, arguments: &[&str], options: &str) -> Outcome {
 }
 
 /// Runs a command as it is.
-pub fn finish(mut command: Command) -> Outcome {
-    let output = process::finish(&mut command);
+pub fn finish(command: &mut Command) -> Outcome {
+    let output = process::finish(command);
     let (stdout, stderr) = (process::text(&output.stdout), process::text(&output.stderr));
     Outcome { status: output.status, stdout, stderr, report: None }
 }

@@ -90,4 +90,4 @@ static void with_a_spin_lock(void) {
     releases_yield_only_with_empty_hands();
 }
 
-PROBES({"with_a_mutex", with_a_mutex}, {"with_a_spin_lock", with_a_spin_lock})
+PROBES(P(with_a_mutex), P(with_a_spin_lock))

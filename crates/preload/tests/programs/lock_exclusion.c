@@ -251,10 +251,7 @@ static void *one_of_a_crowd(void *unused) {
         IS(pthread_cond_wait(&crowd_gate.cond, &crowd_gate.mutex), 0);
     IS(pthread_mutex_unlock(&crowd_gate.mutex), 0);
     for (int round = 0; round < 3; round++) {
-        IS(pthread_mutex_lock(&crowd_mutex.mutex), 0);
-        enter(&crowd_mutex);
-        leave(&crowd_mutex);
-        IS(pthread_mutex_unlock(&crowd_mutex.mutex), 0);
+        pass_through(&crowd_mutex);
     }
     return NULL;
 }
@@ -291,10 +288,7 @@ static void five_thousand_threads(void) {
 static void *short_life(void *argument) {
     struct owned *owned = argument;
     for (int i = 0; i < KIND_COUNT; i++) {
-        IS(pthread_mutex_lock(&owned[i].mutex), 0);
-        enter(&owned[i]);
-        leave(&owned[i]);
-        IS(pthread_mutex_unlock(&owned[i].mutex), 0);
+        pass_through(&owned[i]);
     }
     return NULL;
 }
@@ -320,10 +314,7 @@ static void *realtime(void *argument) {
         return (void *)"no";
     struct owned *owned = argument;
     for (int round = 0; round < 3000; round++) {
-        IS(pthread_mutex_lock(&owned->mutex), 0);
-        enter(owned);
-        leave(owned);
-        IS(pthread_mutex_unlock(&owned->mutex), 0);
+        pass_through(owned);
         if (round % 50 == 0)
             sleep_us(100);
     }
@@ -341,12 +332,7 @@ static void with_a_realtime_thread(void) {
     CHECK(owned.count == 6 * ROUNDS + 3000);
 }
 
-PROBES({"exclusion_normal", exclusion_normal}, {"exclusion_recursive", exclusion_recursive},
-       {"exclusion_errorcheck", exclusion_errorcheck}, {"exclusion_adaptive", exclusion_adaptive},
-       {"holds_longer_than_the_window", holds_longer_than_the_window},
-       {"recursion_under_contention", recursion_under_contention}, {"memory_of_every_kind", memory_of_every_kind},
-       {"unlock_then_unmap_by_the_next_owner", unlock_then_unmap_by_the_next_owner},
-       {"rwlocks_spinlocks_and_barriers", rwlocks_spinlocks_and_barriers},
-       {"five_thousand_threads", five_thousand_threads},
-       {"more_than_ten_thousand_threads_ever", more_than_ten_thousand_threads_ever},
-       {"with_a_realtime_thread", with_a_realtime_thread})
+PROBES(P(exclusion_normal), P(exclusion_recursive), P(exclusion_errorcheck), P(exclusion_adaptive),
+       P(holds_longer_than_the_window), P(recursion_under_contention), P(memory_of_every_kind),
+       P(unlock_then_unmap_by_the_next_owner), P(rwlocks_spinlocks_and_barriers), P(five_thousand_threads),
+       P(more_than_ten_thousand_threads_ever), P(with_a_realtime_thread))

@@ -70,6 +70,8 @@ static inline int run_probe(const struct probe *probes, size_t count, int argume
     return 2;
 }
 
+/* A probe by its function's name. */
+#define P(name) {#name, name}
 #define PROBES(...) \
     int main(int arguments, char **argument) { \
         static const struct probe probes[] = {__VA_ARGS__}; \
@@ -211,6 +213,14 @@ __attribute__((unused)) static void leave(struct owned *owned) {
     owned->count = owned->count + 1;
     if (atomic_fetch_sub_explicit(&owned->inside, 1, memory_order_relaxed) != 1)
         FAIL("another thread held the mutex, too");
+}
+
+/* Locks and unlocks once, alone inside. */
+__attribute__((unused)) static void pass_through(struct owned *owned) {
+    IS(pthread_mutex_lock(&owned->mutex), 0);
+    enter(owned);
+    leave(owned);
+    IS(pthread_mutex_unlock(&owned->mutex), 0);
 }
 
 /* What another thread gets for a call on a mutex; it releases what it acquired. */

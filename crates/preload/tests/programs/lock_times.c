@@ -231,9 +231,6 @@ static void signals_do_not_end_a_wait(void) {
     }
 }
 
-PROBES({"timedlock_expires_not_early", timedlock_expires_not_early},
-       {"timedlock_bad_nanoseconds", timedlock_bad_nanoseconds}, {"deadlines_in_the_past", deadlines_in_the_past},
-       {"clocklock_invalid_clock", clocklock_invalid_clock},
-       {"timedlock_acquires_on_release", timedlock_acquires_on_release},
-       {"timeouts_race_with_releases", timeouts_race_with_releases},
-       {"signals_do_not_end_a_wait", signals_do_not_end_a_wait})
+PROBES(P(timedlock_expires_not_early), P(timedlock_bad_nanoseconds), P(deadlines_in_the_past),
+       P(clocklock_invalid_clock), P(timedlock_acquires_on_release), P(timeouts_race_with_releases),
+       P(signals_do_not_end_a_wait))
