@@ -116,7 +116,7 @@ impl Graph {
         let who = Who::me();
         let me = who.id;
         self.waiters.insert(me, Waiter { who, address, place, access });
-        let Some(path) = circle(me, |thread| self.edges(thread)) else { return None };
+        let path = circle(me, |thread| self.edges(thread))?;
         self.waiters.remove(&me);
         Some(Deadlock { path })
     }
