@@ -124,8 +124,8 @@ impl Outcome {
         self
     }
 
-    /// Fails unless the program succeeded and said nothing unasked. 77 is its word for: not possible
-    /// here.
+    /// Fails unless the program succeeded and said nothing unasked. With exit code 77 it says that
+    /// it cannot be tried here.
     #[track_caller]
     pub fn holds(&self, what: &str) {
         match self.status.code() {
