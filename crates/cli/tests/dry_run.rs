@@ -182,22 +182,6 @@ fn a_library_that_is_missing_is_named() {
     assert!(stdout(&run).contains("not searched: libloops.so.1 was not found\n"), "{}", stdout(&run));
 }
 
-/// Numbers that look random and are the same in every run (splitmix64).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-}
-
 #[test]
 fn damaged_files_are_looked_at_without_a_panic() {
     /// The ELF header and the program headers, where damage does most.
@@ -208,16 +192,16 @@ fn damaged_files_are_looked_at_without_a_panic() {
     for (file, name) in [(&program, "damaged"), (&library, "libloops.so.1")] {
         let whole = std::fs::read(file).expect("readable");
         for seed in 0..100 {
-            let mut numbers = Numbers(seed);
+            let mut numbers = fastrand::Rng::with_seed(seed);
             let mut bytes = whole.clone();
             // The first bytes stay, or it would be no ELF file.
-            for _ in 0..1 + numbers.below(4) {
-                let end = if numbers.below(4) == 0 { bytes.len() } else { HEADERS };
-                let at = 4 + numbers.below(end - 4);
-                bytes[at] = [0, 0xff, numbers.next() as u8][numbers.below(3)];
+            for _ in 0..1 + numbers.usize(..4) {
+                let end = if numbers.usize(..4) == 0 { bytes.len() } else { HEADERS };
+                let at = 4 + numbers.usize(..end - 4);
+                bytes[at] = [0, 0xff, numbers.u8(..)][numbers.usize(..3)];
             }
-            if numbers.below(8) == 0 {
-                bytes.truncate(64 + numbers.below(whole.len() - 64));
+            if numbers.usize(..8) == 0 {
+                bytes.truncate(64 + numbers.usize(..whole.len() - 64));
             }
             let damaged = sandbox.executable(name, bytes);
             let asked = if file == &program { &damaged } else { &program };

@@ -6,7 +6,7 @@ mod support;
 use std::io::Write as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::Stdio;
-use support::{MANX, Sandbox, bare, fails, output, stderr, stdout};
+use support::{MANX, Sandbox, bare, fails, loses_its_reader, output, stderr, stdout};
 
 #[test]
 fn the_exit_status_is_the_programs() {
@@ -270,12 +270,7 @@ fn a_dry_run_runs_nothing() {
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let sandbox = Sandbox::new();
-    let mut command = sandbox.manx();
-    command.args(["run", "--dry-run", "true"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("manx");
-    drop(child.stdout.take());
-    let run = child.wait_with_output().expect("output");
-    assert_eq!((run.status.code(), stderr(&run).as_str()), (Some(0), ""));
+    loses_its_reader(sandbox.manx().args(["run", "--dry-run", "true"]));
 }
 
 #[test]

@@ -9,8 +9,9 @@ use std::mem::offset_of;
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use support::{MANX, Sandbox, bare, chmod, fails, output, root, skip, stderr, stdout};
+use std::process::{Command, Stdio};
+use support::{MANX, Sandbox, bare, chmod, fails, loses_its_reader, output, root, skip, stderr, stdout};
+use testing::process::Running;
 
 /// Maps the files that it is given, says so, and waits for the end of its input.
 const HOLDER: &str = r#"
@@ -32,32 +33,18 @@ int main(int count, char **names) {
 }"#;
 
 /// A process that maps `files`; it ends when this is dropped.
-struct Holder(Child);
+struct Holder(Running);
 
 impl Holder {
     fn start(sandbox: &Sandbox, files: &[&Path]) -> Holder {
         let program = sandbox.compile("holder", HOLDER, &[]).expect("a C compiler");
-        let mut child = Command::new(program)
-            .args(files)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the holder");
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
-        assert_eq!(line, "ready\n");
-        Holder(child)
+        let mut running = Running::start(Command::new(program).args(files));
+        assert_eq!(running.line().as_deref(), Some("ready"));
+        Holder(running)
     }
 
     fn pid(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
+        self.0.child.id()
     }
 }
 
@@ -235,10 +222,5 @@ fn watching_ends_with_the_program() {
 fn a_reader_that_goes_away_is_no_error() {
     let sandbox = Sandbox::new();
     sandbox.write("counts.live", live_file(std::process::id(), live::RUNNING, FORMAT));
-    let mut command = stats(&sandbox);
-    command.args(["--watch", "counts"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("manx");
-    drop(child.stdout.take());
-    let run = child.wait_with_output().expect("output");
-    assert_eq!((run.status.code(), stderr(&run).as_str()), (Some(0), ""));
+    loses_its_reader(stats(&sandbox).args(["--watch", "counts"]));
 }

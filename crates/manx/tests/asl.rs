@@ -3,24 +3,17 @@
 //! A thread that stands by is in no line, and its windows here outlast every test: so a thread that
 //! comes to stand in line did not stand by.
 
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "common/beneath.rs"]
+mod beneath;
+
+use beneath::{FOR_EVER_NS, await_one_more_in_line, unlock};
 use manx::cpu::{Class, set_class_of_this_thread};
 use manx::lock::{Asl, Fifo, Mcs, RawLock, Reorderable};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-
-const FOR_EVER_NS: u64 = u64::MAX;
-
-fn unlock<L: RawLock>(lock: &L, held: L::Held) {
-    // SAFETY: `held` comes from this lock, and is given back once.
-    unsafe { lock.unlock(held) };
-}
-
-fn await_one_more_in_line(lock: &Asl<Mcs>, before: usize) {
-    while lock.reorderable().beneath().last_in_line() == before {
-        thread::yield_now();
-    }
-}
+use testing::until;
 
 #[test]
 fn who_holds_another_such_lock() {
@@ -37,7 +30,7 @@ fn who_holds_another_such_lock() {
                 unlock(inner, held_too);
                 unlock(outer, held);
             });
-            await_one_more_in_line(inner, before);
+            await_one_more_in_line(inner.reorderable().beneath(), before);
             unlock(inner, held);
         });
     }
@@ -58,16 +51,14 @@ fn who_has_given_the_other_one_back_stands_by_again() {
             order.lock().expect("no panic").push("little");
             unlock(inner, held);
         });
-        while !came.load(Ordering::Relaxed) {
-            thread::yield_now();
-        }
+        until("the little thread", || came.load(Ordering::Relaxed));
         // A big one stands in line, and no other thread ever does.
         scope.spawn(move || {
             let held = inner.lock();
             order.lock().expect("no panic").push("big");
             unlock(inner, held);
         });
-        await_one_more_in_line(inner, before);
+        await_one_more_in_line(inner.reorderable().beneath(), before);
         unlock(inner, held);
     });
     assert_eq!(*order.lock().expect("no panic"), ["big", "little"]);
@@ -87,14 +78,10 @@ fn who_is_not_willing_any_more() {
             };
             unlock(lock, lock.lock_reorder_while(FOR_EVER_NS, is_willing));
         });
-        while !asked.load(Ordering::Relaxed) {
-            thread::yield_now();
-        }
+        until("a question", || asked.load(Ordering::Relaxed));
         assert_eq!(lock.beneath().last_in_line(), before, "it stands by");
         willing.store(false, Ordering::Relaxed);
-        while lock.beneath().last_in_line() == before {
-            thread::yield_now();
-        }
+        until("one more in line", || lock.beneath().last_in_line() != before);
         unlock(lock, held);
     });
 }
@@ -114,7 +101,7 @@ fn who_is_among_equals() {
                     set_class_of_this_thread(Some(Class::Little));
                     unlock(lock, lock.lock());
                 });
-                await_one_more_in_line(lock, before);
+                await_one_more_in_line(lock.reorderable().beneath(), before);
                 unlock(lock, held);
             });
         });

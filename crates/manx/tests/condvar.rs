@@ -9,6 +9,7 @@ use platform::futex::{Clock, Deadline};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use testing::until;
 
 #[test]
 fn items_pass_a_bounded_queue_once_each() {
@@ -61,9 +62,7 @@ fn a_hundred_waiters_are_woken_by_one_broadcast() {
                 changed.wait_while(&mut state_here, |(_, go)| !*go);
             });
         }
-        while state.lock().0 < 100 {
-            thread::yield_now();
-        }
+        until("a hundred waiters", || state.lock().0 == 100);
         // All of them have entered, because they did so before they released the mutex.
         state.lock().1 = true;
         assert_eq!(changed.notify_all(), 100);
@@ -208,9 +207,7 @@ fn the_memory_may_go_away_as_soon_as_the_broadcast_is_made() {
                     page.condvar().leave(ticket, outcome);
                 });
             }
-            while entered.load(Ordering::Acquire) < 3 {
-                thread::yield_now();
-            }
+            until("three waiters", || entered.load(Ordering::Acquire) == 3);
             if round % 2 == 0 {
                 // Asleep more often than not; otherwise often on the way.
                 thread::sleep(Duration::from_micros(100));

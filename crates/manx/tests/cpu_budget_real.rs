@@ -9,9 +9,8 @@ mod groups;
 
 use groups::Group;
 use manx::cpu::{BudgetWatch, CpuBudget, CpuSet};
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use testing::process::Running;
+use testing::until;
 
 const ROLE: &str = "MANX_BUDGET_CHILD";
 const ANSWER: &str = "answer: ";
@@ -49,59 +48,24 @@ fn child() {
 }
 
 /// A child, which ends with its parent's interest in it.
-struct Asked {
-    child: Child,
-    questions: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
+struct Asked(Running);
 
 impl Asked {
     fn new() -> Asked {
-        let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", "child", "--nocapture", "--test-threads=1"])
-            .env(ROLE, "1")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("started");
-        let questions = child.stdin.take().expect("a pipe");
-        let answers = BufReader::new(child.stdout.take().expect("a pipe"));
-        Asked { child, questions, answers }
+        Asked(Running::again("child", &[(ROLE, "1".as_ref())]))
     }
 
     fn process(&self) -> u32 {
-        self.child.id()
+        self.0.child.id()
     }
 
     fn ask(&mut self, question: &str) -> String {
-        writeln!(self.questions, "{question}").expect("asked");
-        let mut line = String::new();
-        while !line.starts_with(ANSWER) {
-            line.clear();
-            assert_ne!(self.answers.read_line(&mut line).expect("a line"), 0, "the child has ended");
-        }
-        line[ANSWER.len()..].trim_end().into()
+        self.0.ask(question, ANSWER).trim_end().into()
     }
 
     /// Asks the watch until it says so, for as long as a test may take.
     fn until(&mut self, cpus: &str) {
-        let began = Instant::now();
-        loop {
-            let found = self.ask("watch");
-            if found == cpus {
-                return;
-            }
-            assert!(began.elapsed() < Duration::from_secs(20), "it stays at {found}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        until(cpus, || self.ask("watch") == cpus);
     }
 }
 
@@ -184,16 +148,16 @@ fn what_the_group_used_is_measured_where_both_hierarchies_agree() {
     group.write("cpu.cfs_quota_us", "10000");
     group.take(child.process());
     child.until("0.1");
-    let began = Instant::now();
-    loop {
+    // It burns, and has a tenth of a CPU.
+    until("throttling", || {
         let throttled = child.ask("throttled");
         assert!(throttled.starts_with("Some(Throttled { periods: "), "{throttled}");
-        if !throttled.contains(" throttled: 0,") {
-            break;
+        let is_throttled = !throttled.contains(" throttled: 0,");
+        if !is_throttled {
+            child.ask("burn");
         }
-        assert!(began.elapsed() < Duration::from_secs(20), "it burns, and has a tenth of a CPU: {throttled}");
-        child.ask("burn");
-    }
+        is_throttled
+    });
     // In `cpuacct` it is in another group, unless the two are mounted together.
     let usage = child.ask("usage");
     assert!(usage == "None" || usage.starts_with("Some("), "{usage}");

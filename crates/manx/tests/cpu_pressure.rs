@@ -7,9 +7,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// How long is enough on any machine that does anything.
-const LONG: Duration = Duration::from_secs(60);
+use testing::{LONG, Stop, eventually, until};
 
 /// Runs `look` while `count` threads spin, each bound to the same CPU.
 fn beside_spinners<T>(count: usize, look: impl FnOnce() -> T) -> T {
@@ -23,13 +21,6 @@ fn beside_spinners<T>(count: usize, look: impl FnOnce() -> T) -> T {
                     std::hint::spin_loop();
                 }
             });
-        }
-        // Also if `look` panics.
-        struct Stop<'a>(&'a AtomicBool);
-        impl Drop for Stop<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Ordering::Relaxed);
-            }
         }
         let _stop = Stop(&stop);
         begun.wait();
@@ -45,20 +36,16 @@ fn threads_that_spin_on_one_cpu_are_runnable_and_wait() {
         thread::sleep(Duration::from_millis(100));
         // A wait is counted when it is over, a group may be throttled at a moment, and a busy
         // machine takes its time.
-        let (mut most, began) = (before.runnable, Instant::now());
-        loop {
+        let mut most = before.runnable;
+        eventually("a crowd that waits", || {
             let now = watch.read();
             let between = now.since(&before);
             most = most.max(now.runnable);
             // The three, and the reading thread.
             let crowded = most.is_none_or(|threads| threads >= 4);
             let waits = before.threads.is_none() || between.waiting.is_some_and(|threads| threads > 0.1);
-            if crowded && waits && between.preempted_per_s > 0.0 {
-                return between;
-            }
-            assert!(began.elapsed() < LONG, "{between}");
-            thread::sleep(Duration::from_millis(10));
-        }
+            (crowded && waits && between.preempted_per_s > 0.0).then_some(between)
+        })
     });
     println!("{between}");
     for (name, value) in between.parts() {
@@ -77,18 +64,12 @@ fn the_number_of_runnable_threads_is_of_the_moment_and_includes_the_caller() {
     beside_spinners(40, || {
         // The first reading has them all, unless their group is throttled at that moment. An
         // average would have them in minutes.
-        let began = Instant::now();
-        while reader.threads().expect("a number") < 41 || runnable().expect("a number") < 41 {
-            assert!(began.elapsed() < LONG, "forty spin, and this one runs");
-            thread::yield_now();
-        }
+        until("forty that spin, and this thread", || {
+            reader.threads().expect("a number") >= 41 && runnable().expect("a number") >= 41
+        });
     });
     // All have ended, so they are gone, whatever other threads there are.
-    let began = Instant::now();
-    while reader.threads().expect("a number") >= 41 {
-        assert!(began.elapsed() < LONG, "forty others spin");
-        thread::yield_now();
-    }
+    until("their end", || reader.threads().expect("a number") < 41);
 }
 
 #[test]

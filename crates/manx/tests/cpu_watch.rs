@@ -6,7 +6,7 @@ mod tree;
 
 use manx::cpu::{BudgetWatch, Quota, Throttled};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tree::Tree;
 
 /// A process in `/a/b` of the unified hierarchy, with a quota of 2 CPUs for `/a` and none for
@@ -37,16 +37,7 @@ fn version_1() -> Tree {
 
 /// Asks until it is so, for as long as a test may take.
 fn until(watch: &mut BudgetWatch, cpus: f64) {
-    let began = Instant::now();
-    while watch.cpus() != cpus {
-        assert!(
-            began.elapsed() < Duration::from_secs(20),
-            "it stays at {}: {}",
-            watch.cpus(),
-            watch.budget()
-        );
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    testing::until("the new budget", || watch.cpus() == cpus);
 }
 
 #[test]
@@ -192,11 +183,7 @@ fn a_thread_announces_changes_until_it_is_dropped() {
         })
         .expect("a thread");
     let tree = tree.file("/sys/fs/cgroup/a/b/cpu.max", "100000 100000");
-    let began = Instant::now();
-    while seen.lock().expect("a list").last() != Some(&1.0) {
-        assert!(began.elapsed() < Duration::from_secs(20), "nothing was announced");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    testing::until("the news", || seen.lock().expect("a list").last() == Some(&1.0));
     drop(background);
     // The thread and what it held are gone.
     assert_eq!(Arc::strong_count(&seen), 1);

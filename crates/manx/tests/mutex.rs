@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use testing::until;
 
 #[test]
 fn all_zero_is_free() {
@@ -253,9 +254,7 @@ fn an_epoch_lends_a_mutex_its_window() {
                 unsafe { mutex.release() };
                 acquired.overdue
             });
-            while !waits.load(Ordering::Relaxed) {
-                thread::yield_now();
-            }
+            until("a waiter", || waits.load(Ordering::Relaxed));
             thread::sleep(Duration::from_nanos(held_ns));
             // SAFETY: acquired at the top.
             unsafe { mutex.release() };
@@ -285,9 +284,7 @@ fn the_window_grows_with_the_number_of_sleepers() {
             });
         }
         // Five bits from bit 16 on.
-        while side.load(Ordering::Relaxed) >> 16 & 31 != WAITERS {
-            thread::yield_now();
-        }
+        until("all waiters", || side.load(Ordering::Relaxed) >> 16 & 31 == WAITERS);
         bounded::release_slow(&word, &side, &Thread::new());
     });
     assert_eq!(side.load(Ordering::Relaxed) & 0x1f_ffff, 0, "no waiter is counted any more");

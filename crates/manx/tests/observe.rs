@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Barrier, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
+use testing::until;
 
 /// Observes this until the result is dropped; no other test does meanwhile.
 fn observing(what: Observe) -> impl Drop {
@@ -50,13 +51,6 @@ fn panics_of<const N: usize>(steps: [(&str, &(dyn Fn() + Sync)); N]) -> Vec<(Str
         let ended = started.into_iter().map(|(name, thread)| (name, thread.join().expect("caught")));
         ended.filter_map(|(name, panic)| Some((name.to_owned(), panic?))).collect()
     })
-}
-
-/// Waits until the condition holds.
-fn until(mut condition: impl FnMut() -> bool) {
-    while !condition() {
-        thread::sleep(Duration::from_millis(1));
-    }
 }
 
 #[test]
@@ -146,7 +140,7 @@ fn a_reader_that_reads_again_behind_a_writer_is_told() {
         let writer = scope.spawn(|| panic_of(|| drop(lock.write())));
         // The writer is overdue at some time, and then no thread reads anew.
         let mut again = None;
-        until(|| {
+        until("a deadlock", || {
             again = panic_of(|| drop(lock.read()));
             again.is_some()
         });

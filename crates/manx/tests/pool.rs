@@ -1,8 +1,5 @@
 //! The pool: everything that is queued is done, whatever happens meanwhile.
 
-#[path = "common/until.rs"]
-mod until;
-
 use manx::pool::{
     BadPool, Control, FriendlyPool, JoinHandle, NoResult, Priority, Refused, Shutdown, Task, block_in_place,
 };
@@ -12,7 +9,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
-use until::{LONG, until};
+use testing::{LONG, until};
 
 fn pool(workers: usize) -> FriendlyPool {
     FriendlyPool::builder().name("test").workers_max(workers).control(Control::Fixed).build().expect("a pool")
@@ -340,9 +337,7 @@ fn a_pool_may_be_dropped_by_its_own_job() {
     let (tell, hear) = channel();
     own.execute(move || {
         // The last one, once the other has been dropped.
-        while Arc::strong_count(&their) > 1 {
-            thread::yield_now();
-        }
+        until("the other owner to end", || Arc::strong_count(&their) == 1);
         drop(their);
         tell.send(()).expect("heard");
     })

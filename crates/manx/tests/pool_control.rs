@@ -3,8 +3,6 @@
 
 #[path = "common/groups.rs"]
 mod groups;
-#[path = "common/until.rs"]
-mod until;
 
 use groups::Group;
 use manx::pool::jobserver::Tokens;
@@ -15,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use until::{LONG, until};
+use testing::{LONG, until};
 
 /// Runs this test again in a process of its own, where it then returns true.
 fn in_a_process_of_its_own(test: &str, environment: &[(&str, &str)]) -> bool {

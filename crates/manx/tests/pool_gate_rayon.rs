@@ -4,12 +4,13 @@
 #[path = "common/gate.rs"]
 mod gate;
 
-use gate::{PATIENCE, Together, WORKERS, wait_until};
+use gate::{Together, WORKERS};
 use manx::pool::gate::rayon::Gated;
 use rayon_core::ThreadPoolBuilder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
+use testing::{LONG, until};
 
 fn pool(workers: usize) -> Gated {
     Gated::build(ThreadPoolBuilder::new().num_threads(workers)).expect("threads")
@@ -30,7 +31,7 @@ fn meet(pool: &Gated, count: usize) {
         for _ in 0..count {
             scope.spawn(|_| {
                 here.fetch_add(1, SeqCst);
-                wait_until("all workers at once", || here.load(SeqCst) >= count);
+                until("all workers at once", || here.load(SeqCst) >= count);
             });
         }
     });
@@ -42,7 +43,7 @@ fn workers_beyond_the_number_park_and_come_back() {
     meet(&pool, WORKERS);
     for active in [1, 2, 3, 1, 4, 2] {
         pool.set_active(active);
-        wait_until("parked", || pool.gate().parked() == WORKERS - active);
+        until("parked", || pool.gate().parked() == WORKERS - active);
         let together = Together::default();
         let done = AtomicUsize::new(0);
         pool.in_place_scope(|scope| {
@@ -78,13 +79,13 @@ fn workers_park_while_there_is_work_for_all() {
             })
         })
         .collect();
-    wait_until("busy", || together.most.load(SeqCst) == WORKERS);
+    until("busy", || together.most.load(SeqCst) == WORKERS);
     pool.set_active(2);
-    wait_until("parked under load", || pool.gate().parked() == 2);
+    until("parked under load", || pool.gate().parked() == 2);
     pool.set_active(WORKERS);
-    wait_until("back", || pool.gate().parked() == 0);
+    until("back", || pool.gate().parked() == 0);
     together.most.store(0, SeqCst);
-    wait_until("busy again", || together.most.load(SeqCst) == WORKERS);
+    until("busy again", || together.most.load(SeqCst) == WORKERS);
     stop.store(true, SeqCst);
     for caller in callers {
         caller.join().expect("no panic");
@@ -101,22 +102,22 @@ fn a_worker_whose_join_waits_parks_and_yet_its_join_ends() {
             let gate = pool.gate();
             pool.install(|| {
                 rayon_core::join(
-                    || wait_until("stolen", || stolen.load(SeqCst)),
+                    || until("stolen", || stolen.load(SeqCst)),
                     || {
                         stolen.store(true, SeqCst);
                         // The other one waits for this, or is about to; it parks all the same.
                         pool.set_active(1);
-                        wait_until("parked below its join", || gate.parked() == 1);
+                        until("parked below its join", || gate.parked() == 1);
                     },
                 )
             });
             // This worker has gone on, and the other one is idle: the worker that came to a check
             // next is parked.
-            wait_until("parked", || gate.parked() == 1);
+            until("parked", || gate.parked() == 1);
             assert_eq!(pool.install(|| fib(10)), 55);
             done.send(()).expect("waited for");
         });
-        is_done.recv_timeout(PATIENCE).expect("the join ends");
+        is_done.recv_timeout(LONG).expect("the join ends");
     }
 }
 
@@ -136,9 +137,9 @@ fn recursion_goes_on_while_the_number_changes() {
             changes
         }
     });
-    let until = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + Duration::from_secs(5);
     let mut rounds = 0;
-    while Instant::now() < until {
+    while Instant::now() < end {
         assert_eq!(pool.install(|| fib(20)), 6_765);
         rounds += 1;
     }
@@ -154,7 +155,7 @@ fn recursion_goes_on_while_the_number_changes() {
 fn a_broadcast_reaches_the_parked() {
     let pool = pool(WORKERS);
     pool.set_active(1);
-    wait_until("parked", || pool.gate().parked() == WORKERS - 1);
+    until("parked", || pool.gate().parked() == WORKERS - 1);
     for _ in 0..20 {
         let mut indices = pool.broadcast(|context| context.index());
         indices.sort_unstable();
@@ -167,7 +168,7 @@ fn a_broadcast_reaches_the_parked() {
             done.fetch_add(1, SeqCst);
         }
     });
-    wait_until("a broadcast", || done.load(SeqCst) == WORKERS);
+    until("a broadcast", || done.load(SeqCst) == WORKERS);
     // By the pool's own method; the gate is not told of it.
     assert_eq!(rayon_core::ThreadPool::broadcast(&pool, |_| ()).len(), WORKERS);
     assert_eq!(pool.gate().parked(), WORKERS - 1);
@@ -191,7 +192,7 @@ fn jobs_that_panic_are_reported_and_leave_the_gate_as_it_was() {
         }));
         assert!(joined.is_err());
     }
-    wait_until("reported", || panics.load(SeqCst) == 40);
+    until("reported", || panics.load(SeqCst) == 40);
     pool.set_active(WORKERS);
     meet(&pool, WORKERS);
 }
@@ -211,7 +212,7 @@ fn pools_end_at_any_number_of_active_workers() {
             let pool = Gated::build(builder).expect("threads");
             pool.set_active(active);
             if wait {
-                wait_until("parked", || pool.gate().parked() == WORKERS - active);
+                until("parked", || pool.gate().parked() == WORKERS - active);
             }
             for _ in 0..50 {
                 let done = Arc::clone(&done);
@@ -220,7 +221,7 @@ fn pools_end_at_any_number_of_active_workers() {
                 });
             }
             drop(pool);
-            wait_until("ended", || ended.load(SeqCst) == WORKERS);
+            until("ended", || ended.load(SeqCst) == WORKERS);
             assert_eq!(done.load(SeqCst), 50);
         }
     }
@@ -232,11 +233,11 @@ fn the_thread_that_builds_a_pool_may_be_one_of_its_workers() {
         let pool =
             Gated::build(ThreadPoolBuilder::new().num_threads(3).use_current_thread()).expect("threads");
         pool.set_active(1);
-        wait_until("parked", || pool.gate().parked() == 2);
+        until("parked", || pool.gate().parked() == 2);
         assert_eq!(pool.install(|| fib(12)), 144);
         pool.set_active(3);
         assert_eq!(pool.install(|| fib(12)), 144);
-        wait_until("back", || pool.gate().parked() == 0);
+        until("back", || pool.gate().parked() == 0);
     })
     .join()
     .expect("no panic");
@@ -260,7 +261,7 @@ fn a_pool_follows_the_budget() {
     let follower = pool.follow_budget().expect("a thread");
     let budget = manx::cpu::CpuBudget::now().count(manx::cpu::Rounding::Floor);
     assert_eq!(pool.gate().active(), budget.min(64));
-    wait_until("parked", || pool.gate().parked() == 64 - budget.min(64));
+    until("parked", || pool.gate().parked() == 64 - budget.min(64));
     assert_eq!(pool.install(|| fib(15)), 610);
     drop(follower);
 }

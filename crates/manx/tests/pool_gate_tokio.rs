@@ -4,11 +4,12 @@
 #[path = "common/gate.rs"]
 mod gate;
 
-use gate::{PATIENCE, Together, WORKERS, wait_until};
+use gate::{Together, WORKERS};
 use manx::pool::gate::tokio::TokioGate;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
+use testing::{LONG, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
@@ -23,7 +24,7 @@ fn runtime() -> (Runtime, TokioGate) {
 /// Waits for a task that must end.
 fn end<T>(runtime: &Runtime, what: &str, task: impl Future<Output = T>) -> T {
     runtime
-        .block_on(async { tokio::time::timeout(PATIENCE, task).await })
+        .block_on(async { tokio::time::timeout(LONG, task).await })
         .unwrap_or_else(|_| panic!("{what} stands still"))
 }
 
@@ -35,7 +36,7 @@ fn meet(runtime: &Runtime, count: usize) {
             let here = Arc::clone(&here);
             runtime.spawn(async move {
                 here.fetch_add(1, SeqCst);
-                wait_until("all workers at once", || here.load(SeqCst) >= count);
+                until("all workers at once", || here.load(SeqCst) >= count);
             })
         })
         .collect();
@@ -50,7 +51,7 @@ fn workers_beyond_the_number_park_and_come_back() {
     meet(&runtime, WORKERS);
     for active in [1, 2, 3, 1, 4, 2] {
         gate.set_active(active);
-        wait_until("parked", || gate.gate().parked() == WORKERS - active);
+        until("parked", || gate.gate().parked() == WORKERS - active);
         let together = Arc::new(Together::default());
         let tasks: Vec<_> = (0..200)
             .map(|_| {
@@ -104,7 +105,7 @@ fn nothing_is_left_with_a_worker_that_parks() {
                 })
             })
             .collect();
-        wait_until("begun", || began.load(SeqCst) > round % 32);
+        until("begun", || began.load(SeqCst) > round % 32);
         gate.set_active(1);
         for task in tasks {
             end(&runtime, "a task", task).expect("no panic");
@@ -178,7 +179,7 @@ fn timers_sockets_and_tasks_go_on_while_the_number_changes() {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(5) {
         let before = [&ticks, &echoes, &yields].map(|count| count.load(SeqCst));
-        wait_until("all go on", || {
+        until("all go on", || {
             [&ticks, &echoes, &yields].iter().zip(before).all(|(count, before)| count.load(SeqCst) > before)
         });
         std::thread::sleep(Duration::from_millis(20));
@@ -216,7 +217,7 @@ fn runtimes_end_at_any_number_of_active_workers() {
             let (runtime, gate) = runtime();
             gate.set_active(active);
             if active % 2 == 0 {
-                wait_until("parked", || gate.gate().parked() == WORKERS - active);
+                until("parked", || gate.gate().parked() == WORKERS - active);
             }
             let (done, is_done) = std::sync::mpsc::channel();
             let dropper = std::thread::spawn(move || {
@@ -230,7 +231,7 @@ fn runtimes_end_at_any_number_of_active_workers() {
                 }
                 done.send(()).expect("waited for");
             });
-            is_done.recv_timeout(PATIENCE).expect("the runtime ends");
+            is_done.recv_timeout(LONG).expect("the runtime ends");
             dropper.join().expect("no panic");
         }
     }
@@ -251,7 +252,7 @@ fn a_runtime_follows_the_budget() {
     let follower = gate.follow_budget().expect("a thread");
     let budget = manx::cpu::CpuBudget::now().count(manx::cpu::Rounding::Floor).min(WORKERS);
     assert_eq!(gate.gate().active(), budget);
-    wait_until("parked", || gate.gate().parked() == WORKERS - budget);
+    until("parked", || gate.gate().parked() == WORKERS - budget);
     assert_eq!(end(&runtime, "a task", runtime.spawn(async { 7 })).expect("no panic"), 7);
     drop(follower);
 }

@@ -5,16 +5,13 @@
 //! or it is killed.
 
 use manx::pool::registry::{Lost, Member, PLACES, Registry, RegistryError};
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
+use testing::eventually;
+use testing::process::Running;
 
 const FILE: &str = "MANX_TEST_REGISTRY";
 const DEMAND: &str = "MANX_TEST_DEMAND";
-/// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 fn folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("cpus");
@@ -37,59 +34,30 @@ fn child() {
     }
 }
 
-struct Process {
-    child: Child,
-    answers: BufReader<std::process::ChildStdout>,
-}
+struct Process(Running);
 
 impl Process {
     fn start(path: &Path, demand: f64) -> Process {
-        let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", "child", "--nocapture"])
-            .env(FILE, path)
-            .env(DEMAND, demand.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("started");
-        let answers = BufReader::new(child.stdout.take().expect("piped"));
-        let mut process = Process { child, answers };
+        let demand = demand.to_string();
+        let variables = [(FILE, path.as_os_str()), (DEMAND, demand.as_ref())];
+        let mut process = Process(Running::again("child", &variables));
         // It has joined when it answers.
         process.share();
         process
     }
 
     fn share(&mut self) -> (f64, u32) {
-        writeln!(self.child.stdin.as_mut().expect("piped")).expect("it lives");
-        loop {
-            let mut line = String::new();
-            assert_ne!(self.answers.read_line(&mut line).expect("text"), 0, "the child has ended");
-            // The test harness says something on the same line.
-            if let Some((_, share)) = line.trim().split_once("share ") {
-                let (cpus, whole) = share.split_once(' ').expect("two numbers");
-                return (cpus.parse().expect("a number"), whole.parse().expect("a number"));
-            }
-        }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let share = self.0.ask("", "share ");
+        let (cpus, whole) = share.trim().split_once(' ').expect("two numbers");
+        (cpus.parse().expect("a number"), whole.parse().expect("a number"))
     }
 }
 
 /// Sweeps until something is taken back.
 fn swept(member: &Member) -> usize {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match member.sweep().expect("a member") {
-            0 => assert!(Instant::now() < until, "nobody was found to be gone"),
-            count => return count,
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    eventually("a place of a dead process", || {
+        Some(member.sweep().expect("a member")).filter(|&count| count > 0)
+    })
 }
 
 #[test]
@@ -110,8 +78,8 @@ fn four_processes_divide_and_three_do_when_one_is_killed() {
     assert_eq!(shares.iter().map(|(_, whole)| whole).sum::<u32>(), 4, "{shares:?}");
 
     let mut killed = processes.remove(0);
-    killed.child.kill().expect("killed");
-    killed.child.wait().expect("gone");
+    killed.0.child.kill().expect("killed");
+    killed.0.child.wait().expect("gone");
     let observer = registry.join(1, 4.0).expect("there is room");
     assert_eq!(swept(&observer), 1);
     let shares: Vec<_> = processes.iter_mut().map(Process::share).collect();
@@ -121,7 +89,9 @@ fn four_processes_divide_and_three_do_when_one_is_killed() {
     drop(observer);
     let entries = registry.entries();
     assert_eq!(entries.len(), 3);
-    assert!(entries.iter().all(|entry| processes.iter().any(|process| process.child.id() == entry.process)));
+    assert!(
+        entries.iter().all(|entry| processes.iter().any(|process| process.0.child.id() == entry.process))
+    );
 }
 
 #[test]
@@ -275,7 +245,7 @@ fn who_is_stopped_wants_nothing_until_it_goes_on() {
     assert_eq!(member.share().expect("a member").cpus(), 1.0);
     // It has been silent for long: since 1970. (A test does not wait for so long.)
     let place =
-        registry.entries().iter().find(|entry| entry.process == stopped.child.id()).expect("there").place;
+        registry.entries().iter().find(|entry| entry.process == stopped.0.child.id()).expect("there").place;
     let file = std::fs::OpenOptions::new().write(true).open(&path).expect("opened");
     file.write_all_at(&1u64.to_ne_bytes(), 2112 + 8 * place as u64).expect("written");
     assert!(registry.entries()[place].silent);

@@ -6,14 +6,16 @@
 mod free;
 
 use Access::{Exclusive, Shared};
+use fastrand::Rng;
 use free::assert_free;
 use manx::range::{Access, LockError, LockFuture, Options, RangeLock, Span};
-use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread;
+use testing::future::{Caller, block_on, poll};
+use testing::until;
 
 /// Keys are blocks.
 const SMALL: Options = Options::new().block_log2(0);
@@ -28,86 +30,41 @@ fn span(first: u64, end: u64) -> Span<u64> {
     Span::new(first, end).expect("it has a key")
 }
 
-/// Wakes a thread, and counts.
-struct Caller {
-    thread: Thread,
-    called: AtomicUsize,
-}
-
-impl Wake for Caller {
-    fn wake(self: Arc<Self>) {
-        self.called.fetch_add(1, Ordering::Relaxed);
-        self.thread.unpark();
+fn draw_span(draw: &mut Rng) -> Span<u64> {
+    let (one, other) = (draw.u64(..KEYS), draw.u64(..KEYS));
+    match draw.u64(..10) {
+        0 => Span::all(),
+        1..4 => Span::point(one),
+        _ => span(one.min(other), one.max(other) + 1),
     }
 }
 
-fn caller() -> (Arc<Caller>, Waker) {
-    let caller = Arc::new(Caller { thread: thread::current(), called: AtomicUsize::new(0) });
-    (Arc::clone(&caller), Waker::from(caller))
-}
-
-/// Runs a future on this thread.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let (_, waker) = caller();
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        thread::park();
-    }
-}
-
-/// Polls once, with a waker that does nothing.
-fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
-
-struct Draw(u64);
-
-impl Draw {
-    /// By Marsaglia, "Xorshift RNGs", 2003.
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) % limit
-    }
-
-    fn span(&mut self) -> Span<u64> {
-        let (one, other) = (self.below(KEYS), self.below(KEYS));
-        match self.below(10) {
-            0 => Span::all(),
-            1..4 => Span::point(one),
-            _ => span(one.min(other), one.max(other) + 1),
-        }
-    }
-
-    fn access(&mut self) -> Access {
-        if self.below(2) == 0 { Access::Exclusive } else { Access::Shared }
-    }
+fn draw_access(draw: &mut Rng) -> Access {
+    if draw.bool() { Exclusive } else { Shared }
 }
 
 /// Thousands of futures are made, polled and dropped in any order, by several threads, while others
 /// take ranges and wait.
 #[test]
 fn a_storm_of_cancellations_leaves_nothing_behind() {
-    let rounds = if std::env::var_os("MANX_FULL").is_some() { 2_000_000 } else { 20_000 };
+    let rounds = if testing::full() { 2_000_000 } else { 20_000 };
     for options in [SMALL.window_ns(0), SMALL, SMALL.window_ns(u64::MAX)] {
         let lock = &Lock::with(options);
         thread::scope(|scope| {
             for me in 1..=3 {
                 scope.spawn(move || {
-                    let mut draw = Draw(me * 0x9E37_79B9);
+                    let mut draw = Rng::with_seed(me);
                     let mut futures: Vec<Pin<Box<LockFuture<'_, u64, 8, 1>>>> = Vec::new();
                     let mut guards = Vec::new();
                     let mut context = Context::from_waker(Waker::noop());
                     for _ in 0..rounds {
                         if futures.len() < 8 {
-                            futures.push(Box::pin(lock.lock_async(draw.span(), draw.access())));
+                            futures.push(Box::pin(
+                                lock.lock_async(draw_span(&mut draw), draw_access(&mut draw)),
+                            ));
                         }
-                        let at = draw.below(futures.len() as u64) as usize;
-                        match draw.below(4) {
+                        let at = draw.u64(..futures.len() as u64) as usize;
+                        match draw.u64(..4) {
                             0 => drop(futures.swap_remove(at)),
                             1 => drop(guards.pop()),
                             _ => {
@@ -121,9 +78,9 @@ fn a_storm_of_cancellations_leaves_nothing_behind() {
                 });
             }
             scope.spawn(move || {
-                let mut draw = Draw(77);
+                let mut draw = Rng::with_seed(77);
                 for _ in 0..rounds / 4 {
-                    drop(lock.try_lock_as(draw.span(), draw.access()));
+                    drop(lock.try_lock_as(draw_span(&mut draw), draw_access(&mut draw)));
                 }
             });
         });
@@ -167,12 +124,12 @@ fn the_last_waker_is_called() {
     for window_ns in [0, u64::MAX] {
         let lock = Lock::with(SMALL.window_ns(window_ns));
         let held = lock.lock(3..5).unwrap();
-        let ((first, first_waker), (second, second_waker)) = (caller(), caller());
+        let ((first, first_waker), (second, second_waker)) = (Caller::new(), Caller::new());
         let mut future = pin!(lock.lock_async(span(4, 9), Access::Shared));
         assert!(future.as_mut().poll(&mut Context::from_waker(&first_waker)).is_pending());
         assert!(future.as_mut().poll(&mut Context::from_waker(&second_waker)).is_pending());
         drop(held);
-        let called = [first, second].map(|caller| caller.called.load(Ordering::Relaxed));
+        let called = [first, second].map(|caller| caller.called());
         assert_eq!(called, [0, 1]);
         let guard = future.poll(&mut Context::from_waker(Waker::noop()));
         assert!(matches!(guard, Poll::Ready(Ok(_))));
@@ -186,7 +143,7 @@ fn the_last_waker_is_called() {
 fn what_was_handed_to_a_dropped_future_goes_on() {
     let lock = Lock::with(SMALL.window_ns(0));
     let held = lock.lock(0..4).unwrap();
-    let (caller, waker) = caller();
+    let (caller, waker) = Caller::new();
     let mut context = Context::from_waker(&waker);
     let mut first = Box::pin(lock.lock_async(span(0, 8), Access::Exclusive));
     // By the second time its window is found to be over.
@@ -197,7 +154,7 @@ fn what_was_handed_to_a_dropped_future_goes_on() {
     drop(held);
     assert_eq!(lock.dump().held.len(), 1, "handed to the first one: {}", lock.dump());
     drop(first);
-    assert_eq!(caller.called.load(Ordering::Relaxed), 2);
+    assert_eq!(caller.called(), 2);
     let Poll::Ready(Ok(guard)) = second.as_mut().poll(&mut context) else { panic!("the second one's turn") };
     drop(guard);
     assert_free(&lock);
@@ -251,9 +208,7 @@ fn a_future_is_sent_while_it_waits() {
             let guard = block_on(future).unwrap();
             assert_eq!(guard.span(), &span(2, 6));
         });
-        while !polled.load(Ordering::Relaxed) {
-            thread::yield_now();
-        }
+        until("a poll", || polled.load(Ordering::Relaxed));
         drop(held);
     });
     assert_free(lock);

@@ -8,6 +8,7 @@
 #[path = "range_fuzz/program.rs"]
 mod program;
 
+use fastrand::Rng;
 use proptest::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -29,17 +30,9 @@ proptest! {
     }
 }
 
-/// Bytes as good as random, by Steele, Lea and Flood's mix ("Fast splittable pseudorandom number
-/// generators", 2014).
 fn bytes(seed: u64) -> Vec<u8> {
-    let number = |nth: u64| {
-        let sum = seed.wrapping_add(nth.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        let mixed = (sum ^ (sum >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    };
-    let words = 20 + number(0) % 200;
-    (1..words).flat_map(|nth| number(nth).to_le_bytes()).collect()
+    let mut random = Rng::with_seed(seed);
+    (0..8 * random.usize(19..219)).map(|_| random.u8(..)).collect()
 }
 
 fn run(seed: u64) {
@@ -57,7 +50,7 @@ fn random_programs_hold_what_the_model_holds() {
         return run(seed.parse().expect("a seed is a number, as a failure printed it"));
     }
     let first = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
-    let programs = if std::env::var_os("MANX_FULL").is_some() { u64::MAX } else { 2_000 };
+    let programs = if testing::full() { u64::MAX } else { 2_000 };
     let began = Instant::now();
     let mut run_so_far = 0;
     while run_so_far < programs && began.elapsed() < Duration::from_secs(60) {

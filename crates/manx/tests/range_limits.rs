@@ -14,6 +14,7 @@ use manx::range::{
 };
 use std::thread;
 use std::time::{Duration, Instant};
+use testing::until;
 
 type Lock = RangeLock<u64, 8, 2>;
 
@@ -98,9 +99,7 @@ fn each(mut test: impl FnMut(Ask, Access, &Lock, Span<u64>)) {
 }
 
 fn until_waiting(lock: &Lock, count: usize) {
-    while lock.dump().waiting.len() != count {
-        thread::yield_now();
-    }
+    until("waiters", || lock.dump().waiting.len() == count);
 }
 
 #[test]

@@ -11,13 +11,12 @@ mod common;
 mod free;
 
 use free::assert_free;
-use manx::range::{
-    Access, BadRange, Dump, LockError, Options, RangeGuard, RangeLock, RangeMutex, Span, SpanSet,
-};
+use manx::range::{Access, BadRange, LockError, Options, RangeGuard, RangeLock, RangeMutex, Span, SpanSet};
 use platform::futex::Deadline;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
+use testing::until;
 
 common::range::every_range_lock! {
     of_the_usual_size: manx::range::RangeLock, Exact;
@@ -35,20 +34,11 @@ const LENIENT: Options = SMALL.window_ns(u64::MAX);
 type Lock = RangeLock<u64, 8, 2>;
 type Guard<'a> = RangeGuard<'a, u64, 8, 2>;
 
-/// Looks into the lock until this is so.
-fn until<const SHARDS: usize, const SLOTS: usize>(
-    lock: &RangeLock<u64, SHARDS, SLOTS>,
-    is_so: impl Fn(&Dump<u64>) -> bool,
-) {
-    while !is_so(&lock.dump()) {
-        thread::yield_now();
-    }
-}
-
 /// Returns once `count` wait, and all of them, or none, are overdue.
 fn until_waiting(lock: &Lock, count: usize, overdue: bool) {
-    until(lock, |dump| {
-        dump.waiting.len() == count && dump.waiting.iter().all(|waiter| waiter.overdue == overdue)
+    until("waiters", || {
+        let waiting = lock.dump().waiting;
+        waiting.len() == count && waiting.iter().all(|waiter| waiter.overdue == overdue)
     });
 }
 
@@ -139,7 +129,7 @@ fn strangers_never_wait() {
         thread::scope(|scope| {
             scope.spawn(|| lock.lock(15..25).map(drop).unwrap());
             scope.spawn(|| lock.lock(12..40).map(drop).unwrap());
-            until(&lock, |dump| dump.waiting.len() == 2);
+            until("waiters", || lock.dump().waiting.len() == 2);
             let low: Vec<Guard<'_>> = (0..10).map(|key| lock.try_lock(key..key + 1).unwrap()).collect();
             let high = lock.try_lock(40..).expect("a wide stranger");
             drop((held, low, high));
@@ -275,7 +265,7 @@ fn a_circle_of_waiters_is_told_with_its_ranges() {
                 owner.lock(next..next + 1).unwrap();
             });
         }
-        until(&lock, |dump| dump.waiting.len() == 2);
+        until("waiters", || lock.dump().waiting.len() == 2);
         let error = last.lock(0..5).unwrap_err();
         let LockError::Deadlock(circle) = &error else { panic!("{error}") };
         assert_eq!(circle.links.len(), 3);
@@ -308,7 +298,7 @@ fn the_second_who_upgrades_is_told_and_keeps_its_share() {
                 let alone = one.upgrade().unwrap();
                 assert_eq!((alone.access(), alone.span()), (Access::Exclusive, &Span::new(0, 4).unwrap()));
             });
-            until(&lock, |dump| dump.waiting.len() == 1);
+            until("waiters", || lock.dump().waiting.len() == 1);
             let unchanged = other.upgrade().unwrap_err();
             assert_eq!(unchanged.error, LockError::UpgradeDeadlock);
             let other = unchanged.guard;
@@ -441,7 +431,7 @@ fn who_waits_for_a_range_up_to_the_lowest_key_is_woken() {
             drop(lock.lock(..0).unwrap());
             done.store(true, Ordering::Relaxed);
         });
-        until(lock, |dump| dump.waiting.len() == 1 || done.load(Ordering::Relaxed));
+        until("waiters", || lock.dump().waiting.len() == 1 || done.load(Ordering::Relaxed));
         drop(held);
     });
     assert_free(&lock);
@@ -489,7 +479,7 @@ fn a_guard_is_released_elsewhere() {
         let held = lock.lock(3..6).unwrap();
         thread::scope(|scope| {
             scope.spawn(|| lock.lock(5..9).map(drop).unwrap());
-            until(&lock, |dump| dump.waiting.len() == 1);
+            until("waiters", || lock.dump().waiting.len() == 1);
             scope.spawn(move || drop(held));
         });
     }
@@ -569,15 +559,11 @@ fn a_waiter_does_not_wait_for_the_holders_next_range() {
                 drop(lock.lock(4..5).unwrap());
                 done.store(true, Ordering::Relaxed);
             });
-            while !waits.load(Ordering::Relaxed) {
-                thread::yield_now();
-            }
+            until("a waiter", || waits.load(Ordering::Relaxed));
             thread::yield_now();
             drop(first);
             let _next = lock.lock(8..16).unwrap();
-            while !done.load(Ordering::Relaxed) {
-                thread::yield_now();
-            }
+            until("the end", || done.load(Ordering::Relaxed));
         });
         lock.statistics().waits > 0
     });

@@ -64,7 +64,7 @@ fn resident_pages() -> i64 {
 /// Many pairs, with ranges on the heap, wide ones, and keys that are on the heap themselves.
 #[test]
 fn memory_does_not_grow_with_use() {
-    let rounds = if std::env::var_os("MANX_FULL").is_some() { 2_000_000 } else { 5_000 };
+    let rounds = if testing::full() { 2_000_000 } else { 5_000 };
     let numbers = RangeLock::<u64, 4, 1>::with(Options::new().block_log2(0));
     let bytes = RangeLock::<Vec<u8>, 4, 1>::new();
     let key = |number: u64| number.to_be_bytes().to_vec();

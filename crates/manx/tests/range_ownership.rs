@@ -5,16 +5,19 @@
 //! Threads take ranges of all kinds in all ways, change what they hold, use it, and give it back.
 //! How long that goes on decides how much is tried, and nothing else.
 
+#[path = "common/hog.rs"]
+mod hog;
+
+use fastrand::Rng;
+use hog::beside_a_hog;
 use manx::range::{Access, LockError, ManyGuard, Options, RangeGuard, RangeLock, Span, SpanSet, task};
 use platform::cell::UnsafeCell;
 use platform::futex::Deadline;
-use std::future::Future;
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
+use testing::full;
+use testing::future::block_on;
 
 const KEYS: u64 = 64;
 
@@ -37,55 +40,23 @@ struct Guarded<const SHARDS: usize, const SLOTS: usize> {
 // so that a lock that fails makes them wrong and nothing else.
 unsafe impl<const SHARDS: usize, const SLOTS: usize> Sync for Guarded<SHARDS, SLOTS> {}
 
-/// Numbers as good as drawn at random (Marsaglia, "Xorshift RNGs", 2003).
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) % limit
-    }
-
-    /// Random, adjacent, touching, open, single keys, and now and then all of them.
-    fn span(&mut self) -> Span<u64> {
-        let key = self.below(KEYS);
-        let few = |first: u64, end: u64| Span::new(first, end).expect("it has a key");
-        match self.below(32) {
-            0 => Span::all(),
-            1 => Span::from(key),
-            2 => Span::to(key + 1),
-            3..8 => Span::point(key),
-            8..14 => few(key / 8 * 8, key / 8 * 8 + 8),
-            14..18 => few(key / 8 * 8 + 7, key / 8 * 8 + 9),
-            _ => few(key, key + 1 + self.below(6)),
-        }
-    }
-
-    fn access(&mut self) -> Access {
-        if self.below(3) == 0 { Access::Shared } else { Access::Exclusive }
+/// Random, adjacent, touching, open, single keys, and now and then all of them.
+fn draw_span(draw: &mut Rng) -> Span<u64> {
+    let key = draw.u64(..KEYS);
+    let few = |first: u64, end: u64| Span::new(first, end).expect("it has a key");
+    match draw.u64(..32) {
+        0 => Span::all(),
+        1 => Span::from(key),
+        2 => Span::to(key + 1),
+        3..8 => Span::point(key),
+        8..14 => few(key / 8 * 8, key / 8 * 8 + 8),
+        14..18 => few(key / 8 * 8 + 7, key / 8 * 8 + 9),
+        _ => few(key, key + 1 + draw.u64(..6)),
     }
 }
 
-struct Caller(Thread);
-
-impl Wake for Caller {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Runs a future on this thread.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Caller(thread::current())));
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        thread::park();
-    }
+fn draw_access(draw: &mut Rng) -> Access {
+    if draw.u64(..3) == 0 { Access::Shared } else { Access::Exclusive }
 }
 
 type Guard<'a, const SHARDS: usize, const SLOTS: usize> = RangeGuard<'a, u64, SHARDS, SLOTS>;
@@ -124,8 +95,8 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
         written
     }
 
-    fn use_guard(&self, guard: &Guard<'_, SHARDS, SLOTS>, draw: &mut Draw) -> u64 {
-        self.work(guard.span(), guard.access(), draw.below(40))
+    fn use_guard(&self, guard: &Guard<'_, SHARDS, SLOTS>, draw: &mut Rng) -> u64 {
+        self.work(guard.span(), guard.access(), draw.u64(..40))
     }
 
     fn use_set(&self, guard: &ManyGuard<'_, u64, SHARDS, SLOTS>, access: Access) -> u64 {
@@ -133,12 +104,12 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
     }
 
     /// One range, in one of the ways to have one.
-    fn take(&self, draw: &mut Draw) -> Option<Guard<'_, SHARDS, SLOTS>> {
-        let (span, access) = (draw.span(), draw.access());
-        match draw.below(8) {
+    fn take(&self, draw: &mut Rng) -> Option<Guard<'_, SHARDS, SLOTS>> {
+        let (span, access) = (draw_span(draw), draw_access(draw));
+        match draw.u64(..8) {
             0 => self.lock.try_lock_as(span, access).ok(),
             1 => {
-                let deadline = Deadline::after(Duration::from_micros(draw.below(200)));
+                let deadline = Deadline::after(Duration::from_micros(draw.u64(..200)));
                 let answer = self.lock.lock_as(span, access, Some(deadline));
                 assert!(answer.is_ok() || matches!(answer, Err(LockError::TimedOut)));
                 answer.ok()
@@ -149,16 +120,16 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
     }
 
     /// Takes something, changes it, uses it, and gives it back; returns how many keys were written.
-    fn turn(&self, draw: &mut Draw) -> u64 {
-        match draw.below(8) {
+    fn turn(&self, draw: &mut Rng) -> u64 {
+        match draw.u64(..8) {
             0 => {
                 let set =
-                    SpanSet::merged((0..1 + draw.below(4)).map(|_| draw.span())).expect("it has members");
-                let access = draw.access();
+                    SpanSet::merged((0..1 + draw.u64(..4)).map(|_| draw_span(draw))).expect("it has members");
+                let access = draw_access(draw);
                 let guard = self.lock.lock_many_as(set, access, None).expect("there is no deadline");
                 self.use_set(&guard, access)
             }
-            1 if self.owners && draw.below(3) == 0 => self.as_task(draw),
+            1 if self.owners && draw.u64(..3) == 0 => self.as_task(draw),
             1 if self.owners => self.as_owner(draw),
             2..5 => {
                 let Some(guard) = self.take(draw) else { return 0 };
@@ -169,9 +140,9 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
         }
     }
 
-    fn changed(&self, guard: Guard<'_, SHARDS, SLOTS>, draw: &mut Draw) -> u64 {
-        let changed = match draw.below(4) {
-            0 => match guard.split_at(draw.below(KEYS)) {
+    fn changed(&self, guard: Guard<'_, SHARDS, SLOTS>, draw: &mut Rng) -> u64 {
+        let changed = match draw.u64(..4) {
+            0 => match guard.split_at(draw.u64(..KEYS)) {
                 Ok((low, high)) => {
                     let written = self.use_guard(&low, draw);
                     drop(low);
@@ -179,7 +150,7 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
                 }
                 Err(unchanged) => Err(unchanged),
             },
-            1 => guard.shrink(draw.span()),
+            1 => guard.shrink(draw_span(draw)),
             2 => guard.downgrade(),
             _ => guard.upgrade(),
         };
@@ -189,13 +160,13 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
 
     /// Locks in the order of keys, as a task; alone, or it could share keys with another holder
     /// that upgrades a range with the next ones.
-    fn as_task(&self, draw: &mut Draw) -> u64 {
+    fn as_task(&self, draw: &mut Rng) -> u64 {
         block_on(task(async {
             let (mut written, mut held) = (0, Vec::new());
-            let mut key = draw.below(KEYS);
-            for _ in 0..1 + draw.below(4) {
-                let span = Span::new(key, key + 1 + draw.below(4)).expect("it has a key");
-                key += 5 + draw.below(3);
+            let mut key = draw.u64(..KEYS);
+            for _ in 0..1 + draw.u64(..4) {
+                let span = Span::new(key, key + 1 + draw.u64(..4)).expect("it has a key");
+                key += 5 + draw.u64(..3);
                 let guard = self.lock.lock_async(span, Access::Exclusive).await.expect("in the end");
                 written += self.use_guard(&guard, draw);
                 held.push(guard);
@@ -205,29 +176,25 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
     }
 
     /// Locks in the order of keys, gives parts back, and tries some more.
-    fn as_owner(&self, draw: &mut Draw) -> u64 {
+    fn as_owner(&self, draw: &mut Rng) -> u64 {
         let mut owner = self.lock.owner();
-        let mut key = draw.below(KEYS);
-        for _ in 0..1 + draw.below(4) {
-            let end = key + 1 + draw.below(4);
-            match draw.below(2) {
+        let mut key = draw.u64(..KEYS);
+        for _ in 0..1 + draw.u64(..4) {
+            let end = key + 1 + draw.u64(..4);
+            match draw.u64(..2) {
                 0 => owner.lock(key..end).expect("in the end"),
                 _ => block_on(owner.lock_async(key..end)).expect("in the end"),
             }
-            key = end + draw.below(3);
+            key = end + draw.u64(..3);
         }
         // Fails often; what is held is held.
-        let _ = owner.try_lock_as(draw.span(), Access::Exclusive);
-        let _ = owner.release(draw.span());
+        let _ = owner.try_lock_as(draw_span(draw), Access::Exclusive);
+        let _ = owner.release(draw_span(draw));
         owner.escalate();
         // Of what it holds twice it uses all at once.
         let set = SpanSet::merged(owner.held().map(|(span, _)| span.clone()));
         set.map_or(0, |set| set.spans().iter().map(|span| self.work(span, Access::Exclusive, 5)).sum())
     }
-}
-
-fn full() -> bool {
-    std::env::var_os("MANX_FULL").is_some()
 }
 
 fn holders_are_alone<const SHARDS: usize, const SLOTS: usize>(
@@ -257,7 +224,7 @@ fn holders_are_alone_beside<const SHARDS: usize, const SLOTS: usize>(
         let guarded = &guarded;
         let run = |me: u64| {
             move || {
-                let mut draw = Draw(me.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+                let mut draw = Rng::with_seed(me);
                 let mut written = 0;
                 while Instant::now() < until {
                     written += guarded.turn(&mut draw);
@@ -288,40 +255,6 @@ fn all_locks(threads: u64) {
     holders_are_alone::<16, 2>(small.window_ns(u64::MAX), threads, time);
     holders_are_alone::<64, 8>(Options::new(), threads, time);
     holders_are_alone::<64, 8>(small.recorded(), threads, time);
-}
-
-/// Runs `work` beside a thread of the class SCHED_FIFO that takes a CPU for most of the time.
-fn beside_a_hog(work: impl FnOnce()) {
-    /// Also if a thread of the test panics: otherwise nothing would stop the hog.
-    struct Stop<'a>(&'a AtomicBool);
-    impl Drop for Stop<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let parameter = libc::sched_param { sched_priority: 1 };
-            // SAFETY: changes the calling thread only, with a valid parameter.
-            if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameter) } != 0 {
-                println!(
-                    "without a hog: no real-time class for this process: {}",
-                    std::io::Error::last_os_error()
-                );
-                return;
-            }
-            while !stop.load(Ordering::Relaxed) {
-                let until = Instant::now() + Duration::from_millis(3);
-                while Instant::now() < until {
-                    platform::cpu::pause();
-                }
-                thread::sleep(Duration::from_millis(1));
-            }
-        });
-        let _stop = Stop(&stop);
-        work();
-    });
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #[allow(dead_code, reason = "all locks here are exact")]
 mod common;
 
+use fastrand::Rng;
 use manx::range::{Access, Key, Options, RangeGuard, RangeLock, RawRangeLock, Span, SpanSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -93,28 +94,15 @@ fn keys(shape: usize) -> Vec<Vec<u8>> {
     keys
 }
 
-/// Numbers without a pattern (Steele and others, "Fast splittable pseudorandom number generators",
-/// 2014).
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
-    }
-}
-
 /// A key that stands before this row, and behind the one before it: most often that of the row.
-fn border(keys: &[Vec<u8>], row: usize, numbers: &mut Numbers) -> Vec<u8> {
+fn border(keys: &[Vec<u8>], row: usize, numbers: &mut Rng) -> Vec<u8> {
     let behind = |mut key: Vec<u8>, byte: u8| {
         key.push(byte);
         key
     };
-    let candidate = match numbers.below(4) {
-        0 if row > 0 => behind(keys[row - 1].clone(), numbers.below(256) as u8),
-        1 => keys[row][..numbers.below(keys[row].len()) + 1].to_vec(),
+    let candidate = match numbers.usize(..4) {
+        0 if row > 0 => behind(keys[row - 1].clone(), numbers.usize(..256) as u8),
+        1 => keys[row][..numbers.usize(..keys[row].len()) + 1].to_vec(),
         _ => return keys[row].clone(),
     };
     let is_behind = row == 0 || keys[row - 1] < candidate;
@@ -122,12 +110,12 @@ fn border(keys: &[Vec<u8>], row: usize, numbers: &mut Numbers) -> Vec<u8> {
 }
 
 /// A range of keys, and the rows in it.
-fn draw(keys: &[Vec<u8>], numbers: &mut Numbers) -> (Span<Vec<u8>>, std::ops::Range<usize>) {
-    let first = numbers.below(keys.len());
-    let length = if numbers.below(20) == 0 { numbers.below(keys.len()) } else { numbers.below(3) };
+fn draw(keys: &[Vec<u8>], numbers: &mut Rng) -> (Span<Vec<u8>>, std::ops::Range<usize>) {
+    let first = numbers.usize(..keys.len());
+    let length = if numbers.usize(..20) == 0 { numbers.usize(..keys.len()) } else { numbers.usize(..3) };
     let end = (first + 1 + length).min(keys.len());
     let start_key = border(keys, first, numbers);
-    match (numbers.below(50), end == keys.len()) {
+    match (numbers.usize(..50), end == keys.len()) {
         (0, _) => (Span::all(), 0..keys.len()),
         (_, true) => (Span::from(start_key), first..end),
         _ => {
@@ -151,7 +139,7 @@ fn holders_are_alone<const SHARDS: usize, const SLOTS: usize>(
         for me in 1..=threads {
             let (shapes, owners) = (&shapes, &owners);
             scope.spawn(move || {
-                let mut numbers = Numbers(u64::from(me));
+                let mut numbers = Rng::with_seed(me.into());
                 for turn in 0..ROUNDS * SHAPES * TURNS {
                     let shape = turn / TURNS % SHAPES;
                     let (keys, owners) = (&shapes[shape], &owners[shape]);
@@ -176,7 +164,7 @@ fn holders_are_alone<const SHARDS: usize, const SLOTS: usize>(
                         }
                     };
                     let (span, rows) = draw(keys, &mut numbers);
-                    match numbers.below(8) {
+                    match numbers.usize(..8) {
                         0 => {
                             if let Ok(held) = lock.try_lock_as(span, Access::Exclusive) {
                                 use_rows(rows, Access::Exclusive);

@@ -16,6 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
+use testing::future::poll;
+use testing::until;
 
 use Access::{Exclusive, Shared};
 
@@ -29,11 +31,6 @@ type Lock = RangeLock<u64, 8, 2>;
 
 fn span(first: u64, end: u64) -> Span<u64> {
     Span::new(first, end).expect("it has a key")
-}
-
-/// Polls once, with a waker that does nothing.
-fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// A future that is pending once, so that others are polled.
@@ -278,9 +275,7 @@ fn a_circle_of_all_kinds_is_told() {
             // For the task.
             lock.lock(10..11).map(drop)
         });
-        while lock.dump().waiting.len() != 2 {
-            thread::yield_now();
-        }
+        until("two waiters", || lock.dump().waiting.len() == 2);
         let mut waits = Box::pin(owner.lock_async(20..21));
         let Poll::Ready(told) = poll(waits.as_mut()) else { panic!("nobody could go on") };
         drop(waits);
@@ -373,9 +368,7 @@ fn a_circle_by_way_of_who_waits_for_several_is_opened() {
         scope.spawn(|| {
             drop(lock.lock_many(SpanSet::disjoint([Span::point(0), Span::point(20)]).unwrap()).unwrap());
         });
-        while !lock.dump().waiting.first().is_some_and(|waiter| waiter.overdue) {
-            thread::yield_now();
-        }
+        until("a starving waiter", || lock.dump().waiting.first().is_some_and(|waiter| waiter.overdue));
         let calls = Arc::new(Calls(AtomicUsize::new(0)));
         let waker = Waker::from(Arc::clone(&calls));
         assert!(second.as_mut().poll(&mut Context::from_waker(&waker)).is_pending(), "it queues");

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use testing::until;
 
 /// What a single thread may do to a lock without waiting.
 #[derive(Clone, Copy, Debug)]
@@ -213,9 +214,7 @@ fn a_writer_is_served_though_readers_never_leave_the_lock_free() {
                 }
             });
         }
-        while started.load(Ordering::Relaxed) < 3 {
-            thread::yield_now();
-        }
+        until("three readers", || started.load(Ordering::Relaxed) == 3);
         *lock.write() = true;
         served.store(true, Ordering::Relaxed);
     });

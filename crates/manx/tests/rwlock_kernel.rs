@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+use testing::until;
 
 /// May be overtaken for ever.
 const PATIENT: Wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: None, trusting: false };
@@ -21,12 +22,6 @@ extern "C" fn handler(_signal: libc::c_int) {
     INSIDE.store(true, Ordering::SeqCst);
     while !RETURN.load(Ordering::SeqCst) {
         std::hint::spin_loop();
-    }
-}
-
-fn until(flag: &AtomicBool) {
-    while !flag.load(Ordering::SeqCst) {
-        thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -54,7 +49,7 @@ fn a_waiter_that_is_away_for_256_wake_ups_is_not_forgotten() {
     thread::sleep(Duration::from_millis(100));
     // SAFETY: the thread has not ended.
     assert_eq!(unsafe { libc::pthread_kill(thread, libc::SIGUSR1) }, 0);
-    until(&INSIDE);
+    until("the handler", || INSIDE.load(Ordering::SeqCst));
     for wake_up in 1..=256 {
         // SAFETY: entered above, or below.
         unsafe { lock.release_write() };

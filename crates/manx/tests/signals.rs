@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+use testing::until;
 
 /// Runs `test`, and fails if it has not ended in two minutes.
 fn watched(test: impl FnOnce() + Send + 'static) {
@@ -186,9 +187,7 @@ fn a_waiter_that_panics_hands_its_wake_up_on() {
                 })
             })
             .collect();
-        while lock.freed.parked() < 2 {
-            thread::yield_now();
-        }
+        until("two sleepers", || lock.freed.parked() == 2);
         lock.taken.store(false, Ordering::Release);
         lock.freed.signal_one();
         let mut results = waiters.into_iter().map(thread::JoinHandle::join);

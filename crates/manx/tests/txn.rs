@@ -15,6 +15,7 @@ use std::time::Duration;
 use texts::{get, keys, put, stores};
 
 use Isolation::{ReadCommitted, ReadUncommitted, Serializable, Snapshot};
+use testing::until;
 
 #[test]
 fn what_is_rolled_back_was_never_there() {
@@ -219,9 +220,7 @@ fn a_serializable_scan_has_no_phantoms() {
                 *is_written.lock().unwrap() = true;
             });
             // The first one has its id: the second one comes next.
-            while store.stats().current_id < 4 {
-                thread::yield_now();
-            }
+            until("the first id", || store.stats().current_id >= 4);
             thread::sleep(Duration::from_millis(20));
             assert!(!*is_written.lock().unwrap());
             assert_eq!(count(&mut reader), 2);

@@ -3,9 +3,11 @@
 
 #[path = "common/copied.rs"]
 mod copied;
+#[path = "common/wrapped.rs"]
+mod wrapped;
 
 use copied::copied;
-use manx::txn::durable::{Disk, Durable, DurableOptions, Folder, Medium};
+use manx::txn::durable::{Durable, DurableOptions, Folder, Medium};
 use manx::txn::{Change, Data, Value};
 use std::io;
 use std::ops::Bound;
@@ -13,7 +15,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use testing::{Stop, until};
+use wrapped::{Fault, Wrapped};
 
 const OPTIONS: DurableOptions = DurableOptions { log_bytes: 64 << 10, cache_bytes: 1 << 20, check: false };
 /// What stands still goes on after this time, and the test has failed.
@@ -65,55 +69,22 @@ impl Gate {
     }
 }
 
-/// A folder whose base has a gate.
-struct Gated(Folder, Arc<Gate>);
-
-#[derive(Debug)]
-struct GatedFile(Box<dyn Medium>, Option<Arc<Gate>>);
-
-impl Disk for Gated {
-    fn place(&self) -> String {
-        self.0.place()
-    }
-    fn names(&self) -> io::Result<Vec<String>> {
-        self.0.names()
-    }
-    fn open(&self, name: &str) -> io::Result<Box<dyn Medium>> {
-        let gate = (name == "data.redb").then(|| self.1.clone());
-        Ok(Box::new(GatedFile(Disk::open(&self.0, name)?, gate)))
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-}
-
-impl Medium for GatedFile {
-    fn length(&self) -> io::Result<u64> {
-        self.0.length()
-    }
-    fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
-        self.0.read(into, offset)
-    }
-    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write(bytes, offset)
-    }
-    fn set_length(&self, bytes: u64) -> io::Result<()> {
-        self.0.set_length(bytes)
-    }
-    fn sync(&self) -> io::Result<()> {
-        if let Some(gate) = &self.1 {
-            gate.pass();
-            if gate.broken.load(SeqCst) {
+impl Fault for Gate {
+    fn sync(&self, name: &str, file: &dyn Medium) -> io::Result<()> {
+        if name == "data.redb" {
+            self.pass();
+            if self.broken.load(SeqCst) {
                 return Err(io::Error::other("I/O error"));
             }
         }
-        self.0.sync()
+        file.sync()
     }
 }
 
+/// A folder whose base has a gate.
 fn gated(folder: &Path) -> (Durable, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
-    let disk = Gated(Folder::open(folder).expect("taken"), gate.clone());
+    let disk = Wrapped(Folder::open(folder).expect("taken"), gate.clone());
     (Durable::open_on(Box::new(disk), OPTIONS).expect("opened"), gate)
 }
 
@@ -189,10 +160,7 @@ fn who_fills_the_other_file_too_waits_for_the_checkpoint() {
         });
         gate.until_somebody_waits();
         // Four are in one file, four in the other.
-        let began = Instant::now();
-        while applied.load(SeqCst) < 8 && began.elapsed() < LIMIT {
-            thread::yield_now();
-        }
+        until("eight", || applied.load(SeqCst) >= 8);
         assert_eq!(applied.load(SeqCst), 8, "as long as there is room nobody waits, and then everybody does");
         let copy = copied(folder.path());
         assert!(scanned(&Durable::open(copy.path(), OPTIONS).expect("opened"), false, usize::MAX).len() >= 8);
@@ -230,15 +198,6 @@ fn after_a_checkpoint_that_failed_nothing_is_taken_and_all_is_still_there() {
     drop(store);
     let store = Durable::open(folder.path(), OPTIONS).expect("opened");
     assert_eq!(scanned(&store, false, usize::MAX), ["a=1", "b=2"]);
-}
-
-/// Ends the others, also when the test fails.
-struct EndsOthers<'a>(&'a AtomicBool);
-
-impl Drop for EndsOthers<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, SeqCst);
-    }
 }
 
 /// Readers beside commits and checkpoints: each sees whole groups, never an earlier one than it has
@@ -280,7 +239,7 @@ fn a_group_is_seen_whole_before_during_and_after_checkpoints() {
                 store.checkpoint().expect("made");
             }
         });
-        let _ends = EndsOthers(&over);
+        let _ends = Stop(&over);
         for number in 1..=1_500 {
             store.apply(&group(number), number.is_multiple_of(16)).expect("applied");
             let found = store.get(b"a").expect("read");

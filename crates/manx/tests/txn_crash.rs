@@ -3,7 +3,7 @@
 //! opened by the next one. What it said is done is there, each batch whole, each thread's in order.
 //!
 //! The points are operations on files, for which the store needs no hooks: the child's store runs
-//! on a disk ([`Fatal`]) that is the real folder until a certain operation of a certain kind, and
+//! on a disk ([`Wrapped`]) that is the real folder until a certain operation of a certain kind, and
 //! there kills the process before it, in its middle (a part of a write is done), or after it. A
 //! killed process' writes stay in the kernel; for the loss of power see `txn_power.rs`.
 //!
@@ -13,7 +13,10 @@
 
 #[path = "common/transfers.rs"]
 mod transfers;
+#[path = "common/wrapped.rs"]
+mod wrapped;
 
+use fastrand::Rng;
 use manx::txn::durable::{Disk, Durable, DurableOptions, Folder, Medium};
 use manx::txn::{Change, Data};
 use std::io::{self, BufRead, BufReader, Write};
@@ -24,7 +27,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use transfers::{Model, Random, setting};
+use testing::setting;
+use transfers::Model;
+use wrapped::{Fault, Wrapped};
 
 const THREADS: u64 = 4;
 /// A log that is full after some tens of groups.
@@ -92,49 +97,18 @@ fn die() -> ! {
 }
 
 /// A folder, until the point is reached.
-struct Fatal(Folder, Arc<Point>);
-
-#[derive(Debug)]
-struct FatalFile(Box<dyn Medium>, String, Arc<Point>);
-
-impl Disk for Fatal {
-    fn place(&self) -> String {
-        self.0.place()
+impl Fault for Point {
+    fn write(&self, name: &str, file: &dyn Medium, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let part = || drop(file.write(&bytes[..bytes.len() / 2], offset));
+        self.pass(name, "write", part, || file.write(bytes, offset))
     }
 
-    fn names(&self) -> io::Result<Vec<String>> {
-        self.0.names()
+    fn set_length(&self, name: &str, file: &dyn Medium, bytes: u64) -> io::Result<()> {
+        self.pass(name, "length", || (), || file.set_length(bytes))
     }
 
-    fn open(&self, name: &str) -> io::Result<Box<dyn Medium>> {
-        Ok(Box::new(FatalFile(Disk::open(&self.0, name)?, name.into(), Arc::clone(&self.1))))
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-}
-
-impl Medium for FatalFile {
-    fn length(&self) -> io::Result<u64> {
-        self.0.length()
-    }
-
-    fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
-        self.0.read(into, offset)
-    }
-
-    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let part = || drop(self.0.write(&bytes[..bytes.len() / 2], offset));
-        self.2.pass(&self.1, "write", part, || self.0.write(bytes, offset))
-    }
-
-    fn set_length(&self, bytes: u64) -> io::Result<()> {
-        self.2.pass(&self.1, "length", || (), || self.0.set_length(bytes))
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.2.pass(&self.1, "sync", || (), || self.0.sync())
+    fn sync(&self, name: &str, file: &dyn Medium) -> io::Result<()> {
+        self.pass(name, "sync", || (), || file.sync())
     }
 }
 
@@ -145,7 +119,7 @@ fn child() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
     let disk = Folder::open(Path::new(&folder)).expect("taken");
     let disk: Box<dyn Disk> = match std::env::var(POINT) {
-        Ok(point) => Box::new(Fatal(disk, Arc::new(Point::parse(&point)))),
+        Ok(point) => Box::new(Wrapped(disk, Arc::new(Point::parse(&point)))),
         Err(_) => Box::new(disk),
     };
     let store = &Durable::open_on(disk, SHORT).expect("opened");
@@ -248,7 +222,7 @@ fn round(folder: &Path, models: &mut [Model], point: Option<&str>, moment: Momen
 const LIVES: u64 = 10;
 
 fn rounds(seed: u64, count: u64, pointed: bool) {
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     let mut transfers = 0;
     for first in (0..count).step_by(LIVES as usize) {
         let folder = tempfile::tempdir().expect("a folder");
@@ -258,13 +232,13 @@ fn rounds(seed: u64, count: u64, pointed: bool) {
                 // The first one of a folder dies while the store is made; all operations of that
                 // are among these.
                 let (files, operations) = if number == first { (4, 8) } else { (3, 60) };
-                let (file, kind) = (FILES[random.below(files) as usize], KINDS[random.below(3) as usize]);
-                format!("{file} {kind} {} {}", WHENS[random.below(3) as usize], random.below(operations))
+                let (file, kind) = (FILES[random.u64(..files) as usize], KINDS[random.u64(..3) as usize]);
+                format!("{file} {kind} {} {}", WHENS[random.u64(..3) as usize], random.u64(..operations))
             });
             // A point that is not reached in this time is as good as a random moment.
-            let moment = match random.below(4) {
-                0 if !pointed => Moment::AfterStart(Duration::from_micros(random.below(40_000))),
-                _ => Moment::AfterFirst(Duration::from_micros(random.below(40_000))),
+            let moment = match random.u64(..4) {
+                0 if !pointed => Moment::AfterStart(Duration::from_micros(random.u64(..40_000))),
+                _ => Moment::AfterFirst(Duration::from_micros(random.u64(..40_000))),
             };
             let run = || round(folder.path(), &mut models, point.as_deref(), moment);
             if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {

@@ -3,9 +3,12 @@
 
 #[path = "common/copied.rs"]
 mod copied;
+#[path = "common/wrapped.rs"]
+mod wrapped;
 
 use copied::copied;
-use manx::txn::durable::{Disk, Durable, DurableOptions, Folder, Medium};
+use fastrand::Rng;
+use manx::txn::durable::{Durable, DurableOptions, Folder, Medium};
 use manx::txn::{Change, Data, DataError, Entry, Value};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -14,6 +17,7 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use wrapped::{Fault, Wrapped};
 
 /// A short log, so that laps and checkpoints are really walked.
 const SHORT: DurableOptions = DurableOptions { log_bytes: 4 << 10, cache_bytes: 1 << 20, check: false };
@@ -215,7 +219,7 @@ fn damage_is_an_error_and_never_a_panic() {
     let bytes = std::fs::read(sample.path().join("data.redb")).expect("read");
     let entry = |number: u32| (Value::from(number.to_be_bytes()), Value::from(SAMPLE));
     let expected: Vec<Entry> = (0..2_000).map(entry).collect();
-    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = Rng::with_seed(1);
     let mut seen = 0;
     for round in 0..40 {
         let folder = tempfile::tempdir().expect("a folder");
@@ -227,11 +231,8 @@ fn damage_is_an_error_and_never_a_panic() {
             bytes.truncate(bytes.len() * round / 40);
         } else {
             for _ in 0..round * 3 {
-                random ^= random << 13;
-                random ^= random >> 7;
-                random ^= random << 17;
-                let at = random as usize % bytes.len();
-                bytes[at] ^= 1 << (random >> 61);
+                let at = random.usize(..bytes.len());
+                bytes[at] ^= 1 << random.u8(..8);
             }
         }
         std::fs::write(folder.path().join("data.redb"), bytes).expect("written");
@@ -248,68 +249,40 @@ fn damage_is_an_error_and_never_a_panic() {
     assert!(seen > 10, "{seen} of 40 were seen");
 }
 
-/// A folder whose disk is full, or breaks at a sync, when the test says so.
+/// A disk that is full, or breaks at a sync, when the test says so.
+#[derive(Debug, Default)]
 struct Failing {
-    folder: Folder,
-    full: Arc<AtomicBool>,
-    broken: Arc<AtomicBool>,
+    full: AtomicBool,
+    broken: AtomicBool,
 }
 
-#[derive(Debug)]
-struct FailingFile {
-    file: Box<dyn Medium>,
-    full: Arc<AtomicBool>,
-    broken: Arc<AtomicBool>,
-}
-
-impl Disk for Failing {
-    fn place(&self) -> String {
-        self.folder.place()
-    }
-    fn names(&self) -> io::Result<Vec<String>> {
-        self.folder.names()
-    }
-    fn open(&self, name: &str) -> io::Result<Box<dyn Medium>> {
-        let file = Disk::open(&self.folder, name)?;
-        Ok(Box::new(FailingFile { file, full: Arc::clone(&self.full), broken: Arc::clone(&self.broken) }))
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.folder.sync()
-    }
-}
-
-impl Medium for FailingFile {
-    fn length(&self) -> io::Result<u64> {
-        self.file.length()
-    }
-    fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read(into, offset)
-    }
-    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+impl Fault for Failing {
+    fn write(&self, _: &str, file: &dyn Medium, bytes: &[u8], offset: u64) -> io::Result<()> {
         if self.full.load(SeqCst) {
             // A part of it fits.
-            self.file.write(&bytes[..bytes.len() / 2], offset)?;
+            file.write(&bytes[..bytes.len() / 2], offset)?;
             return Err(io::ErrorKind::StorageFull.into());
         }
-        self.file.write(bytes, offset)
+        file.write(bytes, offset)
     }
-    fn set_length(&self, bytes: u64) -> io::Result<()> {
-        if self.full.load(SeqCst) && bytes > self.file.length()? {
+
+    fn set_length(&self, _: &str, file: &dyn Medium, bytes: u64) -> io::Result<()> {
+        if self.full.load(SeqCst) && bytes > file.length()? {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        self.file.set_length(bytes)
+        file.set_length(bytes)
     }
-    fn sync(&self) -> io::Result<()> {
-        if self.broken.load(SeqCst) { Err(io::Error::other("I/O error")) } else { self.file.sync() }
+
+    fn sync(&self, _: &str, file: &dyn Medium) -> io::Result<()> {
+        if self.broken.load(SeqCst) { Err(io::Error::other("I/O error")) } else { file.sync() }
     }
 }
 
-/// A store on such a disk, and what makes it full, and breaks it.
-fn failing(folder: &Path, options: DurableOptions) -> (Durable, Arc<AtomicBool>, Arc<AtomicBool>) {
-    let (full, broken) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
-    let taken = Folder::open(folder).expect("taken");
-    let disk = Failing { folder: taken, full: Arc::clone(&full), broken: Arc::clone(&broken) };
-    (Durable::open_on(Box::new(disk), options).expect("opened"), full, broken)
+/// A store on such a disk, and the disk.
+fn failing(folder: &Path, options: DurableOptions) -> (Durable, Arc<Failing>) {
+    let disk = Arc::<Failing>::default();
+    let wrapped = Wrapped(Folder::open(folder).expect("taken"), Arc::clone(&disk));
+    (Durable::open_on(Box::new(wrapped), options).expect("opened"), disk)
 }
 
 fn keys_of(store: &Durable) -> Vec<Vec<u8>> {
@@ -322,20 +295,20 @@ fn keys_of(store: &Durable) -> Vec<Vec<u8>> {
 fn a_full_disk_changes_nothing_and_what_comes_after_it_is_taken() {
     for before in [0, 200] {
         let folder = tempfile::tempdir().expect("a folder");
-        let (store, full, _) = failing(folder.path(), SHORT);
+        let (store, disk) = failing(folder.path(), SHORT);
         for _ in 0..before {
             store.apply(&[put(b"a", &[0; 100])], false).expect("applied");
         }
         // None runs any more, which would find no room either.
         store.checkpoint().expect("made");
         store.apply(&[put(b"a", b"1")], true).expect("applied");
-        full.store(true, SeqCst);
+        disk.full.store(true, SeqCst);
         let error = store.apply(&[put(b"a", b"2"), put(b"b", &[1; 300])], true).expect_err("full");
         assert!(error.0.contains("make room"), "{error}");
         assert_eq!(store.get(b"a").expect("read").as_deref(), Some(&b"1"[..]));
         let copy = copied(folder.path());
         assert_eq!(keys_of(&Durable::open(copy.path(), SHORT).expect("opened")), [b"a"], "and a crash");
-        full.store(false, SeqCst);
+        disk.full.store(false, SeqCst);
         store.apply(&[put(b"c", b"3")], true).expect("there is room again");
         // As after a crash: nothing is closed in order.
         broken_off(store);
@@ -349,18 +322,18 @@ fn a_full_disk_changes_nothing_and_what_comes_after_it_is_taken() {
 #[test]
 fn a_disk_that_is_full_at_a_checkpoint_loses_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (store, full, _) = failing(folder.path(), DurableOptions::default());
+    let (store, disk) = failing(folder.path(), DurableOptions::default());
     let value = |number: u32| vec![number as u8; 1_000];
     for number in 0..2_000_u32 {
         store.apply(&[put(&number.to_be_bytes(), &value(number))], false).expect("applied");
     }
-    full.store(true, SeqCst);
+    disk.full.store(true, SeqCst);
     let error = store.checkpoint().expect_err("full").0;
     assert!(error.contains("make room") && error.contains("data.redb"), "{error}");
     let error = store.apply(&[put(b"later", b"1")], true).expect_err("refused").0;
     assert!(error.contains("takes no changes"), "{error}");
     drop(store);
-    full.store(false, SeqCst);
+    disk.full.store(false, SeqCst);
     let store = Durable::open(folder.path(), SHORT).expect("there is room again");
     assert_eq!(all(&store).len(), 2_000);
     for number in 0..2_000_u32 {
@@ -404,9 +377,9 @@ fn broken_off(store: Durable) {
 #[test]
 fn after_a_sync_that_failed_nothing_is_taken_until_it_is_opened_again() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (store, _, broken) = failing(folder.path(), DurableOptions::default());
+    let (store, disk) = failing(folder.path(), DurableOptions::default());
     store.apply(&[put(b"a", b"1")], true).expect("applied");
-    broken.store(true, SeqCst);
+    disk.broken.store(true, SeqCst);
     // All of a group are told.
     let told = std::thread::scope(|scope| {
         let tell = |thread: u8| {
@@ -421,7 +394,7 @@ fn after_a_sync_that_failed_nothing_is_taken_until_it_is_opened_again() {
         told.iter().all(|why| why.contains("open it again") || why.contains("open the store again")),
         "{told:?}"
     );
-    broken.store(false, SeqCst);
+    disk.broken.store(false, SeqCst);
     let later = store.apply(&[put(b"c", b"3")], true).expect_err("still refused").0;
     assert!(later.contains("takes no changes") && later.contains("I/O error"), "{later}");
     assert!(store.checkpoint().is_err());

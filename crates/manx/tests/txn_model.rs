@@ -457,7 +457,7 @@ fn play(store: &Store, steps: &[(usize, Step)]) -> State {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if std::env::var_os("MANX_FULL").is_some() { 20_000 } else { 200 },
+        cases: if testing::full() { 20_000 } else { 200 },
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -14,6 +14,7 @@ mod machine;
 #[path = "common/transfers.rs"]
 mod transfers;
 
+use fastrand::Rng;
 use machine::{Faults, Machine};
 use manx::txn::durable::{Durable, DurableOptions};
 use manx::txn::{Change, Data, DataError};
@@ -21,7 +22,8 @@ use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use transfers::{Model, Random, setting};
+use testing::setting;
+use transfers::Model;
 
 /// A log that is full after some tens of groups.
 const SHORT: DurableOptions = DurableOptions { log_bytes: 4 << 10, cache_bytes: 1 << 20, check: false };
@@ -29,15 +31,15 @@ const SHORT: DurableOptions = DurableOptions { log_bytes: 4 << 10, cache_bytes: 
 const FILLING: (u64, usize) = (60, 4_500);
 
 /// Draws what goes wrong until the power fails.
-fn faults(random: &mut Random, power: u64) -> Faults {
+fn faults(random: &mut Rng, power: u64) -> Faults {
     let mut faults = Faults { power, ..Faults::NONE };
-    if random.below(2) == 0 {
-        let first = random.below(power + 1);
+    if random.u64(..2) == 0 {
+        let first = random.u64(..power + 1);
         // For a while, or until the end.
-        faults.full = first..if random.below(2) == 0 { first + 1 + random.below(20) } else { power };
+        faults.full = first..if random.u64(..2) == 0 { first + 1 + random.u64(..20) } else { power };
     }
-    if random.below(3) == 0 {
-        faults.broken = Some(random.below(power + 1));
+    if random.u64(..3) == 0 {
+        faults.broken = Some(random.u64(..power + 1));
     }
     faults
 }
@@ -57,10 +59,10 @@ fn is_refused(DataError(why): &DataError) -> bool {
 }
 
 /// Makes transfers until the store takes no more.
-fn run(store: &Durable, model: &mut Model, counts: &Counts, mut random: Random) {
+fn run(store: &Durable, model: &mut Model, counts: &Counts, mut random: Rng) {
     loop {
         let before = model.clone();
-        let sync = random.below(4) != 0;
+        let sync = random.u64(..4) != 0;
         let batch = model.transfer();
         counts.begun.store(model.transfers, SeqCst);
         match store.apply(&batch, sync) {
@@ -78,7 +80,7 @@ fn run(store: &Durable, model: &mut Model, counts: &Counts, mut random: Random) 
             }
             Err(_) => break,
         }
-        if random.below(40) == 0 && store.checkpoint().is_err() {
+        if random.u64(..40) == 0 && store.checkpoint().is_err() {
             break;
         }
     }
@@ -86,8 +88,8 @@ fn run(store: &Durable, model: &mut Model, counts: &Counts, mut random: Random) 
 
 /// Runs until the power fails, and looks at what is left; returns how many groups were refused, or
 /// what is wrong.
-fn round(machine: &Arc<Machine>, models: &mut [Model], random: &mut Random) -> Result<u64, String> {
-    let power = 10 + random.below(250);
+fn round(machine: &Arc<Machine>, models: &mut [Model], random: &mut Rng) -> Result<u64, String> {
+    let power = 10 + random.u64(..250);
     machine.expect(faults(random, power));
     let new = |model: &Model| Counts {
         begun: model.transfers.into(),
@@ -103,7 +105,7 @@ fn round(machine: &Arc<Machine>, models: &mut [Model], random: &mut Random) -> R
         } else {
             std::thread::scope(|scope| {
                 for (model, counts) in &mut threads {
-                    let random = Random::new(random.next());
+                    let random = Rng::with_seed(random.u64(..));
                     scope.spawn(|| run(store, model, counts, random));
                 }
             });
@@ -111,8 +113,8 @@ fn round(machine: &Arc<Machine>, models: &mut [Model], random: &mut Random) -> R
     }
     machine.restart();
     // Sometimes it goes wrong again while the store is opened.
-    while random.below(3) == 0 {
-        let power = random.below(40);
+    while random.u64(..3) == 0 {
+        let power = random.u64(..40);
         machine.expect(faults(random, power));
         drop(Durable::open_on(machine.disk(), SHORT));
         machine.restart();
@@ -132,8 +134,8 @@ fn round(machine: &Arc<Machine>, models: &mut [Model], random: &mut Random) -> R
 /// Some rounds on one disk; returns how many groups were refused, or what is wrong after one of
 /// them.
 fn series(seed: u64, threads: u64, lies: bool) -> Result<u64, String> {
-    let mut random = Random::new(seed);
-    let machine = Machine::new(Random::new(random.next()), lies);
+    let mut random = Rng::with_seed(seed);
+    let machine = Machine::new(Rng::with_seed(random.u64(..)), lies);
     let mut models: Vec<_> = (0..threads).map(|thread| Model::new(thread, FILLING)).collect();
     (0..5).map(|_| round(&machine, &mut models, &mut random)).sum()
 }
@@ -190,7 +192,7 @@ fn after_a_sync_that_failed_no_group_is_there_without_those_before_it() {
     ];
     let mut found = [0; 4];
     for seed in 1..=60 {
-        let machine = Machine::new(Random::new(seed), false);
+        let machine = Machine::new(Rng::with_seed(seed), false);
         let store = Durable::open_on(machine.disk(), SHORT).expect("made");
         store.apply(&groups[0], false).expect("applied");
         store.apply(&groups[1], false).expect("applied");

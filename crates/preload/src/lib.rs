@@ -32,6 +32,8 @@ extern crate alloc;
 
 pub mod arena;
 #[cfg(not(test))]
+mod caller;
+#[cfg(not(test))]
 pub mod compat;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
 pub mod cpus;

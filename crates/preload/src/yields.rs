@@ -127,8 +127,7 @@ pub fn yield_from(place: usize) {
     past.returned_ticks.set(after_ticks);
 }
 
-/// The names by which programs reach [`yield_from`]. The call's return address is read before
-/// anything is pushed.
+/// The names by which programs reach [`yield_from`].
 #[cfg(not(test))]
 mod exports {
     use core::ffi::c_int;
@@ -138,29 +137,15 @@ mod exports {
         0
     }
 
-    macro_rules! yields {
-        ($($(#[$attribute:meta])* $name:ident;)*) => {$(
-            $(#[$attribute])*
-            #[unsafe(no_mangle)]
-            #[unsafe(naked)]
-            pub extern "C" fn $name() -> c_int {
-                #[cfg(target_arch = "x86_64")]
-                core::arch::naked_asm!("mov rdi, [rsp]", "jmp {inner}", inner = sym inner);
-                #[cfg(target_arch = "aarch64")]
-                core::arch::naked_asm!("mov x0, x30", "b {inner}", inner = sym inner);
-            }
-        )*};
-    }
-
-    yields! {
+    crate::caller::told_the_caller! {
         /// Lets others run, or waits for them.
-        sched_yield;
+        sched_yield(0) = inner;
         /// The same.
-        __sched_yield;
+        __sched_yield(0) = inner;
         /// The same, by its older name.
-        pthread_yield;
+        pthread_yield(0) = inner;
         /// The same, by C11's name: that one returns nothing.
-        thrd_yield;
+        thrd_yield(0) = inner;
     }
 }
 

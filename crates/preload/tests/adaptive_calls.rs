@@ -7,20 +7,13 @@
 
 mod common;
 
-use common::{finish, library, program};
-use std::process::Command;
+use common::{finish, preloaded, program};
 
 /// Runs a probe of a program with these options.
 #[track_caller]
 fn holds(name: &str, probe: &str, options: &str) {
-    let mut command = Command::new(program(name));
-    command.arg(probe).env("LD_PRELOAD", library()).env("MANX_OPTIONS", options).env_remove("MANX");
-    let outcome = finish(command);
-    match outcome.status.code() {
-        Some(0) => assert_eq!(outcome.stderr, "", "{probe} under {options}: nothing is said unasked"),
-        Some(77) => println!("{probe} under {options}: skipped: {}", outcome.stderr.trim()),
-        _ => panic!("{probe} under {options}: {}{}", outcome.status, outcome.stderr),
-    }
+    let mut command = preloaded(program(name), options);
+    finish(command.arg(probe)).holds(&format!("{probe} under {options}"));
 }
 
 /// Every answer to whether CPUs are short, and the guard off.

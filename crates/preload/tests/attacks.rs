@@ -43,7 +43,7 @@ fn limited(limit: &str, report: &std::path::Path) -> common::Outcome {
         .arg(format!("{limit} && exec env LD_PRELOAD=\"$1\" MANX_OPTIONS=\"$2\" \"$3\""))
         .arg("sh");
     command.arg(library()).arg(options).arg(program("each"));
-    finish(command)
+    finish(&mut command)
 }
 
 #[test]

@@ -8,38 +8,18 @@ mod common;
 #[path = "../../manx/tests/common/groups.rs"]
 mod groups;
 
-use common::{Outcome, finish, folder, library, program, program_with, shared_library};
+use common::machine::{allowed, budget, online};
+use common::{Outcome, finish, folder, preloaded, program, program_with, shared_library};
 use groups::Group;
-use std::io::{BufRead as _, BufReader};
+use manx::cpu::CpuSet;
 use std::path::Path;
-use std::process::{Command, Stdio};
-
-/// How many CPUs are online.
-fn online() -> usize {
-    // SAFETY: only reads.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).expect("a count")
-}
-
-/// How many CPUs may be used, with no other limit than those of this test.
-fn budget() -> usize {
-    std::thread::available_parallelism().expect("a count").get()
-}
-
-/// How many CPUs are in the affinity mask.
-fn allowed() -> usize {
-    // SAFETY: zeroes are an empty set; the call fills at most its size.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &mut set), 0);
-        libc::CPU_COUNT(&set) as usize
-    }
-}
+use std::process::Command;
+use testing::process::Running;
 
 /// A program under the library with these options.
 fn under(program: &Path, arguments: &[usize], options: &str) -> Command {
-    let mut command = Command::new(program);
+    let mut command = preloaded(program, options);
     command.args(arguments.iter().map(usize::to_string));
-    command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", options).env_remove("MANX");
     // Those of whoever runs the test are not what is tested.
     for name in ["OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OMP_DYNAMIC"] {
         command.env_remove(name);
@@ -48,7 +28,7 @@ fn under(program: &Path, arguments: &[usize], options: &str) -> Command {
 }
 
 fn run(name: &str, arguments: &[usize], options: &str) -> Outcome {
-    finish(under(&program(name), arguments, options))
+    finish(&mut under(&program(name), arguments, options))
 }
 
 #[test]
@@ -77,7 +57,7 @@ fn counts_are_told_and_everything_else_is_the_c_librarys() {
 fn switched_off_nothing_is_told() {
     let mut command = under(&program("cpus_told"), &[0, 0, 0], "cpus=1,cpus_also=affinity+configured");
     command.env("MANX", "off");
-    finish(command).succeeded();
+    finish(&mut command).succeeded();
 }
 
 #[test]
@@ -95,32 +75,23 @@ fn threads_can_be_bound_to_what_the_mask_has() {
 
 #[test]
 fn an_affinity_that_the_program_was_started_with_counts() {
-    let mut command = Command::new("taskset");
-    command.arg("-c").arg(first_allowed().to_string()).arg(program("cpus_told")).args(["1", "0", "1"]);
-    command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", "cpus=auto").env_remove("MANX");
+    let mut command = preloaded("taskset", "cpus=auto");
+    let first = CpuSet::from_words(platform::cpu::allowed()).iter().next().expect("at least one");
+    command.arg("-c").arg(first.to_string()).arg(program("cpus_told")).args(["1", "0", "1"]);
     if command.spawn().and_then(|mut child| child.wait()).is_err() {
         println!("skipped: taskset is not installed");
         return;
     }
-    finish(command).succeeded();
-}
-
-fn first_allowed() -> usize {
-    // SAFETY: as in `allowed`.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &mut set), 0);
-        (0..libc::CPU_SETSIZE as usize).find(|&cpu| libc::CPU_ISSET(cpu, &set)).expect("at least one")
-    }
+    finish(&mut command).succeeded();
 }
 
 #[test]
 fn those_who_only_count_are_told_by_the_mask() {
     let program = program("cpus_counters");
-    finish(under(&program, &[1, allowed()], "cpus=1")).succeeded();
-    finish(under(&program, &[1, 1], "cpus=1,cpus_also=affinity")).succeeded();
-    finish(under(&program, &[allowed(), allowed()], "cpus=keep")).succeeded();
-    finish(under(&program, &[budget().min(allowed()), allowed()], "cpus=auto")).succeeded();
+    finish(&mut under(&program, &[1, allowed()], "cpus=1")).succeeded();
+    finish(&mut under(&program, &[1, 1], "cpus=1,cpus_also=affinity")).succeeded();
+    finish(&mut under(&program, &[allowed(), allowed()], "cpus=keep")).succeeded();
+    finish(&mut under(&program, &[budget().min(allowed()), allowed()], "cpus=auto")).succeeded();
 }
 
 #[test]
@@ -134,7 +105,7 @@ fn anybody_may_ask_at_any_time() {
         ("cpus=auto,guard=off,lock=glibc", budget()),
         ("cpus=1", 1),
     ] {
-        let outcome = finish(under(&program, &[told], options));
+        let outcome = finish(&mut under(&program, &[told], options));
         assert!(outcome.status.success(), "{options}: {}", outcome.stderr);
     }
 }
@@ -155,12 +126,12 @@ fn asking_leaves_nothing_behind() {
 #[test]
 fn cpp_and_openmp() {
     let program = program_with("cpus_cpp", &["-fopenmp"]);
-    finish(under(&program, &[1, allowed(), allowed()], "cpus=1")).succeeded();
-    finish(under(&program, &[1, 1, 1], "cpus=1,cpus_also=affinity")).succeeded();
+    finish(&mut under(&program, &[1, allowed(), allowed()], "cpus=1")).succeeded();
+    finish(&mut under(&program, &[1, 1, 1], "cpus=1,cpus_also=affinity")).succeeded();
     // What `manx run` adds.
     let mut told = under(&program, &[1, allowed(), 1], "cpus=1");
     told.env("OMP_NUM_THREADS", "1");
-    finish(told).succeeded();
+    finish(&mut told).succeeded();
 }
 
 #[test]
@@ -186,7 +157,7 @@ fn quotas_of_any_group_above_count() {
         child.set_quota(own);
         let mut command = under(&program("cpus_told"), &[told, 0, 0], "cpus=auto");
         child.hold(&mut command);
-        let outcome = finish(command);
+        let outcome = finish(&mut command);
         assert!(outcome.status.success(), "{parent:?}, {own:?}: {}", outcome.stderr);
     }
 }
@@ -197,10 +168,8 @@ fn a_quota_that_changes_is_seen() {
     group.set_quota(Some(1000));
     let mut command = under(&program("cpus_change"), &[1, budget()], "cpus=auto");
     group.hold(&mut command);
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("the program");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("read");
-    assert_eq!(line, "ready\n");
+    let mut running = Running::start(&mut command);
+    assert_eq!(running.line().as_deref(), Some("ready"));
     group.set_quota(None);
-    assert!(child.wait().expect("a child").success());
+    assert!(running.child.wait().expect("a child").success());
 }

@@ -9,12 +9,14 @@ mod common;
 #[path = "../../manx/tests/common/groups.rs"]
 mod groups;
 
+use common::machine::{allowed, budget, online};
 use common::{finish, folder, manx, program_with};
 use groups::Group;
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use testing::process::is_installed;
 
 /// Variables that would be somebody's word before ours.
 const VARIABLES: [&str; 16] = [
@@ -55,17 +57,6 @@ impl Runtime {
     }
 }
 
-/// Whether a program can be started at all.
-fn installed(program: &str, argument: &str) -> bool {
-    let mut command = Command::new(program);
-    let there =
-        command.arg(argument).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if there.is_err() {
-        println!("skipped: {program} is not installed");
-    }
-    there.is_ok()
-}
-
 /// Compiles with `words`, in a folder that has `file`; `None`, with the reason printed, if that
 /// fails.
 fn compiled(file: &str, source: &str, words: &[&str], made: &str) -> Option<PathBuf> {
@@ -101,18 +92,18 @@ fn find() -> Vec<Runtime> {
         ("Python multiprocessing", &["python3", "-c", "import multiprocessing as m; print(m.cpu_count())"]),
         ("Node.js", &["node", "-p", "require('os').availableParallelism()"]),
     ] {
-        if installed(words[0], "--version") {
+        if is_installed(words[0], "--version") {
             add(name, words);
         }
     }
     const RUST: &str = "fn main() { println!(\"{}\", std::thread::available_parallelism().unwrap()); }";
-    if installed("rustc", "--version")
+    if is_installed("rustc", "--version")
         && let Some(made) = compiled("main.rs", RUST, &["rustc", "-o", "rust", "main.rs"], "rust")
     {
         add("Rust", &[made.to_str().expect("utf-8")]);
     }
     const GO: &str = "package main\nimport \"runtime\"\nimport \"fmt\"\nfunc main() { fmt.Println(runtime.GOMAXPROCS(0)) }\n";
-    if installed("go", "version")
+    if is_installed("go", "version")
         && let Some(made) = compiled("main.go", GO, &["go", "build", "-o", "go", "main.go"], "go")
     {
         add("Go", &[made.to_str().expect("utf-8")]);
@@ -148,8 +139,8 @@ fn find() -> Vec<Runtime> {
         }
     }
     const JAVA: &str = "class Cpus { public static void main(String[] a) { System.out.println(Runtime.getRuntime().availableProcessors()); } }";
-    if installed("java", "-version")
-        && installed("javac", "-version")
+    if is_installed("java", "-version")
+        && is_installed("javac", "-version")
         && let Some(made) = compiled("Cpus.java", JAVA, &["javac", "Cpus.java"], "Cpus.class")
     {
         let folder = made.parent().expect("a folder").to_str().expect("utf-8");
@@ -167,10 +158,6 @@ fn under(words: &[OsString], options: &[&str], group: &Group) -> Option<Command>
     });
     group.hold(&mut command);
     Some(command)
-}
-
-fn budget() -> usize {
-    std::thread::available_parallelism().expect("a count").get()
 }
 
 /// Quotas of a group and of one below it, in thousandths of a CPU.
@@ -193,8 +180,8 @@ fn every_runtime_takes_the_budget() {
         group.set_quota(parent);
         child.set_quota(own);
         for runtime in runtimes() {
-            let Some(command) = under(&runtime.words, &[], &child) else { return };
-            let outcome = finish(command);
+            let Some(mut command) = under(&runtime.words, &[], &child) else { return };
+            let outcome = finish(&mut command);
             let said = outcome.succeeded().stdout.trim();
             let told = parent.or(own).map_or_else(budget, |quota| runtime.rounded(quota));
             let name = runtime.name;
@@ -209,10 +196,10 @@ fn every_runtime_takes_a_number_that_was_said() {
     for Runtime { name, words } in runtimes() {
         // Rust's own library counts the mask, as threads are bound by it.
         let also = if *name == "Rust" { "--cpus-also=affinity" } else { "--cpus-also=configured" };
-        let Some(command) = under(words, &["--cpus=1", also], &group) else { return };
-        assert_eq!(finish(command).succeeded().stdout.trim(), "1", "{name}");
-        let Some(command) = under(words, &["--cpus=keep"], &group) else { return };
-        assert_eq!(finish(command).succeeded().stdout.trim(), budget().to_string(), "{name}, kept");
+        let Some(mut command) = under(words, &["--cpus=1", also], &group) else { return };
+        assert_eq!(finish(&mut command).succeeded().stdout.trim(), "1", "{name}");
+        let Some(mut command) = under(words, &["--cpus=keep"], &group) else { return };
+        assert_eq!(finish(&mut command).succeeded().stdout.trim(), budget().to_string(), "{name}, kept");
     }
 }
 
@@ -226,8 +213,8 @@ fn cpp_and_openmp_take_the_budget() {
         // In between what a mask has that was not touched.
         let count = |count: usize| OsString::from(count.to_string());
         let words = [program.as_os_str().into(), count(told), count(allowed()), count(told)];
-        let Some(command) = under(&words, &[], &group) else { return };
-        finish(command).succeeded();
+        let Some(mut command) = under(&words, &[], &group) else { return };
+        finish(&mut command).succeeded();
     }
 }
 
@@ -241,20 +228,20 @@ fn a_variable_of_the_users_speaks_for_libraries_that_read_it_too() {
     }
     let Some(mut command) = under(&runtime.words, &["--cpus=1"], &group) else { return };
     command.env("OMP_NUM_THREADS", "2");
-    assert_eq!(finish(command).succeeded().stdout.trim(), "2");
+    assert_eq!(finish(&mut command).succeeded().stdout.trim(), "2");
 }
 
 #[test]
 fn java_is_told_by_its_variable_on_request() {
     let Some(group) = Group::or_skip("cpu") else { return };
-    if budget() < 2 || !installed("java", "-version") {
+    if budget() < 2 || !is_installed("java", "-version") {
         return;
     }
     group.set_quota(Some(1000));
     let words: Vec<OsString> = ["java", "-Xlog:gc+init", "-version"].map(OsString::from).into();
     let Some(mut command) = under(&words, &["--cpus-also=java"], &group) else { return };
     command.env("JAVA_TOOL_OPTIONS", "-Dmine=1");
-    let outcome = finish(command);
+    let outcome = finish(&mut command);
     let stderr = &outcome.succeeded().stderr;
     assert!(stderr.contains("JAVA_TOOL_OPTIONS: -Dmine=1 -XX:ActiveProcessorCount=1"), "{stderr}");
     assert!(outcome.stdout.contains(", 1 available"), "{}", outcome.stdout);
@@ -275,7 +262,7 @@ fn the_table_shows_who_knew_and_who_did_not() {
         command.env_remove(name);
     });
     child.hold(&mut command);
-    let outcome = finish(command);
+    let outcome = finish(&mut command);
     let json: serde_json::Value = serde_json::from_str(&outcome.succeeded().stdout).expect("JSON");
     assert_eq!((json["cpus"].as_f64(), json["source"].as_str()), (Some(1.0), Some("quota")), "{json:#}");
     let why = json["why"].as_str().expect("a reason");
@@ -286,7 +273,11 @@ fn the_table_shows_who_knew_and_who_did_not() {
     };
     for asked in ["sysconf", "hardware_concurrency"] {
         let row = row(asked).expect("always there");
-        assert_eq!((row["alone"].as_u64(), row["under_manx"].as_u64()), (Some(online()), Some(1)), "{row}");
+        assert_eq!(
+            (row["alone"].as_u64(), row["under_manx"].as_u64()),
+            (Some(online() as u64), Some(1)),
+            "{row}"
+        );
     }
     let rust = row("available_parallelism").expect("always there");
     assert_eq!((rust["alone"].as_u64(), rust["under_manx"].as_u64()), (Some(1), Some(1)), "{rust}");
@@ -296,7 +287,7 @@ fn the_table_shows_who_knew_and_who_did_not() {
         ("java", "-version", "availableProcessors", 1),
         ("go", "version", "GOMAXPROCS", go),
     ] {
-        if installed(program, argument) {
+        if is_installed(program, argument) {
             assert_eq!(row(asked).expect(asked)["under_manx"].as_u64(), Some(told), "{asked}: {json:#}");
         }
     }
@@ -315,21 +306,6 @@ fn the_table_shows_who_knew_and_who_did_not() {
         (go["told"].as_u64(), go["fraction"].as_str()),
         ((allowed() > 2).then_some(2), Some("up, at least 2"))
     );
-}
-
-/// How many CPUs the affinity mask of this test has.
-fn allowed() -> usize {
-    // SAFETY: zeroes are an empty set; the call fills at most its size.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &mut set), 0);
-        libc::CPU_COUNT(&set) as usize
-    }
-}
-
-fn online() -> u64 {
-    // SAFETY: only reads.
-    u64::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).expect("a count")
 }
 
 #[test]

@@ -2,8 +2,7 @@
 
 mod common;
 
-use common::{finish, library, program};
-use std::process::Command;
+use common::{finish, preloaded, program};
 
 /// Two CPUs that this process may use, unless it has one only.
 fn two_cpus() -> Option<(usize, usize)> {
@@ -20,11 +19,10 @@ fn two_cpus() -> Option<(usize, usize)> {
 /// little.
 fn run(options: &str, arguments: &[&str]) {
     let Some((big, little)) = two_cpus() else { return };
-    let mut command = Command::new(program("dilated"));
+    let mut command = preloaded(program("dilated"), options);
     command.args([big.to_string(), little.to_string()]).args(arguments);
-    command.env_remove("MANX").env("LD_PRELOAD", library()).env("MANX_OPTIONS", options);
     command.env("MANX_CORES", format!("big:{big},little:{little}"));
-    finish(command).succeeded();
+    finish(&mut command).succeeded();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Outcome, finish, folder, library, program, run, shared_library, under_manx};
+use common::{Outcome, finish, folder, preloaded, program, run, shared_library, under_manx};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -83,10 +83,7 @@ fn what_a_program_starts_is_judged_by_its_own_name() {
 #[test]
 fn a_program_that_is_not_meant_is_told_no_count_of_cpus() {
     let count = |options: &str| {
-        let mut command = Command::new("getconf");
-        command.arg("_NPROCESSORS_ONLN");
-        command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", options).env_remove("MANX");
-        finish(command).succeeded().stdout.clone()
+        finish(preloaded("getconf", options).arg("_NPROCESSORS_ONLN")).succeeded().stdout.clone()
     };
     // SAFETY: only reads.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };

@@ -8,19 +8,14 @@
 
 mod common;
 
-use common::{finish, library, program};
-use std::process::Command;
+use common::{finish, preloaded, program};
 
 /// Runs a probe of `programs/interpose_order.c` in these modes.
 #[track_caller]
 fn holds(probe: &str, modes: &[&str]) {
     for mode in modes {
-        let mut command = Command::new(program("interpose_order"));
-        command.arg(probe).env("LD_PRELOAD", library()).env_remove("MANX");
-        command.env("MANX_OPTIONS", format!("lock={mode}"));
-        let outcome = finish(command);
-        assert!(outcome.status.success(), "{probe} under lock={mode}: {}{}", outcome.status, outcome.stderr);
-        assert_eq!(outcome.stderr, "", "{probe} under lock={mode}");
+        let mut command = preloaded(program("interpose_order"), &format!("lock={mode}"));
+        finish(command.arg(probe)).holds(&format!("{probe} under lock={mode}"));
     }
 }
 

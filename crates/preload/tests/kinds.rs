@@ -11,7 +11,7 @@
 
 mod common;
 
-use common::{Outcome, finish, folder, library};
+use common::{Outcome, finish, folder, preloaded};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -47,35 +47,17 @@ fn source(name: &str) -> PathBuf {
 fn build(name: &str, compiler: &str, flags: &[&str]) -> PathBuf {
     let marks: String = flags.concat().chars().filter(char::is_ascii_alphanumeric).collect();
     let into = folder().join(format!("{}-{compiler}-{marks}", name.replace('.', "-")));
-    let made = Command::new(compiler)
-        .args(["-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-rdynamic", "-D_GNU_SOURCE", "-o"])
-        .arg(&into)
-        .arg(source(name))
-        .args(flags)
-        .output()
-        .unwrap_or_else(|error| panic!("{compiler}: {error}"));
-    assert!(made.status.success(), "{name}:\n{}", String::from_utf8_lossy(&made.stderr));
+    let mut command = Command::new(compiler);
+    command.args(["-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-rdynamic", "-D_GNU_SOURCE", "-o"]);
+    testing::process::succeed(command.arg(&into).arg(source(name)).args(flags));
     into
 }
 
 /// Runs a program under the guard.
 fn guarded(program: &Path, arguments: &[&str], short: &str, variables: &[(&str, &str)]) -> Outcome {
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .env("LD_PRELOAD", library())
-        .env("MANX_OPTIONS", format!("guard=on,short={short}"))
-        .env_remove("MANX")
-        .envs(variables.iter().copied());
-    let outcome = finish(command);
-    assert!(
-        outcome.status.success(),
-        "{} {arguments:?} short={short} {variables:?}: {}\n{}{}",
-        program.display(),
-        outcome.status,
-        outcome.stdout,
-        outcome.stderr
-    );
+    let mut command = preloaded(program, &format!("guard=on,short={short}"));
+    let outcome = finish(command.args(arguments).envs(variables.iter().copied()));
+    outcome.succeeded();
     outcome
 }
 
@@ -119,12 +101,8 @@ fn waits_without_a_bound_and_by_a_clock_end() {
 fn waited(program: &str, level: &str, way: &str) -> [u64; 3] {
     let built = build(program, "cc", &[level]);
     let report = folder().join(format!("{way}{level}.json"));
-    let mut command = Command::new(&built);
-    command
-        .args(["2000", "200000", way])
-        .env("LD_PRELOAD", library())
-        .env("MANX_OPTIONS", format!("guard=on,short=always,stats={}", report.display()));
-    finish(command).succeeded();
+    let mut command = preloaded(&built, &format!("guard=on,short=always,stats={}", report.display()));
+    finish(command.args(["2000", "200000", way])).succeeded();
     let report = std::fs::read(&report).expect("the report");
     let report: serde_json::Value = serde_json::from_slice(&report).expect("a report");
     assert!(report["modules"].as_u64() > Some(0), "the guard has looked");
@@ -185,7 +163,7 @@ fn a_timeout_is_kept() {
         let built = build("timeouts.c", compiler, &[level]);
         let mut command = Command::new(&built);
         command.arg("measure");
-        let measured = finish(command);
+        let measured = finish(&mut command);
         let times: Vec<&str> = measured.succeeded().stdout.lines().collect();
         let arguments: Vec<&str> = ["check"].into_iter().chain(times).collect();
         for short in SHORT {
@@ -235,7 +213,7 @@ fn openblas_computes_the_same_bits() {
     let built = build("blas.c", "cc", &["-O2", "-lopenblas"]);
     let mut command = Command::new(&built);
     command.arg("2000");
-    let expected = finish(command);
+    let expected = finish(&mut command);
     for short in SHORT {
         let computed = guarded(&built, &["2000"], short, &[]);
         assert_eq!(computed.stdout, expected.succeeded().stdout, "short={short}");

@@ -7,14 +7,13 @@
 mod common;
 
 use common::{finish, folder, manx, program};
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use testing::process::Running;
 
 #[test]
 fn a_table_on_standard_error_when_the_program_ends() {
     let Some(mut run) = manx() else { return };
     run.args(["run", "--stats", "--"]).arg(program("turns"));
-    let outcome = finish(run);
+    let outcome = finish(&mut run);
     assert_eq!(outcome.succeeded().stdout, "40000\n");
     assert!(outcome.stderr.contains("wait_by_row+") && outcome.stderr.contains("jump"), "{}", outcome.stderr);
 }
@@ -24,14 +23,14 @@ fn json_in_a_file_that_manx_stats_shows() {
     let (Some(mut run), Some(mut stats)) = (manx(), manx()) else { return };
     let report = folder().join("launched.json");
     run.arg("run").arg(format!("--stats={}", report.display())).arg("--").arg(program("turns"));
-    let outcome = finish(run);
+    let outcome = finish(&mut run);
     assert_eq!((outcome.succeeded().stdout.as_str(), outcome.stderr.as_str()), ("40000\n", ""));
     let text = std::fs::read(&report).expect("the report");
     let json: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
     assert_eq!((&json["schema"], &json["state"]), (&"manx-stats".into(), &"ended".into()));
     assert!(!report.with_extension("json.live").exists(), "the live file goes when the report is there");
     stats.arg("stats").arg(&report);
-    let shown = finish(stats);
+    let shown = finish(&mut stats);
     assert!(shown.succeeded().stdout.contains("wait_by_row+"), "{}", shown.stdout);
 }
 
@@ -40,22 +39,21 @@ fn a_running_program_and_then_a_killed_one() {
     let Some(mut run) = manx() else { return };
     let report = folder().join("running.json");
     run.arg("run").arg(format!("--stats={}", report.display())).arg("--").arg(program("endless"));
-    let mut child = run.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("started");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
-    assert_eq!(line, "waiting\n");
+    let mut running = Running::start(&mut run);
+    assert_eq!(running.line().as_deref(), Some("waiting"));
     let ask = |what: String| {
         let mut stats = manx().expect("it is there");
         stats.args(["stats", "--json"]).arg(what);
-        let outcome = finish(stats);
+        let outcome = finish(&mut stats);
         let json: serde_json::Value = serde_json::from_str(&outcome.succeeded().stdout).expect("JSON");
         json["sites"][0]["visits"].as_u64().unwrap_or(0)
     };
     // `manx run` became the program, so its process id is the program's.
     // It may not have come to its loop yet.
-    let live = common::eventually(|| Some(ask(child.id().to_string())).filter(|&visits| visits > 0));
-    child.kill().expect("killed");
-    child.wait().expect("ended");
+    let live = testing::eventually("a wait", || {
+        Some(ask(running.child.id().to_string())).filter(|&visits| visits > 0)
+    });
+    drop(running);
     assert!(ask(report.display().to_string()) >= live, "what was counted before the kill is there");
 }
 
@@ -63,7 +61,7 @@ fn a_running_program_and_then_a_killed_one() {
 fn the_program_is_what_it_is_without() {
     let Some(mut run) = manx() else { return };
     run.args(["run", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
-    let outcome = finish(run);
+    let outcome = finish(&mut run);
     assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("out\n", "err\n"));
     assert_eq!(outcome.status.code(), Some(7));
 }

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 /// The driver, compiled; `None` where LMDB is not installed.
 fn driver(name: &str) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workload/engines/lmdb.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/engines/lmdb.c");
     let into = folder().join(name);
     let mut cc = Command::new("cc");
     cc.args(["-std=gnu11", "-O2", "-pthread", "-o"]).arg(&into).arg(&source).args(["-llmdb", "-lm"]);
@@ -51,7 +51,7 @@ fn made(outcome: &Outcome) -> u64 {
 fn nothing_is_lost(name: &str, guarded: [bool; 2]) {
     let Some(driver) = driver(name) else { return };
     let home = tempfile::tempdir().expect("a folder");
-    let run = |guarded: bool, options: &[&str]| finish(process(&driver, home.path(), guarded, options));
+    let run = |guarded: bool, options: &[&str]| finish(&mut process(&driver, home.path(), guarded, options));
     let loaded = made(&run(guarded[0], &["--seconds=0.1"]));
     let [first, second] = std::thread::scope(|scope| {
         let both =
@@ -82,15 +82,15 @@ fn a_process_with_the_library_and_one_without_lose_nothing() {
 fn a_process_that_is_killed_leaves_a_lock_that_the_others_take_over() {
     let Some(driver) = driver("lmdb-killed") else { return };
     let home = tempfile::tempdir().expect("a folder");
-    made(&finish(process(&driver, home.path(), true, &["--seconds=0.1"])));
+    made(&finish(&mut process(&driver, home.path(), true, &["--seconds=0.1"])));
     for guarded in [true, false] {
         let mut command = process(&driver, home.path(), guarded, &["--seconds=60", "--join"]);
         let mut victim = command.stdout(Stdio::null()).spawn().expect("it starts");
         // While another process has run, the victim has run too; wherever it was killed, its lock
         // must be taken over.
-        made(&finish(process(&driver, home.path(), !guarded, &["--seconds=0.3", "--join"])));
+        made(&finish(&mut process(&driver, home.path(), !guarded, &["--seconds=0.3", "--join"])));
         victim.kill().expect("it still runs");
         victim.wait().expect("it ended");
-        made(&finish(process(&driver, home.path(), true, &["--seconds=0.1", "--join"])));
+        made(&finish(&mut process(&driver, home.path(), true, &["--seconds=0.1", "--join"])));
     }
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{finish, library, program, requests_library, run};
+use common::{finish, library, preloaded, program, requests_library, run};
 use std::process::Command;
 
 /// Whether the C library has `_Fork` (2.34); the reason is printed if not.
@@ -23,27 +23,21 @@ fn a_program_with_a_dl_iterate_phdr_of_its_own_is_repaired_and_left_alone() {
     for (variable, value) in [("MANX", "off"), ("MANX_OPTIONS", "guard=always,lock=glibc")] {
         let mut command = Command::new(program("own_iterate"));
         command.env("LD_PRELOAD", library()).env(variable, value);
-        finish(command).succeeded();
+        finish(&mut command).succeeded();
     }
 }
 
 #[test]
 fn children_do_not_want_the_loaders_lock() {
-    let preloaded = library().into_os_string().into_string().expect("utf-8");
-    let both = format!("{preloaded}:{}", requests_library().display());
-    let reversed = format!("{}:{preloaded}", requests_library().display());
+    let ours = library().into_os_string().into_string().expect("utf-8");
+    let both = format!("{ours}:{}", requests_library().display());
+    let reversed = format!("{}:{ours}", requests_library().display());
     for way in ["fork", "_Fork", "clone"] {
-        for libraries in [&preloaded, &both, &reversed] {
+        for libraries in [&ours, &both, &reversed] {
             for options in ["", "slo=1000000:9900"] {
-                let mut command = Command::new(program("loader_held"));
-                command.arg(way).env("LD_PRELOAD", libraries).env("MANX_OPTIONS", options).env_remove("MANX");
-                let outcome = finish(command);
-                assert!(
-                    outcome.status.success() && outcome.stderr.is_empty(),
-                    "{way}, {libraries}, {options}: {}{}",
-                    outcome.status,
-                    outcome.stderr,
-                );
+                let mut command = preloaded(program("loader_held"), options);
+                let outcome = finish(command.arg(way).env("LD_PRELOAD", libraries));
+                outcome.holds(&format!("{way}, {libraries}, {options}"));
             }
         }
     }
@@ -54,16 +48,8 @@ fn children_do_not_want_the_loaders_lock() {
 fn unannounced(probe: &str, modes: &[&str]) {
     for way in ["_Fork", "clone"] {
         for mode in modes {
-            let mut command = Command::new(program("unannounced"));
-            command.args([probe, way]).env("LD_PRELOAD", library()).env_remove("MANX");
-            command.env("MANX_OPTIONS", format!("lock={mode}"));
-            let outcome = finish(command);
-            assert!(
-                outcome.status.success(),
-                "{probe} by {way}, lock={mode}: {}{}",
-                outcome.status,
-                outcome.stderr
-            );
+            let mut command = preloaded(program("unannounced"), &format!("lock={mode}"));
+            finish(command.args([probe, way])).holds(&format!("{probe} by {way}, lock={mode}"));
         }
     }
 }

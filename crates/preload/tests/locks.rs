@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{Outcome, finish, folder, library, program, program_with, shared_library};
+use common::{finish, folder, library, preloaded, program, program_with, shared_library};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -27,22 +27,13 @@ fn probe(program: &Path, name: &str, arguments: &[PathBuf]) {
             .env_remove("MANX");
         command
     };
-    judge(name, "without Manx", finish(command()));
+    finish(&mut command()).holds(&format!("{name} without Manx"));
     for mode in MODES {
         let mut command = command();
         command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", format!("lock={mode}"));
         // Threads on one of the CPUs let those on the others pass.
         command.env("MANX_CORES", "little:0");
-        judge(name, &format!("under lock={mode}"), finish(command));
-    }
-}
-
-fn judge(name: &str, how: &str, outcome: Outcome) {
-    match outcome.status.code() {
-        Some(0) => assert_eq!(outcome.stderr, "", "{name} {how}: nothing is said unasked"),
-        // The program's word for: not possible here.
-        Some(77) => println!("{name} {how}: skipped: {}", outcome.stderr.trim()),
-        _ => panic!("{name} {how}: {}\n{}{}", outcome.status, outcome.stdout, outcome.stderr),
+        finish(&mut command).holds(&format!("{name} under lock={mode}"));
     }
 }
 
@@ -56,7 +47,7 @@ macro_rules! probes {
             fn every_probe_is_run() {
                 let mut list = Command::new($program);
                 list.arg("--list");
-                let listed = finish(list);
+                let listed = finish(&mut list);
                 assert_eq!(listed.stdout.split_whitespace().collect::<Vec<_>>(), [$(stringify!($name)),*]);
             }
 
@@ -203,15 +194,14 @@ fn loaded_program() -> PathBuf {
 }
 
 /// Runs a probe with `libraries` preloaded in this order; returns what it wrote.
-fn preloaded(program: &Path, probe: &str, libraries: [PathBuf; 2], mode: &str) -> String {
+fn preloaded_with(program: &Path, probe: &str, libraries: [PathBuf; 2], mode: &str) -> String {
     let mut command = Command::new(program);
     let list = libraries.map(|path| path.to_str().expect("utf-8").to_owned()).join(":");
     command.arg(probe).env("LD_PRELOAD", list).env("MANX_OPTIONS", format!("lock={mode}"));
     command.env("LOCK_WRAP_SAYS", "1").env_remove("MANX");
-    let outcome = finish(command);
-    let stdout = outcome.stdout.clone();
-    judge(probe, &format!("preloaded with another library, lock={mode}"), outcome);
-    stdout
+    let outcome = finish(&mut command);
+    outcome.holds(&format!("{probe} preloaded with another library, lock={mode}"));
+    outcome.stdout
 }
 
 #[test]
@@ -227,10 +217,10 @@ fn another_library_that_wraps_the_same_functions() {
             ("lock_cond", "every_item_passes_once", 30_000),
         ] {
             // In front of ours it is asked, and passes on to us.
-            let front = preloaded(&program(name), probe, [wrap(), library()], mode);
+            let front = preloaded_with(&program(name), probe, [wrap(), library()], mode);
             assert!(times(&front) > least, "{front}");
             // Behind ours it is not in the way: what is ours goes no further.
-            preloaded(&program(name), probe, [library(), wrap()], mode);
+            preloaded_with(&program(name), probe, [library(), wrap()], mode);
         }
     }
 }
@@ -240,7 +230,7 @@ fn another_library_whose_constructor_locks_first() {
     let early = || shared_library("lock_early");
     for mode in MODES {
         for libraries in [[early(), library()], [library(), early()]] {
-            preloaded(&program("lock_codes"), "reinitialised_after_destroy", libraries, mode);
+            preloaded_with(&program("lock_codes"), "reinitialised_after_destroy", libraries, mode);
         }
     }
 }
@@ -256,7 +246,7 @@ fn switched_off_or_misspelt_everything_still_works() {
             let mut command = Command::new(program(name));
             command.arg(probe).env_remove("MANX").env_remove("MANX_OPTIONS").env("LD_PRELOAD", library());
             command.env(variable, value);
-            judge(probe, &format!("with {variable}={value}"), finish(command));
+            finish(&mut command).holds(&format!("{probe} with {variable}={value}"));
         }
     }
 }
@@ -267,21 +257,15 @@ fn a_library_with_functions_of_c11s_names_keeps_them() {
     let rpath = format!("-Wl,-rpath,{}", folder().display());
     let program = program_with("lock_other_c11", &[other.to_str().expect("utf-8"), &rpath]);
     for mode in MODES {
-        let mut command = Command::new(&program);
-        command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", format!("lock={mode}")).env_remove("MANX");
-        judge("lock_other_c11", &format!("under lock={mode}"), finish(command));
+        let mut command = preloaded(&program, &format!("lock={mode}"));
+        finish(&mut command).holds(&format!("lock_other_c11 under lock={mode}"));
     }
 }
 
 #[test]
 fn the_functions_are_ours_in_every_mode() {
-    let outcome = |mode: &str| {
-        let mut command = Command::new(program("lock_ours"));
-        command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", format!("lock={mode}"));
-        finish(command)
-    };
     for mode in MODES {
-        let outcome = outcome(mode);
+        let outcome = finish(&mut preloaded(program("lock_ours"), &format!("lock={mode}")));
         outcome.succeeded();
         for line in outcome.stdout.lines() {
             assert!(line.ends_with("libmanx_preload.so"), "lock={mode}: {line}");

@@ -4,10 +4,9 @@
 
 mod common;
 
-use common::{Outcome, finish, library, program, under_manx};
+use common::{Outcome, finish, preloaded, program, under_manx};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use testing::process::Running;
 
 /// The modes in which mutexes are ours, so that their waits can be counted.
 const OURS: [&str; 3] = ["manx", "adaptive", "fifo"];
@@ -91,14 +90,8 @@ fn locks_are_counted_without_the_guard() {
 
 /// Runs a program whose statistics go to standard error.
 fn with_a_table(name: &str) -> Outcome {
-    let mut command = Command::new(program(name));
     let folder = tempfile::tempdir().expect("a folder");
-    command
-        .env("LD_PRELOAD", library())
-        .env("MANX_OPTIONS", "stats=stderr")
-        .env("TMPDIR", folder.path())
-        .env_remove("MANX");
-    let outcome = finish(command);
+    let outcome = finish(preloaded(program(name), "stats=stderr").env("TMPDIR", folder.path()));
     outcome.succeeded();
     outcome
 }
@@ -117,18 +110,10 @@ fn the_table_shows_them() {
 fn a_program_that_is_killed_has_lost_no_lock() {
     let folder = tempfile::tempdir().expect("a folder");
     let report = folder.path().join("killed.json");
-    let mut child = Command::new(program("lock_hot"))
-        .arg("stay")
-        .env("LD_PRELOAD", library())
-        .env("MANX_OPTIONS", format!("stats={}", report.display()))
-        .env_remove("MANX")
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("started");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
-    child.kill().expect("killed");
-    child.wait().expect("ended");
+    let options = format!("stats={}", report.display());
+    let mut running = Running::start(preloaded(program("lock_hot"), &options).arg("stay"));
+    let line = running.line().expect("a line");
+    drop(running);
     let [hot, ..] = addresses(&line);
     let bytes = std::fs::read(report.with_extension("json.live")).expect("the live file");
     // A live file wants the alignment that a mapping has.

@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::{WAYS, folder, program, run, shared_library, under_manx};
+use common::{WAYS, folder, preloaded, program, run, shared_library, under_manx};
 use std::process::Command;
+use testing::process::{Running, compiler, succeed};
 
 #[test]
 fn a_library_is_opened_and_closed_a_thousand_times() {
@@ -56,8 +57,7 @@ fn threads_and_libraries_of_constructors_that_run_before_ours() {
     let library = shared_library("early");
     let program = folder().join("late-linked");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/late.c");
-    let made = Command::new("cc").args(["-o"]).arg(&program).arg(source).arg(&library).status();
-    assert!(made.expect("a C compiler (cc)").success());
+    succeed(compiler(source.as_ref()).arg(&library).arg("-o").arg(&program));
     run(Command::new(program), "").succeeded().waited("wait_early");
 }
 
@@ -71,8 +71,7 @@ fn the_search_path_of_the_caller_still_finds_its_libraries() {
     std::fs::write(&source, text).expect("written");
     let into = folder.join("runpath");
     let flags = ["-Wl,--enable-new-dtags,-rpath,$ORIGIN", "-o"];
-    let made = Command::new("cc").args(flags).arg(&into).arg(&source).status();
-    assert!(made.expect("a C compiler (cc)").success());
+    succeed(compiler(&source).args(flags).arg(&into));
     run(Command::new(into), "guard=always").succeeded();
 }
 
@@ -84,24 +83,14 @@ fn processes_fork_and_execute_while_threads_wait() {
 #[test]
 fn a_program_that_is_killed_has_lost_nothing() {
     let report = folder().join("killed.json");
-    let mut command = Command::new(program("endless"));
-    command
-        .env("LD_PRELOAD", common::library())
-        .env("MANX_OPTIONS", format!("stats={}", report.display()))
-        .stdout(std::process::Stdio::piped());
-    let mut child = command.spawn().expect("started");
+    let mut running =
+        Running::start(&mut preloaded(program("endless"), &format!("stats={}", report.display())));
     // The program says when it has waited for a while.
-    let mut line = String::new();
-    std::io::BufRead::read_line(
-        &mut std::io::BufReader::new(child.stdout.take().expect("a pipe")),
-        &mut line,
-    )
-    .expect("a line");
+    running.line().expect("a line");
     let live_file = report.with_extension("json.live");
     let visits = || visits_in(&std::fs::read(&live_file).ok()?).filter(|&visits| visits > 0);
-    let before = common::eventually(visits);
-    child.kill().expect("killed");
-    child.wait().expect("ended");
+    let before = testing::eventually("a wait", visits);
+    drop(running);
     assert!(!report.exists(), "the report is for a normal exit");
     let after = visits_in(&std::fs::read(&live_file).expect("the live file")).expect("a live file");
     assert!(after >= before, "the visits before the kill are there: {after}, {before}");

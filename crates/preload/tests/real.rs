@@ -7,17 +7,9 @@
 mod common;
 
 use common::{finish, library};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-
-/// Whether a program can be started at all.
-fn installed(program: &str, argument: &str) -> bool {
-    let there =
-        Command::new(program).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    if !there {
-        println!("skipped: {program} is not installed (cargo xtask setup)");
-    }
-    there
-}
+use testing::process::{compiler, is_installed, succeed};
 
 /// Puts a command under the library.
 fn guarded(mut command: Command) -> Command {
@@ -27,7 +19,7 @@ fn guarded(mut command: Command) -> Command {
 
 /// Runs the same command without and with the library and compares everything that it said.
 fn same(make: impl Fn() -> Command) {
-    let (plain, with) = (finish(make()), finish(guarded(make())));
+    let (plain, with) = (finish(&mut make()), finish(&mut guarded(make())));
     plain.succeeded();
     with.succeeded();
     assert_eq!(with.stdout, plain.stdout);
@@ -42,7 +34,7 @@ fn command(program: &str, arguments: &[&str]) -> Command {
 
 #[test]
 fn python_with_threads_queues_and_processes() {
-    if !installed("python3", "--version") {
+    if !is_installed("python3", "--version") {
         return;
     }
     let script = r#"
@@ -67,7 +59,7 @@ for _ in range(20):
 
 #[test]
 fn git_makes_commits_and_packs_them() {
-    if !installed("git", "--version") {
+    if !is_installed("git", "--version") {
         return;
     }
     let script = r#"
@@ -86,7 +78,7 @@ git -c pack.threads=4 repack -adq; git -c grep.threads=4 grep -c '1 19' | sort; 
 
 #[test]
 fn sqlite3_inserts_sorts_and_checks() {
-    if !installed("sqlite3", "--version") {
+    if !is_installed("sqlite3", "--version") {
         return;
     }
     let script = "PRAGMA threads=4; CREATE TABLE t(a INTEGER, b TEXT);
@@ -98,12 +90,12 @@ fn sqlite3_inserts_sorts_and_checks() {
 
 #[test]
 fn openssl_signs_in_two_processes() {
-    if !installed("openssl", "version") {
+    if !is_installed("openssl", "version") {
         return;
     }
     // The figures differ from run to run; that it ends well and has a table does not.
     let arguments = ["speed", "-seconds", "1", "-multi", "2", "-bytes", "1024", "sha256"];
-    let outcome = finish(guarded(command("openssl", &arguments)));
+    let outcome = finish(&mut guarded(command("openssl", &arguments)));
     assert!(outcome.succeeded().stdout.contains("sha256"), "{}", outcome.stdout);
 }
 
@@ -119,7 +111,7 @@ impl Drop for Server {
 
 #[test]
 fn redis_serves_its_own_benchmark_with_io_threads() {
-    if !installed("redis-server", "--version") || !installed("redis-benchmark", "--version") {
+    if !is_installed("redis-server", "--version") || !is_installed("redis-benchmark", "--version") {
         return;
     }
     let folder = common::folder().join("redis");
@@ -151,24 +143,24 @@ fn redis_serves_its_own_benchmark_with_io_threads() {
     }
     let benchmark =
         ["-s", path, "-q", "-n", "5000", "-c", "40", "--threads", "2", "-t", "set,get,incr,lpush,lpop"];
-    let outcome = finish(guarded(command("redis-benchmark", &benchmark)));
+    let outcome = finish(&mut guarded(command("redis-benchmark", &benchmark)));
     let stdout = &outcome.succeeded().stdout;
     assert!(stdout.contains("SET") && stdout.contains("LPOP"), "{stdout}");
-    let info = finish(command("redis-cli", &["-s", path, "info", "commandstats"]));
+    let info = finish(&mut command("redis-cli", &["-s", path, "info", "commandstats"]));
     assert!(info.succeeded().stdout.contains("cmdstat_set:calls=5000"), "{}", info.stdout);
-    let end = finish(command("redis-cli", &["-s", path, "shutdown", "nosave"]));
+    let end = finish(&mut command("redis-cli", &["-s", path, "shutdown", "nosave"]));
     end.succeeded();
     assert!(server.0.wait().expect("ended").success());
 }
 
 #[test]
 fn a_debugger_runs_breaks_and_unwinds() {
-    if !installed("gdb", "--version") {
+    if !is_installed("gdb", "--version") {
         return;
     }
     let program = common::program("turns");
     let library = library();
-    let outcome = finish(command(
+    let outcome = finish(&mut command(
         "gdb",
         &[
             "-nx",
@@ -195,7 +187,7 @@ fn a_debugger_runs_breaks_and_unwinds() {
 
 #[test]
 fn a_debugger_breaks_in_a_library_that_is_opened() {
-    if !installed("gdb", "--version") {
+    if !is_installed("gdb", "--version") {
         return;
     }
     let preload = format!("set environment LD_PRELOAD {}", library().display());
@@ -203,7 +195,7 @@ fn a_debugger_breaks_in_a_library_that_is_opened() {
     gdb.args(["-ex", "break wait_in_library", "-ex", "run", "-ex", "backtrace", "-ex", "info sharedlibrary"]);
     gdb.args(["-ex", "delete", "-ex", "continue", "--args"]);
     gdb.arg(common::program("opens")).arg(common::shared_library("waiting"));
-    let outcome = finish(gdb);
+    let outcome = finish(&mut gdb);
     let stdout = &outcome.succeeded().stdout;
     assert!(stdout.contains("in main (") && stdout.contains("libwaiting.so"), "{stdout}\n{}", outcome.stderr);
     assert!(stdout.contains("exited normally") && !stdout.contains("SIG"), "{stdout}\n{}", outcome.stderr);
@@ -211,7 +203,7 @@ fn a_debugger_breaks_in_a_library_that_is_opened() {
 
 #[test]
 fn a_debugger_comes_and_goes_while_libraries_are_opened() {
-    if !installed("gdb", "--version") {
+    if !is_installed("gdb", "--version") {
         return;
     }
     let mut program = Command::new(common::program("rendezvous"));
@@ -233,7 +225,7 @@ fn a_debugger_comes_and_goes_while_libraries_are_opened() {
         "-ex",
         "detach",
     ]);
-    let outcome = finish(gdb);
+    let outcome = finish(&mut gdb);
     assert!(outcome.stdout.contains("in begin ()"), "{}\n{}", outcome.stdout, outcome.stderr);
     assert!(program.0.wait().expect("ended").success(), "{}\n{}", outcome.stdout, outcome.stderr);
 }
@@ -246,18 +238,17 @@ fn a_program_without_threads_is_not_even_searched() {
 
 #[test]
 fn five_thousand_threads_come_and_go() {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../workload/engines/threads.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/engines/threads.c");
     let program = common::folder().join("threads");
-    let made = Command::new("cc").args(["-O2", "-pthread", source, "-lm", "-o"]).arg(&program).status();
-    assert!(made.expect("a C compiler (cc)").success());
+    succeed(compiler(&source).args(["-O2", "-pthread", "-lm", "-o"]).arg(&program));
     let mut plain = Command::new(&program);
     plain.args(["--threads", "5000"]);
-    let outcome = finish(plain);
+    let outcome = finish(&mut plain);
     if !outcome.status.success() {
         println!("skipped: 5,000 threads cannot be had here: {}", outcome.stderr);
         return;
     }
     let mut with = Command::new(&program);
     with.args(["--threads", "5000"]);
-    finish(guarded(with)).succeeded();
+    finish(&mut guarded(with)).succeeded();
 }

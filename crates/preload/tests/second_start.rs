@@ -310,7 +310,7 @@ fn a_limit_of_file_sizes_ends_no_program() {
         });
     }
     command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", "guard=always");
-    finish(command).succeeded();
+    finish(&mut command).succeeded();
     assert!(cache.files().is_empty(), "what could not be written is gone");
 }
 

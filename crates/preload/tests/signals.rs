@@ -59,7 +59,7 @@ fn a_debugger_sees_no_signal() {
     debugger.args(["-ex", &environment("LD_PRELOAD", common::library().to_str().expect("a path"))]);
     debugger.args(["-ex", &environment("MANX_OPTIONS", &options)]);
     debugger.args(["-ex", "run row", "-ex", "info program"]).arg(&program);
-    let mut outcome = finish(debugger);
+    let mut outcome = finish(&mut debugger);
     assert!(outcome.stdout.contains("exited normally"), "{}{}", outcome.stdout, outcome.stderr);
     assert!(!outcome.stdout.contains("SIGTRAP"), "{}", outcome.stdout);
     let bytes = std::fs::read(&report).expect("statistics");

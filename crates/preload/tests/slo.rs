@@ -20,7 +20,7 @@ fn run_under(name: &str, argument: &str, under: Option<(&[PathBuf], &str)>) -> O
         let preload = std::env::join_paths(libraries).expect("no colons");
         command.env("LD_PRELOAD", preload).env("MANX_OPTIONS", options);
     }
-    let outcome = finish(command);
+    let outcome = finish(&mut command);
     outcome.succeeded();
     assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("", ""), "nothing is said unasked");
     outcome
@@ -77,7 +77,7 @@ fn manx_run_adds_the_second_library_if_there_is_a_target_for_requests() {
     let run = |options: &[&str], argument: &str| {
         let Some(mut command) = manx() else { return };
         command.arg("run").args(options).arg("--").arg(program("requests")).arg(argument);
-        finish(command).succeeded();
+        finish(&mut command).succeeded();
     };
     run(&["--slo", "1ms"], "seen");
     run(&["--slo", "7=1ms"], "unseen");

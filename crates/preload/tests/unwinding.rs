@@ -11,7 +11,7 @@ fn plainly(name: &str, arguments: &[&str], options: &str) -> Outcome {
     let mut command = Command::new(program(name));
     command.args(arguments);
     command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", options).env_remove("MANX");
-    finish(command)
+    finish(&mut command)
 }
 
 /// What `backtraces` says of one shape.

@@ -81,7 +81,7 @@ fn off_means_that_nothing_is_touched() {
     let report = folder().join("off.json");
     off.env("LD_PRELOAD", library()).env("MANX", "off");
     off.env("MANX_OPTIONS", format!("verbose=1,stats={}", report.display()));
-    let off = finish(off);
+    let off = finish(&mut off);
     assert_eq!((off.succeeded().stdout.as_str(), off.stderr.as_str()), ("40000\n", ""));
     assert!(!report.exists());
 }

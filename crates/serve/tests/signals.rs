@@ -1,56 +1,34 @@
 //! `manx-serve` and the signals that end it, from its first moment on.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
-
-/// Nothing here takes so long unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+use std::process::{Command, ExitStatus};
+use testing::eventually;
+use testing::process::Running;
 
 /// A server that ends with the test.
-struct Served(Child);
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+struct Served(Running);
 
 fn serve(arguments: &[&str]) -> Served {
     let mut command = Command::new(env!("CARGO_BIN_EXE_manx-serve"));
     command.args(["--listen", "127.0.0.1:0"]).args(arguments);
-    Served(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("manx-serve starts"))
-}
-
-/// Asks until there is an answer.
-fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        assert!(Instant::now() < deadline, "not yet: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    Served(Running::start(&mut command))
 }
 
 impl Served {
     fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([name, &self.0.id().to_string()]).status();
+        let sent = Command::new("kill").args([name, &self.0.child.id().to_string()]).status();
         assert!(sent.expect("kill is there").success());
     }
 
     /// Whether it handles a signal itself.
     fn handles(&self, number: u32) -> Option<()> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).ok()?;
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.child.id())).ok()?;
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
         let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
         (caught >> (number - 1) & 1 == 1).then_some(())
     }
 
     fn end(&mut self) -> ExitStatus {
-        until("it has ended", || self.0.try_wait().unwrap())
+        eventually("it has ended", || self.0.child.try_wait().unwrap())
     }
 }
 
@@ -62,7 +40,7 @@ fn a_signal_ends_it_before_it_serves() {
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
     for (name, number) in [("-TERM", 15), ("-INT", 2)] {
         let mut served = serve(&["--password-file", pipe.to_str().unwrap()]);
-        until("it handles signals", || served.handles(number));
+        eventually("it handles signals", || served.handles(number));
         served.signal(name);
         assert_eq!(served.end().code(), Some(0), "{name}");
     }
@@ -75,8 +53,7 @@ fn a_signal_ends_it_while_it_serves() {
     for arguments in [&[][..], &["--data", data.to_str().unwrap()]] {
         for name in ["-TERM", "-INT"] {
             let mut served = serve(arguments);
-            let mut line = String::new();
-            BufReader::new(served.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            let line = served.0.line().unwrap();
             assert!(line.starts_with("manx: listening on 127.0.0.1:"), "{line}");
             served.signal(name);
             assert_eq!(served.end().code(), Some(0), "{name} {arguments:?}");

@@ -1,48 +1,41 @@
 //! What is below the server fails: a disk that takes no more, or a panic. Clients are told or
 //! disconnected, and others are served.
 
+#[path = "../../manx/tests/common/map.rs"]
+mod map;
 mod support;
 
 use manx::txn::{Bounds, Change, Data, DataError, Entry, Store, Value};
+use map::Map;
 use server::resp::Reply::{Bulk, Simple};
 use server::{Model, Options, Server};
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
 use support::*;
+use testing::until;
 
 /// Data in memory, on a disk that may be full.
 #[derive(Default)]
 struct Faulty {
-    entries: Mutex<BTreeMap<Value, Value>>,
+    map: Map,
     is_full: Arc<AtomicBool>,
 }
 
 impl Data for Faulty {
     fn get(&self, key: &[u8]) -> Result<Option<Value>, DataError> {
         assert!(!key.ends_with(b"panic"), "this key is read");
-        Ok(self.entries.lock().unwrap().get(key).cloned())
+        self.map.get(key)
     }
 
     fn scan(&self, bounds: Bounds<'_>, descending: bool, limit: usize) -> Result<Vec<Entry>, DataError> {
-        let entries = self.entries.lock().unwrap();
-        let found = entries.range::<[u8], _>(bounds).map(|(key, value)| (key.clone(), value.clone()));
-        Ok(if descending { found.rev().take(limit).collect() } else { found.take(limit).collect() })
+        self.map.scan(bounds, descending, limit)
     }
 
-    fn apply(&self, batch: &[Change], _: bool) -> Result<(), DataError> {
+    fn apply(&self, batch: &[Change], sync: bool) -> Result<(), DataError> {
         if self.is_full.load(Relaxed) {
             return Err(DataError("there is no room".into()));
         }
-        let mut entries = self.entries.lock().unwrap();
-        for change in batch {
-            match change {
-                Change::Put { key, value } => drop(entries.insert(key.clone(), value.clone())),
-                Change::Delete { key } => drop(entries.remove(key)),
-            }
-        }
-        Ok(())
+        self.map.apply(batch, sync)
     }
 
     fn checkpoint(&self) -> Result<(), DataError> {
@@ -97,14 +90,10 @@ fn a_panic_ends_its_connection_and_no_other() {
             other.expect("PING", Simple("PONG".into()));
         }
         // Their places are free as soon as they have ended.
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        until("their places", || {
             let Bulk(info) = other.ask("INFO clients") else { panic!() };
-            if String::from_utf8(info).unwrap().contains("connected_clients:1\r\n") {
-                break;
-            }
-            assert!(Instant::now() < deadline, "{model}: they still have their places");
-        }
+            String::from_utf8(info).unwrap().contains("connected_clients:1\r\n")
+        });
         other.expect_ok("SET k v");
         other.expect("GET k", bulk("v"));
     }

@@ -9,6 +9,7 @@ use server::resp::Reply::{self, Array, Bulk, Map, Null};
 use server::{Model, Server};
 use std::sync::Barrier;
 use support::*;
+use testing::until;
 
 /// More members than a small collection has.
 const MANY: usize = 1_000;
@@ -101,9 +102,7 @@ fn an_expired_one_is_gone_and_begins_anew() {
         let it = &mut Client::to(server);
         it.expect("HSET h a 1", int(1));
         it.expect("PEXPIRE h 1", int(1));
-        while it.ask("HLEN h") != int(0) {
-            std::thread::yield_now();
-        }
+        until("the expiry", || it.ask("HLEN h") == int(0));
         it.expect("TYPE h", Reply::Simple("none".into()));
         it.expect("ZADD h 1 b", int(1));
         it.expect("TTL h", int(-1));

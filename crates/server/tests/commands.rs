@@ -5,8 +5,8 @@ mod support;
 use manx::txn::{Isolation, Store};
 use server::resp::Reply::{self, Array, Bulk, Map, Null, Simple};
 use server::{Options, SESSIONS_BESIDE, Server};
-use std::time::{Duration, Instant};
 use support::*;
+use testing::until;
 
 #[test]
 fn strings() {
@@ -129,9 +129,7 @@ fn keys_expire() {
         it.expect("EXISTS k", int(0));
         // An expired key is gone for all clients, whether deleted or not.
         it.expect_ok("SET k v PX 1");
-        while it.ask("GET k") != Null {
-            std::thread::yield_now();
-        }
+        until("the expiry", || it.ask("GET k") == Null);
         it.expect("EXISTS k", int(0));
         it.expect("DBSIZE", int(0));
         it.expect("KEYS *", Array(vec![]));
@@ -314,11 +312,7 @@ fn values_in(store: &Store) -> usize {
 
 /// Waits until `count` values are left.
 fn until_there_are(count: usize, store: &Store) {
-    let deadline = Instant::now() + PATIENCE;
-    while values_in(store) > count {
-        assert!(Instant::now() < deadline, "{} are left", values_in(store));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("the expiry", || values_in(store) <= count);
 }
 
 #[test]

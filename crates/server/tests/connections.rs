@@ -9,6 +9,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use support::*;
+use testing::until;
 
 #[test]
 fn ten_thousand_commands_at_once() {
@@ -271,9 +272,7 @@ fn a_shutdown_answers_what_it_has_done() {
                     })
                 })
                 .collect();
-            while !started.load(Ordering::Relaxed) {
-                std::thread::yield_now();
-            }
+            until("the first answer", || started.load(Ordering::Relaxed));
             server.stop();
             server.wait();
             clients.into_iter().map(|client| client.join().unwrap()).collect()

@@ -5,6 +5,7 @@
 
 mod support;
 
+use fastrand::Rng;
 use server::resp::Reply::{self, Array, Bulk};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -187,7 +188,7 @@ fn answers_are_those_of_redis() {
 #[test]
 fn answers_to_anything_are_those_of_redis() {
     let Some(redis) = Redis::start() else { return };
-    let mut dice = Dice(seed());
+    let mut dice = Rng::with_seed(seed());
     let mut lines = vec!["FLUSHALL".to_owned()];
     for _ in 0..3_000 {
         lines.push(random_line(&mut dice, TEMPLATES));
@@ -201,7 +202,7 @@ fn answers_to_anything_are_those_of_redis() {
 fn answers_to_anything_about_collections_are_those_of_redis() {
     let Some(redis) = Redis::start() else { return };
     for version in [2, 3] {
-        let mut dice = Dice(seed());
+        let mut dice = Rng::with_seed(seed());
         let mut lines = vec!["FLUSHALL".to_owned()];
         for _ in 0..3_000 {
             lines.push(random_line(&mut dice, COLLECTIONS));
@@ -243,31 +244,16 @@ fn commands_are_described_as_those_of_redis() {
 
 /// Another one each time, or that of MANX_SEED.
 fn seed() -> u64 {
-    let seed: u64 = std::env::var("MANX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().subsec_nanos().into()
-    });
+    let seed = testing::setting("MANX_SEED", fastrand::u32(..).into());
     println!("MANX_SEED={seed}");
     seed
 }
 
-/// Random numbers that a seed repeats (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn choose<'a>(&mut self, among: &[&'a str]) -> &'a str {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        among[(mixed ^ mixed >> 31) as usize % among.len()]
-    }
-}
-
-fn random_line(dice: &mut Dice, templates: &str) -> String {
+fn random_line(dice: &mut Rng, templates: &str) -> String {
     let templates: Vec<&str> = templates.lines().collect();
-    let words = dice.choose(&templates).split(' ').map(|part| match words_for(part) {
+    let words = templates[dice.usize(..templates.len())].split(' ').map(|part| match words_for(part) {
         [] => many(part).unwrap_or_else(|| part.to_owned()),
-        among => dice.choose(among).to_owned(),
+        among => among[dice.usize(..among.len())].to_owned(),
     });
     words.collect::<Vec<_>>().join(" ")
 }

@@ -5,12 +5,11 @@
 //!
 //! Invariant: as that of `held.rs`, for locks of byte strings.
 
-use super::{code, create, is_used, manx_range_options_t};
+use super::{Patience, code, create, is_used, manx_range_options_t};
 use crate::mutex::until;
 use core::ffi::{c_int, c_void};
 use core::{mem, ptr, slice};
 use manx::range::{Access, BadRange, LockError, RangeGuard, RangeLock, Span};
-use platform::futex::Deadline;
 
 /// A lock of ranges of byte strings, in the order of `memcmp`, the shorter first. Keys whose first
 /// eight bytes are the same are looked after together; for other keys `block_log2` decides, which
@@ -73,13 +72,6 @@ fn span(start: Option<Vec<u8>>, end: Option<Vec<u8>>) -> Result<Span<Vec<u8>>, L
     })
 }
 
-/// How long it is waited for a range.
-#[derive(Clone, Copy)]
-enum Patience {
-    Try,
-    Until(Option<Deadline>),
-}
-
 /// # Safety
 /// As `manx_range_bytes_lock`; or pointers are null.
 unsafe fn acquire(
@@ -102,10 +94,7 @@ unsafe fn acquire(
         (Ok(start), Ok(end)) => (start, end),
         (Err(error), _) | (_, Err(error)) => return error,
     };
-    let outcome = span(start, end).and_then(|span| match patience {
-        Patience::Try => it.lock.try_lock_as(span, access),
-        Patience::Until(deadline) => it.lock.lock_as(span, access, deadline),
-    });
+    let outcome = span(start, end).and_then(|span| patience.ask(&it.lock, span, access));
     match outcome {
         // SAFETY: as above.
         Ok(guard) => unsafe {

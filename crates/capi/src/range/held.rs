@@ -4,12 +4,11 @@
 //! and what [`RangeGuard::into_raw`] made of a guard of that lock. No two objects have the same: a
 //! function that takes the guard out leaves null behind. (That C copies none is its promise.)
 
-use super::{END, code, manx_range_span_t, manx_range_t, span};
+use super::{END, Patience, code, manx_range_span_t, manx_range_t, span};
 use crate::mutex::until;
 use core::ffi::{c_int, c_void};
 use core::{mem, ptr};
 use manx::range::{Access, BadRange, RangeGuard, Unchanged};
-use platform::futex::Deadline;
 
 /// A range that is held. All-zero (`MANX_RANGE_HELD_INIT`) holds nothing. Any thread may use it,
 /// one at a time. It may be moved by copying, if the copy alone is used from then on.
@@ -70,13 +69,6 @@ unsafe fn change(
     outcome
 }
 
-/// How long it is waited for a range.
-#[derive(Clone, Copy)]
-enum Patience {
-    Try,
-    Until(Option<Deadline>),
-}
-
 /// # Safety
 /// They point to a lock and to memory for what is held, or are null.
 #[inline(always)]
@@ -92,10 +84,7 @@ unsafe fn acquire(
     }
     // SAFETY: the caller's promise, here and below.
     let it = unsafe { &*lock };
-    let outcome = span(start, end).and_then(|span| match patience {
-        Patience::Try => it.lock.try_lock_as(span, access),
-        Patience::Until(deadline) => it.lock.lock_as(span, access, deadline),
-    });
+    let outcome = span(start, end).and_then(|span| patience.ask(&it.lock, span, access));
     let (now, outcome) = match outcome {
         Ok(guard) => (manx_range_held_t::new(lock, guard), 0),
         Err(error) => (NOTHING, code(&error)),

@@ -23,8 +23,9 @@ pub mod bytes;
 
 use crate::elsewhere;
 use core::ffi::c_int;
-use manx::range::{Key, LockError, Options, RangeLock, Span};
+use manx::range::{Access, Key, LockError, Options, RangeGuard, RangeLock, Span};
 use platform::atomic::{AtomicUsize, Ordering};
+use platform::futex::Deadline;
 use std::alloc::{Layout, alloc};
 
 /// The end of a range that has no end: it has the key `UINT64_MAX` as well.
@@ -101,6 +102,27 @@ fn code(error: &LockError) -> c_int {
         LockError::Deadlock(_) | LockError::UpgradeDeadlock => {
             dump::remember(error);
             libc::EDEADLK
+        }
+    }
+}
+
+/// How long a caller waits for a range.
+#[derive(Clone, Copy)]
+enum Patience {
+    Try,
+    Until(Option<Deadline>),
+}
+
+impl Patience {
+    fn ask<K: Key>(
+        self,
+        lock: &RangeLock<K>,
+        span: Span<K>,
+        access: Access,
+    ) -> Result<RangeGuard<'_, K>, LockError> {
+        match self {
+            Patience::Try => lock.try_lock_as(span, access),
+            Patience::Until(deadline) => lock.lock_as(span, access, deadline),
         }
     }
 }

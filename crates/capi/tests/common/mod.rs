@@ -1,16 +1,11 @@
 //! Compiles programs in C and C++ against libmanx as it was built beside the test, and runs them.
-//!
-//! A program runs with a limit on its time, which only bounds a failure.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
-
-/// How long a program may run.
-const LIMIT: Duration = Duration::from_secs(60);
+use testing::process::{compiler, succeed};
 
 /// How a program comes to libmanx.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,10 +79,10 @@ pub fn compile(program: Program, flags: &[&str]) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let into = folder().join(format!("{number}-{}-{standard}-{link:?}", source.replace('/', "-")));
-    let mut compiler = Command::new(if standard.starts_with("c++") { "c++" } else { "cc" });
+    let mut compiler = compiler(&package().join(source));
     compiler.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pedantic", "-pthread"]);
     compiler.arg(format!("-std={standard}")).arg("-I").arg(package().join("include"));
-    compiler.args(flags).arg("-o").arg(&into).arg(package().join(source));
+    compiler.args(flags).arg("-o").arg(&into);
     match link {
         Link::Shared => {
             compiler.arg("-L").arg(libraries()).arg("-lmanx");
@@ -130,36 +125,5 @@ pub fn run(program: &Path, arguments: &[&str], preloaded: bool) -> String {
     if preloaded {
         command.env("LD_PRELOAD", preload()).env("MANX_OPTIONS", "lock=manx");
     }
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let begin = Instant::now();
-    while child.try_wait().expect("a child").is_none() {
-        if begin.elapsed() > LIMIT {
-            let _ = child.kill();
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let output = child.wait_with_output().expect("its output");
-    let (said, complained) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(
-        output.status.success() && complained.is_empty(),
-        "{} {arguments:?}, preloaded: {preloaded}: {}\n{said}{complained}",
-        program.display(),
-        output.status
-    );
-    said.into_owned()
-}
-
-#[track_caller]
-fn succeed(command: &mut Command) {
-    let output = command.output().expect("a compiler for C and C++ (cc, c++)");
-    assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
-    let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(complained.is_empty(), "{command:?}\n{complained}");
+    succeed(&mut command)
 }

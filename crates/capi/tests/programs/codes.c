@@ -1,5 +1,5 @@
 /* What every function of manx.h returns, and what epochs answer. */
-#include "probe.h"
+#include "../../../preload/tests/programs/check.h"
 #include <errno.h>
 #include <manx.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* What every function of manx_cpu.h does and returns. */
 #define _GNU_SOURCE
-#include "probe.h"
+#include "../../../preload/tests/programs/check.h"
 #include <manx_cpu.h>
 #include <sched.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // manx.hpp with all that the standard library has for locks.
 
-#include "probe.h"
+#include "../../../preload/tests/programs/check.h"
 #include <manx.hpp>
 
 #include <atomic>

@@ -1,5 +1,5 @@
 /* Locks of ranges of byte strings: the order, open ends, single keys, and every error. */
-#include "probe.h"
+#include "../../../preload/tests/programs/check.h"
 #include <errno.h>
 #include <manx_range.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* What every function of manx_range.h does and returns. */
 #define _GNU_SOURCE
-#include "probe.h"
+#include "../../../preload/tests/programs/check.h"
 #include <errno.h>
 #include <manx_range.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // manx_range.hpp: guards that move, owners, sets, and the errors that are thrown.
 
-#include "probe.h"
+#include "../../../preload/tests/programs/check.h"
 #include <manx_range.hpp>
 
 #include <chrono>

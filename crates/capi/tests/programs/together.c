@@ -4,7 +4,7 @@
  * The argument says whether the preload library is there: "together" or "alone".
  */
 #define _GNU_SOURCE
-#include "probe.h"
+#include "../../../preload/tests/programs/check.h"
 #include <dlfcn.h>
 #include <manx_range.h>
 #include <pthread.h>

@@ -6,8 +6,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
+pub use testing::process::text;
 
 /// The built command.
 pub const MANX: &str = env!("CARGO_BIN_EXE_manx");
@@ -92,11 +93,6 @@ pub fn chmod(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode that can be set");
 }
 
-/// Bytes as text.
-pub fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 /// Standard output as text.
 pub fn stdout(output: &Output) -> String {
     text(&output.stdout)
@@ -122,6 +118,15 @@ pub fn fails(command: &mut Command, code: i32, parts: &[&str]) {
     for part in parts {
         assert!(stderr.contains(part), "{command:?}: no `{part}` in: {stderr}");
     }
+}
+
+/// Runs a command whose reader goes away: that is no error.
+#[track_caller]
+pub fn loses_its_reader(command: &mut Command) {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("manx");
+    drop(child.stdout.take());
+    let run = child.wait_with_output().expect("output");
+    assert_eq!((run.status.code(), stderr(&run).as_str()), (Some(0), ""));
 }
 
 /// Says why a test cannot be made here.

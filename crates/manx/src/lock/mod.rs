@@ -6,6 +6,7 @@
 
 mod asl;
 pub mod bounded;
+pub(crate) mod circle;
 pub mod condvar;
 mod futex_mutex;
 mod looks;

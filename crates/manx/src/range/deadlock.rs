@@ -21,6 +21,7 @@ use super::precedence;
 use super::room::{Inside, Node};
 use super::slot;
 use super::span::Span;
+use crate::lock::circle::circle;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::ptr;
@@ -81,9 +82,26 @@ pub(super) fn check<K: Key, const SHARDS: usize, const SLOTS: usize>(
     node: &Node<K>,
 ) -> Result<(), LockError> {
     if lock.table.options().detects && node.request().holder.is_known() {
-        let mut walk = Walk { lock, room, goal: node, seen: Vec::new(), path: Vec::new() };
-        if walk.from(node) {
-            return Err(LockError::Deadlock(Box::new(Deadlock { links: walk.path })));
+        // The goal may not be in the room. The other members of a circle wait there, and their
+        // nodes have their tags.
+        let (goal, start) = (node, node.request().holder);
+        let edges = |holder| {
+            let waiting = room.nodes().filter(|its| holder != start && its.request().holder == holder);
+            let mut edges = Vec::new();
+            for node in waiting.chain((holder == start).then_some(goal)) {
+                let request = node.request();
+                let (waiter, waiter_tag, wants) = (request.holder, tag(node), written(node));
+                for (holder, holds) in waits_for(lock, room, node) {
+                    let its = room.nodes().chain([goal]).find(|its| its.request().holder == holder);
+                    let holder_tag = its.and_then(tag);
+                    let wants = wants.clone();
+                    edges.push((holder, Link { waiter, waiter_tag, wants, holder, holder_tag, holds }));
+                }
+            }
+            edges
+        };
+        if let Some(links) = circle(start, edges) {
+            return Err(LockError::Deadlock(Box::new(Deadlock { links })));
         }
     }
     // SAFETY: the room's mutex is held, here and below.
@@ -102,57 +120,28 @@ pub(super) fn check<K: Key, const SHARDS: usize, const SLOTS: usize>(
     Ok(())
 }
 
-struct Walk<'a, 'r, K, const SHARDS: usize, const SLOTS: usize> {
-    lock: &'a RangeLock<K, SHARDS, SLOTS>,
-    room: &'a Inside<'r, K>,
-    goal: &'a Node<K>,
-    /// Holders whose waits were looked at, or are being looked at.
-    seen: Vec<Holder>,
-    path: Vec<Link>,
-}
-
-impl<K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'_, '_, K, SHARDS, SLOTS> {
-    /// Returns whether `node` waits for the goal, directly or through others. If so, the path leads
-    /// there.
-    fn from(&mut self, node: &Node<K>) -> bool {
-        let mut edges: Vec<(Holder, String)> = Vec::new();
-        let add = |edges: &mut Vec<(Holder, String)>, holder: Holder, holds: String| {
-            if holder.is_known() && edges.iter().all(|(known, _)| *known != holder) {
-                edges.push((holder, holds));
-            }
-        };
-        let _ = self.lock.table.blockers(&node.request(), |slot, state| {
-            // SAFETY: the word of the slot's shard is held while it is shown.
-            let span = unsafe { &slot.entry().span };
-            add(&mut edges, slot::holder(state), shown(span));
-            ControlFlow::<()>::Continue(())
-        });
-        for earlier in precedence::before(&self.lock.table, self.room, node.request(), node) {
-            add(&mut edges, earlier.request().holder, written(earlier));
+/// The holders that a waiter waits for, and what each of them holds, or wants as well.
+fn waits_for<K: Key, const SHARDS: usize, const SLOTS: usize>(
+    lock: &RangeLock<K, SHARDS, SLOTS>,
+    room: &Inside<'_, K>,
+    node: &Node<K>,
+) -> Vec<(Holder, String)> {
+    let mut edges: Vec<(Holder, String)> = Vec::new();
+    let add = |edges: &mut Vec<(Holder, String)>, holder: Holder, holds: String| {
+        if holder.is_known() && edges.iter().all(|(known, _)| *known != holder) {
+            edges.push((holder, holds));
         }
-        for (holder, holds) in edges {
-            let request = node.request();
-            let (waiter, waiter_tag, wants) = (request.holder, tag(node), written(node));
-            // The goal may not be in the room. The other members of a circle wait there, and their
-            // nodes have their tags.
-            let its = self.room.nodes().chain([self.goal]).find(|its| its.request().holder == holder);
-            let holder_tag = its.and_then(tag);
-            self.path.push(Link { waiter, waiter_tag, wants, holder, holder_tag, holds });
-            if holder == self.goal.request().holder {
-                return true;
-            }
-            if !self.seen.contains(&holder) {
-                self.seen.push(holder);
-                for next in self.room.nodes().filter(|next| next.request().holder == holder) {
-                    if self.from(next) {
-                        return true;
-                    }
-                }
-            }
-            self.path.pop();
-        }
-        false
+    };
+    let _ = lock.table.blockers(&node.request(), |slot, state| {
+        // SAFETY: the word of the slot's shard is held while it is shown.
+        let span = unsafe { &slot.entry().span };
+        add(&mut edges, slot::holder(state), shown(span));
+        ControlFlow::<()>::Continue(())
+    });
+    for earlier in precedence::before(&lock.table, room, node.request(), node) {
+        add(&mut edges, earlier.request().holder, written(earlier));
     }
+    edges
 }
 
 /// What a waiter wants.

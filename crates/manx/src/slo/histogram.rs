@@ -1,13 +1,16 @@
-//! How long the epochs of an id took, all threads together.
+//! Durations: how long epochs, jobs, waits and holds took, all threads together.
 //!
-//! Buckets as wide as an eighth of their lower bound, so a percentile is too high by an eighth at
-//! most; the maximum is exact. Recording is one atomic addition and allocates nothing.
+//! Buckets are as wide as an eighth of their lower bound, so a percentile is too high by an eighth
+//! at most; the maximum is exact. What takes 2⁴⁰ ns (18 minutes) or longer is in the last bucket.
+//! Recording is one atomic addition and allocates nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Buckets of one power of two, as a power of two.
 const SPLIT: u32 = 3;
-const BUCKETS: usize = (64 - SPLIT as usize + 1) << SPLIT;
+/// Durations from here on fall into the last bucket.
+pub(crate) const CEILING_NS: u64 = 1 << 40;
+pub(crate) const BUCKETS: usize = bucket(CEILING_NS - 1) + 1;
 
 /// Latencies in nanoseconds.
 pub struct Histogram {
@@ -45,23 +48,37 @@ impl std::fmt::Debug for Histogram {
     }
 }
 
-fn bucket(ns: u64) -> usize {
-    let high = ns.max(1).ilog2();
-    if high < SPLIT {
+const fn bucket(ns: u64) -> usize {
+    let ns = if ns < CEILING_NS { ns } else { CEILING_NS - 1 };
+    if ns < 1 << SPLIT {
         return ns as usize;
     }
-    let below = ns >> (high - SPLIT) & ((1 << SPLIT) - 1);
-    (((high - SPLIT + 1) << SPLIT) as u64 + below) as usize
+    let octave = ns.ilog2() - SPLIT;
+    (((octave as u64 + 1) << SPLIT) + ((ns >> octave) & ((1 << SPLIT) - 1))) as usize
 }
 
-/// The highest value in a bucket.
-fn highest_ns(bucket: usize) -> u64 {
-    if bucket < 1 << SPLIT {
-        return bucket as u64;
-    }
-    let shift = (bucket >> SPLIT) - 1;
-    let below = (bucket & ((1 << SPLIT) - 1)) as u128 + (1 << SPLIT) + 1;
-    u64::try_from((below << shift) - 1).unwrap_or(u64::MAX)
+/// The lowest value in a bucket.
+pub(crate) const fn lowest_ns(bucket: usize) -> u64 {
+    let (octave, below) = (bucket as u64 >> SPLIT, bucket as u64 & ((1 << SPLIT) - 1));
+    if octave == 0 { below } else { ((1 << SPLIT) + below) << (octave - 1) }
+}
+
+/// The highest value in a bucket; the last one has no end.
+pub(crate) const fn highest_ns(bucket: usize) -> u64 {
+    if bucket + 1 == BUCKETS { u64::MAX } else { lowest_ns(bucket + 1) - 1 }
+}
+
+/// The duration that a share (0 to 1) of what is in the buckets did not exceed: the end of a
+/// bucket, and never above the longest. `None` if they are empty.
+pub(crate) fn percentile_ns(counts: &[u64], max_ns: u64, share: f64) -> Option<u64> {
+    let count: u64 = counts.iter().sum();
+    let rank = ((share.clamp(0.0, 1.0) * count as f64).ceil() as u64).max(1);
+    let mut below = 0;
+    let at = counts.iter().position(|count| {
+        below += count;
+        below >= rank
+    });
+    at.map(|bucket| highest_ns(bucket).min(max_ns).max(lowest_ns(bucket)))
 }
 
 impl Histogram {
@@ -93,6 +110,23 @@ impl Histogram {
         if ns > self.max_ns.load(Ordering::Relaxed) {
             self.max_ns.store(ns, Ordering::Relaxed);
         }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        for count in self.counts.iter().chain([&self.missed, &self.max_ns]) {
+            count.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The count of each bucket.
+    pub(crate) fn counts(&self) -> Box<[u64]> {
+        self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect()
+    }
+
+    /// The longest duration.
+    pub(crate) fn max_ns(&self) -> u64 {
+        self.max_ns.load(Ordering::Relaxed)
     }
 
     /// Adds what another one holds.
@@ -128,10 +162,7 @@ impl Histogram {
     /// ```
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).enumerate();
-        counts.filter(|&(_, count)| count > 0).map(|(bucket, count)| {
-            let least_ns = bucket.checked_sub(1).map_or(0, |below| highest_ns(below) + 1);
-            (least_ns, highest_ns(bucket), count)
-        })
+        counts.filter(|&(_, count)| count > 0).map(|(bucket, count)| (lowest_ns(bucket), highest_ns(bucket), count))
     }
 
     /// What there is so far.
@@ -148,20 +179,10 @@ impl Histogram {
     /// assert!((500..=532).contains(&summary.p50_ns));
     /// ```
     pub fn summary(&self) -> Summary {
-        let counts: Vec<u64> = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
-        let count: u64 = counts.iter().sum();
-        let max_ns = self.max_ns.load(Ordering::Relaxed);
-        let percentile_ns = |part: f64| {
-            let rank = ((count as f64 * part).ceil() as u64).max(1);
-            let mut below = 0;
-            let at = counts.iter().position(|count| {
-                below += count;
-                below >= rank
-            });
-            at.map_or(0, |bucket| highest_ns(bucket).min(max_ns))
-        };
+        let (counts, max_ns) = (self.counts(), self.max_ns());
+        let percentile_ns = |share| percentile_ns(&counts, max_ns, share).unwrap_or(0);
         Summary {
-            count,
+            count: counts.iter().sum(),
             missed: self.missed.load(Ordering::Relaxed),
             p50_ns: percentile_ns(0.5),
             p99_ns: percentile_ns(0.99),
@@ -174,18 +195,40 @@ impl Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
-    fn every_number_is_in_its_bucket() {
-        let mut last = 0;
-        for power in 0..64 {
-            for ns in [(1_u64 << power) - 1, 1 << power, (1 << power) + (1 << power) / 3] {
-                let at = bucket(ns);
-                assert!(at >= last && at < BUCKETS, "{ns}");
-                assert!(highest_ns(at) >= ns && (at == 0 || highest_ns(at - 1) < ns), "{ns}");
-                last = at;
-            }
+    fn buckets_follow_each_other_without_a_gap() {
+        for number in 0..BUCKETS {
+            assert_eq!((bucket(lowest_ns(number)), bucket(highest_ns(number))), (number, number));
         }
-        assert_eq!(highest_ns(bucket(u64::MAX)), u64::MAX);
+    }
+
+    #[test]
+    fn the_last_bucket_takes_what_is_too_long() {
+        let histogram = Histogram::new();
+        histogram.record(u64::MAX / 2, false);
+        assert_eq!(histogram.buckets().next(), Some((lowest_ns(BUCKETS - 1), u64::MAX, 1)));
+        assert_eq!(histogram.summary().p50_ns, u64::MAX / 2);
+        histogram.clear();
+        assert_eq!(histogram.summary(), Summary::default());
+    }
+
+    proptest! {
+        #[test]
+        fn a_percentile_is_an_eighth_off_at_most(
+            mut durations in proptest::collection::vec(0..CEILING_NS, 1..200),
+            share in 0.0_f64..=1.0,
+        ) {
+            let histogram = Histogram::new();
+            durations.iter().for_each(|ns| histogram.record(*ns, false));
+            durations.sort_unstable();
+            let rank = ((share * durations.len() as f64).ceil() as usize).max(1);
+            let exact = durations[rank - 1];
+            let got = percentile_ns(&histogram.counts(), histogram.max_ns(), share).expect("there are some");
+            prop_assert!(got >= exact && got <= exact + exact / 8, "{} for {}", got, exact);
+            prop_assert_eq!(histogram.summary().count, durations.len() as u64);
+            prop_assert_eq!(histogram.max_ns(), durations[durations.len() - 1]);
+        }
     }
 }

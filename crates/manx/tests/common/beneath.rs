@@ -11,6 +11,7 @@ use manx::slo;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use testing::until;
 
 /// A window that no test outlasts.
 pub const FOR_EVER_NS: u64 = u64::MAX;
@@ -21,9 +22,7 @@ pub fn unlock<L: RawLock>(lock: &L, held: L::Held) {
 }
 
 pub fn await_one_more_in_line<L: Fifo>(lock: &L, before: usize) {
-    while lock.last_in_line() == before {
-        thread::yield_now();
-    }
+    until("one more in line", || lock.last_in_line() != before);
 }
 
 /// One thread after another stands in line with a window of 0, and they are let in so.
@@ -62,9 +61,7 @@ pub fn a_big_one_overtakes<L: Fifo>() {
             order.lock().expect("no panic").push("little");
             unlock(lock, held);
         });
-        while !came.load(Ordering::Relaxed) {
-            thread::yield_now();
-        }
+        until("the little thread", || came.load(Ordering::Relaxed));
         scope.spawn(move || {
             set_class_of_this_thread(Some(Class::Big));
             let held = lock.lock();

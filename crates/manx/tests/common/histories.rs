@@ -14,6 +14,7 @@
 //! The tests of the default lock use this, and those of the package `baselines`.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+use fastrand::Rng;
 use manx::range::{Access, RawRangeLock, Span};
 use std::collections::HashSet;
 use std::sync::Barrier;
@@ -125,23 +126,11 @@ pub fn is_linearizable(calls: &[Call], failure: Failure) -> bool {
     Search { calls, failure, vain: HashSet::new() }.from(0)
 }
 
-/// Numbers as good as drawn at random (Marsaglia, "Xorshift RNGs", 2003).
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) % limit
-    }
-}
-
 pub const KEYS: u64 = 8;
 const TRIES: usize = 6;
 
 /// Some calls of one thread, the numbers in `Unlock` being those of its own calls.
-fn run<L: RawRangeLock>(lock: &L, time: &AtomicU64, draw: &mut Draw) -> Vec<Call> {
+fn run<L: RawRangeLock>(lock: &L, time: &AtomicU64, draw: &mut Rng) -> Vec<Call> {
     let now = || time.fetch_add(1, Ordering::SeqCst);
     let mut calls: Vec<Call> = Vec::new();
     let mut held: Vec<(usize, L::Held)> = Vec::new();
@@ -150,8 +139,8 @@ fn run<L: RawRangeLock>(lock: &L, time: &AtomicU64, draw: &mut Draw) -> Vec<Call
         if tries == TRIES && held.is_empty() {
             return calls;
         }
-        if tries == TRIES || draw.below(3) == 0 && !held.is_empty() {
-            let (taken, what) = held.swap_remove(draw.below(held.len() as u64) as usize);
+        if tries == TRIES || draw.u64(..3) == 0 && !held.is_empty() {
+            let (taken, what) = held.swap_remove(draw.u64(..held.len() as u64) as usize);
             let began = now();
             // SAFETY: taken below, and given back once.
             unsafe { lock.unlock(what) };
@@ -159,20 +148,20 @@ fn run<L: RawRangeLock>(lock: &L, time: &AtomicU64, draw: &mut Draw) -> Vec<Call
             continue;
         }
         tries += 1;
-        let (one, other) = (draw.below(KEYS), draw.below(KEYS));
-        let span = match draw.below(8) {
+        let (one, other) = (draw.u64(..KEYS), draw.u64(..KEYS));
+        let span = match draw.u64(..8) {
             0 => Span::all(),
             1..3 => Span::point(one),
             _ => Span::new(one.min(other), one.max(other) + 1).expect("it has a key"),
         };
-        let access = if L::SHARES && draw.below(2) == 0 { Access::Shared } else { Access::Exclusive };
+        let access = if L::SHARES && draw.u64(..2) == 0 { Access::Shared } else { Access::Exclusive };
         let began = now();
         let result = lock.try_lock(&span, access);
         let ended = now();
         let had = result.is_some();
         held.extend(result.map(|result| (calls.len(), result)));
         calls.push(Call { began, ended, what: What::Try { span, access, had } });
-        if draw.below(4) == 0 {
+        if draw.u64(..4) == 0 {
             thread::yield_now();
         }
     }
@@ -182,7 +171,7 @@ fn run<L: RawRangeLock>(lock: &L, time: &AtomicU64, draw: &mut Draw) -> Vec<Call
 /// time.
 pub fn histories_are_linearizable<L: RawRangeLock>(make: impl Fn() -> L, failure: Failure) {
     const ROUNDS: u64 = 3_000;
-    let rounds = if std::env::var_os("MANX_FULL").is_some() { 100 * ROUNDS } else { ROUNDS };
+    let rounds = if testing::full() { 100 * ROUNDS } else { ROUNDS };
     let together = AtomicU64::new(0);
     for threads in 2..=4 {
         let lock = make();
@@ -194,7 +183,7 @@ pub fn histories_are_linearizable<L: RawRangeLock>(make: impl Fn() -> L, failure
                 .map(|me| {
                     let (lock, time, begin) = (&lock, &time, &begin);
                     scope.spawn(move || {
-                        let mut draw = Draw(0x9E37_79B9 + me as u64);
+                        let mut draw = Rng::with_seed(me as u64);
                         (0..rounds)
                             .map(|_| {
                                 begin.wait();

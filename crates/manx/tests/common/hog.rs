@@ -3,6 +3,7 @@
 use platform::clock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use testing::Stop;
 
 /// Runs `work` beside a thread of the class SCHED_FIFO that takes a CPU for most of the time.
 pub fn beside_a_hog<R>(work: impl FnOnce() -> R) -> R {
@@ -25,13 +26,6 @@ pub fn beside_a_hog<R>(work: impl FnOnce() -> R) -> R {
                 platform::thread::sleep_ns(1_000_000);
             }
         });
-        // Also if a thread of the test panics: otherwise nothing would stop the hog.
-        struct Stop<'a>(&'a AtomicBool);
-        impl Drop for Stop<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Ordering::Relaxed);
-            }
-        }
         let _stop = Stop(&stop);
         work()
     })

@@ -137,39 +137,24 @@ pub fn guards_move<R: lock_api::RawMutex>() {
 }
 
 macro_rules! every_lock {
+    (@ $lock:ty; $($test:ident)*) => {$(
+        #[test]
+        fn $test() {
+            crate::locks::$test::<$lock>();
+        }
+    )*};
     ($($name:ident: $lock:ty;)*) => {$(
         mod $name {
             #[allow(unused_imports, reason = "a lock may be named in full")]
             use super::*;
 
-            #[test]
-            fn a_held_lock_is_not_taken_by_a_try() {
-                crate::locks::a_held_lock_is_not_taken_by_a_try::<$lock>();
-            }
-
-            #[test]
-            fn many_are_held_at_once_and_released_in_any_order() {
-                crate::locks::many_are_held_at_once_and_released_in_any_order::<$lock>();
-            }
-
-            #[test]
-            fn a_held_lock_may_be_moved_and_dropped() {
-                crate::locks::a_held_lock_may_be_moved_and_dropped::<$lock>();
-            }
-
-            #[test]
-            fn a_lock_works_while_the_threads_variables_are_destroyed() {
-                crate::locks::a_lock_works_while_the_threads_variables_are_destroyed::<$lock>();
-            }
-
-            #[test]
-            fn a_panic_inside_unlocks() {
-                crate::locks::a_panic_inside_unlocks::<$lock>();
-            }
-
-            #[test]
-            fn guards_move() {
-                crate::locks::guards_move::<$lock>();
+            crate::locks::every_lock! { @ $lock;
+                a_held_lock_is_not_taken_by_a_try
+                many_are_held_at_once_and_released_in_any_order
+                a_held_lock_may_be_moved_and_dropped
+                a_lock_works_while_the_threads_variables_are_destroyed
+                a_panic_inside_unlocks
+                guards_move
             }
 
             #[test]

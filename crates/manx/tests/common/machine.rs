@@ -9,7 +9,7 @@
 //! - When it breaks, a write is done in part, and a sync loses what it should have written: it is
 //!   read still, but no later sync writes it.
 
-use super::transfers::Random;
+use fastrand::Rng;
 use manx::txn::durable::{Disk, Medium};
 use std::collections::BTreeMap;
 use std::io;
@@ -17,10 +17,6 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 const SECTOR: usize = 512;
-
-fn coin(random: &mut Random) -> bool {
-    random.below(2) == 0
-}
 
 /// What was done to a file since it was synced.
 #[derive(Clone, Debug)]
@@ -44,19 +40,19 @@ impl Pending {
     }
 
     /// What is left of it when the power fails: sectors, each for itself.
-    fn apply_torn(&self, to: &mut Vec<u8>, random: &mut Random) {
+    fn apply_torn(&self, to: &mut Vec<u8>, random: &mut Rng) {
         match self {
-            Pending::Length(_) if coin(random) => self.apply(to),
+            Pending::Length(_) if random.bool() => self.apply(to),
             Pending::Length(_) => {}
             Pending::Write(offset, bytes) => {
                 // All, nothing, and pieces: the first two are much rarer than they should be
                 // otherwise.
-                let kept = random.below(3);
+                let kept = random.u64(..3);
                 let mut at = 0;
                 while at < bytes.len() {
                     let start = *offset as usize + at;
                     let end = (bytes.len()).min(at + SECTOR - start % SECTOR);
-                    if kept == 0 || (kept == 1 && coin(random)) {
+                    if kept == 0 || (kept == 1 && random.bool()) {
                         Pending::Write(start as u64, bytes[at..end].to_vec()).apply(to);
                     }
                     at = end;
@@ -66,11 +62,11 @@ impl Pending {
     }
 
     /// What a write does that fails: some whole sectors from its beginning, or nothing.
-    fn part(&self, random: &mut Random) -> Option<Pending> {
+    fn part(&self, random: &mut Rng) -> Option<Pending> {
         match self {
             Pending::Length(_) => None,
             Pending::Write(offset, bytes) => {
-                let end = *offset as usize + random.below(bytes.len() as u64 + 1) as usize;
+                let end = *offset as usize + random.u64(..bytes.len() as u64 + 1) as usize;
                 let length = (end - end % SECTOR).checked_sub(*offset as usize)?;
                 (length > 0).then(|| Pending::Write(*offset, bytes[..length].to_vec()))
             }
@@ -99,7 +95,7 @@ impl File {
         pending.iter().for_each(|pending| pending.apply(&mut self.durable));
     }
 
-    fn lose(&mut self, random: &mut Random) {
+    fn lose(&mut self, random: &mut Rng) {
         let pending = std::mem::take(&mut self.pending);
         pending.iter().for_each(|pending| pending.apply_torn(&mut self.durable, random));
     }
@@ -133,7 +129,7 @@ struct State {
     files: BTreeMap<String, File>,
     faults: Faults,
     operations: u64,
-    random: Random,
+    random: Rng,
 }
 
 /// See [the file](self).
@@ -145,7 +141,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub fn new(random: Random, lies: bool) -> Arc<Machine> {
+    pub fn new(random: Rng, lies: bool) -> Arc<Machine> {
         let state = State { files: BTreeMap::new(), faults: Faults::NONE, operations: 0, random };
         Arc::new(Machine { state: Mutex::new(state), lies })
     }
@@ -167,7 +163,7 @@ impl Machine {
     pub fn restart(&self) {
         let mut state = self.state();
         let State { files, random, .. } = &mut *state;
-        files.retain(|_, file| file.named || coin(random));
+        files.retain(|_, file| file.named || random.bool());
         for file in files.values_mut() {
             file.lose(random);
             (file.now, file.named) = (file.durable.clone(), true);

@@ -6,6 +6,7 @@
 use manx::lock::{Fifo, RawLock};
 use platform::cell::UnsafeCell;
 use std::thread;
+use testing::until;
 
 struct Guarded<L> {
     lock: L,
@@ -32,9 +33,7 @@ pub fn first_in_first_out<L: Fifo + 'static>() {
                     // SAFETY: by `held`.
                     unsafe { guarded.lock.unlock(held) };
                 });
-                while guarded.lock.last_in_line() == before {
-                    thread::yield_now();
-                }
+                until("one more in line", || guarded.lock.last_in_line() != before);
             }
             assert!(guarded.lock.try_lock().is_none(), "a try does not overtake");
             // SAFETY: by `held`.

@@ -15,6 +15,7 @@
 //! where the space is large; for a space of [`KEYS`] keys it is as good as exact.
 
 use super::hog::beside_a_hog;
+use fastrand::Rng;
 use manx::range::{Access, RawRangeLock, Span};
 use platform::cell::UnsafeCell;
 use proptest::prelude::*;
@@ -22,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
+use testing::{full, until};
 
 /// The keys that tests lock, from 0 on; few, so that threads meet.
 pub const KEYS: u64 = 96;
@@ -37,59 +39,31 @@ pub enum Grain {
 
 /// Tests of everything in this file for each of these locks, in a module of its name.
 macro_rules! every_range_lock {
+    (@ $lock:ty; $($test:ident($($argument:expr)?))*) => {$(
+        #[test]
+        fn $test() {
+            range::$test::<$lock>($($argument)?);
+        }
+    )*};
     ($($name:ident: $lock:ty, $grain:ident;)*) => {$(
         mod $name {
             use crate::common::range::{self, Grain};
 
-            #[test]
-            fn holders_are_alone_with_their_keys() {
-                range::holders_are_alone_with_their_keys::<$lock>();
-            }
-
-            #[test]
-            fn tries_succeed_as_the_model_says() {
-                range::tries_succeed_as_the_model_says::<$lock>();
-            }
-
-            #[test]
-            fn tries_at_the_ends_of_the_space_succeed_as_the_model_says() {
-                range::tries_at_the_ends_of_the_space_succeed_as_the_model_says::<$lock>(Grain::$grain);
-            }
-
-            #[test]
-            fn who_waits_is_let_in_when_the_last_one_leaves() {
-                range::who_waits_is_let_in_when_the_last_one_leaves::<$lock>();
-            }
-
-            #[test]
-            fn every_waiter_is_let_in_in_the_end() {
-                range::every_waiter_is_let_in_in_the_end::<$lock>();
-            }
-
-            #[test]
-            fn strangers_do_not_wait_for_each_other() {
-                range::strangers_do_not_wait_for_each_other::<$lock>();
-            }
-
-            #[test]
-            fn those_who_share_are_inside_together() {
-                range::those_who_share_are_inside_together::<$lock>();
-            }
-
-            #[test]
-            fn another_thread_may_unlock_in_any_order() {
-                range::another_thread_may_unlock_in_any_order::<$lock>();
+            range::every_range_lock! { @ $lock;
+                holders_are_alone_with_their_keys()
+                tries_succeed_as_the_model_says()
+                tries_at_the_ends_of_the_space_succeed_as_the_model_says(Grain::$grain)
+                who_waits_is_let_in_when_the_last_one_leaves()
+                every_waiter_is_let_in_in_the_end()
+                strangers_do_not_wait_for_each_other()
+                those_who_share_are_inside_together()
+                another_thread_may_unlock_in_any_order()
             }
         }
     )*};
 }
 
 pub(crate) use every_range_lock;
-
-/// Whether tests take the time they want.
-pub fn full() -> bool {
-    std::env::var_os("MANX_FULL").is_some()
-}
 
 /// `[first, end)`, which is a range.
 pub fn span(first: u64, end: u64) -> Span<u64> {
@@ -177,33 +151,20 @@ impl<L: RawRangeLock> Guarded<L> {
     }
 }
 
-/// Numbers as good as drawn at random, the same for each run. By Steele, Lea and Flood's mix ("Fast
-/// splittable pseudorandom number generators", 2014).
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % limit
-    }
-
-    /// Random, adjacent, touching, open, single keys, and now and then all of them.
-    fn span(&mut self) -> Span<u64> {
-        let key = self.below(KEYS);
-        match self.below(32) {
-            0 => Span::all(),
-            1 => Span::from(key),
-            2 => Span::to(key + 1),
-            3 => span(0, KEYS),
-            4..8 => Span::point(key),
-            8..14 => span(key / 8 * 8, key / 8 * 8 + 8),
-            // Beside those: they end where one of them begins, or begin where one ends.
-            14..18 => span(key / 8 * 8 + 7, key / 8 * 8 + 8),
-            18..22 => span(key / 8 * 8, key / 8 * 8 + 1),
-            _ => span(key, (key + 1 + self.below(6)).min(KEYS)),
-        }
+/// Random, adjacent, touching, open, single keys, and now and then all of them.
+fn draw_span(draw: &mut Rng) -> Span<u64> {
+    let key = draw.u64(..KEYS);
+    match draw.u64(..32) {
+        0 => Span::all(),
+        1 => Span::from(key),
+        2 => Span::to(key + 1),
+        3 => span(0, KEYS),
+        4..8 => Span::point(key),
+        8..14 => span(key / 8 * 8, key / 8 * 8 + 8),
+        // Beside those: they end where one of them begins, or begin where one ends.
+        14..18 => span(key / 8 * 8 + 7, key / 8 * 8 + 8),
+        18..22 => span(key / 8 * 8, key / 8 * 8 + 1),
+        _ => span(key, (key + 1 + draw.u64(..6)).min(KEYS)),
     }
 }
 
@@ -222,9 +183,9 @@ pub fn holders_are_alone_with_their_keys<L: RawRangeLock>() {
 
 fn stay_alone<L: RawRangeLock>(threads: u64, time: Duration) {
     let guarded = &Guarded::<L>::new();
-    let until = Instant::now() + time;
+    let end = Instant::now() + time;
     let written: u64 = thread::scope(|scope| {
-        let run = |me| move || take_ranges(guarded, me, until);
+        let run = |me| move || take_ranges(guarded, me, end);
         let running: Vec<_> = (1..=threads).map(|me| scope.spawn(run(me))).collect();
         running.into_iter().map(|thread| thread.join().expect("alone with its keys")).sum()
     });
@@ -236,18 +197,18 @@ fn stay_alone<L: RawRangeLock>(threads: u64, time: Duration) {
 }
 
 /// Until then; returns how many keys it wrote.
-fn take_ranges<L: RawRangeLock>(guarded: &Guarded<L>, me: u64, until: Instant) -> u64 {
-    let mut draw = Draw(me);
+fn take_ranges<L: RawRangeLock>(guarded: &Guarded<L>, me: u64, end: Instant) -> u64 {
+    let mut draw = Rng::with_seed(me);
     let mut written = 0;
-    while Instant::now() < until {
-        let wanted = draw.span();
-        let access = if draw.below(3) == 0 { Access::Shared } else { Access::Exclusive };
-        let tried = if draw.below(4) == 0 { guarded.lock.try_lock(&wanted, access) } else { None };
+    while Instant::now() < end {
+        let wanted = draw_span(&mut draw);
+        let access = if draw.u64(..3) == 0 { Access::Shared } else { Access::Exclusive };
+        let tried = if draw.u64(..4) == 0 { guarded.lock.try_lock(&wanted, access) } else { None };
         let held = tried.unwrap_or_else(|| guarded.lock.lock(&wanted, access));
         if access == Access::Exclusive {
             written += guarded.keys(&wanted).len() as u64;
         }
-        guarded.work(me, &wanted, access, draw.below(64) as u32);
+        guarded.work(me, &wanted, access, draw.u64(..64) as u32);
         unlock(&guarded.lock, held);
     }
     written
@@ -365,20 +326,18 @@ pub fn every_waiter_is_let_in_in_the_end<L: RawRangeLock>() {
             let (lock, arrived, served) = (&lock, &arrived, &served);
             for me in 0..8 {
                 scope.spawn(move || {
-                    let mut draw = Draw(round * 8 + me);
+                    let mut draw = Rng::with_seed(round * 8 + me);
                     arrived.fetch_add(1, Ordering::Relaxed);
                     for turn in 0..3 {
                         let access = if (me + turn) % 2 == 0 { Access::Exclusive } else { Access::Shared };
-                        let held = lock.lock(&draw.span(), access);
+                        let held = lock.lock(&draw_span(&mut draw), access);
                         served.fetch_add(1, Ordering::Relaxed);
                         thread::yield_now();
                         unlock(lock, held);
                     }
                 });
             }
-            while arrived.load(Ordering::Relaxed) < 8 {
-                thread::yield_now();
-            }
+            until("eight", || arrived.load(Ordering::Relaxed) == 8);
             assert_eq!(served.load(Ordering::Relaxed), 0, "{}: everything is held", L::NAME);
             unlock(lock, held);
         });
@@ -397,9 +356,7 @@ pub fn strangers_do_not_wait_for_each_other<L: RawRangeLock>() {
             let held = lock.lock(&span(5, 15), Access::Exclusive);
             unlock(&lock, held);
         });
-        while !waits.load(Ordering::Relaxed) {
-            thread::yield_now();
-        }
+        until("a waiter", || waits.load(Ordering::Relaxed));
         for turn in 0..100 {
             for access in [Access::Exclusive, Access::Shared] {
                 let strange = lock.lock(&span(20 + turn % 5, 30 + turn % 7), access);

@@ -1,38 +1,12 @@
 //! Transfers between accounts, a few accounts for each thread. Transfer `n` depends on the thread
 //! and `n` alone, so the number of transfers made tells what all accounts must have.
 
+use fastrand::Rng;
 use manx::txn::durable::Durable;
 use manx::txn::{Change, Data};
 
 const ACCOUNTS: u64 = 12;
 const BALANCE: i64 = 1_000;
-
-/// A number of the environment.
-pub fn setting(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name)
-        .map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
-}
-
-/// Numbers drawn from a seed (xorshift).
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 >> 11
-    }
-
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-}
 
 /// The accounts of one thread after some transfers.
 #[derive(Clone, Debug)]
@@ -52,8 +26,8 @@ impl Model {
 
     /// Makes the next transfer here; returns it as a batch.
     pub fn transfer(&mut self) -> Vec<Change> {
-        let mut random = Random::new(self.thread << 40 | self.transfers);
-        let (from, to, amount) = (random.below(ACCOUNTS), random.below(ACCOUNTS), random.below(50) as i64);
+        let mut random = Rng::with_seed(self.thread << 40 | self.transfers);
+        let (from, to, amount) = (random.u64(..ACCOUNTS), random.u64(..ACCOUNTS), random.u64(..50) as i64);
         self.transfers += 1;
         self.balances[from as usize] -= amount;
         self.balances[to as usize] += amount;
@@ -62,7 +36,7 @@ impl Model {
         let account = |it: u64| put(self.account(it), &self.balances[it as usize].to_le_bytes());
         let mut batch = vec![account(from), account(to), put(self.count(), &self.transfers.to_le_bytes())];
         let (one_of, bytes) = self.filling;
-        let bytes = match random.below(one_of) {
+        let bytes = match random.u64(..one_of) {
             0 => bytes,
             number if number < one_of / 6 => bytes / 4,
             _ => return batch,

@@ -10,6 +10,7 @@ use manx::lock::{RawLock, Reorderable};
 use platform::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use testing::until;
 
 const THREADS: u64 = 6;
 const NOBODY: u64 = 0;
@@ -71,9 +72,7 @@ pub fn take_turns<L: RawLock + 'static>(rounds: u64) {
                 }
             });
         }
-        while arrived.load(Ordering::Relaxed) < THREADS {
-            thread::yield_now();
-        }
+        until("all threads", || arrived.load(Ordering::Relaxed) == THREADS);
         // SAFETY: locked above.
         unsafe { guarded.lock.unlock(held) };
     });

@@ -3,11 +3,13 @@
 use super::checker::{Key, Txn, anomalies};
 use super::is_forbidden;
 use super::run::{Clock, LISTS, Running, is_list, stores};
+use fastrand::Rng;
 use manx::txn::coordinator::Protocol;
 use manx::txn::{Error, Isolation, Options, Store};
 use manx::wait::{Adaptive, Policy, Yield};
 use std::sync::Mutex;
 use std::thread;
+use testing::{full, setting};
 
 const THREADS: u64 = 4;
 const TXNS: u64 = 60;
@@ -17,43 +19,25 @@ const KEYS: Key = 4;
 const GENERATION: u64 = 400;
 const OPS_MAX: u64 = 5;
 
-/// Numbers without an end (Vigna's SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
-}
-
 /// One transaction. `Ok` says whether it is to be committed.
-fn work(
-    it: &mut Running<'_>,
-    isolation: Isolation,
-    clock: &Clock,
-    random: &mut Random,
-) -> Result<bool, Error> {
+fn work(it: &mut Running<'_>, isolation: Isolation, clock: &Clock, random: &mut Rng) -> Result<bool, Error> {
     let first = KEYS * (clock.next() / GENERATION) as Key;
-    for _ in 0..=random.below(OPS_MAX) {
+    for _ in 0..=random.u64(..OPS_MAX) {
         // Elements are appended by transactions that have read the list, so lists are whole only
         // where updates are not lost.
         let has_lists = matches!(isolation, Isolation::Snapshot | Isolation::Serializable);
-        let kind = if has_lists && random.below(2) == 0 { LISTS } else { 0 };
-        let key = kind + first + random.below(KEYS.into()) as Key;
-        match random.below(9) {
+        let kind = if has_lists && random.u64(..2) == 0 { LISTS } else { 0 };
+        let key = kind + first + random.u32(..KEYS);
+        match random.u64(..9) {
             0..4 => drop(it.read(key)?),
-            4 => it.read_all(kind + first, kind + first + KEYS, random.below(2) == 0)?,
+            4 => it.read_all(kind + first, kind + first + KEYS, random.u64(..2) == 0)?,
             _ => it.write(key)?,
         }
-        if random.below(3) == 0 {
+        if random.u64(..3) == 0 {
             thread::yield_now();
         }
     }
-    Ok(random.below(10) > 0)
+    Ok(random.u64(..10) > 0)
 }
 
 fn history(store: &Store, isolation: Isolation, seed: u64) -> Vec<Txn> {
@@ -62,7 +46,7 @@ fn history(store: &Store, isolation: Isolation, seed: u64) -> Vec<Txn> {
         for thread in 0..THREADS {
             let (clock, history) = (&clock, &history);
             scope.spawn(move || {
-                let mut random = Random(seed ^ thread << 32);
+                let mut random = Rng::with_seed(seed ^ thread << 32);
                 let mut session = store.session().expect("a seat");
                 let mut mine = Vec::new();
                 for _ in 0..TXNS {
@@ -81,14 +65,13 @@ fn history(store: &Store, isolation: Isolation, seed: u64) -> Vec<Txn> {
 }
 
 fn explore(isolation: Isolation) {
-    let full = std::env::var_os("MANX_FULL").is_some();
-    let first: u64 = std::env::var("MANX_TXN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let first = setting("MANX_TXN_SEED", 1);
     let yielding = Protocol::Wait(|is_taken| {
         Yield.until(is_taken);
     });
     let protocols = [Protocol::Help, Protocol::Adaptive(Adaptive::DEFAULT), Protocol::Help, yielding];
     let (mut committed, mut all) = (0, 0);
-    for seed in first..first + if full { 1_000 } else { 10 } {
+    for seed in first..first + if full() { 1_000 } else { 10 } {
         let protocol = protocols[seed as usize % protocols.len()];
         for store in stores(Options { protocol, ..Options::default() }) {
             let history = history(&store, isolation, seed);

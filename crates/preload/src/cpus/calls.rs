@@ -1,11 +1,11 @@
 //! The C library's functions that tell how many CPUs there are.
 //!
 //! Each calls the C library's own, and makes a count smaller that is more than the program is to be
-//! told. The two that give an affinity mask are told where the program's call returns to, by an
-//! instruction before the function proper, which is jumped to.
+//! told. The two that give an affinity mask are told where the program's call returns to.
 
 use super::told::Rounds;
 use super::{callers, mask, told};
+use crate::caller::told_the_caller;
 use crate::process;
 use crate::real::typed;
 use core::ffi::{c_int, c_long};
@@ -134,28 +134,10 @@ unsafe extern "C" fn pthread_affinity(
     result
 }
 
-/// Exported functions of three arguments that pass the address they return to as the fourth.
-macro_rules! told_the_caller {
-    ($($(#[$doc:meta])* $name:ident = $inner:path;)*) => {$(
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// As the C library's.
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        pub unsafe extern "C" fn $name() {
-            #[cfg(target_arch = "x86_64")]
-            core::arch::naked_asm!("endbr64", "mov rcx, [rsp]", "jmp {inner}", inner = sym $inner);
-            #[cfg(target_arch = "aarch64")]
-            core::arch::naked_asm!("mov x3, x30", "b {inner}", inner = sym $inner);
-        }
-    )*};
-}
-
 told_the_caller! {
     /// As the C library's, with no more CPUs than the program really gets for callers that only
     /// count them.
-    sched_getaffinity = sched_affinity;
+    sched_getaffinity(3) = sched_affinity;
     /// The same for a thread of the program's.
-    pthread_getaffinity_np = pthread_affinity;
+    pthread_getaffinity_np(3) = pthread_affinity;
 }

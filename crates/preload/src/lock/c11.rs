@@ -30,7 +30,7 @@ use super::object::{Cond, Mutex};
 use super::{cond, mutex, real};
 use crate::real::is_c11_the_c_librarys;
 use core::ffi::c_int;
-use libc::{CLOCK_REALTIME, EBUSY, ENOMEM, ETIMEDOUT, timespec};
+use libc::{EBUSY, ENOMEM, ETIMEDOUT, timespec};
 
 /// `thrd_success`
 const SUCCESS: c_int = 0;
@@ -56,7 +56,7 @@ fn result(error: c_int) -> c_int {
 
 /// Locks; `taker` is where the program's call returns to, here and below.
 #[inline]
-pub(super) fn lock(object: &Mutex, taker: usize) -> c_int {
+pub(super) extern "C" fn lock(object: &Mutex, taker: usize) -> c_int {
     if is_c11_the_c_librarys() {
         result(mutex::lock(object, taker))
     } else {
@@ -68,10 +68,10 @@ pub(super) fn lock(object: &Mutex, taker: usize) -> c_int {
 ///
 /// # Safety
 /// The time may be read.
-pub(super) unsafe fn lock_until(object: &Mutex, time: *const timespec, taker: usize) -> c_int {
+pub(super) unsafe extern "C" fn lock_until(object: &Mutex, time: *const timespec, taker: usize) -> c_int {
     if is_c11_the_c_librarys() {
         // SAFETY: the caller's promise.
-        result(unsafe { mutex::lock_until(object, CLOCK_REALTIME, time, taker) })
+        result(unsafe { mutex::lock_until(object, time, taker) })
     } else {
         real::mtx_timedlock().map_or(ERROR, |real| real(object, time))
     }
@@ -97,7 +97,7 @@ pub(super) fn unlock(object: &Mutex) -> c_int {
 }
 
 /// Waits to be signalled.
-pub(super) fn wait(variable: &Cond, object: &Mutex, taker: usize) -> c_int {
+pub(super) extern "C-unwind" fn wait(variable: &Cond, object: &Mutex, taker: usize) -> c_int {
     if is_c11_the_c_librarys() {
         result(cond::wait(variable, object, taker))
     } else {
@@ -109,7 +109,7 @@ pub(super) fn wait(variable: &Cond, object: &Mutex, taker: usize) -> c_int {
 ///
 /// # Safety
 /// The time may be read.
-pub(super) unsafe fn wait_until(
+pub(super) unsafe extern "C-unwind" fn wait_until(
     variable: &Cond,
     object: &Mutex,
     time: *const timespec,

@@ -31,7 +31,7 @@ fn is_ours(cond: &Cond) -> bool {
 }
 
 /// Waits to be signalled.
-pub(super) fn wait(cond: &Cond, mutex: &Mutex, taker: usize) -> c_int {
+pub(super) extern "C-unwind" fn wait(cond: &Cond, mutex: &Mutex, taker: usize) -> c_int {
     let _call = dilate::enter();
     if !is_ours(cond) {
         return real::wait().map_or(ENOSYS, |real| real(cond, mutex));
@@ -44,7 +44,12 @@ pub(super) fn wait(cond: &Cond, mutex: &Mutex, taker: usize) -> c_int {
 ///
 /// # Safety
 /// The time may be read.
-pub(super) unsafe fn wait_until(cond: &Cond, mutex: &Mutex, time: *const timespec, taker: usize) -> c_int {
+pub(super) unsafe extern "C-unwind" fn wait_until(
+    cond: &Cond,
+    mutex: &Mutex,
+    time: *const timespec,
+    taker: usize,
+) -> c_int {
     let _call = dilate::enter();
     if !is_ours(cond) {
         return real::timedwait().map_or(ENOSYS, |real| real(cond, mutex, time));
@@ -58,7 +63,7 @@ pub(super) unsafe fn wait_until(cond: &Cond, mutex: &Mutex, time: *const timespe
 ///
 /// # Safety
 /// The time may be read.
-pub(super) unsafe fn wait_until_by(
+pub(super) unsafe extern "C-unwind" fn wait_until_by(
     cond: &Cond,
     mutex: &Mutex,
     clock: clockid_t,

@@ -1,111 +1,40 @@
 //! The names by which programs reach us.
 //!
-//! Functions that may wait are told where the program's call returns to, for the statistics. Two
-//! instructions before the function proper do that. They jump to it, so the return address is still
-//! on top of the stack.
+//! Functions that may wait are told where the program's call returns to, for the statistics.
+//!
+//! SAFETY of all of these: objects are what the C library's functions of these names are given, and
+//! they live as long as these have to; times may be read if they are not null.
 
 use super::foreign::Ours;
 use super::object::{Cond, Mutex};
 use super::{c11, cond, mutex, real, spin_lock};
+use crate::caller::told_the_caller;
 use core::ffi::c_int;
 use core::sync::atomic::AtomicI32;
-use libc::{clockid_t, timespec};
 
-/// Exported functions that pass the address they return to as one more argument.
-macro_rules! told_the_caller {
-    ($abi:literal; $($(#[$attribute:meta])* $name:ident($($argument:ident: $type:ty),*; $register:literal) = $call:expr;)*) => {$(
-        $(#[$attribute])*
-        ///
-        /// # Safety
-        /// As the C library's.
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        pub unsafe extern $abi fn $name($($argument: $type),*) -> c_int {
-            unsafe extern $abi fn inner($($argument: $type,)* taker: usize) -> c_int {
-                $call(($($argument,)*), taker)
-            }
-            core::arch::naked_asm!(
-                concat!("mov ", $register, ", [rsp]"),
-                "jmp {inner}",
-                inner = sym inner,
-            )
-        }
-    )*};
-}
-
-// SAFETY of all of these: objects are what the C library's functions of these names are given, and
-// they live as long as these have to; times may be read if they are not null.
-told_the_caller! { "C";
+told_the_caller! {
     /// Locks.
-    pthread_mutex_lock(object: *const Mutex; "rsi") =
-        |(object,): (*const Mutex,), taker| {
-            // SAFETY: as all of these.
-            mutex::lock(unsafe { &*object }, taker)
-        };
+    pthread_mutex_lock(1) = mutex::lock;
     /// Locks.
-    __pthread_mutex_lock(object: *const Mutex; "rsi") =
-        |(object,): (*const Mutex,), taker| {
-            // SAFETY: as all of these.
-            mutex::lock(unsafe { &*object }, taker)
-        };
+    __pthread_mutex_lock(1) = mutex::lock;
     /// Locks, until a time since 1970.
-    pthread_mutex_timedlock(object: *const Mutex, time: *const timespec; "rdx") =
-        |(object, time): (*const Mutex, _), taker| {
-            // SAFETY: as all of these.
-            unsafe { mutex::lock_until(&*object, libc::CLOCK_REALTIME, time, taker) }
-        };
+    pthread_mutex_timedlock(2) = mutex::lock_until;
     /// Locks, until a time by this clock.
-    pthread_mutex_clocklock(object: *const Mutex, clock: clockid_t, time: *const timespec; "rcx") =
-        |(object, clock, time): (*const Mutex, _, _), taker| {
-            // SAFETY: as all of these.
-            unsafe { mutex::lock_until(&*object, clock, time, taker) }
-        };
+    pthread_mutex_clocklock(3) = mutex::lock_until_by;
     /// Locks.
-    mtx_lock(object: *const Mutex; "rsi") =
-        |(object,): (*const Mutex,), taker| {
-            // SAFETY: as all of these.
-            c11::lock(unsafe { &*object }, taker)
-        };
+    mtx_lock(1) = c11::lock;
     /// Locks, until a time since 1970.
-    mtx_timedlock(object: *const Mutex, time: *const timespec; "rdx") =
-        |(object, time): (*const Mutex, _), taker| {
-            // SAFETY: as all of these.
-            unsafe { c11::lock_until(&*object, time, taker) }
-        };
-}
-
-told_the_caller! { "C-unwind";
+    mtx_timedlock(2) = c11::lock_until;
     /// Waits to be signalled.
-    pthread_cond_wait(variable: *const Cond, object: *const Mutex; "rdx") =
-        |(variable, object): (*const Cond, *const Mutex), taker| {
-            // SAFETY: as all of these.
-            unsafe { cond::wait(&*variable, &*object, taker) }
-        };
+    pthread_cond_wait(2) = cond::wait;
     /// Waits to be signalled, until a time.
-    pthread_cond_timedwait(variable: *const Cond, object: *const Mutex, time: *const timespec; "rcx") =
-        |(variable, object, time): (*const Cond, *const Mutex, _), taker| {
-            // SAFETY: as all of these.
-            unsafe { cond::wait_until(&*variable, &*object, time, taker) }
-        };
+    pthread_cond_timedwait(3) = cond::wait_until;
     /// Waits to be signalled, until a time by this clock.
-    pthread_cond_clockwait(
-        variable: *const Cond, object: *const Mutex, clock: clockid_t, time: *const timespec; "r8"
-    ) = |(variable, object, clock, time): (*const Cond, *const Mutex, _, _), taker| {
-        // SAFETY: as all of these.
-        unsafe { cond::wait_until_by(&*variable, &*object, clock, time, taker) }
-    };
+    pthread_cond_clockwait(4) = cond::wait_until_by;
     /// Waits to be signalled.
-    cnd_wait(variable: *const Cond, object: *const Mutex; "rdx") =
-        |(variable, object): (*const Cond, *const Mutex), taker| {
-            // SAFETY: as all of these.
-            unsafe { c11::wait(&*variable, &*object, taker) }
-        };
+    cnd_wait(2) = c11::wait;
     /// Waits to be signalled, until a time since 1970.
-    cnd_timedwait(variable: *const Cond, object: *const Mutex, time: *const timespec; "rcx") =
-        |(variable, object, time): (*const Cond, *const Mutex, _), taker| {
-            // SAFETY: as all of these.
-            unsafe { c11::wait_until(&*variable, &*object, time, taker) }
-        };
+    cnd_timedwait(3) = c11::wait_until;
 }
 
 /// Exported functions that need no more than their arguments.

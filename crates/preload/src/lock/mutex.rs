@@ -88,7 +88,7 @@ pub(super) fn take(mutex: &Mutex) -> bool {
 /// others only at its end, by functions that cannot unwind. So it needs no stack frame, and no
 /// atomic operation has to wait for a frame's stores.
 #[inline(always)]
-pub(super) fn lock(mutex: &Mutex, taker: usize) -> c_int {
+pub(super) extern "C" fn lock(mutex: &Mutex, taker: usize) -> c_int {
     if lock_at_once(mutex) { 0 } else { lock_slow(mutex, taker) }
 }
 
@@ -124,11 +124,20 @@ extern "C" fn lock_slow(mutex: &Mutex, taker: usize) -> c_int {
     }
 }
 
-/// Locks within a limit.
+/// Locks, until a time since 1970.
 ///
 /// # Safety
-/// The limit's time may be read.
-pub(super) unsafe fn lock_until(
+/// The time may be read.
+pub(super) unsafe extern "C" fn lock_until(mutex: &Mutex, time: *const timespec, taker: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { lock_until_by(mutex, libc::CLOCK_REALTIME, time, taker) }
+}
+
+/// Locks, until a time by this clock.
+///
+/// # Safety
+/// The time may be read.
+pub(super) unsafe extern "C" fn lock_until_by(
     mutex: &Mutex,
     clock: clockid_t,
     time: *const timespec,

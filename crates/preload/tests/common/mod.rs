@@ -1,21 +1,19 @@
 //! Runs small C and C++ programs under the library that was built beside the test.
 //!
 //! Each program is compiled with the system's compiler when it is first wanted, with its symbols
-//! exported, so that the statistics name the functions in which threads waited. It runs with a
-//! limit on its time, which only bounds a failure.
+//! exported, so that the statistics name the functions in which threads waited.
 #![allow(dead_code)]
 
-use std::io::Read;
+pub mod machine;
+
+use std::ffi::OsStr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus};
+use testing::process;
 
 /// The ways into a loop's copy, as the programs' `loops.h` names its loops.
 pub const WAYS: [&str; 3] = ["whole", "row", "short"];
-
-/// How long a program may run.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// `libmanx_preload.so`, as cargo built it for this test.
 pub fn library() -> PathBuf {
@@ -88,20 +86,13 @@ fn compile(name: &str, into: &Path, flags: &[&str]) {
         return;
     }
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
-    let (mut source, mut compiler) = (sources.join(format!("{name}.c")), Command::new("cc"));
+    let mut source = sources.join(format!("{name}.c"));
     if !source.exists() {
-        (source, compiler) = (sources.join(format!("{name}.cpp")), Command::new("c++"));
-        compiler.arg("-std=c++17");
+        source.set_extension("cpp");
     }
-    let made = compiler
-        .args(["-O2", "-g", "-Wall", "-Werror", "-pthread", "-rdynamic", "-D_GNU_SOURCE"])
-        .arg("-o")
-        .arg(into)
-        .arg(&source)
-        .args(flags)
-        .output()
-        .expect("a compiler for C and C++ (cc, c++)");
-    assert!(made.status.success(), "{}:\n{}", source.display(), String::from_utf8_lossy(&made.stderr));
+    let mut compiler = process::compiler(&source);
+    compiler.args(["-O2", "-g", "-Wall", "-Werror", "-pthread", "-rdynamic", "-D_GNU_SOURCE"]);
+    process::succeed(compiler.arg("-o").arg(into).args(flags));
     made_before.push(into.to_owned());
 }
 
@@ -133,6 +124,17 @@ impl Outcome {
         self
     }
 
+    /// Fails unless the program succeeded and said nothing unasked. With exit code 77 it says that
+    /// it cannot be tried here.
+    #[track_caller]
+    pub fn holds(&self, what: &str) {
+        match self.status.code() {
+            Some(0) => assert_eq!(self.stderr, "", "{what}: nothing is said unasked"),
+            Some(77) => println!("{what}: skipped: {}", self.stderr.trim()),
+            _ => panic!("{what}: {}\n{}{}", self.status, self.stdout, self.stderr),
+        }
+    }
+
     /// The records of all loops in a function, as the statistics have them.
     pub fn sites(&self, function: &str) -> Vec<&serde_json::Value> {
         let report = self.report.as_ref().unwrap_or_else(|| panic!("no statistics\n{}", self.stderr));
@@ -159,6 +161,13 @@ impl Outcome {
     }
 }
 
+/// A program under the library with these options.
+pub fn preloaded(program: impl AsRef<OsStr>, options: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", options).env_remove("MANX");
+    command
+}
+
 /// Runs `command` under the library with these options (`MANX_OPTIONS`), and statistics.
 pub fn run(mut command: Command, options: &str) -> Outcome {
     static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
@@ -169,7 +178,7 @@ pub fn run(mut command: Command, options: &str) -> Outcome {
         all = format!("{all},{options}");
     }
     command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", all).env_remove("MANX");
-    let mut outcome = finish(command);
+    let mut outcome = finish(&mut command);
     let bytes = std::fs::read(&report).ok();
     outcome.report = bytes.map(|bytes| serde_json::from_slice(&bytes).expect("JSON"));
     outcome
@@ -183,63 +192,8 @@ pub fn under_manx(name: &str, arguments: &[&str], options: &str) -> Outcome {
 }
 
 /// Runs a command as it is.
-pub fn finish(mut command: Command) -> Outcome {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let out = drain(child.stdout.take().expect("a pipe"));
-    let err = drain(child.stderr.take().expect("a pipe"));
-    let status = wait(&mut child, &command);
-    let text = |thread: std::thread::JoinHandle<Vec<u8>>| {
-        String::from_utf8_lossy(&thread.join().expect("read")).into_owned()
-    };
-    Outcome { status, stdout: text(out), stderr: text(err), report: None }
-}
-
-fn drain(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
-        let mut all = Vec::new();
-        let _ = from.read_to_end(&mut all);
-        all
-    })
-}
-
-fn wait(child: &mut Child, command: &Command) -> ExitStatus {
-    let start = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().expect("a child") {
-            return status;
-        }
-        if start.elapsed() > LIMIT {
-            let stacks = stacks(child.id());
-            let _ = child.kill();
-            let _ = child.wait();
-            panic!("{command:?}: still running after {LIMIT:?}\n{stacks}");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Where the threads of a process are, as gdb says, if it is installed.
-fn stacks(process: u32) -> String {
-    let gdb = Command::new("gdb")
-        .args(["--batch", "-nx", "-ex", "thread apply all backtrace", "-p", &process.to_string()])
-        .stdin(Stdio::null())
-        .output();
-    gdb.map_or_else(|error| format!("gdb: {error}"), |out| String::from_utf8_lossy(&out.stdout).into_owned())
-}
-
-/// Asks until there is an answer; the limit only bounds a failure.
-pub fn eventually<T>(ask: impl Fn() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        assert!(start.elapsed() < LIMIT, "still no answer after {LIMIT:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+pub fn finish(command: &mut Command) -> Outcome {
+    let output = process::finish(command);
+    let (stdout, stderr) = (process::text(&output.stdout), process::text(&output.stderr));
+    Outcome { status: output.status, stdout, stderr, report: None }
 }

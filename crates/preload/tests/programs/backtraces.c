@@ -5,6 +5,7 @@
  * library, or `_Unwind_Backtrace`. Prints, for each shape, how often handlers looked, and how often a caller was missing: in copies and
  * the library, and in the program's own text. */
 #include "check.h"
+#include "threads.h"
 
 #include <alloca.h>
 #include <execinfo.h>
@@ -235,8 +236,6 @@ static void *worker(void *run) {
     return (void *)result;
 }
 
-static void *nothing(void *unused) { return unused; }
-
 int main(int count, char **arguments) {
     CHECK(count == 3);
     by_steps = strcmp(arguments[1], "steps") == 0;
@@ -244,7 +243,7 @@ int main(int count, char **arguments) {
     void *first[4];
     CHECK(backtrace(first, 4) > 1); // loads libgcc
     pthread_t threads[THREADS];
-    CHECK(pthread_create(&threads[0], NULL, nothing, NULL) == 0 && pthread_join(threads[0], NULL) == 0);
+    one_thread();
     dl_iterate_phdr(note, NULL);
     struct sigaction action = {.sa_sigaction = look, .sa_flags = SA_SIGINFO | SA_RESTART};
     CHECK(sigaction(by_steps ? SIGTRAP : SIGPROF, &action, NULL) == 0);

@@ -1,4 +1,4 @@
-/* What programs that only check something share. */
+/* What programs that only check something share, those of libmanx too. */
 #ifndef CHECK_H
 #define CHECK_H
 

@@ -1,6 +1,7 @@
 // Asks before any constructor has run, from a constructor that runs before ours (cpus_begin.c), from the memory allocator that the program
 // brings, and from a signal handler. The argument is the count.
 #include "check.h"
+#include "threads.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -61,10 +62,6 @@ static void handler(int signal) {
     atomic_store(&by_handler, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-static void *nothing(void *unused) {
-    return unused;
-}
-
 int main(int argc, char **argv) {
     CHECK(argc == 2);
     long expected = atol(argv[1]);
@@ -85,8 +82,7 @@ int main(int argc, char **argv) {
     for (int round = 0; round < 50; round++) {
         void *library = dlopen("libm.so.6", RTLD_NOW);
         CHECK(library != NULL && dlsym(library, "cos") != NULL);
-        pthread_t thread;
-        CHECK(pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_join(thread, NULL) == 0);
+        one_thread();
         CHECK(dlclose(library) == 0);
         CHECK(sysconf(_SC_NPROCESSORS_ONLN) == expected);
         usleep(5000);

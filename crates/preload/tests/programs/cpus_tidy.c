@@ -1,6 +1,7 @@
 // Asking leaves no descriptor open, needs no deep stack, and survives a program that closes all descriptors. The argument is
 // the count.
 #include "check.h"
+#include "threads.h"
 #include <dirent.h>
 #include <limits.h>
 #include <pthread.h>
@@ -12,8 +13,6 @@ static void *small(void *unused) {
     CHECK(sysconf(_SC_NPROCESSORS_ONLN) == expected);
     return unused;
 }
-
-static void *nothing(void *unused) { return unused; }
 
 static int descriptors(void) {
     DIR *folder = opendir("/proc/self/fd");
@@ -30,7 +29,7 @@ int main(int argc, char **argv) {
     expected = atol(argv[1]);
     // With the first thread the guard wakes, which keeps a descriptor for itself.
     pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    one_thread();
     int before = descriptors();
     // The first to ask, on the smallest stack there may be.
     pthread_attr_t attributes;

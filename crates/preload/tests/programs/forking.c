@@ -20,11 +20,9 @@ static void forks(int signal_number) {
     errno = error;
 }
 
-static void *nothing(void *argument) { return argument; }
-
 int main(int count, char **arguments) {
     CHECK(count == 2);
-    CHECK(pthread_join(start(nothing, NULL), NULL) == 0);
+    one_thread();
     signal(SIGALRM, forks);
     sigset_t alarm;
     sigemptyset(&alarm);
@@ -37,8 +35,7 @@ int main(int count, char **arguments) {
         void *library = dlopen(arguments[1], RTLD_NOW);
         CHECK(library != NULL);
         sigprocmask(SIG_UNBLOCK, &alarm, NULL);
-        pthread_t thread;
-        CHECK(pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_join(thread, NULL) == 0);
+        one_thread();
         sigprocmask(SIG_BLOCK, &alarm, NULL);
         CHECK(dlclose(library) == 0);
         sigprocmask(SIG_UNBLOCK, &alarm, NULL);

@@ -72,9 +72,7 @@ static void *contend(void *unused) {
 
 static void releases_yield_only_with_empty_hands(void) {
     watch_yields();
-    pthread_t threads[THREADS];
-    start_all(threads, THREADS, contend, NULL);
-    join_all(threads, THREADS);
+    run_all(THREADS, contend, NULL);
     if (atomic_load(&yields_with_a_lock) != 0)
         FAIL("%ld yields with a lock in its hands, %ld without", atomic_load(&yields_with_a_lock), atomic_load(&yields));
     if (atomic_load(&yields) == 0) {
@@ -92,4 +90,4 @@ static void with_a_spin_lock(void) {
     releases_yield_only_with_empty_hands();
 }
 
-PROBES({"with_a_mutex", with_a_mutex}, {"with_a_spin_lock", with_a_spin_lock})
+PROBES(P(with_a_mutex), P(with_a_spin_lock))

@@ -181,8 +181,5 @@ static void nobody_waits_for_ghosts(void) {
     }
 }
 
-PROBES({"in_the_order_of_arrival", in_the_order_of_arrival},
-       {"nobody_overtakes_the_overdue", nobody_overtakes_the_overdue},
-       {"nobody_is_ever_overdue", nobody_is_ever_overdue},
-       {"owners_have_the_kernels_numbers", owners_have_the_kernels_numbers},
-       {"nobody_waits_for_ghosts", nobody_waits_for_ghosts})
+PROBES(P(in_the_order_of_arrival), P(nobody_overtakes_the_overdue), P(nobody_is_ever_overdue),
+       P(owners_have_the_kernels_numbers), P(nobody_waits_for_ghosts))

@@ -3,6 +3,9 @@
 #define LOADER_H
 
 #include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +42,33 @@ static inline void until_it_sleeps(volatile pid_t *thread) {
         fclose(file);
         if (line && atol(line) == SYS_futex) return;
     }
+}
+
+static sem_t inside, leave;
+
+static int stays(struct dl_phdr_info *info, size_t size, void *unused) {
+    (void)info, (void)size, (void)unused;
+    CHECK(sem_post(&inside) == 0);
+    while (sem_wait(&leave) != 0) {}
+    return 1;
+}
+
+static void *holder(void *unused) {
+    CHECK(dl_iterate_phdr(stays, NULL) == 1);
+    return unused;
+}
+
+/* A thread that holds the loader's lock until `let_go_of_the_loader`. */
+static __attribute__((unused)) pthread_t hold_the_loader(void) {
+    pthread_t thread;
+    CHECK(sem_init(&inside, 0, 0) == 0 && sem_init(&leave, 0, 0) == 0);
+    CHECK(pthread_create(&thread, NULL, holder, NULL) == 0);
+    while (sem_wait(&inside) != 0) {}
+    return thread;
+}
+
+static __attribute__((unused)) void let_go_of_the_loader(pthread_t holder) {
+    CHECK(sem_post(&leave) == 0 && pthread_join(holder, NULL) == 0);
 }
 
 #endif

@@ -2,31 +2,16 @@
 //
 // The argument is the way to fork: `fork`, `_Fork`, or `clone` (the bare system call).
 #include "check.h"
+#include "loader.h"
 
 #include <fcntl.h>
-#include <link.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static sem_t inside, leave;
-
-static int stays(struct dl_phdr_info *info, size_t size, void *unused) {
-    (void)info, (void)size, (void)unused;
-    CHECK(sem_post(&inside) == 0);
-    while (sem_wait(&leave) != 0) {}
-    return 1;
-}
-
-static void *holder(void *unused) {
-    CHECK(dl_iterate_phdr(stays, NULL) == 1);
-    return unused;
-}
 
 /// What a shell does between fork and exec, by functions that POSIX calls safe there.
 static void child(void) {
@@ -59,10 +44,7 @@ static pid_t fork_by(const char *way) {
 
 int main(int count, char **arguments) {
     CHECK(count == 2);
-    pthread_t thread;
-    CHECK(sem_init(&inside, 0, 0) == 0 && sem_init(&leave, 0, 0) == 0);
-    CHECK(pthread_create(&thread, NULL, holder, NULL) == 0);
-    while (sem_wait(&inside) != 0) {}
+    pthread_t holder = hold_the_loader();
     pid_t process = fork_by(arguments[1]);
     CHECK(process >= 0);
     if (process == 0) {
@@ -73,7 +55,6 @@ int main(int count, char **arguments) {
     int status;
     CHECK(waitpid(process, &status, 0) == process);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    CHECK(sem_post(&leave) == 0);
-    CHECK(pthread_join(thread, NULL) == 0);
+    let_go_of_the_loader(holder);
     return 0;
 }

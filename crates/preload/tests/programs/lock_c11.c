@@ -402,7 +402,5 @@ static void called_once(void) {
     }
 }
 
-PROBES({"plain", plain}, {"timed", timed}, {"recursive", recursive}, {"results", results}, {"conditions", conditions},
-       {"recursive_in_a_wait", recursive_in_a_wait},
-       {"destroyed_right_after_broadcast", destroyed_right_after_broadcast}, {"mixed_with_posix", mixed_with_posix},
-       {"cancelled", cancelled}, {"called_once", called_once})
+PROBES(P(plain), P(timed), P(recursive), P(results), P(conditions), P(recursive_in_a_wait),
+       P(destroyed_right_after_broadcast), P(mixed_with_posix), P(cancelled), P(called_once))

@@ -39,11 +39,7 @@ static void *wait_to_be_cancelled(void *unused) {
 }
 
 static void all_wait(int count) {
-    for (int waiting = 0; waiting != count; sleep_us(200)) {
-        IS(pthread_mutex_lock(&stage.mutex), 0);
-        waiting = stage.waiting;
-        IS(pthread_mutex_unlock(&stage.mutex), 0);
-    }
+    until_under(&stage.mutex, &stage.waiting, count);
 }
 
 static void cancelled(enum way way) {
@@ -171,10 +167,7 @@ static void the_type_of_cancellation_is_kept(void) {
 static void *locks_while_cancelled(void *argument) {
     struct owned *owned = argument;
     // To lock a mutex is no cancellation point.
-    IS(pthread_mutex_lock(&owned->mutex), 0);
-    enter(owned);
-    leave(owned);
-    IS(pthread_mutex_unlock(&owned->mutex), 0);
+    pass_through(owned);
     return owned;
 }
 
@@ -227,11 +220,7 @@ static void no_wake_up_is_lost(void) {
         hall.waiting = hall.tokens = hall.taken = 0;
         int took[2] = {0, 0};
         pthread_t cancelled = start(take_token, &took[0]), other = start(take_token, &took[1]);
-        for (int waiting = 0; waiting != 2; sched_yield()) {
-            IS(pthread_mutex_lock(&hall.mutex), 0);
-            waiting = hall.waiting;
-            IS(pthread_mutex_unlock(&hall.mutex), 0);
-        }
+        until_under(&hall.mutex, &hall.waiting, 2);
         IS(pthread_mutex_lock(&hall.mutex), 0);
         hall.tokens = 1;
         if (round % 2)
@@ -258,9 +247,6 @@ static void no_wake_up_is_lost(void) {
     }
 }
 
-PROBES({"cancelled_in_wait", cancelled_in_wait}, {"cancelled_in_timedwait", cancelled_in_timedwait},
-       {"cancelled_in_clockwait", cancelled_in_clockwait}, {"cancelled_before_the_wait", cancelled_before_the_wait},
-       {"disabled_cancellation_waits", disabled_cancellation_waits},
-       {"the_type_of_cancellation_is_kept", the_type_of_cancellation_is_kept},
-       {"to_lock_is_no_cancellation_point", to_lock_is_no_cancellation_point},
-       {"no_wake_up_is_lost", no_wake_up_is_lost})
+PROBES(P(cancelled_in_wait), P(cancelled_in_timedwait), P(cancelled_in_clockwait), P(cancelled_before_the_wait),
+       P(disabled_cancellation_waits), P(the_type_of_cancellation_is_kept), P(to_lock_is_no_cancellation_point),
+       P(no_wake_up_is_lost))

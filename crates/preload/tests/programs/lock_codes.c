@@ -267,10 +267,7 @@ static void errno_is_preserved(void) {
     }
 }
 
-PROBES({"static_initialisers", static_initialisers}, {"zero_filled_memory", zero_filled_memory},
-       {"reinitialised_after_destroy", reinitialised_after_destroy},
-       {"reinitialised_without_destroy", reinitialised_without_destroy},
-       {"codes_normal_and_adaptive", codes_normal_and_adaptive}, {"codes_errorcheck", codes_errorcheck},
-       {"codes_recursive", codes_recursive}, {"recursion_overflows", recursion_overflows},
-       {"destroy_while_locked", destroy_while_locked}, {"trylock_from_elsewhere", trylock_from_elsewhere},
-       {"attribute_functions", attribute_functions}, {"errno_is_preserved", errno_is_preserved})
+PROBES(P(static_initialisers), P(zero_filled_memory), P(reinitialised_after_destroy),
+       P(reinitialised_without_destroy), P(codes_normal_and_adaptive), P(codes_errorcheck), P(codes_recursive),
+       P(recursion_overflows), P(destroy_while_locked), P(trylock_from_elsewhere), P(attribute_functions),
+       P(errno_is_preserved))

@@ -20,14 +20,7 @@ static void *wait_at(void *argument) {
 }
 
 static void until_waiting(struct gate *gate, int count) {
-    for (;;) {
-        IS(pthread_mutex_lock(&gate->mutex), 0);
-        int waiting = gate->waiting;
-        IS(pthread_mutex_unlock(&gate->mutex), 0);
-        if (waiting == count)
-            return;
-        sleep_us(200);
-    }
+    until_under(&gate->mutex, &gate->waiting, count);
 }
 
 static void open_for(struct gate *gate, int count) {
@@ -408,14 +401,8 @@ static void signals_do_not_end_a_wait_with_an_error(void) {
     join_all(threads, 2);
 }
 
-PROBES({"signal_wakes", signal_wakes}, {"broadcast_wakes_all", broadcast_wakes_all},
-       {"zero_filled_and_reinitialised", zero_filled_and_reinitialised},
-       {"signals_are_not_remembered", signals_are_not_remembered},
-       {"timedwait_expires_with_the_mutex_held", timedwait_expires_with_the_mutex_held},
-       {"attribute_clock_is_kept", attribute_clock_is_kept}, {"clockwait_by_both_clocks", clockwait_by_both_clocks},
-       {"clockwait_releases_the_mutex_and_is_woken", clockwait_releases_the_mutex_and_is_woken},
-       {"any_kind_of_mutex", any_kind_of_mutex}, {"mutex_that_is_not_held", mutex_that_is_not_held},
-       {"freed_right_after_broadcast", freed_right_after_broadcast},
-       {"timeouts_race_with_signals", timeouts_race_with_signals},
-       {"every_item_passes_once", every_item_passes_once},
-       {"signals_do_not_end_a_wait_with_an_error", signals_do_not_end_a_wait_with_an_error})
+PROBES(P(signal_wakes), P(broadcast_wakes_all), P(zero_filled_and_reinitialised), P(signals_are_not_remembered),
+       P(timedwait_expires_with_the_mutex_held), P(attribute_clock_is_kept), P(clockwait_by_both_clocks),
+       P(clockwait_releases_the_mutex_and_is_woken), P(any_kind_of_mutex), P(mutex_that_is_not_held),
+       P(freed_right_after_broadcast), P(timeouts_race_with_signals), P(every_item_passes_once),
+       P(signals_do_not_end_a_wait_with_an_error))

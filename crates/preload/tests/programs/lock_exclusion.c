@@ -35,9 +35,7 @@ static void *contend(void *argument) {
 static void exclusion(int type) {
     struct owned owned = {.count = 0};
     init_kind(&owned.mutex, type);
-    pthread_t threads[16];
-    start_all(threads, 16, contend, &owned);
-    join_all(threads, 16);
+    run_all(16, contend, &owned);
     CHECK(owned.count == 16 * ROUNDS);
     IS(pthread_mutex_destroy(&owned.mutex), 0);
 }
@@ -75,9 +73,7 @@ static void holds_longer_than_the_window(void) {
     for (int i = 0; i < KIND_COUNT; i++) {
         struct owned owned = {.count = 0};
         init_kind(&owned.mutex, KINDS[i].type);
-        pthread_t threads[8];
-        start_all(threads, 8, hold_long, &owned);
-        join_all(threads, 8);
+        run_all(8, hold_long, &owned);
         CHECK(owned.count == 8 * 12);
         IS(pthread_mutex_destroy(&owned.mutex), 0);
     }
@@ -109,9 +105,7 @@ static void *go_deep(void *argument) {
 static void recursion_under_contention(void) {
     struct nested nested = {.depth = 0};
     init_kind(&nested.owned.mutex, PTHREAD_MUTEX_RECURSIVE);
-    pthread_t threads[8];
-    start_all(threads, 8, go_deep, &nested);
-    join_all(threads, 8);
+    run_all(8, go_deep, &nested);
     CHECK(nested.owned.count == 8 * 500 && nested.depth == 0);
 }
 
@@ -131,9 +125,7 @@ static void memory_of_every_kind(void) {
     for (int i = 0; i < 6; i++) {
         CHECK(places[i] != NULL && places[i] != MAP_FAILED);
         IS(pthread_mutex_init(&places[i]->mutex, NULL), 0);
-        pthread_t threads[4];
-        start_all(threads, 4, contend, places[i]);
-        join_all(threads, 4);
+        run_all(4, contend, places[i]);
         CHECK(places[i]->count == 4 * ROUNDS);
     }
 }
@@ -240,9 +232,7 @@ static void *use_the_others(void *unused) {
 static void rwlocks_spinlocks_and_barriers(void) {
     IS(pthread_spin_init(&others.spinlock, PTHREAD_PROCESS_PRIVATE), 0);
     IS(pthread_barrier_init(&others.barrier, NULL, 4), 0);
-    pthread_t threads[4];
-    start_all(threads, 4, use_the_others, NULL);
-    join_all(threads, 4);
+    run_all(4, use_the_others, NULL);
     CHECK(others.written == 1000 && others.spun == 4000 && others.last == 10);
 }
 
@@ -261,10 +251,7 @@ static void *one_of_a_crowd(void *unused) {
         IS(pthread_cond_wait(&crowd_gate.cond, &crowd_gate.mutex), 0);
     IS(pthread_mutex_unlock(&crowd_gate.mutex), 0);
     for (int round = 0; round < 3; round++) {
-        IS(pthread_mutex_lock(&crowd_mutex.mutex), 0);
-        enter(&crowd_mutex);
-        leave(&crowd_mutex);
-        IS(pthread_mutex_unlock(&crowd_mutex.mutex), 0);
+        pass_through(&crowd_mutex);
     }
     return NULL;
 }
@@ -301,10 +288,7 @@ static void five_thousand_threads(void) {
 static void *short_life(void *argument) {
     struct owned *owned = argument;
     for (int i = 0; i < KIND_COUNT; i++) {
-        IS(pthread_mutex_lock(&owned[i].mutex), 0);
-        enter(&owned[i]);
-        leave(&owned[i]);
-        IS(pthread_mutex_unlock(&owned[i].mutex), 0);
+        pass_through(&owned[i]);
     }
     return NULL;
 }
@@ -330,10 +314,7 @@ static void *realtime(void *argument) {
         return (void *)"no";
     struct owned *owned = argument;
     for (int round = 0; round < 3000; round++) {
-        IS(pthread_mutex_lock(&owned->mutex), 0);
-        enter(owned);
-        leave(owned);
-        IS(pthread_mutex_unlock(&owned->mutex), 0);
+        pass_through(owned);
         if (round % 50 == 0)
             sleep_us(100);
     }
@@ -351,12 +332,7 @@ static void with_a_realtime_thread(void) {
     CHECK(owned.count == 6 * ROUNDS + 3000);
 }
 
-PROBES({"exclusion_normal", exclusion_normal}, {"exclusion_recursive", exclusion_recursive},
-       {"exclusion_errorcheck", exclusion_errorcheck}, {"exclusion_adaptive", exclusion_adaptive},
-       {"holds_longer_than_the_window", holds_longer_than_the_window},
-       {"recursion_under_contention", recursion_under_contention}, {"memory_of_every_kind", memory_of_every_kind},
-       {"unlock_then_unmap_by_the_next_owner", unlock_then_unmap_by_the_next_owner},
-       {"rwlocks_spinlocks_and_barriers", rwlocks_spinlocks_and_barriers},
-       {"five_thousand_threads", five_thousand_threads},
-       {"more_than_ten_thousand_threads_ever", more_than_ten_thousand_threads_ever},
-       {"with_a_realtime_thread", with_a_realtime_thread})
+PROBES(P(exclusion_normal), P(exclusion_recursive), P(exclusion_errorcheck), P(exclusion_adaptive),
+       P(holds_longer_than_the_window), P(recursion_under_contention), P(memory_of_every_kind),
+       P(unlock_then_unmap_by_the_next_owner), P(rwlocks_spinlocks_and_barriers), P(five_thousand_threads),
+       P(more_than_ten_thousand_threads_ever), P(with_a_realtime_thread))

@@ -232,11 +232,7 @@ static void *pass_gate_otherwise(void *unused) {
 }
 
 static void wait_until_all_wait(int threads) {
-    for (int waiting = 0; waiting != threads; sleep_us(200)) {
-        IS(pthread_mutex_lock(&gate.mutex), 0);
-        waiting = gate.waiting;
-        IS(pthread_mutex_unlock(&gate.mutex), 0);
-    }
+    until_under(&gate.mutex, &gate.waiting, threads);
 }
 
 /* Three wait by each way, and none is forgotten by signals and a broadcast. */
@@ -428,17 +424,17 @@ static void the_c_librarys_own_locks(void) {
 
 int main(int arguments, char **argument) {
     static const struct probe probes[] = {
-        {"constructors_before_ours", constructors_before_ours},
-        {"destructors_after_ours", destructors_after_ours},
-        {"opened_library_locks", opened_library_locks},
-        {"deep_binding_library_locks_the_same_mutex", deep_binding_library_locks_the_same_mutex},
-        {"every_symbol_version", every_symbol_version},
-        {"old_condition_variables", old_condition_variables},
-        {"looked_up_explicitly", looked_up_explicitly},
-        {"signals_reach_waiters_of_a_deep_binding_library", signals_reach_waiters_of_a_deep_binding_library},
-        {"conditions_looked_up_explicitly_are_the_same", conditions_looked_up_explicitly_are_the_same},
-        {"locked_before_dlopen_unlocked_after", locked_before_dlopen_unlocked_after},
-        {"the_c_librarys_own_locks", the_c_librarys_own_locks},
+        P(constructors_before_ours),
+        P(destructors_after_ours),
+        P(opened_library_locks),
+        P(deep_binding_library_locks_the_same_mutex),
+        P(every_symbol_version),
+        P(old_condition_variables),
+        P(looked_up_explicitly),
+        P(signals_reach_waiters_of_a_deep_binding_library),
+        P(conditions_looked_up_explicitly_are_the_same),
+        P(locked_before_dlopen_unlocked_after),
+        P(the_c_librarys_own_locks),
     };
     if (arguments == 4) {
         deep_path = argument[2];

@@ -70,6 +70,8 @@ static inline int run_probe(const struct probe *probes, size_t count, int argume
     return 2;
 }
 
+/* A probe by its function's name. */
+#define P(name) {#name, name}
 #define PROBES(...) \
     int main(int arguments, char **argument) { \
         static const struct probe probes[] = {__VA_ARGS__}; \
@@ -105,6 +107,13 @@ __attribute__((unused)) static void start_all(pthread_t *threads, int count, rou
 __attribute__((unused)) static void join_all(const pthread_t *threads, int count) {
     for (int i = 0; i < count; i++)
         join(threads[i]);
+}
+
+/* Threads that all do the same, until they end. */
+__attribute__((unused)) static void run_all(int count, routine *run, void *argument) {
+    pthread_t threads[count];
+    start_all(threads, count, run, argument);
+    join_all(threads, count);
 }
 
 /* A child process that runs `body` and must succeed. */
@@ -158,6 +167,15 @@ __attribute__((unused)) static void until(atomic_int *flag, int value) {
         sleep_us(200);
 }
 
+/* Waits until a number that a mutex protects has a value. */
+__attribute__((unused)) static void until_under(pthread_mutex_t *mutex, const int *number, int value) {
+    for (int now = value + 1; now != value; sleep_us(200)) {
+        IS(pthread_mutex_lock(mutex), 0);
+        now = *number;
+        IS(pthread_mutex_unlock(mutex), 0);
+    }
+}
+
 /* Mutexes of all kinds. */
 static const struct kind {
     const char *name;
@@ -195,6 +213,14 @@ __attribute__((unused)) static void leave(struct owned *owned) {
     owned->count = owned->count + 1;
     if (atomic_fetch_sub_explicit(&owned->inside, 1, memory_order_relaxed) != 1)
         FAIL("another thread held the mutex, too");
+}
+
+/* Locks and unlocks once, alone inside. */
+__attribute__((unused)) static void pass_through(struct owned *owned) {
+    IS(pthread_mutex_lock(&owned->mutex), 0);
+    enter(owned);
+    leave(owned);
+    IS(pthread_mutex_unlock(&owned->mutex), 0);
 }
 
 /* What another thread gets for a call on a mutex; it releases what it acquired. */

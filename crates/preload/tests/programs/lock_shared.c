@@ -35,9 +35,7 @@ static void processes_lose_no_updates(void) {
         pid_t children[3];
         for (int i = 0; i < 3; i++)
             children[i] = child(update, owned);
-        pthread_t threads[2];
-        start_all(threads, 2, update_thread, owned);
-        join_all(threads, 2);
+        run_all(2, update_thread, owned);
         for (int i = 0; i < 3; i++)
             reap(children[i]);
         CHECK(owned->count == 5L * UPDATES);
@@ -368,10 +366,6 @@ static void fork_from_threads_among_locks(void) {
     join_all(threads, 4);
 }
 
-PROBES({"processes_lose_no_updates", processes_lose_no_updates},
-       {"condition_variable_across_processes", condition_variable_across_processes},
-       {"robust_owner_died", robust_owner_died}, {"robust_across_processes", robust_across_processes},
-       {"robust_in_a_wait", robust_in_a_wait}, {"priority_inheritance", priority_inheritance},
-       {"priority_ceiling", priority_ceiling}, {"fork_while_others_hold", fork_while_others_hold},
-       {"fork_by_the_holder_while_others_wait", fork_by_the_holder_while_others_wait},
-       {"fork_from_threads_among_locks", fork_from_threads_among_locks})
+PROBES(P(processes_lose_no_updates), P(condition_variable_across_processes), P(robust_owner_died),
+       P(robust_across_processes), P(robust_in_a_wait), P(priority_inheritance), P(priority_ceiling),
+       P(fork_while_others_hold), P(fork_by_the_holder_while_others_wait), P(fork_from_threads_among_locks))

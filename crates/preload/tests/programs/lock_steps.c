@@ -100,5 +100,4 @@ static void unlock_while_somebody_waits(void) {
             unlock_in_steps(KINDS[i].type, 0, late * late * 3000);
 }
 
-PROBES({"unlock_while_somebody_tries", unlock_while_somebody_tries},
-       {"unlock_while_somebody_waits", unlock_while_somebody_waits})
+PROBES(P(unlock_while_somebody_tries), P(unlock_while_somebody_waits))

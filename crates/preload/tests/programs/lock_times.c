@@ -165,9 +165,7 @@ static void timeouts_race_with_releases(void) {
         struct owned owned = {.count = 0};
         init_kind(&owned.mutex, KINDS[i].type);
         atomic_store(&acquired, 0), atomic_store(&expired, 0);
-        pthread_t threads[8];
-        start_all(threads, 8, impatient, &owned);
-        join_all(threads, 8);
+        run_all(8, impatient, &owned);
         CHECK(acquired + expired == 8 * 300 && owned.count == acquired);
         IS(elsewhere(pthread_mutex_trylock, &owned.mutex), 0);
         IS(pthread_mutex_destroy(&owned.mutex), 0);
@@ -233,9 +231,6 @@ static void signals_do_not_end_a_wait(void) {
     }
 }
 
-PROBES({"timedlock_expires_not_early", timedlock_expires_not_early},
-       {"timedlock_bad_nanoseconds", timedlock_bad_nanoseconds}, {"deadlines_in_the_past", deadlines_in_the_past},
-       {"clocklock_invalid_clock", clocklock_invalid_clock},
-       {"timedlock_acquires_on_release", timedlock_acquires_on_release},
-       {"timeouts_race_with_releases", timeouts_race_with_releases},
-       {"signals_do_not_end_a_wait", signals_do_not_end_a_wait})
+PROBES(P(timedlock_expires_not_early), P(timedlock_bad_nanoseconds), P(deadlines_in_the_past),
+       P(clocklock_invalid_clock), P(timedlock_acquires_on_release), P(timeouts_race_with_releases),
+       P(signals_do_not_end_a_wait))

@@ -60,8 +60,6 @@ static long wait_for_work(struct polled *polled) {
     return slept;
 }
 
-static void *nothing(void *unused) { return unused; }
-
 static long wait_beside_work(void) {
     struct polled polled = open_copy(0);
     return wait_for_work(&polled);
@@ -118,7 +116,7 @@ static void work_is_no_wait(void) {
 
 static void a_real_time_thread_does_not_sleep(void) {
     struct polled polled = open_copy(0);
-    join(start(nothing, NULL));
+    one_thread();
     struct sched_param priority = {.sched_priority = 1};
     if (pthread_setschedparam(pthread_self(), SCHED_RR, &priority) != 0)
         SKIP("no right to a real-time class");
@@ -151,7 +149,7 @@ static void a_child_polls(void) {
 
 /* Without Open MPI there is no such function, and with it, it is Open MPI's. */
 static void the_name_is_the_librarys(void) {
-    join(start(nothing, NULL));
+    one_thread();
     CHECK(opal_progress == NULL);
     CHECK(dlsym(RTLD_DEFAULT, "opal_progress") == NULL && dlerror() != NULL);
     struct polled polled = open_copy(0);
@@ -159,13 +157,5 @@ static void the_name_is_the_librarys(void) {
     CHECK(dlsym(RTLD_DEFAULT, "opal_progress") == NULL);
 }
 
-PROBES({"sleeps_beside_work", sleeps_beside_work},
-       {"does_not_sleep", does_not_sleep},
-       {"waits", waits},
-       {"opened_later", opened_later},
-       {"two_take_turns", two_take_turns},
-       {"work_is_no_wait", work_is_no_wait},
-       {"a_real_time_thread_does_not_sleep", a_real_time_thread_does_not_sleep},
-       {"copies_are_apart", copies_are_apart},
-       {"a_child_polls", a_child_polls},
-       {"the_name_is_the_librarys", the_name_is_the_librarys})
+PROBES(P(sleeps_beside_work), P(does_not_sleep), P(waits), P(opened_later), P(two_take_turns), P(work_is_no_wait),
+       P(a_real_time_thread_does_not_sleep), P(copies_are_apart), P(a_child_polls), P(the_name_is_the_librarys))

@@ -29,8 +29,6 @@ static int count;
 
 static void end(pthread_t thread) { CHECK(pthread_join(thread, NULL) == 0); }
 
-static void *nothing(void *unused) { return unused; }
-
 /* The row's first instruction has become a jump. */
 static int is_repaired(loop *row) { return *(volatile unsigned char *)row == 0xe9; }
 
@@ -118,7 +116,7 @@ static void debugged(void) { give(is_left); }
 static volatile int stop;
 
 static void *creates(void *unused) {
-    while (!stop) end(start(nothing, NULL));
+    while (!stop) one_thread();
     return unused;
 }
 
@@ -184,7 +182,7 @@ static void forks(void) {
         CHECK(process >= 0);
         if (process == 0) {
             alarm(20);
-            end(start(nothing, NULL));
+            one_thread();
             CHECK(dlsym(RTLD_DEFAULT, "malloc") != NULL);
             _exit(0);
         }
@@ -222,7 +220,7 @@ static void callback(void) {
     CHECK(dl_iterate_phdr(opens_all, NULL) == 1);
     stop = 1;
     end(other);
-    end(start(nothing, NULL));
+    one_thread();
     volatile int word = 1;
     for (int n = 0; n < count; n++) ((loop *)dlsym(must_open(libraries[n]), "wait_by_whole"))(&word);
 }

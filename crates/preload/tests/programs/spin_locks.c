@@ -194,10 +194,5 @@ static void nobody_is_kept_out(void) {
     join_all(threads, 12);
 }
 
-PROBES({"both_exclude_each_other", both_exclude_each_other},
-       {"codes", codes},
-       {"a_waiter_sleeps", a_waiter_sleeps},
-       {"a_waiter_spins", a_waiter_spins},
-       {"a_real_time_waiter_lets_the_holder_run", a_real_time_waiter_lets_the_holder_run},
-       {"processes_share_a_lock", processes_share_a_lock},
-       {"nobody_is_kept_out", nobody_is_kept_out})
+PROBES(P(both_exclude_each_other), P(codes), P(a_waiter_sleeps), P(a_waiter_spins),
+       P(a_real_time_waiter_lets_the_holder_run), P(processes_share_a_lock), P(nobody_is_kept_out))

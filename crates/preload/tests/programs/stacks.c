@@ -38,13 +38,11 @@ static void *worker(void *unused) {
     return unused;
 }
 
-static void *nothing(void *unused) { return unused; }
-
 int main(int count, char **arguments) {
     (void)count;
     wait_for = loop_named(arguments[1]);
     one_cpu();
-    pthread_join(start(nothing, NULL), NULL);
+    one_thread();
     pthread_join(start(usual, NULL), NULL);
     CHECK(handled == 1);
     pthread_attr_t attributes;

@@ -10,4 +10,9 @@ static inline pthread_t start(void *(*routine)(void *), void *argument) {
     return thread;
 }
 
+static inline void *nothing(void *unused) { return unused; }
+
+/* A thread that begins and ends. */
+static inline void one_thread(void) { CHECK(pthread_join(start(nothing, NULL), NULL) == 0); }
+
 #endif

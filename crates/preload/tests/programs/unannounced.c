@@ -7,11 +7,10 @@
 // | waited_for | another thread waited for a mutex; it unlocks and locks that |
 #include "check.h"
 #include "loader.h"
+#include "threads.h"
 
 #include <errno.h>
-#include <link.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -31,27 +30,6 @@ static void succeeds(pid_t process) {
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void *nothing(void *unused) { return unused; }
-
-static void create_a_thread(void) {
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_join(thread, NULL) == 0);
-}
-
-static sem_t inside, leave;
-
-static int stays(struct dl_phdr_info *info, size_t size, void *unused) {
-    (void)info, (void)size, (void)unused;
-    CHECK(sem_post(&inside) == 0);
-    while (sem_wait(&leave) != 0) {}
-    return 1;
-}
-
-static void *holder(void *unused) {
-    CHECK(dl_iterate_phdr(stays, NULL) == 1);
-    return unused;
-}
-
 static volatile int search;
 static volatile pid_t searcher_id;
 
@@ -63,12 +41,10 @@ static void *searcher(void *unused) {
 }
 
 static void searching(const char *way) {
-    pthread_t held, searches;
-    CHECK(sem_init(&inside, 0, 0) == 0 && sem_init(&leave, 0, 0) == 0);
+    pthread_t searches;
     CHECK(pthread_create(&searches, NULL, searcher, NULL) == 0);
     write_text(rendezvous(), 0xc3);
-    CHECK(pthread_create(&held, NULL, holder, NULL) == 0);
-    while (sem_wait(&inside) != 0) {}
+    pthread_t holder = hold_the_loader();
     // The one that searches waits for the loader's lock now, and holds the guard's latch.
     search = 1;
     until_it_sleeps(&searcher_id);
@@ -76,15 +52,15 @@ static void searching(const char *way) {
     if (process == 0) {
         syscall(SYS_alarm, 20);
         CHECK(dlsym(RTLD_DEFAULT, "free") != NULL);
-        create_a_thread();
+        one_thread();
         CHECK(dlsym(RTLD_DEFAULT, "calloc") != NULL);
         _exit(0);
     }
     succeeds(process);
-    CHECK(sem_post(&leave) == 0);
-    CHECK(pthread_join(held, NULL) == 0 && pthread_join(searches, NULL) == 0);
+    let_go_of_the_loader(holder);
+    CHECK(pthread_join(searches, NULL) == 0);
     // The parent's guard works on.
-    create_a_thread();
+    one_thread();
 }
 
 static pthread_mutex_t mutex(int kind) {
@@ -125,7 +101,7 @@ static void in_child(const char *way, int generation) {
 }
 
 static void owner(const char *way) {
-    create_a_thread();
+    one_thread();
     pid_t own = (pid_t)syscall(SYS_gettid);
     for (int n = 0; n < KINDS; n++) {
         held_by_parent[n] = mutex(kinds[n]);

@@ -83,15 +83,13 @@ static void vforks(void) {
     CHECK(sigaction(SIGUSR1, NULL, &now) == 0 && sigismember(&now.sa_mask, SIGTERM) == 1);
 }
 
-static void *nothing(void *unused) { return unused; }
-
 int main(int count, char **arguments) {
     (void)count;
     wait_for = loop_named(arguments[1]);
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, seen;
     sigfillset(&action.sa_mask);
     CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
-    pthread_join(start(nothing, NULL), NULL);
+    one_thread();
     CHECK(sigaction(SIGUSR1, NULL, &seen) == 0 && sigismember(&seen.sa_mask, SIGTERM) == 1);
     one_cpu();
     for (long way = 0; way < WAYS; way++) {

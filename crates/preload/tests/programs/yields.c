@@ -95,10 +95,6 @@ static void a_real_time_thread_does_not_sleep(void) {
     must_not_sleep(switches() - before);
 }
 
-PROBES({"a_loop_of_yields_sleeps", a_loop_of_yields_sleeps},
-       {"the_other_names_sleep", the_other_names_sleep},
-       {"a_loop_of_yields_does_not_sleep", a_loop_of_yields_does_not_sleep},
-       {"a_lock_in_between_is_work", a_lock_in_between_is_work},
-       {"two_places_are_no_loop", two_places_are_no_loop},
-       {"work_in_between_is_work", work_in_between_is_work},
-       {"a_real_time_thread_does_not_sleep", a_real_time_thread_does_not_sleep})
+PROBES(P(a_loop_of_yields_sleeps), P(the_other_names_sleep), P(a_loop_of_yields_does_not_sleep),
+       P(a_lock_in_between_is_work), P(two_places_are_no_loop), P(work_in_between_is_work),
+       P(a_real_time_thread_does_not_sleep))

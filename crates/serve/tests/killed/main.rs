@@ -11,13 +11,14 @@ mod ledger;
 mod served;
 mod writer;
 
+use fastrand::Rng;
 use ledger::{Common, Keys, Ledger, count};
 use served::{Client, Served};
 use server::resp::Reply;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use writer::{NAMES, NUMBER, Random, Writer};
+use writer::{NAMES, NUMBER, Writer};
 
 const CLIENTS: usize = 6;
 /// A folder is used for so many rounds, and then another one.
@@ -78,20 +79,20 @@ impl Known {
     }
 
     /// Starts the server, compares, lets clients write, and kills it.
-    fn round(&mut self, folder: &Path, model: &str, round: u64, random: &mut Random) -> Result<(), String> {
-        if random.below(6) == 0 {
+    fn round(&mut self, folder: &Path, model: &str, round: u64, random: &mut Rng) -> Result<(), String> {
+        if random.u64(..6) == 0 {
             let _starting = Served::spawn(folder, model);
-            thread::sleep(Duration::from_micros(random.below(START_US)));
+            thread::sleep(Duration::from_micros(random.u64(..START_US)));
         }
         let (mut served, address) = Served::start(folder, model)?;
         self.recover(&mut Client::connect(address).map_err(|error| error.to_string())?)?;
-        let life = Duration::from_micros(random.below(LIFE_US));
+        let life = Duration::from_micros(random.u64(..LIFE_US));
         let writers: Vec<_> = self
             .ledgers
             .iter_mut()
             .enumerate()
             .map(|(client, ledger)| {
-                let writer = Writer::new(prefix(client), round, random.next(), std::mem::take(ledger));
+                let writer = Writer::new(prefix(client), round, random.u64(..), std::mem::take(ledger));
                 thread::spawn(move || writer.run(address))
             })
             .collect();
@@ -114,7 +115,7 @@ fn rounds(model: &str) {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
     });
     let rounds = number("MANX_SERVE_ROUNDS").unwrap_or(ROUNDS);
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     let mut folder = tempfile::tempdir().expect("a folder");
     let mut known = Known::default();
     let mut acknowledged = 0;

@@ -2,6 +2,7 @@
 
 use crate::ledger::{Ledger, Op, count};
 use crate::served::{Client, frame};
+use fastrand::Rng;
 use server::resp::Reply;
 use std::io;
 use std::net::SocketAddr;
@@ -13,22 +14,6 @@ pub const NAMES: [&[u8]; 2] = [b"common:one", b"common:other"];
 const KEYS: u64 = 6;
 /// So many commands are sent at once, at most.
 const PIPELINE: u64 = 4;
-
-/// Numbers from a seed (SplitMix64, Steele and others 2014).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-}
 
 /// What a writer knows when its server is gone.
 pub struct Written {
@@ -46,14 +31,14 @@ pub struct Writer {
     prefix: String,
     round: u64,
     written: u64,
-    random: Random,
+    random: Rng,
     out: Written,
 }
 
 impl Writer {
     pub fn new(prefix: String, round: u64, seed: u64, ledger: Ledger) -> Writer {
         let out = Written { ledger, common: Vec::new(), common_pending: None, wrong: None };
-        Writer { prefix, round, written: 0, random: Random(seed), out }
+        Writer { prefix, round, written: 0, random: Rng::with_seed(seed), out }
     }
 
     /// Writes until the connection ends.
@@ -65,10 +50,10 @@ impl Writer {
     }
 
     fn turn(&mut self, client: &mut Client) -> io::Result<()> {
-        if self.random.below(6) == 0 {
+        if self.random.u64(..6) == 0 {
             return self.write_common(client);
         }
-        let ops: Vec<Op> = (0..=self.random.below(PIPELINE)).map(|_| self.any()).collect();
+        let ops: Vec<Op> = (0..=self.random.u64(..PIPELINE)).map(|_| self.any()).collect();
         let mut bytes = Vec::new();
         for op in &ops {
             put(&mut bytes, op);
@@ -135,7 +120,7 @@ impl Writer {
     }
 
     fn any(&mut self) -> Op {
-        match self.random.below(8) {
+        match self.random.u64(..8) {
             0..3 => Op::Set(self.key(), self.value()),
             3 => self.counter(),
             4 => Op::Delete(self.key()),
@@ -163,7 +148,7 @@ impl Writer {
     }
 
     fn key(&mut self) -> Vec<u8> {
-        let key = self.random.below(KEYS);
+        let key = self.random.u64(..KEYS);
         self.named(&key.to_string())
     }
 
@@ -175,7 +160,7 @@ impl Writer {
     fn value(&mut self) -> Vec<u8> {
         self.written += 1;
         let mut value = format!("{}{}.{}", self.prefix, self.round, self.written).into_bytes();
-        let length = match self.random.below(40) {
+        let length = match self.random.u64(..40) {
             0 => 50_000,
             1..8 => 2_000,
             _ => 0,

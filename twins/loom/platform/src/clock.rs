@@ -4,6 +4,7 @@
 //! It is the same in every replay of an execution, which loom needs, and no algorithm may lean on
 //! more than that it never goes back.
 
+pub use crate::clocks::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Nanoseconds in a second.
@@ -21,45 +22,13 @@ pub fn now_ns() -> u64 {
     advance(LOOK_NS)
 }
 
-/// Nanoseconds since 1970; no better than [`now_ns`] here.
-pub fn since_1970_ns() -> u64 {
-    now_ns()
-}
-
-/// The CPU time that the calling thread has used; no better than [`now_ns`] here.
-pub fn thread_cpu_ns() -> u64 {
-    now_ns()
-}
-
-/// The CPU time that all threads have used; no better than [`now_ns`] here.
-pub fn process_cpu_ns() -> u64 {
-    now_ns()
-}
-
 /// Lets time pass.
-pub(crate) fn advance(ns: u64) -> u64 {
+fn advance(ns: u64) -> u64 {
     NOW_NS.fetch_add(ns, Ordering::Relaxed).saturating_add(ns)
 }
 
-/// The time in ticks, which are nanoseconds here.
-pub fn ticks() -> u64 {
-    now_ns()
+/// Sleeps: others go first.
+pub(crate) fn sleep(ns: u64) {
+    advance(ns);
+    crate::thread::yield_now();
 }
-
-/// How many ticks there are in a second.
-pub fn ticks_per_second() -> u64 {
-    SECOND_NS
-}
-
-/// A stretch of ticks in nanoseconds.
-pub fn ticks_to_ns(ticks: u64) -> u64 {
-    ticks
-}
-
-/// A stretch of nanoseconds in ticks.
-pub fn ns_to_ticks(ns: u64) -> u64 {
-    ns
-}
-
-/// Decides what [`ticks`] counts: nothing to decide here.
-pub fn init() {}

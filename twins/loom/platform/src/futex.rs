@@ -11,100 +11,9 @@
 //! first: a wait with a timeout never helps a lost wake-up to be found, one without does.
 
 use crate::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use loom::thread::{self, Thread};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// How a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Somebody woke this thread.
-    Woken,
-    /// The time was up.
-    TimedOut,
-    /// The word had another value to begin with.
-    Changed,
-    /// A signal handler ran.
-    Interrupted,
-}
-
-/// The clock that a [`Deadline`] is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
-    /// [`crate::clock::now_ns`]
-    Monotonic,
-    /// [`crate::clock::since_1970_ns`]
-    Realtime,
-}
-
-/// A point in time at which a wait ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deadline {
-    /// The clock that says so; there is one time only here.
-    pub clock: Clock,
-    /// Nanoseconds of that clock.
-    pub ns: u64,
-}
-
-impl Deadline {
-    /// How long it is until then, in nanoseconds; 0 if it is over.
-    pub fn left_ns(self) -> u64 {
-        self.ns.saturating_sub(crate::clock::now_ns())
-    }
-}
-
-/// Every set: whoever waits with it is woken by everybody, and the other way round.
-pub const ANY_SET: u32 = u32::MAX;
-
-/// A thread in a queue. Places stand for words; a ticket is nobody else's in its execution.
-struct Waiter {
-    place: usize,
-    ticket: u64,
-    set: u32,
-    expected: u32,
-    /// The word was compared, and had the value expected.
-    compared: bool,
-    /// The word changed, under the kernel's lock, before it was compared.
-    changed: bool,
-    woken: bool,
-    thread: Thread,
-}
-
-/// All queues, in the order of arrival.
-#[derive(Default)]
-struct Queues {
-    waiters: Vec<Waiter>,
-    tickets: u64,
-}
-
-crate::global! {
-    static QUEUES: Mutex<Queues> = Mutex::new(Queues::default());
-}
-
-/// Never held across a step of loom's, so it is always free.
-fn queues() -> MutexGuard<'static, Queues> {
-    let queues: &'static Mutex<Queues> = &QUEUES;
-    queues.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn place(word: *const AtomicU32) -> usize {
-    word.addr()
-}
-
-/// The key of a word's upper half; here, the address of the whole.
-pub const fn upper(word: *const AtomicU64) -> *const AtomicU32 {
-    word.cast()
-}
-
-/// Takes the waiter with this ticket out of its queue, if it was woken or nobody waits for that.
-fn leave(ticket: u64, only_if_woken: bool) -> bool {
-    let mut queues = queues();
-    let at = queues.waiters.iter().position(|waiter| waiter.ticket == ticket).expect("it is queued");
-    let woken = queues.waiters[at].woken;
-    if woken || !only_if_woken {
-        queues.waiters.remove(at);
-    }
-    woken
-}
+pub use crate::queue::{ANY_SET, Clock, Deadline, Outcome, upper};
+use crate::queue::{Waiter, compare, enter, leave, place, queues};
+use loom::thread;
 
 /// Sleeps while `word` is `expected`, until woken.
 pub fn wait(word: &AtomicU32, expected: u32) -> Outcome {
@@ -135,23 +44,7 @@ fn upper_half(value: u64) -> u32 {
 fn sleep(word: *const AtomicU32, look: impl Fn() -> u32, expected: u32, set: u32) -> Outcome {
     // On the way into the kernel others may go first, and find nobody in the queue.
     look();
-    let thread = thread::current();
-    let ticket = {
-        let mut queues = queues();
-        queues.tickets += 1;
-        let ticket = queues.tickets;
-        queues.waiters.push(Waiter {
-            place: place(word),
-            ticket,
-            set,
-            expected,
-            compared: false,
-            changed: false,
-            woken: false,
-            thread,
-        });
-        ticket
-    };
+    let ticket = enter(word, expected, set);
     fence(Ordering::SeqCst);
     if !compare(ticket, look()) {
         return if leave(ticket, false) { Outcome::Woken } else { Outcome::Changed };
@@ -160,14 +53,6 @@ fn sleep(word: *const AtomicU32, look: impl Fn() -> u32, expected: u32, set: u32
         thread::park();
     }
     Outcome::Woken
-}
-
-/// Whether the waiter with this ticket sleeps, having seen this value.
-fn compare(ticket: u64, seen: u32) -> bool {
-    let mut queues = queues();
-    let waiter = queues.waiters.iter_mut().find(|waiter| waiter.ticket == ticket).expect("it is queued");
-    waiter.compared = seen == waiter.expected && !waiter.changed;
-    waiter.compared
 }
 
 /// Sleeps while `word` is `expected`, until woken, for at most `timeout_ns`.

@@ -17,14 +17,16 @@
 pub mod atomic;
 pub mod cell;
 pub mod clock;
+mod clocks;
 pub mod cpu;
 pub mod fork;
 pub mod futex;
 mod macros;
+mod queue;
 pub mod thread;
 
 #[doc(hidden)]
-pub use loom;
+pub use loom as checker;
 
 /// How often a loop may spin that would like to spin `_wanted` times: not at all. A thread that
 /// spins sees what it waits for in the end, whether or not it would have been woken.

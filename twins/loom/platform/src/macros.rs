@@ -1,7 +1,7 @@
 //! Macros that let one source compile on the machine and on its twins.
 
-/// Declares a function that is `const` on the machine, and an ordinary one here: loom registers
-/// each atomic when it is made.
+/// Declares a function that is `const` on the machine, and an ordinary one here: each
+/// execution begins anew, and what is made at compile time would outlive it.
 #[macro_export]
 macro_rules! const_fn {
     ($(#[$attribute:meta])* $visibility:vis const fn $($rest:tt)*) => {
@@ -25,7 +25,7 @@ macro_rules! twins_only {
 #[macro_export]
 macro_rules! global {
     ($($(#[$attribute:meta])* static $name:ident: $type:ty = $value:expr;)*) => {
-        $($crate::loom::lazy_static! { $(#[$attribute])* static ref $name: $type = $value; })*
+        $($crate::checker::lazy_static! { $(#[$attribute])* static ref $name: $type = $value; })*
     };
 }
 
@@ -33,7 +33,7 @@ macro_rules! global {
 #[macro_export]
 macro_rules! thread_local {
     ($($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $value:expr;)*) => {
-        $crate::loom::thread_local! {
+        $crate::checker::thread_local! {
             $($(#[$attribute])* $visibility static $name: $type = $value;)*
         }
     };

@@ -1,19 +1,18 @@
-//! Threads: loom's, which run one at a time in every order.
+//! Threads: the model checker's, which run one at a time.
 
-pub use loom::thread::{JoinHandle, spawn};
+pub use crate::checker::thread::{JoinHandle, spawn};
 
 /// The timer slack of threads started by [`spawn_punctual`].
 pub const PUNCTUAL_SLACK_NS: u64 = 1_000;
 
 /// Lets other threads go first.
 pub fn yield_now() {
-    loom::thread::yield_now();
+    crate::checker::thread::yield_now();
 }
 
 /// Lets `ns` nanoseconds pass, and other threads go first.
 pub fn sleep_ns(ns: u64) {
-    crate::clock::advance(ns);
-    loom::thread::yield_now();
+    crate::clock::sleep(ns);
 }
 
 /// How the kernel schedules a thread.
@@ -42,12 +41,12 @@ impl SchedulingClass {
     }
 }
 
-/// The calling thread's class: loom knows one.
+/// The calling thread's class: there is one here.
 pub fn scheduling_class() -> SchedulingClass {
     SchedulingClass::Normal
 }
 
-/// Sets how late sleeps may end: they end at once here.
+/// Sets how late sleeps may end: that is not the kernel's affair here.
 pub fn set_timer_slack_ns(_slack_ns: u64) {}
 
 /// The calling thread's timer slack.

@@ -59,7 +59,7 @@ impl<T: ?Sized> UnsafeCell<T> {
     fn visit(&self, mine: isize) -> Visit<'_> {
         self.users.fetch_add(mine, Ordering::Relaxed);
         let visit = Visit { users: &self.users, mine };
-        crate::thread::step();
+        crate::chance::step();
         visit
     }
 }

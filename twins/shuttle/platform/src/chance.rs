@@ -14,3 +14,8 @@ pub(crate) fn below(end: u64) -> u64 {
 pub(crate) fn once_in(times: u64) -> bool {
     below(times) == 0
 }
+
+/// A point where other threads may go first, and need not.
+pub(crate) fn step() {
+    shuttle::thread::sleep(std::time::Duration::ZERO);
+}

@@ -9,6 +9,7 @@
 //! one.
 
 use crate::chance;
+pub use crate::clocks::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Nanoseconds in a second.
@@ -42,40 +43,9 @@ pub(crate) fn reach(time_ns: u64) {
     NOW_NS.fetch_max(time_ns, Ordering::Relaxed);
 }
 
-/// Nanoseconds since 1970; no better than [`now_ns`] here.
-pub fn since_1970_ns() -> u64 {
-    now_ns()
+/// Sleeps until the clock is `ns` nanoseconds further; how much the others do meanwhile is open.
+pub(crate) fn sleep(ns: u64) {
+    let until_ns = last_ns().saturating_add(ns);
+    crate::thread::yield_now();
+    reach(until_ns);
 }
-
-/// The CPU time that the calling thread has used; no better than [`now_ns`] here.
-pub fn thread_cpu_ns() -> u64 {
-    now_ns()
-}
-
-/// The CPU time that all threads have used; no better than [`now_ns`] here.
-pub fn process_cpu_ns() -> u64 {
-    now_ns()
-}
-
-/// The time in ticks, which are nanoseconds here.
-pub fn ticks() -> u64 {
-    now_ns()
-}
-
-/// How many ticks there are in a second.
-pub fn ticks_per_second() -> u64 {
-    SECOND_NS
-}
-
-/// A stretch of ticks in nanoseconds.
-pub fn ticks_to_ns(ticks: u64) -> u64 {
-    ticks
-}
-
-/// A stretch of nanoseconds in ticks.
-pub fn ns_to_ticks(ns: u64) -> u64 {
-    ns
-}
-
-/// Decides what [`ticks`] counts: nothing to decide here.
-pub fn init() {}

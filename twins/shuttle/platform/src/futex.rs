@@ -21,12 +21,13 @@
 //!    number that [`wake`] returns is true: no wake-up ends in a timeout.
 
 use crate::atomic::{AtomicU32, AtomicU64};
-use crate::chance;
+use crate::chance::{self, step};
 use crate::clock;
-use crate::thread::{step, yield_now};
+pub use crate::queue::{ANY_SET, Clock, Deadline, Outcome, upper};
+use crate::queue::{Waiter, compare, enter, leave, place, queues};
+use crate::thread::yield_now;
 use shuttle::thread::{self, Thread};
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One wait in so many is interrupted. Rare enough that most executions have waits that are not,
 /// which are the ones that find lost wake-ups.
@@ -34,123 +35,6 @@ pub const INTERRUPTED_ONCE_IN: u64 = 16;
 /// A wait that ends by itself does so after fewer steps of its own than this. Other threads may
 /// take any number of steps between two of these.
 const STEPS_MAX: u64 = 6;
-
-/// How a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Somebody woke this thread.
-    Woken,
-    /// The time was up.
-    TimedOut,
-    /// The word had another value to begin with.
-    Changed,
-    /// A signal handler ran.
-    Interrupted,
-}
-
-/// The clock that a [`Deadline`] is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
-    /// [`crate::clock::now_ns`]
-    Monotonic,
-    /// [`crate::clock::since_1970_ns`]
-    Realtime,
-}
-
-/// A point in time at which a wait ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deadline {
-    /// The clock that says so; there is one time only here.
-    pub clock: Clock,
-    /// Nanoseconds of that clock.
-    pub ns: u64,
-}
-
-impl Deadline {
-    /// How long it is until then, in nanoseconds; 0 if it is over.
-    pub fn left_ns(self) -> u64 {
-        self.ns.saturating_sub(crate::clock::now_ns())
-    }
-}
-
-/// Every set: whoever waits with it is woken by everybody, and the other way round.
-pub const ANY_SET: u32 = u32::MAX;
-
-/// A thread in a queue. Places stand for words; a ticket is nobody else's in its execution.
-struct Waiter {
-    place: usize,
-    ticket: u64,
-    set: u32,
-    expected: u32,
-    /// The word was compared, and had the value expected.
-    compared: bool,
-    woken: bool,
-    thread: Thread,
-}
-
-/// All queues together.
-#[derive(Default)]
-struct Queues {
-    waiters: Vec<Waiter>,
-    tickets: u64,
-}
-
-crate::global! {
-    static QUEUES: Mutex<Queues> = Mutex::new(Queues::default());
-}
-
-/// Always free, by Invariant 1.
-fn queues() -> MutexGuard<'static, Queues> {
-    let queues: &'static Mutex<Queues> = &QUEUES;
-    queues.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn place(word: *const AtomicU32) -> usize {
-    word.addr()
-}
-
-/// The key of a word's upper half; here, the address of the whole.
-pub const fn upper(word: *const AtomicU64) -> *const AtomicU32 {
-    word.cast()
-}
-
-/// Stands in the queue of `word`; returns its ticket.
-fn enter(word: *const AtomicU32, expected: u32, set: u32) -> u64 {
-    let thread = thread::current();
-    let mut queues = queues();
-    queues.tickets += 1;
-    let ticket = queues.tickets;
-    queues.waiters.push(Waiter {
-        place: place(word),
-        ticket,
-        set,
-        expected,
-        compared: false,
-        woken: false,
-        thread,
-    });
-    ticket
-}
-
-/// Takes the waiter with this ticket out of its queue, if it was woken or nobody waits for that.
-fn leave(ticket: u64, only_if_woken: bool) -> bool {
-    let mut queues = queues();
-    let at = queues.waiters.iter().position(|waiter| waiter.ticket == ticket).expect("it is queued");
-    let woken = queues.waiters[at].woken;
-    if woken || !only_if_woken {
-        queues.waiters.swap_remove(at);
-    }
-    woken
-}
-
-/// Remembers that the waiter with this ticket sleeps.
-fn compared(ticket: u64) {
-    queues()
-        .waiters
-        .iter_mut()
-        .filter(|waiter| waiter.ticket == ticket)
-        .for_each(|waiter| waiter.compared = true);
-}
 
 /// Sleeps while `word` is `expected`, until woken.
 pub fn wait(word: &AtomicU32, expected: u32) -> Outcome {
@@ -206,10 +90,9 @@ fn sleep(
     // On the way into the kernel others may go first, and find nobody in the queue.
     step();
     let ticket = enter(word, expected, set);
-    if look() != expected {
+    if !compare(ticket, look()) {
         return if leave(ticket, false) { Outcome::Woken } else { Outcome::Changed };
     }
-    compared(ticket);
     let Some(end) = end else {
         while !leave(ticket, true) {
             thread::park();

@@ -10,6 +10,8 @@
 //! not at all. What is found here: lost wake-ups, counters that leak, and whatever else goes wrong
 //! by the order of steps alone.
 //!
+//! What does not depend on the model checker is one source with `platform-loom`.
+//!
 //! | on the machine | here |
 //! | --- | --- |
 //! | atomics, threads, thread-locals | shuttle's; each access is a step |
@@ -21,20 +23,27 @@
 //! | a static | is made anew in each execution ([`global!`]) |
 //! | spinning | at most once ([`spin_bound`]) |
 
+#[path = "../../../loom/platform/src/atomic.rs"]
 pub mod atomic;
 pub mod cell;
 mod chance;
 pub mod clock;
+#[path = "../../../loom/platform/src/clocks.rs"]
+mod clocks;
 pub mod cpu;
 pub mod explore;
 #[path = "../../../loom/platform/src/fork.rs"]
 pub mod fork;
 pub mod futex;
+#[path = "../../../loom/platform/src/macros.rs"]
 mod macros;
+#[path = "../../../loom/platform/src/queue.rs"]
+mod queue;
+#[path = "../../../loom/platform/src/thread.rs"]
 pub mod thread;
 
 #[doc(hidden)]
-pub use shuttle;
+pub use shuttle as checker;
 
 /// A loop spins this often at most: once, so that what happens while somebody spins is seen too,
 /// and no more, because each look that finds the condition true is one that a lost wake-up hides

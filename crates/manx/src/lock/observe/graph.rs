@@ -19,6 +19,7 @@
 
 use super::names::named;
 use super::{Access, Place};
+use crate::lock::circle::circle;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -115,28 +116,16 @@ impl Graph {
         let who = Who::me();
         let me = who.id;
         self.waiters.insert(me, Waiter { who, address, place, access });
-        let mut path = Vec::new();
-        if !self.leads_to(me, me, &mut path, &mut Vec::new()) {
-            return None;
-        }
+        let path = circle(me, |thread| self.edges(thread))?;
         self.waiters.remove(&me);
         Some(Deadlock { path })
     }
 
-    /// Returns whether `from` waits, over however many others, for `to`; if so `path` has the
-    /// waits.
-    fn leads_to(&self, from: ThreadId, to: ThreadId, path: &mut Vec<Link>, seen: &mut Vec<ThreadId>) -> bool {
-        let Some(waiter) = self.waiters.get(&from) else { return false };
-        seen.push(from);
-        for next in self.waits_for(waiter) {
-            let id = next.who().id;
-            path.push(Link { waiter: waiter.clone(), next });
-            if id == to || (!seen.contains(&id) && self.leads_to(id, to, path, seen)) {
-                return true;
-            }
-            path.pop();
-        }
-        false
+    /// Returns the threads that a thread waits for, and each wait.
+    fn edges(&self, thread: ThreadId) -> Vec<(ThreadId, Link)> {
+        let Some(waiter) = self.waiters.get(&thread) else { return Vec::new() };
+        let next = self.waits_for(waiter).into_iter();
+        next.map(|next| (next.who().id, Link { waiter: waiter.clone(), next })).collect()
     }
 
     /// Returns the threads that a waiter waits for.

@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::panic::Location;
 use std::sync::OnceLock;
 
-/// How many locks have statistics of their own. About 2.6 MB, from when statistics are first
+/// How many locks have statistics of their own. About 5 MB, from when statistics are first
 /// switched on.
 pub const CAPACITY: usize = 1024;
 /// How far from its place an address may be.

@@ -10,11 +10,23 @@ int bound_int = N;
 /* The upper half of a word that is read whole would be garbage. */
 struct { unsigned bound, garbage; } pair = {N, 0x40000001};
 
-/* Not a function, which would be called where nothing is optimised. */
-#define SEEN(cell, want) (__atomic_load_n(&(cell)->word, __ATOMIC_ACQUIRE) == (want))
-
-/* The loop stands in a function of its own; `return` leaves it with the word as wanted. */
-#define KIND(name) static NOINLINE void name(struct cell *cell, int want)
+/* What a loop does in a round. */
+#define LOOK \
+    do { \
+        if (SEEN(cell, want)) return; \
+        PAUSE; \
+    } while (0)
+#define LOOK_BEHIND \
+    do { \
+        PAUSE; \
+        if (SEEN(cell, want)) return; \
+    } while (0)
+/* The counter is here when the loop gives up, and then the thread blocks. */
+#define GAVE_UP_AT(counter, where) \
+    do { \
+        UNKNOWN(counter); \
+        GAVE_UP((counter) == (where)); \
+    } while (0)
 #define GAVE_UP(what) \
     do { \
         CHECK(what); \
@@ -23,95 +35,61 @@ struct { unsigned bound, garbage; } pair = {N, 0x40000001};
 
 KIND(up) {
     int i;
-    for (i = 0; i < N; i++) {
-        if (SEEN(cell, want)) return;
-        PAUSE;
-    }
-    UNKNOWN(i);
-    GAVE_UP(i == N);
+    for (i = 0; i < N; i++) LOOK;
+    GAVE_UP_AT(i, N);
 }
 
 KIND(up_long) {
     long i;
-    for (i = -N; i <= N; i += 3) {
-        if (SEEN(cell, want)) return;
-        PAUSE;
-    }
-    UNKNOWN(i);
-    GAVE_UP(i == -N + (2 * N / 3 + 1) * 3);
+    for (i = -N; i <= N; i += 3) LOOK;
+    GAVE_UP_AT(i, -N + (2 * N / 3 + 1) * 3);
 }
 
 KIND(up_unequal) {
     unsigned i = 7;
     UNKNOWN(i);
     do {
-        PAUSE;
-        if (SEEN(cell, want)) return;
+        LOOK_BEHIND;
     } while (++i != N);
-    UNKNOWN(i);
-    GAVE_UP(i == N);
+    GAVE_UP_AT(i, N);
 }
 
 KIND(down) {
     int i;
-    for (i = N; i > 0; i--) {
-        PAUSE;
-        if (SEEN(cell, want)) return;
-    }
-    UNKNOWN(i);
-    GAVE_UP(i == 0);
+    for (i = N; i > 0; i--) LOOK_BEHIND;
+    GAVE_UP_AT(i, 0);
 }
 
 KIND(down_first) {
     int i = N;
-    while (--i) {
-        if (SEEN(cell, want)) return;
-        PAUSE;
-    }
-    UNKNOWN(i);
-    GAVE_UP(i == 0);
+    while (--i) LOOK;
+    GAVE_UP_AT(i, 0);
 }
 
 KIND(down_behind) {
     unsigned i = N;
-    while (i--) {
-        if (SEEN(cell, want)) return;
-        PAUSE;
-    }
-    UNKNOWN(i);
-    GAVE_UP(i == ~0u);
+    while (i--) LOOK;
+    GAVE_UP_AT(i, ~0u);
 }
 
 KIND(down_signed) {
     long i = N;
     UNKNOWN(i);
-    while (--i >= 0) {
-        if (SEEN(cell, want)) return;
-        PAUSE;
-    }
-    UNKNOWN(i);
-    GAVE_UP(i == -1);
+    while (--i >= 0) LOOK;
+    GAVE_UP_AT(i, -1);
 }
 
 KIND(global_bound) {
     int i;
-    for (i = 0; i < __atomic_load_n(&bound_int, __ATOMIC_RELAXED); i++) {
-        if (SEEN(cell, want)) return;
-        PAUSE;
-    }
-    UNKNOWN(i);
-    GAVE_UP(i == N);
+    for (i = 0; i < __atomic_load_n(&bound_int, __ATOMIC_RELAXED); i++) LOOK;
+    GAVE_UP_AT(i, N);
 }
 
 /* The counter is twice as wide as the word that bounds it. */
 KIND(wide) {
     size_t i;
-    for (i = 0; i < __atomic_load_n(&pair.bound, __ATOMIC_RELAXED); i++) {
-        if (SEEN(cell, want)) return;
-        PAUSE;
-    }
-    UNKNOWN(i);
-    GAVE_UP(i == N);
+    for (i = 0; i < __atomic_load_n(&pair.bound, __ATOMIC_RELAXED); i++) LOOK;
+    GAVE_UP_AT(i, N);
 }
 
 /* The same, bounded by half of a register whose other half is garbage. */
@@ -139,12 +117,8 @@ KIND(wide_register) { wide_argument(cell, want, 0x1234567800000000 | N); }
 
 static NOINLINE void until(struct cell *cell, int want, int bound) {
     int i;
-    for (i = 0; i < bound; i++) {
-        if (SEEN(cell, want)) return;
-        PAUSE;
-    }
-    UNKNOWN(i);
-    GAVE_UP(i == bound);
+    for (i = 0; i < bound; i++) LOOK;
+    GAVE_UP_AT(i, bound);
 }
 KIND(argument) { until(cell, want, bound_int); }
 KIND(no_rounds) { until(cell, want, 0); }
@@ -154,8 +128,7 @@ KIND(one_round) { until(cell, want, 1); }
 KIND(two_pauses) {
     unsigned i;
     for (i = 0; i != N; i++) {
-        if (SEEN(cell, want)) return;
-        PAUSE;
+        LOOK;
         UNKNOWN(i);
         i++;
         UNKNOWN(i);
@@ -230,39 +203,29 @@ KIND(unrolled) {
 #else
 #pragma GCC unroll 4
 #endif
-    for (i = 0; i < N; i++) {
-        if (SEEN(cell, want)) return;
-        PAUSE;
-    }
-    UNKNOWN(i);
-    GAVE_UP(i == N);
+    for (i = 0; i < N; i++) LOOK;
+    GAVE_UP_AT(i, N);
 }
 
 KIND(four_pauses) {
     int i;
     for (i = 0; i < N; i++) {
-        if (SEEN(cell, want)) return;
-        PAUSE;
+        LOOK;
         PAUSE;
         PAUSE;
         PAUSE;
     }
-    UNKNOWN(i);
-    GAVE_UP(i == N);
+    GAVE_UP_AT(i, N);
 }
 
 KIND(nested) {
     int rounds, i = 0;
     for (rounds = 0; rounds < 10; rounds++) {
-        for (i = 0; i < N / 10; i++) {
-            if (SEEN(cell, want)) return;
-            PAUSE;
-        }
+        for (i = 0; i < N / 10; i++) LOOK;
         UNKNOWN(i);
         CHECK(i == N / 10);
     }
-    UNKNOWN(rounds);
-    GAVE_UP(rounds == 10);
+    GAVE_UP_AT(rounds, 10);
 }
 
 /* A second variable lasts from round to round. */
@@ -300,8 +263,7 @@ KIND(shared) {
         __atomic_add_fetch(&seen_by_all, 1, __ATOMIC_RELAXED);
         PAUSE;
     }
-    UNKNOWN(i);
-    GAVE_UP(i == N);
+    GAVE_UP_AT(i, N);
 }
 
 /* The counter's address is known elsewhere. */
@@ -310,27 +272,20 @@ KIND(address_known) {
     int i;
     int *volatile mine = &i;
     known = mine;
-    for (i = 0; i < N; (*mine)++) {
-        if (SEEN(cell, want)) return;
-        PAUSE;
-    }
+    for (i = 0; i < N; (*mine)++) LOOK;
     GAVE_UP(i == N);
 }
 
 KIND(volatile_local) {
     volatile int i;
-    for (i = 0; i < N; i++) {
-        if (SEEN(cell, want)) return;
-        PAUSE;
-    }
+    for (i = 0; i < N; i++) LOOK;
     GAVE_UP(i == N);
 }
 
 KIND(small) {
     uint16_t i;
     for (i = 0; i < N; i++) {
-        if (SEEN(cell, want)) return;
-        PAUSE;
+        LOOK;
         UNKNOWN(i);
     }
     GAVE_UP(i == N);
@@ -340,10 +295,7 @@ KIND(small) {
 KIND(backoff) {
     int delay, rounds = 0;
     for (delay = 1; delay <= 256; delay *= 2) {
-        for (int i = 0; i < delay; i++) {
-            if (SEEN(cell, want)) return;
-            PAUSE;
-        }
+        for (int i = 0; i < delay; i++) LOOK;
         rounds++;
         UNKNOWN(rounds);
     }
@@ -360,8 +312,7 @@ KIND(begins_again) {
         if (now != seen) seen = now, i = 0;
         PAUSE;
     }
-    UNKNOWN(i);
-    GAVE_UP(i == N);
+    GAVE_UP_AT(i, N);
 }
 
 /* The bound is compared in some rounds only. */
@@ -374,8 +325,7 @@ KIND(sometimes) {
         if (__atomic_load_n(&asks, __ATOMIC_RELAXED) && i >= N) break;
         PAUSE;
     }
-    UNKNOWN(i);
-    GAVE_UP(i == N);
+    GAVE_UP_AT(i, N);
 }
 
 KIND(nops) {
@@ -384,8 +334,7 @@ KIND(nops) {
         if (SEEN(cell, want)) return;
         __asm__ volatile("nop\nnop\nnop\nnop\nnop\nnop\nnop\nnop");
     }
-    UNKNOWN(i);
-    GAVE_UP(i == N);
+    GAVE_UP_AT(i, N);
 }
 
 KIND(empty) {
@@ -459,10 +408,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 KIND(condition_variable) {
     int i;
-    for (i = 0; i < N; i++) {
-        if (SEEN(cell, want)) return;
-        PAUSE;
-    }
+    for (i = 0; i < N; i++) LOOK;
     UNKNOWN(i);
     CHECK(i == N);
     pthread_mutex_lock(&mutex);
@@ -472,20 +418,13 @@ KIND(condition_variable) {
 
 KIND(yields) {
     int i;
-    for (i = 0; i < 100; i++) {
-        if (SEEN(cell, want)) return;
-        PAUSE;
-    }
+    for (i = 0; i < 100; i++) LOOK;
     UNKNOWN(i);
     CHECK(i == 100);
     while (!SEEN(cell, want)) sched_yield();
 }
 
-#define WAY(name) {#name, name}
-static const struct way {
-    const char *name;
-    void (*wait)(struct cell *, int);
-} ways[] = {
+static const struct way ways[] = {
     WAY(up), WAY(up_long), WAY(up_unequal), WAY(down), WAY(down_first), WAY(down_behind), WAY(down_signed),
     WAY(global_bound), WAY(wide), WAY(wide_register), WAY(argument), WAY(no_rounds), WAY(one_round),
     WAY(two_pauses), WAY(between), WAY(begun_between), WAY(flags), WAY(unrolled), WAY(four_pauses), WAY(nested), WAY(sums),
@@ -500,12 +439,9 @@ static void signal_condition(void) {
     pthread_mutex_unlock(&mutex);
 }
 
+static void choose_signal(const struct way *way) { also_wake = way->wait == condition_variable ? signal_condition : NULL; }
+
 int main(int count, char **arguments) {
-    CHECK(count >= 3);
-    for (const struct way *way = ways; way < ways + sizeof ways / sizeof *ways; way++) {
-        also_wake = way->wait == condition_variable ? signal_condition : NULL;
-        if (count == 3 || strcmp(arguments[3], way->name) == 0) printf("%s %ld\n", way->name, hand_over(way->wait, arguments));
-        fflush(stdout);
-    }
+    hand_over_by(ways, sizeof ways / sizeof *ways, choose_signal, count, arguments);
     return 0;
 }

@@ -4,9 +4,6 @@
 #include <cpuid.h>
 #include <immintrin.h>
 
-/* Not a function, which would be called where nothing is optimised. */
-#define SEEN(cell, want) (__atomic_load_n(&(cell)->word, __ATOMIC_ACQUIRE) == (want))
-#define KIND(name) static NOINLINE void name(struct cell *cell, int want)
 #define EIGHT_NOPS __asm__ volatile("nop\nnop\nnop\nnop\nnop\nnop\nnop\nnop" ::: "memory")
 
 KIND(pauses) {
@@ -185,11 +182,7 @@ KIND(spinlocks) {
     }
 }
 
-#define WAY(name) {#name, name}
-static const struct way {
-    const char *name;
-    void (*wait)(struct cell *, int);
-} ways[] = {
+static const struct way ways[] = {
     WAY(pauses), WAY(pauses_behind), WAY(nops), WAY(empty), WAY(empty_for_ever), WAY(sum_of_others), WAY(sum_of_rounds), WAY(called), WAY(called_longer),
     WAY(yields), WAY(pauses_then_yields), WAY(two_conditions), WAY(counts), WAY(registers), WAY(flags), WAY(swaps),
     WAY(clock_with_pause), WAY(clock_alone), WAY(clock_called), WAY(timed_pauses), WAY(spinlocks),
@@ -199,10 +192,6 @@ int main(int count, char **arguments) {
     unsigned a, b, c = 0, d;
     if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) has_tpause = c >> 5 & 1;
     pthread_spin_init(&spinlock, 0);
-    CHECK(count >= 3);
-    for (const struct way *way = ways; way < ways + sizeof ways / sizeof *ways; way++) {
-        if (count == 3 || strcmp(arguments[3], way->name) == 0) printf("%s %ld\n", way->name, hand_over(way->wait, arguments));
-        fflush(stdout);
-    }
+    hand_over_by(ways, sizeof ways / sizeof *ways, NULL, count, arguments);
     return 0;
 }

@@ -4,6 +4,7 @@
  * `timeouts check NAME US...`: each ends with an error, not far before that time and within some hundred times of it; and without
  * one if what it waits for comes after a part of that time. */
 #include "kinds.h"
+#include "../threads.h"
 
 enum { TRIES = 200000 };
 static int status;
@@ -119,11 +120,9 @@ static long measure(const struct way *way) {
     return now_us() - begin;
 }
 
-static void *nothing(void *unused) { return unused; }
-
 int main(int count, char **arguments) {
     pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    one_thread();
     if (strcmp(arguments[1], "measure") == 0) {
         for (const struct way *way = ways; way < ways + WAYS; way++) {
             /* The shortest: the thread may have been away in the others. */

@@ -40,4 +40,26 @@ static long hand_over(wait_function *wait, char **arguments) {
     return turn.word / 2;
 }
 
+/* The ways to wait for a turn, by name. */
+struct way {
+    const char *name;
+    wait_function *wait;
+};
+#define WAY(name) {#name, name}
+
+/* Hands over by all of the ways, or by the one that the third argument names. */
+static void hand_over_by(const struct way *ways, int ways_count, void (*before)(const struct way *), int count, char **arguments) {
+    CHECK(count >= 3);
+    for (const struct way *way = ways; way < ways + ways_count; way++) {
+        if (before != NULL) before(way);
+        if (count == 3 || strcmp(arguments[3], way->name) == 0) printf("%s %ld\n", way->name, hand_over(way->wait, arguments));
+        fflush(stdout);
+    }
+}
+
+/* Not a function, which would be called where nothing is optimised. */
+#define SEEN(cell, want) (__atomic_load_n(&(cell)->word, __ATOMIC_ACQUIRE) == (want))
+/* A loop stands in a function of its own; `return` leaves it with the word as wanted. */
+#define KIND(name) static NOINLINE void name(struct cell *cell, int want)
+
 #endif

@@ -1,0 +1,9 @@
+//! What tests of several packages share. Only tests depend on it.
+
+pub mod future;
+pub mod process;
+mod settings;
+mod until;
+
+pub use settings::{full, setting};
+pub use until::{LONG, Stop, eventually, until};
