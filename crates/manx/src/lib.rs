@@ -1,8 +1,8 @@
 //! Locks, waiting and more for programs whose threads outnumber their CPUs.
 //!
 //! When there are more threads than CPUs, a thread that could run often waits for one that cannot,
-//! because the waiter has its CPU. Each room of this crate deals with one face of that, and is there
-//! if its cargo feature is; `lock` is the default.
+//! because the waiter has its CPU. Each room of this crate deals with one face of that, and has a
+//! cargo feature; `lock` is the default.
 //!
 //! | feature | room | what | brings |
 //! | --- | --- | --- | --- |
