@@ -5,6 +5,7 @@
 //! runs the long proofs unabridged: model checking without a bound on preemptions, and many more
 //! random cases. Tests of other crates learn of it by `MANX_FULL=1`.
 
+mod features;
 mod readme;
 mod sanitizer;
 
@@ -90,6 +91,7 @@ fn all<'w>(workspace: &'w Workspace, full: bool) -> Vec<Step<'w>> {
     add("build", Box::new(|| build::run().into()));
     add("tidy", Box::new(|| tidy::run().into()));
     add("clippy", Box::new(clippy));
+    add("features", Box::new(|| features::run(workspace, STEP)));
     for package in &workspace.packages {
         add(&format!("test-{}", package.name), Box::new(move || test(&package.name, full, limit)));
     }
@@ -155,13 +157,10 @@ fn doc() -> Verdict {
 /// optimisation.
 fn test(package: &str, full: bool, limit: Duration) -> Verdict {
     let mut command = cargo();
-    command.args(["test", "--no-fail-fast", "-p", package]).args(locked());
+    // What is behind features is tested too; other packages must build without.
+    command.args(["test", "--no-fail-fast", "--all-features", "-p", package]).args(locked());
     if package.ends_with("-loom") {
         command.arg("--release");
-    }
-    // What is behind features is tested too; other packages must build without.
-    if package == "manx" {
-        command.args(["--features", "rayon,tokio,durable"]);
     }
     if full {
         command.env("MANX_FULL", "1").env("PROPTEST_CASES", "20000");
@@ -201,7 +200,7 @@ fn other_architecture() -> Verdict {
     if !installed(OTHER) {
         return Verdict::Skipped(format!("its standard library is not here (rustup target add {OTHER})"));
     }
-    let mut words = vec!["check", "--target", OTHER];
+    let mut words = vec!["check", "--all-features", "--target", OTHER];
     PORTABLE.iter().for_each(|package| words.extend(["-p", package]));
     words.extend(locked());
     cargo_step(&words, &[])

@@ -40,6 +40,8 @@ pub struct Package {
     pub needs: Vec<String>,
     /// The names of its integration tests.
     pub tests: Vec<String>,
+    /// The names of its features.
+    pub features: Vec<String>,
 }
 
 impl Workspace {
@@ -96,6 +98,17 @@ pub fn locked() -> &'static [&'static str] {
     if env::var_os("CI").is_some() { &["--locked"] } else { &[] }
 }
 
+/// What a package links when it is built by itself, itself included: a line each, which begins with
+/// the name. `cargo metadata` would unite the features that all packages of the workspace ask of
+/// shared crates.
+///
+/// # Errors
+/// If cargo does not answer.
+pub fn linked(package: &str) -> Result<String> {
+    let words = ["tree", "-p", package, "-e", "normal", "--prefix", "none", "--format", "{p}"];
+    capture(cargo().args(words).args(locked()))
+}
+
 fn parse(answer: &Value) -> Option<Workspace> {
     let packages = answer["packages"].as_array()?;
     let names: Vec<&str> = packages.iter().map(|package| package["name"].as_str()).collect::<Option<_>>()?;
@@ -122,6 +135,7 @@ fn member(package: &Value, names: &[&str]) -> Option<Package> {
         manifest: package["manifest_path"].as_str()?.into(),
         needs,
         tests: tests.map(String::from).collect(),
+        features: package["features"].as_object()?.keys().cloned().collect(),
     })
 }
 

@@ -73,13 +73,13 @@ pub struct Thread {
     pub forking: Cell<Forking>,
     /// The yields that the thread makes in a row.
     pub yielding: crate::yields::Past,
-    /// What the thread did since its last call, if it is dilated.
-    #[cfg(target_arch = "x86_64")]
-    pub past: crate::lock::dilate::Past,
     /// Where the thread allocates, if apart from all others: see [`crate::arena::apart`].
     pub apart: Cell<*const crate::arena::Apart>,
     /// The program's epochs.
     pub epochs: manx::slo::Thread,
+    /// What the thread did since its last call, if it is dilated: behind all that hot paths use.
+    #[cfg(target_arch = "x86_64")]
+    pub past: crate::lock::dilate::Past,
 }
 
 /// Of a thread that forks.

@@ -50,7 +50,9 @@ pub fn run(workspace: &Workspace, limit: Duration) -> Verdict {
     let mut command = cargo();
     command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", FLAGS.join(" "));
     command.env("TSAN_OPTIONS", format!("halt_on_error=1 suppressions={}", suppressions.display()));
-    command.args(["test", "--no-fail-fast", "--target", HOST, "--test", TARGET]).args(locked());
+    command
+        .args(["test", "--no-fail-fast", "--all-features", "--target", HOST, "--test", TARGET])
+        .args(locked());
     command.arg("--target-dir").arg(&folder);
     for name in names {
         command.args(["-p", name]);

@@ -1,9 +1,7 @@
 //! `manx` starts somebody's program and has to be small for that: what serves and what measures are
 //! programs of their own.
 //!
-//! 1. It links none of the crates in [`HEAVY`], however they would come to it. `cargo tree` says
-//!    what the package links when it is built by itself; `cargo metadata` would unite the features
-//!    that all packages of the workspace ask of shared crates.
+//! 1. It links none of the crates in [`HEAVY`], however they would come to it.
 //! 2. The built file is no larger than [`BYTES_MAX`] once it is stripped: what lies behind the last
 //!    loaded segment is symbols and what debuggers read.
 
@@ -16,8 +14,7 @@ use object::read::elf::{FileHeader as _, ProgramHeader as _};
 
 use super::finding::Finding;
 use crate::Result;
-use crate::process::capture;
-use crate::workspace::{MANX, cargo, locked};
+use crate::workspace::{MANX, linked};
 
 /// The package.
 const PACKAGE: &str = "cli";
@@ -34,9 +31,7 @@ const BYTES_MAX: u64 = 4 << 20;
 /// # Errors
 /// If cargo does not answer.
 pub fn check(folder: &Path) -> Result<(Vec<Finding>, Option<String>)> {
-    let mut tree = cargo();
-    tree.args(["tree", "-p", PACKAGE, "-e", "normal", "--prefix", "none", "--format", "{p}"]).args(locked());
-    let mut findings = heavy(&capture(&mut tree)?);
+    let mut findings = heavy(&linked(PACKAGE)?);
     let file = folder.join(MANX);
     let Ok(bytes) = fs::read(&file) else {
         return Ok((findings, Some(format!("{} is not built (cargo xtask build)", file.display()))));
@@ -82,6 +77,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::process::capture;
 
     #[test]
     fn heavy_crates_are_found_by_their_whole_names() {
@@ -97,9 +93,7 @@ mod tests {
     #[test]
     fn manx_links_none_of_them_and_the_server_does() {
         assert_eq!(check(Path::new("/no/such/folder")).unwrap().0, []);
-        let mut tree = cargo();
-        tree.args(["tree", "-p", "manx-serve", "-e", "normal", "--prefix", "none", "--format", "{p}"]);
-        let found = heavy(&capture(&mut tree).unwrap());
+        let found = heavy(&linked("manx-serve").unwrap());
         assert!(found.iter().any(|finding| finding.what.contains("rustls")), "{found:?}");
     }
 

@@ -29,6 +29,16 @@ const _: () = assert!(ROUNDS * PIECES >= super::measured::SAMPLES_MIN);
 const _: () = assert!(ROUNDS * PIECES <= super::measured::SAMPLES_MAX);
 
 impl Classes {
+    /// What `MANX_CORES` says, if it is set. If that is `measured`, the CPUs are measured now: see
+    /// [`Classes::measure`].
+    ///
+    /// # Errors
+    /// It says something wrong. A program that its user may correct reports it; otherwise the
+    /// variable is as good as not set.
+    pub fn told() -> Result<Option<Classes>, BadClasses> {
+        Classes::told_and_read(Classes::parse_or_measure)
+    }
+
     /// Measures how fast the CPUs are that the calling thread may run on; those where it may not
     /// are big.
     ///

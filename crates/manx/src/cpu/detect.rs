@@ -65,23 +65,13 @@ impl Classes {
         machine.classes(&cpus).or_else(|| by_kind(&cpus, kinds)).unwrap_or_else(|| Classes::alike(cpus))
     }
 
-    /// What `MANX_CORES` says, if it is set. If that is `measured`, the CPUs are measured now: see
-    /// [`Classes::measure`].
-    ///
-    /// # Errors
-    /// It says something wrong. A program that its user may correct reports it; otherwise the
-    /// variable is as good as not set.
-    pub fn told() -> Result<Option<Classes>, BadClasses> {
-        Classes::told_and_read(Classes::parse_or_measure)
-    }
-
-    /// The same, but nothing is measured: for threads that need an answer and have not asked for
-    /// work.
+    /// What `MANX_CORES` says, as [`Classes::told`], but nothing is measured: for threads that need
+    /// an answer and have not asked for work.
     pub(super) fn told_at_once() -> Result<Option<Classes>, BadClasses> {
         Classes::told_and_read(Classes::parse)
     }
 
-    fn told_and_read(
+    pub(super) fn told_and_read(
         read: fn(&str) -> Result<Classes, BadClasses>,
     ) -> Result<Option<Classes>, BadClasses> {
         let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };

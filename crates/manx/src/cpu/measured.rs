@@ -96,12 +96,12 @@ impl Samples {
     ///
     /// ```
     /// use manx::cpu::Samples;
-    /// use manx::lock::Mutex;
+    /// use std::sync::Mutex;
     ///
     /// static SUM: Mutex<u64> = Mutex::new(0);
     /// # platform::cpu::restrict(1); // it stays where it is
     /// let mut samples = Samples::default();
-    /// let mut sum = SUM.lock();
+    /// let mut sum = SUM.lock().unwrap();
     /// let sum = samples.time(|| {
     ///     *sum += 1;
     ///     *sum

@@ -1,4 +1,5 @@
-//! Which cores are fast and which are slow.
+//! Which cores are fast and which are slow, how many the process can really use, and what keeps it
+//! from them.
 //!
 //! A lock that treats big and little cores differently asks for the class of the core that it runs
 //! on, each time that it has to wait. So [`class`] reads what the thread has said of itself, and
@@ -17,58 +18,66 @@
 //! | `split.rs` | from speeds to two classes |
 //! | `detect.rs` | what the machine tells, in the order in which it is believed |
 //! | `table.rs` | the byte for each CPU |
+//! | `shortage.rs`, `shortage/` | whether the process is short of CPUs: one word, and what keeps it up to date |
+//! | `thread_pressure.rs` | for how long a thread has run, and has waited for a CPU |
+//! | `text.rs` | numbers in the kernel's small files |
+//!
+//! Locks need these. The feature `cpu` adds:
+//!
+//! | file | what |
+//! | --- | --- |
 //! | `measured.rs` | from how long the same work took on each CPU to classes |
 //! | `calibrate.rs` | a fixed piece of work, timed on each CPU |
 //! | `numa.rs` | which NUMA node a thread runs on |
 //! | `budget.rs` | how many CPUs the process can really use, and why not more |
 //! | `runnable.rs` | how many threads of the machine run or wish to, at this moment |
-//! | `thread_pressure.rs` | for how long a thread has run, and has waited for a CPU |
 //! | `pressure.rs`, `pressure/` | all that keeps the process from its CPUs, as counters and rates |
 //! | `siblings.rs` | which CPUs are threads of one core |
-//! | `shortage.rs`, `shortage/` | whether the process is short of CPUs: one word, and what keeps it up to date |
-//! | `text.rs` | numbers in the kernel's small files |
+//! | `fields.rs` | lines of a key and a number in the kernel's files |
 //!
 //! There are two classes, as in the paper that this is for (Liu and others, "Asymmetry-aware
 //! scalable locking", 2022). Of three or more kinds of cores the fast ones are big: the line is
 //! drawn at the widest step (`split.rs`).
 
 mod classes;
-pub mod measured;
+#[cfg(feature = "cpu")]
 mod numa;
 mod set;
 pub mod shortage;
 mod split;
 mod told;
 platform::os_only! {
-    mod budget;
-    mod calibrate;
     mod detect;
-    mod pressure;
-    mod runnable;
-    mod siblings;
     mod table;
-    mod text;
+    pub(crate) mod text;
     mod thread_pressure;
 
-    // What other rooms read of the kernel's files, too.
-    pub(crate) use budget::membership;
-    pub(crate) use pressure::machine::of_cpus as ticks_of_cpus;
-    pub(crate) use text::number;
+    pub use shortage::{ShortageKeeper, keep_shortage};
+    pub use table::{class_of_this_cpu, set_classes};
+    pub use thread_pressure::{ThreadPressure, ThreadTimes};
+}
+#[cfg(feature = "cpu")]
+platform::os_only! {
+    pub(crate) mod budget;
+    mod calibrate;
+    pub(crate) mod fields;
+    pub mod measured;
+    pub(crate) mod pressure;
+    mod runnable;
+    mod siblings;
 
     pub use budget::{
         BackgroundWatch, BadRounding, BudgetWatch, CpuBudget, Group, Limit, LimitKind, Quota, Rounding, Throttled, Weight,
     };
+    pub use measured::Samples;
     pub use numa::NumaNodes;
     pub use pressure::{Between, MachineTicks, Pressure, PressureWatch, ThreadsTimes};
     pub use runnable::{Runnable, runnable};
-    pub use shortage::{ShortageKeeper, keep_shortage};
     pub use siblings::Cores;
-    pub use table::{class_of_this_cpu, set_classes};
-    pub use thread_pressure::{ThreadPressure, ThreadTimes};
 }
 
 pub use classes::{Classes, Source, Step};
-pub use measured::Samples;
+#[cfg(feature = "cpu")]
 pub use numa::{numa_node, numa_node_of_this_cpu, set_numa_node_of_this_thread};
 pub use set::{BadList, CpuSet};
 pub use shortage::{refresh_if_old, refresh_if_old_at, set_short_of_cpus, short_of_cpus};

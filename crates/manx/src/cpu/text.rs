@@ -22,19 +22,6 @@ pub(crate) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
-/// The lines of `text`, without their ends.
-pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|&byte| byte == b'\n')
-}
-
-/// The number behind `key` in a file of one key and one number a line.
-pub(super) fn value_of(text: &[u8], key: &str) -> Option<u64> {
-    lines(text).find_map(|line| {
-        let mut words = words(line);
-        (words.next()? == key.as_bytes()).then(|| words.next().and_then(number))?
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,16 +36,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_value_is_found_by_its_whole_key() {
-        let text = b"nr_periods 7\nnr_throttled x\nthrottled_time 12345\n";
-        assert_eq!(value_of(text, "nr_periods"), Some(7));
-        assert_eq!(value_of(text, "nr"), None);
-        assert_eq!(value_of(text, "nr_throttled"), None);
-        assert_eq!(value_of(text, "throttled_time"), Some(12345));
-        assert_eq!(value_of(b"throttled_time", "throttled_time"), None);
-    }
-
     proptest! {
         #[test]
         fn numbers_are_read_as_they_were_written(wanted: u64) {
@@ -70,7 +47,6 @@ mod tests {
             let joined: usize = words(&text).map(<[u8]>::len).sum();
             prop_assert_eq!(joined, text.iter().filter(|byte| !byte.is_ascii_whitespace()).count());
             number(&text);
-            value_of(&text, "key");
         }
     }
 }

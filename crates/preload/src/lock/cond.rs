@@ -16,7 +16,7 @@
 
 use super::mutex::{self, Limit, clock_of};
 use super::object::{Cond, Mutex};
-use super::{cancel, dilate, foreign, mode, real};
+use super::{cancel, foreign, mode, real};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 use libc::{EINVAL, ENOSYS, ETIMEDOUT, clockid_t, timespec};
@@ -27,36 +27,38 @@ use preload_abi::options::Lock;
 /// Whether the variable is ours.
 #[inline]
 fn is_ours(cond: &Cond) -> bool {
-    mode::get_for_good() != Lock::Glibc && !cond.is_shared()
+    is_ours_by(mode::get_for_good(), cond)
+}
+
+#[inline]
+fn is_ours_by(mode: Lock, cond: &Cond) -> bool {
+    mode != Lock::Glibc && !cond.is_shared()
 }
 
 /// Waits to be signalled.
 pub(super) extern "C-unwind" fn wait(cond: &Cond, mutex: &Mutex, taker: usize) -> c_int {
-    let _call = dilate::enter();
-    if !is_ours(cond) {
-        return real::wait().map_or(ENOSYS, |real| real(cond, mutex));
-    }
-    // SAFETY: there is no time to read.
-    unsafe { wait_within(cond, mutex, Limit::NEVER, taker) }
+    mode::serve(mode::get_for_good, |mode| {
+        if !is_ours_by(mode, cond) {
+            return real::wait().map_or(ENOSYS, |real| real(cond, mutex));
+        }
+        // SAFETY: there is no time to read.
+        unsafe { wait_within(cond, mutex, Limit::NEVER, taker) }
+    })
 }
 
 /// Waits to be signalled, until a time by the variable's own clock.
 ///
 /// # Safety
 /// The time may be read.
-pub(super) unsafe extern "C-unwind" fn wait_until(
-    cond: &Cond,
-    mutex: &Mutex,
-    time: *const timespec,
-    taker: usize,
-) -> c_int {
-    let _call = dilate::enter();
-    if !is_ours(cond) {
-        return real::timedwait().map_or(ENOSYS, |real| real(cond, mutex, time));
-    }
-    let clock = if cond.is_monotonic() { Clock::Monotonic } else { Clock::Realtime };
-    // SAFETY: the caller's promise.
-    unsafe { wait_within(cond, mutex, Limit { clock, time }, taker) }
+pub(super) unsafe extern "C-unwind" fn wait_until(cond: &Cond, mutex: &Mutex, time: *const timespec, taker: usize) -> c_int {
+    mode::serve(mode::get_for_good, |mode| {
+        if !is_ours_by(mode, cond) {
+            return real::timedwait().map_or(ENOSYS, |real| real(cond, mutex, time));
+        }
+        let clock = if cond.is_monotonic() { Clock::Monotonic } else { Clock::Realtime };
+        // SAFETY: the caller's promise.
+        unsafe { wait_within(cond, mutex, Limit { clock, time }, taker) }
+    })
 }
 
 /// Waits to be signalled, until a time by that clock.
@@ -70,15 +72,16 @@ pub(super) unsafe extern "C-unwind" fn wait_until_by(
     time: *const timespec,
     taker: usize,
 ) -> c_int {
-    let _call = dilate::enter();
-    if !is_ours(cond) {
-        return real::clockwait().map_or(ENOSYS, |real| real(cond, mutex, clock, time));
-    }
-    match clock_of(clock) {
-        // SAFETY: the caller's promise.
-        Ok(clock) => unsafe { wait_within(cond, mutex, Limit { clock, time }, taker) },
-        Err(_) => EINVAL,
-    }
+    mode::serve(mode::get_for_good, |mode| {
+        if !is_ours_by(mode, cond) {
+            return real::clockwait().map_or(ENOSYS, |real| real(cond, mutex, clock, time));
+        }
+        match clock_of(clock) {
+            // SAFETY: the caller's promise.
+            Ok(clock) => unsafe { wait_within(cond, mutex, Limit { clock, time }, taker) },
+            Err(_) => EINVAL,
+        }
+    })
 }
 
 /// A wait in progress. Dropped while the thread is unwound: it was cancelled.

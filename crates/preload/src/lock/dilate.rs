@@ -12,10 +12,12 @@
 //! ran. That is a system call; so the time that it ran is summed from the short ones, and the
 //! kernel's figure is refreshed now and then.
 //!
+//! A call is stretched in [`stretch`], the way of calls that find the mode undecided
+//! ([`mode`](super::mode)).
+//!
 //! What is not seen: the memory and the caches are as fast as ever, and a thread that takes no
 //! locks is not slowed.
 
-use super::mode;
 use crate::settings::SETTINGS;
 use crate::thread;
 use core::cell::Cell;
@@ -41,28 +43,32 @@ pub struct Past {
     since_ns: Cell<u64>,
 }
 
-/// A call of the program, from before what it did until then is paid for to its return.
-pub(super) struct Call {
-    /// When it had been paid for, in ticks; 0: nothing is dilated.
+/// A call of the program, from when it has paid for what it did until then to its return, or to
+/// where a cancelled thread is unwound.
+struct Call {
     entered_ticks: u64,
 }
 
-/// The program calls: it pays for the time since its last call.
-#[inline]
-pub(super) fn enter() -> Call {
-    Call { entered_ticks: if mode::is_dilated() { pay() } else { 0 } }
-}
-
 impl Drop for Call {
-    #[inline]
     fn drop(&mut self) {
-        if self.entered_ticks != 0 {
-            leave(self.entered_ticks);
-        }
+        leave(self.entered_ticks);
     }
 }
 
+/// Whether threads on little CPUs are to be slowed. Known once the options have been read.
+pub(super) fn is_wanted() -> bool {
+    // Relaxed: the number is all there is to see.
+    SETTINGS.dilation.load(Ordering::Relaxed) > 1000
+}
+
+/// Does what the program has called for. Before that the thread pays for the time since its last
+/// call, if it is to be slowed.
 #[cold]
+pub(super) fn stretch<R>(call: impl FnOnce() -> R) -> R {
+    let _call = is_wanted().then(|| Call { entered_ticks: pay() });
+    call()
+}
+
 fn pay() -> u64 {
     let past = &thread::current().past;
     let now_ticks = ticks();
@@ -79,7 +85,7 @@ fn pay() -> u64 {
         refresh(past);
         past.ran_ns.get().saturating_sub(before_ns).min(passed_ns)
     };
-    // Relaxed: set before the mode.
+    // Relaxed: the number is all there is to see.
     let thousandths = u64::from(SETTINGS.dilation.load(Ordering::Relaxed));
     let burnt_ns = ran_ns * thousandths.saturating_sub(1000) / 1000;
     past.since_ns.set(past.since_ns.get() + burnt_ns);
@@ -108,7 +114,6 @@ fn burn(from_ticks: u64, ns: u64) -> u64 {
 }
 
 /// Starts the thread's time anew: what the call itself took is not charged to it.
-#[cold]
 fn leave(entered_ticks: u64) {
     let past = &thread::current().past;
     let now_ticks = ticks();

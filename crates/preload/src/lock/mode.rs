@@ -1,20 +1,22 @@
-//! Which locks the program gets, and whether it is dilated, decided once.
+//! Which locks the program gets, decided once.
 //!
 //! The first function of ours that is called decides, be it before our constructor. While a thread
 //! is reading the options, calls are passed to the C library. Its locks and all of ours agree on
 //! which thread holds a mutex, so a mutex that was locked before the decision is unlocked after it,
 //! and the other way round.
+//!
+//! If threads on little CPUs are to be slowed ([`dilate`]), the mode stays undecided for good. Each
+//! call of the program then takes the way of a call that comes before the decision, which stretches
+//! it. So calls that are not stretched pay nothing for it.
 
+use super::dilate;
 use crate::settings::SETTINGS;
 use core::sync::atomic::{AtomicU32, Ordering};
 use preload_abi::options::Lock;
 
-/// [`Lock`] as a number, with [`DILATED`], or [`UNDECIDED`].
+/// [`Lock`] as a number, or [`UNDECIDED`].
 static MODE: AtomicU32 = AtomicU32::new(UNDECIDED);
-const UNDECIDED: u32 = LOCK;
-const LOCK: u32 = DILATED - 1;
-/// Threads on little CPUs are slowed: see [`super::dilate`].
-const DILATED: u32 = 16;
+const UNDECIDED: u32 = u32::MAX;
 
 /// Whether mutexes are those of [`manx::lock::bounded`], with a window or without, and nothing else
 /// is to be done when they are taken.
@@ -31,15 +33,18 @@ pub fn is_asl() -> bool {
     MODE.load(Ordering::Relaxed) == Lock::Asl as u32
 }
 
-/// Whether threads on little CPUs are slowed.
-#[inline]
-pub fn is_dilated() -> bool {
-    MODE.load(Ordering::Relaxed) & DILATED != 0
-}
-
 #[inline]
 fn known() -> Option<Lock> {
-    Lock::from_number(MODE.load(Ordering::Relaxed) & LOCK)
+    Lock::from_number(MODE.load(Ordering::Relaxed))
+}
+
+/// Does what the program has called for, by its locks as [`get`] or [`get_for_good`] has them.
+#[inline]
+pub(super) fn serve<R>(get: fn() -> Lock, call: impl FnOnce(Lock) -> R) -> R {
+    match known() {
+        Some(lock) => call(lock),
+        None => dilate::stretch(|| call(get())),
+    }
 }
 
 /// The program's locks.
@@ -72,7 +77,8 @@ fn decide() -> Lock {
         return Lock::Glibc;
     }
     let lock = SETTINGS.lock();
-    let dilated = if SETTINGS.dilation.load(Ordering::Relaxed) > 1000 { DILATED } else { 0 };
-    MODE.store(lock as u32 | dilated, Ordering::Relaxed);
+    if !dilate::is_wanted() {
+        MODE.store(lock as u32, Ordering::Relaxed);
+    }
     lock
 }

@@ -6,7 +6,7 @@
 
 use super::asl::Stood;
 use super::object::Mutex;
-use super::{asl, dilate, fifo, mode, real, statistics};
+use super::{asl, fifo, mode, real, statistics};
 use crate::slo::epochs;
 use crate::statistics::wanted;
 use crate::thread;
@@ -116,12 +116,11 @@ extern "C" fn lock_slow(mutex: &Mutex, taker: usize) -> c_int {
         have(mutex, Kind::Normal, thread::number(), 1);
         return 0;
     }
-    let _call = dilate::enter();
-    match (mode::get(), mutex.kind()) {
+    mode::serve(mode::get, |mode| match (mode, mutex.kind()) {
         (Lock::Glibc, _) | (_, None) => passed_on(mutex, real::lock().map_or(ENOSYS, |real| real(mutex))),
         // SAFETY: there is no time to read.
         (_, Some(kind)) => unsafe { lock_within(mutex, kind, Limit::NEVER, taker, 1) },
-    }
+    })
 }
 
 /// Locks, until a time since 1970.
@@ -143,8 +142,7 @@ pub(super) unsafe extern "C" fn lock_until_by(
     time: *const timespec,
     taker: usize,
 ) -> c_int {
-    let _call = dilate::enter();
-    match (mode::get(), mutex.kind()) {
+    mode::serve(mode::get, |mode| match (mode, mutex.kind()) {
         (Lock::Glibc, _) | (_, None) if clock == libc::CLOCK_REALTIME => {
             passed_on(mutex, real::timedlock().map_or(ENOSYS, |real| real(mutex, time)))
         }
@@ -156,7 +154,7 @@ pub(super) unsafe extern "C" fn lock_until_by(
             Ok(clock) => unsafe { lock_within(mutex, kind, Limit { clock, time }, taker, 1) },
             Err(error) => error,
         },
-    }
+    })
 }
 
 /// Locks again after a wait for a condition, for which the mutex has kept its user.
@@ -291,13 +289,13 @@ pub(super) fn trylock(mutex: &Mutex) -> c_int {
 
 #[cold]
 extern "C" fn trylock_slow(mutex: &Mutex) -> c_int {
-    let _call = dilate::enter();
-    let kind = match (mode::get(), mutex.kind()) {
-        (Lock::Glibc, _) | (_, None) => {
-            return passed_on(mutex, real::trylock().map_or(ENOSYS, |real| real(mutex)));
-        }
-        (_, Some(kind)) => kind,
-    };
+    mode::serve(mode::get, |mode| match (mode, mutex.kind()) {
+        (Lock::Glibc, _) | (_, None) => passed_on(mutex, real::trylock().map_or(ENOSYS, |real| real(mutex))),
+        (_, Some(kind)) => trylock_ours(mutex, kind),
+    })
+}
+
+fn trylock_ours(mutex: &Mutex, kind: Kind) -> c_int {
     let me = thread::number();
     if kind == Kind::Recursive && mutex.is_owned_by(me) {
         return if mutex.enter() { 0 } else { EAGAIN };
@@ -318,22 +316,24 @@ pub(super) fn unlock(mutex: &Mutex) -> c_int {
     {
         return if kind == Kind::Recursive && !mutex.leave() { 0 } else { give(mutex, 1) };
     }
-    unlock_slow(mutex, 1)
+    unlock_slow(mutex)
 }
 
 /// Unlocks for a wait for a condition: the mutex keeps its user.
 pub(super) fn unlock_for_a_wait(mutex: &Mutex) -> c_int {
-    unlock_slow(mutex, 0)
+    unlock_by(mode::get(), mutex, 0)
 }
 
 #[cold]
-extern "C" fn unlock_slow(mutex: &Mutex, users: u32) -> c_int {
+extern "C" fn unlock_slow(mutex: &Mutex) -> c_int {
     if mode::is_asl() && mutex.is_plain() {
-        return give(mutex, users);
+        return give(mutex, 1);
     }
-    // A wait for a condition has called `dilate::enter` already.
-    let _call = (users != 0).then(dilate::enter);
-    let kind = match (mode::get(), mutex.kind()) {
+    mode::serve(mode::get, |mode| unlock_by(mode, mutex, 1))
+}
+
+fn unlock_by(mode: Lock, mutex: &Mutex, users: u32) -> c_int {
+    let kind = match (mode, mutex.kind()) {
         (Lock::Glibc, _) | (_, None) => {
             let result = real::unlock().map_or(ENOSYS, |real| real(mutex));
             if result == 0 {

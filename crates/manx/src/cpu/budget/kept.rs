@@ -9,7 +9,7 @@ use super::files::Files;
 use super::groups::Place;
 use super::open::{Gone, Open};
 use super::quota::{self, Nonsense, Quota, Throttled};
-use crate::cpu::text::value_of;
+use crate::cpu::fields::value_of;
 
 /// The files of a group are short; `cpu.stat` is the longest.
 const SHORT: usize = 1024;

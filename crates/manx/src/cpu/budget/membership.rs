@@ -39,14 +39,6 @@ pub(crate) fn parse(text: &[u8]) -> Vec<Membership> {
     text.split(|&byte| byte == b'\n').filter_map(line).collect()
 }
 
-/// The group by which the CPUs are divided: that of the version 1 hierarchy of `cpu`, or else that
-/// of the unified one.
-pub(crate) fn of_cpu(text: &[u8]) -> Option<Membership> {
-    let mut all = parse(text);
-    let place = all.iter().position(|it| it.controls("cpu")).or_else(|| all.iter().position(Membership::is_unified));
-    place.map(|place| all.swap_remove(place))
-}
-
 fn line(line: &[u8]) -> Option<Membership> {
     let mut parts = line.splitn(3, |&byte| byte == b':');
     let number = parts.next()?;
@@ -72,14 +64,6 @@ mod tests {
         assert!(found[0].controls("cpu") && found[0].controls("cpuacct") && !found[0].controls("cpuset"));
         assert!(found[1].controls("cpuset") && !found[1].controls("cpu"));
         assert!(!found[2].is_unified() && found[3].is_unified());
-    }
-
-    #[test]
-    fn the_group_of_the_cpus_is_that_of_their_controller() {
-        let path = |text: &[u8]| of_cpu(text).map(|it| it.path);
-        assert_eq!(path(b"9:name=cpu:/x\n4:cpuset:/a\n2:cpu,cpuacct:/b\n0::/c\n"), Some(b"/b".to_vec()));
-        assert_eq!(path(b"4:cpuset:/a\n0::/c\n"), Some(b"/c".to_vec()));
-        assert_eq!(path(b"4:cpuset:/a\n"), None);
     }
 
     #[test]

@@ -13,7 +13,8 @@
 //! limit. `cpu.rt_runtime_us` is about real-time threads alone and is not read. Text that is not
 //! what it should be is no quota, and the reader is told so.
 
-use crate::cpu::text::{self, value_of};
+use crate::cpu::fields::value_of;
+use crate::cpu::text;
 use std::fmt;
 
 /// So much CPU time in each period, for all threads of a group together.

@@ -4,8 +4,8 @@
 //! iowait, irq, softirq, steal, and guests, which are in user and nice already. All are in ticks
 //! (`platform::usage::tick_ns`).
 
-use crate::cpu::CpuSet;
-use crate::cpu::text::{lines, number, words};
+use crate::cpu::fields::lines;
+use crate::cpu::text::{number, words};
 
 /// What the machine's CPUs did since it was started, summed over them, in ticks
 /// ([`Pressure::tick_ns`](super::Pressure::tick_ns)).
@@ -19,32 +19,13 @@ pub struct MachineTicks {
     pub steal: u64,
 }
 
-impl MachineTicks {
-    fn and(self, other: MachineTicks) -> MachineTicks {
-        MachineTicks {
-            busy: self.busy.saturating_add(other.busy),
-            idle: self.idle.saturating_add(other.idle),
-            steal: self.steal.saturating_add(other.steal),
-        }
-    }
-}
-
 /// All CPUs.
 pub(super) fn of_all(text: &[u8]) -> Option<MachineTicks> {
     line(lines(text).next()?).filter(|(name, _)| *name == b"cpu").map(|(_, ticks)| ticks)
 }
 
-/// These CPUs; `None` if none of them is there.
-pub(crate) fn of_cpus(text: &[u8], cpus: &CpuSet) -> Option<MachineTicks> {
-    let is_of = |name: &[u8]| {
-        let cpu = name.strip_prefix(b"cpu").and_then(number);
-        cpu.is_some_and(|cpu| cpus.contains(cpu as usize))
-    };
-    lines(text).filter_map(line).filter(|(name, _)| is_of(name)).map(|(_, ticks)| ticks).reduce(MachineTicks::and)
-}
-
 /// A line's name, and what it says.
-fn line(line: &[u8]) -> Option<(&[u8], MachineTicks)> {
+pub(crate) fn line(line: &[u8]) -> Option<(&[u8], MachineTicks)> {
     let mut words = words(line);
     let name = words.next()?;
     let mut next = || words.next().and_then(number);
@@ -75,22 +56,11 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_lines_of_some_cpus_are_summed_up() {
-        let text = b"cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 1 2 3 1000 1000 4 5 6 1 1\ncpu1 10 20 30 1000 1000 40 50 60 1 1\nintr 7\n";
-        let ticks = |cpus: &str| of_cpus(text, &cpus.parse().unwrap());
-        assert_eq!(ticks("0-1"), Some(MachineTicks { busy: 165, idle: 4000, steal: 66 }));
-        assert_eq!(ticks("1"), Some(MachineTicks { busy: 150, idle: 2000, steal: 60 }));
-        assert_eq!(ticks("7"), None);
-        assert_eq!(of_cpus(b"", &"0".parse().unwrap()), None);
-    }
-
     proptest! {
         #[test]
-        fn any_bytes_are_survived(text: Vec<u8>, lines in "(cpu[0-9 x]{0,20}\n){0,5}") {
-            for text in [text.clone(), [b"cpu ", &text[..]].concat(), lines.into_bytes()] {
+        fn any_bytes_are_survived(text: Vec<u8>) {
+            for text in [text.clone(), [b"cpu ", &text[..]].concat()] {
                 of_all(&text);
-                of_cpus(&text, &"0-9".parse().unwrap());
             }
         }
 

@@ -1,6 +1,7 @@
 //! The files that pressure is read from, and what stands in them.
 
-use crate::cpu::text::{lines, number, words};
+use crate::cpu::fields::lines;
+use crate::cpu::text::{number, words};
 use platform::file::File;
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;

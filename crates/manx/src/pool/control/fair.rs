@@ -21,7 +21,8 @@
 //! counts in nanoseconds, and not for `/proc/PID/stat`, whose ticks of 10 ms take ten times as long
 //! to read and say nothing about a tenth of a second.
 
-use crate::cpu::{membership, number};
+use crate::cpu::budget::membership::{self, Membership};
+use crate::cpu::text::number;
 use platform::clock::{now_ns, process_cpu_ns};
 use platform::file::File;
 use platform::{folder, usage};
@@ -192,9 +193,17 @@ fn is_running(stat: &[u8]) -> bool {
     behind.is_some_and(|behind| behind.starts_with(b" R"))
 }
 
+/// The group by which the CPUs are divided: that of the version 1 hierarchy of `cpu`, or else that
+/// of the unified one.
+fn group_of_cpus(text: &[u8]) -> Option<Membership> {
+    let mut all = membership::parse(text);
+    let place = all.iter().position(|it| it.controls("cpu")).or_else(|| all.iter().position(Membership::is_unified));
+    place.map(|place| all.swap_remove(place))
+}
+
 fn is_in_our_group(pid: u32) -> bool {
     let own = std::process::id();
-    let group = |pid| membership::of_cpu(&read(pid, "cgroup")?);
+    let group = |pid| group_of_cpus(&read(pid, "cgroup")?);
     group(pid).is_some_and(|its| Some(its) == group(own)) && read(pid, "autogroup") == read(own, "autogroup")
 }
 
@@ -255,6 +264,14 @@ mod tests {
         busy.kill().expect("ours");
         busy.wait().expect("ours");
         assert!(!used_by_others().contains_key(&busy.id()), "it is gone");
+    }
+
+    #[test]
+    fn the_group_of_the_cpus_is_that_of_their_controller() {
+        let path = |text: &[u8]| group_of_cpus(text).map(|it| it.path);
+        assert_eq!(path(b"9:name=cpu:/x\n4:cpuset:/a\n2:cpu,cpuacct:/b\n0::/c\n"), Some(b"/b".to_vec()));
+        assert_eq!(path(b"4:cpuset:/a\n0::/c\n"), Some(b"/c".to_vec()));
+        assert_eq!(path(b"4:cpuset:/a\n"), None);
     }
 
     #[test]
