@@ -2,15 +2,14 @@
 //! MongoDB deployment", and beyond.
 //!
 //! Each run is a process of its own, with a session and so an autogroup of its own: Manx's store in
-//! this command ([`drive`](mod@drive)), other engines by drivers in C (`engines/ycsb*`). All of
-//! them draw, time and check alike, and say so in one form ([`crate::engine::Output`]). A run that
-//! lost an update is an error and no figure.
+//! this command ([`drive`](mod@drive)), other engines in programs of their own (`engines/ycsb*`).
+//! One driver in C draws, times and checks for all (`engines/ycsb.h`), and says so in one form
+//! ([`crate::engine::Output`]). A run that lost an update is an error and no figure.
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`mix`], [`keys`] | which operations, on which records |
-//! | [`record`], [`ledger`] | values that tell where they come from; whether a store kept what was committed |
-//! | [`told`], [`drive`](mod@drive), `tally` | what a measured process is told; its threads; their latencies |
+//! | [`keys`], [`record`] | how the driver draws records, and what a value has room for |
+//! | [`told`], [`drive`](mod@drive) | what a measured process is told; our stores as the driver calls them |
 //! | [`subject`], [`client`] | what is measured, and Manx's store as that |
 //! | [`remote`], [`resp`], `serving` | a server as that, by which protocol, and while it runs |
 //! | [`reads`] | what a transaction that only reads costs |
@@ -27,8 +26,6 @@ pub mod drive;
 mod durable;
 mod judge;
 pub mod keys;
-pub mod ledger;
-pub mod mix;
 pub mod part;
 pub mod peers;
 pub mod reads;
@@ -40,7 +37,6 @@ mod server;
 mod serving;
 mod snapshot;
 pub mod subject;
-mod tally;
 mod timeline;
 pub mod told;
 mod ycsb;
@@ -223,12 +219,12 @@ pub fn run_child(arguments: &[String]) -> Result<String, Error> {
     platform::clock::init();
     stay_on(&told.cpus).map_err(failed)?;
     match told.what {
-        What::Store => drive::drive(&client::Manx::in_memory(told.way), &told),
+        What::Store => Ok(drive::drive(&client::Manx::in_memory(told.way), &told.driver)),
         What::Reads => reads::measure(&told),
         What::Durable | What::Component => durable::measure(&told),
         What::Remote => {
             let port = told.port.ok_or_else(|| "--port is missing: where a server listens".to_owned());
-            port.and_then(remote::Remote::connect).and_then(|server| drive::drive(&server, &told))
+            port.and_then(remote::Remote::connect).map(|server| drive::drive(&server, &told.driver))
         }
     }
     .map_err(failed)
