@@ -26,7 +26,6 @@ pub mod competitor;
 mod conclude;
 pub mod counters;
 mod course;
-mod crew;
 mod disjoint;
 mod draw;
 pub mod file;

@@ -52,6 +52,7 @@ use crate::engine::{Compiler, Load};
 use crate::error::Error;
 use crate::harness::{Bench, Case};
 use crate::inversion::LOWERED;
+use crate::machine::stay_on_all;
 use keys::Kind;
 use peers::{Peers, Variant};
 use report::Report;
@@ -217,7 +218,9 @@ pub fn run_child(arguments: &[String]) -> Result<String, Error> {
         .map_err(|what| Error::request(what, "`manx bench txn` starts such processes itself"))?;
     let failed = |what| Error::Failed { what, stderr: String::new() };
     platform::clock::init();
-    stay_on(&told.cpus).map_err(failed)?;
+    if !told.cpus.is_empty() {
+        stay_on_all(&told.cpus).map_err(failed)?;
+    }
     match told.what {
         What::Store => Ok(drive::drive(&client::Manx::in_memory(told.way), &told.driver)),
         What::Reads => reads::measure(&told),
@@ -228,24 +231,4 @@ pub fn run_child(arguments: &[String]) -> Result<String, Error> {
         }
     }
     .map_err(failed)
-}
-
-/// Restricts this process, which has one thread so far, to some CPUs.
-fn stay_on(cpus: &[usize]) -> Result<(), String> {
-    if cpus.is_empty() {
-        return Ok(());
-    }
-    // SAFETY: the set is a plain bit array; the indices are below its size, as options are read;
-    // the kernel reads it.
-    let refused = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        for &cpu in cpus.iter().filter(|&&cpu| cpu < libc::CPU_SETSIZE as usize) {
-            libc::CPU_SET(cpu, &mut set);
-        }
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) != 0
-    };
-    match refused {
-        true => Err(format!("CPUs {cpus:?}: {}", std::io::Error::last_os_error())),
-        false => Ok(()),
-    }
 }
