@@ -1,8 +1,8 @@
 //! A store of the program that this file is linked into, under YCSB's workloads: Manx's own stores and servers.
 //!
-//! The file is part of the package `workload`. The program hands over what its store does (`struct store`), and calls
-//! back what checks a value (`store_found` and those below it) within the store's transaction. So all stores have one driver,
-//! and one rule for what is drawn, timed and accounted for.
+//! The file is part of the package `workload`. The program hands over what its store does (`struct store`). Within the
+//! store's transaction it calls back the functions that check a value (`store_found` and those below it). So all stores
+//! have one driver, and one rule for what is drawn, timed and accounted for.
 //!
 //! 1. A process drives one store, once: the drivers' state is the process's.
 //! 2. What cannot go on ends the process, as it does in the other drivers.
@@ -22,8 +22,9 @@ struct store {
     void (*end)(void *client);
     // Transactions: each returns an `enum tried`.
     int (*read)(const void *subject, void *client, const struct worker *worker, uint64_t number, const uint64_t *key);
-    int (*put)(const void *subject, void *client, const uint64_t *key, const char *value, size_t value_bytes);
-    int (*insert)(const void *subject, void *client, const uint64_t *key, const char *value, size_t value_bytes);
+    /// `fresh`: a record that is not there yet
+    int (*put)(const void *subject, void *client, const uint64_t *key, const char *value, size_t value_bytes,
+               bool fresh);
     int (*change)(const void *subject, void *client, uint64_t number, const uint64_t *key, char *value,
                   size_t value_bytes);
     int (*scan)(const void *subject, void *client, const struct worker *worker, const uint64_t *key, size_t records);
@@ -74,11 +75,11 @@ static enum tried read_record(struct worker *worker, uint64_t number, uint64_t k
 }
 
 static enum tried put_record(struct worker *worker, uint64_t key, const char *value) {
-    return (enum tried)store->put(store->subject, ycsb_own(worker), &key, value, option_value_bytes);
+    return (enum tried)store->put(store->subject, ycsb_own(worker), &key, value, option_value_bytes, false);
 }
 
 static enum tried insert_record(struct worker *worker, uint64_t key, const char *value) {
-    return (enum tried)store->insert(store->subject, ycsb_own(worker), &key, value, option_value_bytes);
+    return (enum tried)store->put(store->subject, ycsb_own(worker), &key, value, option_value_bytes, true);
 }
 
 static enum tried change_record(struct worker *worker, uint64_t number, uint64_t key, char *value) {

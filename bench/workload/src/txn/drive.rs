@@ -24,8 +24,7 @@ struct Store {
     client: unsafe extern "C" fn(*const c_void) -> *mut c_void,
     end: unsafe extern "C" fn(*mut c_void),
     read: unsafe extern "C" fn(*const c_void, *mut c_void, *const c_void, u64, *const Key) -> c_int,
-    put: unsafe extern "C" fn(*const c_void, *mut c_void, *const Key, *const u8, usize) -> c_int,
-    insert: unsafe extern "C" fn(*const c_void, *mut c_void, *const Key, *const u8, usize) -> c_int,
+    put: unsafe extern "C" fn(*const c_void, *mut c_void, *const Key, *const u8, usize, bool) -> c_int,
     change: unsafe extern "C" fn(*const c_void, *mut c_void, u64, *const Key, *mut u8, usize) -> c_int,
     scan: unsafe extern "C" fn(*const c_void, *mut c_void, *const c_void, *const Key, usize) -> c_int,
     look: unsafe extern "C" fn(*const c_void, *mut c_void, u64, *const Key, usize),
@@ -59,7 +58,6 @@ pub fn drive<S: Subject>(subject: &S, arguments: &[String]) -> String {
         end: end::<S>,
         read: read::<S>,
         put: put::<S>,
-        insert: insert::<S>,
         change: change::<S>,
         scan: scan::<S>,
         look: look::<S>,
@@ -175,24 +173,12 @@ unsafe extern "C" fn put<S: Subject>(
     key: *const Key,
     value: *const u8,
     bytes: usize,
+    fresh: bool,
 ) -> c_int {
     // SAFETY: Invariant 1; the driver's key and value.
     let ((subject, client), key, value) =
         unsafe { (both::<S>(subject, client), &*key, std::slice::from_raw_parts(value, bytes)) };
-    told(subject.put(client, key, value))
-}
-
-unsafe extern "C" fn insert<S: Subject>(
-    subject: *const c_void,
-    client: *mut c_void,
-    key: *const Key,
-    value: *const u8,
-    bytes: usize,
-) -> c_int {
-    // SAFETY: as in `put`.
-    let ((subject, client), key, value) =
-        unsafe { (both::<S>(subject, client), &*key, std::slice::from_raw_parts(value, bytes)) };
-    told(subject.insert(client, key, value))
+    told(if fresh { subject.insert(client, key, value) } else { subject.put(client, key, value) })
 }
 
 unsafe extern "C" fn change<S: Subject>(
