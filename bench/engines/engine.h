@@ -93,7 +93,7 @@ static const char *option_cpus = NULL;
 
 static const struct option_spec engine_options[] = {
     {"threads", OPTION_COUNT, &option_threads, 1, 4096, NULL, "session threads (8)"},
-    {"seconds", OPTION_NUMBER, &option_seconds, 0.1, 3600, NULL, "measured time (5)"},
+    {"seconds", OPTION_NUMBER, &option_seconds, 0.05, 3600, NULL, "measured time (5)"},
     {"warm-up", OPTION_NUMBER, &option_warmup, 0, 3600, NULL, "seconds before it, not measured (1)"},
     {"think-us", OPTION_NUMBER, &option_think_us, 0, 1e7, NULL,
      "mean of the exponential think time, in microseconds; 0: closed loop (0)"},
@@ -378,8 +378,8 @@ static inline void engine_check(void) {
              option_seconds);
 }
 
-/// The `main` of every engine.
-static inline int engine_main(int argc, char **argv, const struct engine *which) {
+/// Runs an engine and prints its result.
+static inline void engine_run(int argc, char **argv, const struct engine *which, FILE *out) {
     const struct option_spec *const tables[] = {engine_options, which->options, NULL};
     engine = which;
     options_parse(argc, argv, which->summary, tables);
@@ -419,11 +419,16 @@ static inline int engine_main(int argc, char **argv, const struct engine *which)
     for (unsigned i = 0; i < threads; i++)
         pthread_join(workers[i].handle, NULL);
 
-    print_result(stdout, tables, engine->verify ? engine->verify() : 0);
+    print_result(out, tables, engine->verify ? engine->verify() : 0);
     if (engine->close)
         engine->close();
-    if (fflush(stdout) != 0)
-        fail(1, "standard output: %s", strerror(errno));
+    if (fflush(out) != 0)
+        fail(1, "the output: %s", strerror(errno));
+}
+
+/// The `main` of every engine.
+static inline int engine_main(int argc, char **argv, const struct engine *which) {
+    engine_run(argc, argv, which, stdout);
     return 0;
 }
 

@@ -6,17 +6,18 @@
 //! each operation; `--mode=cache` (CacheDB) one of 16 mutexes, for the time of a hash table look-up and of
 //! moving the record to the front of its list. Both go through the library's C interface.
 
+#include "home.h"
 #include "ledger.h"
 
 #include <kclangc.h>
 
-static const char *option_home = NULL, *option_mode = "hash";
+static const char *option_mode = "hash";
 static uint64_t option_records = 20000, option_value_bytes = 100;
 
 static const struct option_spec options[] = {
     {"records", OPTION_COUNT, &option_records, 1, 1e8, NULL, "records to load (20000)"},
     {"value-bytes", OPTION_COUNT, &option_value_bytes, LEDGER_VALUE_MIN, 1 << 20, NULL, "size of a value (100)"},
-    {"home", OPTION_TEXT, &option_home, 0, 0, NULL, "an empty folder for the database (required by --mode=hash)"},
+    HOME_OPTION_WHEN("required by --mode=hash"),
     {"mode", OPTION_WORD, &option_mode, 0, 0, "hash|cache", "HashDB in a file, or CacheDB in memory (hash)"},
     {0},
 };
@@ -35,13 +36,8 @@ static const char *version(void) {
 
 static void open_engine(unsigned threads) {
     char path[4096] = "*"; // CacheDB
-    if (strcmp(option_mode, "hash") == 0) {
-        if (!option_home)
-            fail(2, "--home is missing: an empty folder for the database");
-        int length = snprintf(path, sizeof path, "%s/records.kch", option_home);
-        if (length < 0 || (size_t)length >= sizeof path)
-            fail(2, "--home: longer than %zu bytes", sizeof path - sizeof "/records.kch");
-    }
+    if (strcmp(option_mode, "hash") == 0)
+        home_file(path, "records.kch");
     ledger_init(threads, option_records, option_value_bytes);
     database = kcdbnew();
     if (!kcdbopen(database, path, KCOWRITER | KCOCREATE))

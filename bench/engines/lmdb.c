@@ -15,12 +15,10 @@
 //! library; so nothing about the locks of a single process can be measured with one. LMDB has no option for it: it sets the two
 //! attributes by functions that this program defines, and therefore gets from here.
 
-#include "engine.h"
+#include "lmdb_calls.h"
 
 #include <dlfcn.h>
-#include <lmdb.h>
 
-static const char *option_home = NULL;
 static bool option_join = false, option_private = false;
 static uint64_t option_records = 20000, option_expect = 0;
 
@@ -68,23 +66,12 @@ int pthread_mutexattr_setrobust(pthread_mutexattr_t *attributes, int robustness)
     return real ? real(attributes, robustness) : ENOSYS;
 }
 
-static MDB_env *environment;
-static MDB_dbi table;
 static uint64_t updates_before;
 static struct client {
     MDB_txn *reader;
     uint64_t updates;
 } *clients;
 static unsigned client_count;
-
-static void must(int error, const char *what) {
-    if (error)
-        fail(1, "%s: %s", what, mdb_strerror(error));
-}
-
-static const char *version(void) {
-    return mdb_version(NULL, NULL, NULL);
-}
 
 static void record_set(struct record *record, uint64_t updates) {
     record->updates = updates;
@@ -134,28 +121,21 @@ static uint64_t sum(void) {
 }
 
 static void open_engine(unsigned threads) {
-    if (!option_home)
-        fail(2, "--home is missing: a folder for the database");
+    home();
     if (option_expect && !option_join)
         fail(2, "--expect: --join is missing");
     if (option_private && option_join)
         fail(2, "--private: not with --join, which is for databases of several processes");
     client_count = threads;
     clients = allocate(threads, sizeof *clients);
-    must(mdb_env_create(&environment), "create an environment");
-    must(mdb_env_set_mapsize(environment, MAP_BYTES), "set the map's size");
-    must(mdb_env_set_maxreaders(environment, threads + MORE_READERS), "set the number of readers");
-    must(mdb_env_open(environment, option_home, MDB_NOSYNC | MDB_WRITEMAP, 0600), option_home);
+    environment_open(MAP_BYTES, threads + MORE_READERS);
     // One that is still shared would be measured as if it were not.
     if (option_private && !made_private)
         fail(1, "--private: this LMDB does not make its mutexes by the functions of the C library");
     // Readers of a process that was killed would keep what they once saw for ever.
     int dead = 0;
     must(mdb_reader_check(environment, &dead), "look for dead readers");
-    MDB_txn *transaction;
-    must(mdb_txn_begin(environment, NULL, 0, &transaction), "begin");
-    must(mdb_dbi_open(transaction, NULL, MDB_INTEGERKEY, &table), "open the table");
-    must(mdb_txn_commit(transaction), "open the table");
+    table_open(MDB_INTEGERKEY);
     if (!option_join)
         load();
     updates_before = option_join ? sum() : 0;
@@ -166,8 +146,7 @@ static void open_engine(unsigned threads) {
 
 static void *open_session(struct worker *worker) {
     struct client *client = &clients[worker->index];
-    must(mdb_txn_begin(environment, NULL, MDB_RDONLY, &client->reader), "begin a read");
-    mdb_txn_reset(client->reader);
+    client->reader = reader_open();
     return client;
 }
 
@@ -233,10 +212,6 @@ static uint64_t verify(void) {
         fail(1, "self-check: the records hold %llu updates, but %llu were there and %llu were made: updates were lost",
              (unsigned long long)total, (unsigned long long)updates_before, (unsigned long long)made);
     return made;
-}
-
-static void close_engine(void) {
-    mdb_env_close(environment);
 }
 
 int main(int argc, char **argv) {

@@ -7,15 +7,16 @@
 #ifndef MANX_ENGINES_LOG_STRUCTURED_H
 #define MANX_ENGINES_LOG_STRUCTURED_H
 
+#include "home.h"
 #include "ledger.h"
 
-static const char *option_home = NULL, *option_mode = "read";
+static const char *option_mode = "read";
 static uint64_t option_records = 20000, option_value_bytes = 100;
 
 static const struct option_spec options[] = {
     {"records", OPTION_COUNT, &option_records, 1, 1e8, NULL, "records to load (20000)"},
     {"value-bytes", OPTION_COUNT, &option_value_bytes, LEDGER_VALUE_MIN, 1 << 20, NULL, "size of a value (100)"},
-    {"home", OPTION_TEXT, &option_home, 0, 0, NULL, "an empty folder for the database (required)"},
+    HOME_OPTION,
     {"mode", OPTION_WORD, &option_mode, 0, 0, "read|get|mixed",
      "a snapshot and a read in it, a read alone, or half reads and half writes (read)"},
     {0},
@@ -52,8 +53,7 @@ static void load(void) {
 }
 
 static void open_engine(unsigned threads) {
-    if (!option_home)
-        fail(2, "--home is missing: an empty folder for the database");
+    home();
     mixed = strcmp(option_mode, "mixed") == 0;
     alone = strcmp(option_mode, "get") == 0;
     ledger_init(threads, option_records, option_value_bytes);

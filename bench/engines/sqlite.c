@@ -10,15 +10,16 @@
 //!
 //! An update counts its row up, so the sum over all rows of a database is the number of updates that were not lost.
 
+#include "home.h"
 #include "sqlite_calls.h"
 
-static const char *option_home = NULL, *option_mode = "shared";
+static const char *option_mode = "shared";
 static uint64_t option_records = 10000, option_value_bytes = 100;
 
 static const struct option_spec options[] = {
     {"records", OPTION_COUNT, &option_records, 1, 1e8, NULL, "rows to load (10000)"},
     {"value-bytes", OPTION_COUNT, &option_value_bytes, 1, 1 << 20, NULL, "size of a row's payload (100)"},
-    {"home", OPTION_TEXT, &option_home, 0, 0, NULL, "an empty folder for the database (required by --mode=wal)"},
+    HOME_OPTION_WHEN("required by --mode=wal"),
     {"mode", OPTION_WORD, &option_mode, 0, 0, "shared|two|wal",
      "one connection for all threads, two to two databases, or one each and a write-ahead log (shared)"},
     {0},
@@ -71,13 +72,8 @@ static void open_engine(unsigned threads) {
     database_count = strcmp(option_mode, "two") == 0 ? 2 : 1;
     if (!sqlite3_threadsafe())
         fail(1, "this SQLite was built without threads (SQLITE_THREADSAFE=0)");
-    if (!shared) {
-        if (!option_home)
-            fail(2, "--home is missing: an empty folder for the database");
-        int length = snprintf(path, sizeof path, "%s/records.db", option_home);
-        if (length < 0 || (size_t)length >= sizeof path)
-            fail(2, "--home: longer than %zu bytes", sizeof path - sizeof "/records.db");
-    }
+    if (!shared)
+        home_file(path, "records.db");
     for (unsigned i = 0; i < database_count; i++)
         load(databases[i] = connect());
     client_count = threads;

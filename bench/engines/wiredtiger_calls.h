@@ -4,14 +4,16 @@
 #define MANX_ENGINES_WIREDTIGER_CALLS_H
 
 #include "engine.h"
+#include "home.h"
 
 #include <wiredtiger.h>
 
-static const char *option_home = NULL, *option_config = "";
+static const char *option_config = "";
 
-#define WIREDTIGER_OPTIONS                                                                                 \
-    {"home", OPTION_TEXT, &option_home, 0, 0, NULL, "an empty folder for the database (required)"},        \
-        {"config", OPTION_TEXT, &option_config, 0, 0, NULL, "more of wiredtiger_open's configuration"}
+#define WIREDTIGER_OPTIONS                                                                                         \
+    HOME_OPTION, {                                                                                                 \
+        "config", OPTION_TEXT, &option_config, 0, 0, NULL, "more of wiredtiger_open's configuration"               \
+    }
 
 static const char TABLE[] = "table:records";
 static WT_CONNECTION *connection;
@@ -27,8 +29,6 @@ static inline const char *version(void) {
 
 /// Opens the database, with an empty table of this format, for so many threads; `more` is configuration that ends with a comma.
 static inline void wiredtiger_create(unsigned threads, uint64_t cache_mb, const char *more, const char *format) {
-    if (!option_home)
-        fail(2, "--home is missing: an empty folder for the database");
     char config[4096];
     // The dirty limits leave room for the updates of a run: eviction that writes would measure the disk.
     int length = snprintf(config, sizeof config,
@@ -43,7 +43,7 @@ static inline void wiredtiger_create(unsigned threads, uint64_t cache_mb, const 
                           option_config);
     if (length < 0 || (size_t)length >= sizeof config)
         fail(2, "--config: longer than %zu bytes", sizeof config);
-    must(wiredtiger_open(option_home, NULL, config, &connection), option_home);
+    must(wiredtiger_open(home(), NULL, config, &connection), home());
     WT_SESSION *session;
     must(connection->open_session(connection, NULL, NULL, &session), "open a session");
     must(session->create(session, TABLE, format), "create the table");

@@ -2,31 +2,17 @@
 //!
 //!     cc -O2 -pthread ycsb_lmdb.c -llmdb -lm
 
+#include "lmdb_calls.h"
 #include "ycsb.h"
 
-#include <lmdb.h>
-
-static const char *option_home = NULL;
 static uint64_t option_map_mb = 8192;
 
 static const struct option_spec options[] = {
     YCSB_OPTIONS,
-    {"home", OPTION_TEXT, &option_home, 0, 0, NULL, "an empty folder for the database (required)"},
+    HOME_OPTION,
     {"map-mb", OPTION_COUNT, &option_map_mb, 1, 1 << 24, NULL, "how large the database may become, in MiB (8192)"},
     {0},
 };
-
-static MDB_env *environment;
-static MDB_dbi table;
-
-static void must(int error, const char *what) {
-    if (error)
-        fail(1, "%s: %s", what, mdb_strerror(error));
-}
-
-static const char *version(void) {
-    return mdb_version(NULL, NULL, NULL);
-}
 
 static enum tried refused(const char *what, int error) {
     note_error("%s: %s", what, mdb_strerror(error));
@@ -146,32 +132,17 @@ static void settle(void) {
 }
 
 static void open_engine(unsigned threads) {
-    if (!option_home)
-        fail(2, "--home is missing: an empty folder for the database");
-    must(mdb_env_create(&environment), "create an environment");
-    must(mdb_env_set_mapsize(environment, option_map_mb << 20), "set the map's size");
-    must(mdb_env_set_maxreaders(environment, threads + 16), "set the number of readers");
-    must(mdb_env_open(environment, option_home, MDB_NOSYNC | MDB_WRITEMAP, 0600), option_home);
-    MDB_txn *transaction;
-    must(mdb_txn_begin(environment, NULL, 0, &transaction), "begin");
-    must(mdb_dbi_open(transaction, NULL, 0, &table), "open the table");
-    must(mdb_txn_commit(transaction), "open the table");
+    environment_open(option_map_mb << 20, threads + 16);
+    table_open(0);
     ycsb_open(threads);
 }
 
 static void *open_session(struct worker *worker) {
-    MDB_txn *reader;
-    must(mdb_txn_begin(environment, NULL, MDB_RDONLY, &reader), "begin a read");
-    mdb_txn_reset(reader);
-    return ycsb_session(worker, reader);
+    return ycsb_session(worker, reader_open());
 }
 
 static void end_session(struct worker *worker) {
     mdb_txn_abort(ycsb_own(worker));
-}
-
-static void close_engine(void) {
-    mdb_env_close(environment);
 }
 
 int main(int argc, char **argv) {

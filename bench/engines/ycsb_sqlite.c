@@ -4,15 +4,14 @@
 //!
 //! Keys are BLOBs of a table WITHOUT ROWID. Writers take turns by the library's busy handler, which sleeps.
 
+#include "home.h"
 #include "ycsb.h"
 
 #include "sqlite_calls.h"
 
-static const char *option_home = NULL;
-
 static const struct option_spec options[] = {
     YCSB_OPTIONS,
-    {"home", OPTION_TEXT, &option_home, 0, 0, NULL, "an empty folder for the database (required)"},
+    HOME_OPTION,
     {0},
 };
 
@@ -166,13 +165,9 @@ static void settle(void) {
 }
 
 static void open_engine(unsigned threads) {
-    if (!option_home)
-        fail(2, "--home is missing: an empty folder for the database");
+    home_file(path, "records.db");
     if (!sqlite3_threadsafe())
         fail(1, "this SQLite was built without threads (SQLITE_THREADSAFE=0)");
-    int length = snprintf(path, sizeof path, "%s/records.db", option_home);
-    if (length < 0 || (size_t)length >= sizeof path)
-        fail(2, "--home: longer than %zu bytes", sizeof path - sizeof "/records.db");
     ycsb_open(threads);
 }
 

@@ -43,6 +43,13 @@ static void load(uint64_t first, uint64_t end) {
     must(client.session->close(client.session, NULL), "load");
 }
 
+static enum tried refused(int error) {
+    if (error == WT_ROLLBACK)
+        return TRIED_CONFLICT;
+    note_error("%s", wiredtiger_strerror(error));
+    return TRIED_FAILED;
+}
+
 /// Ends a transaction; `tried` is what became of it until then.
 static enum tried end(struct cursor *client, int error, enum tried tried) {
     int reset = client->cursor->reset(client->cursor);
@@ -51,22 +58,11 @@ static enum tried end(struct cursor *client, int error, enum tried tried) {
         error = client->session->commit_transaction(client->session, NULL);
     else
         client->session->rollback_transaction(client->session, NULL);
-    if (error == WT_ROLLBACK)
-        return TRIED_CONFLICT;
-    if (error) {
-        note_error("%s", wiredtiger_strerror(error));
-        return TRIED_FAILED;
-    }
-    return tried;
+    return error ? refused(error) : tried;
 }
 
 static int begin(struct cursor *client) {
     return client->session->begin_transaction(client->session, "isolation=snapshot");
-}
-
-static enum tried refused(int error) {
-    note_error("%s", wiredtiger_strerror(error));
-    return TRIED_FAILED;
 }
 
 /// What the cursor finds at `key`; an empty item for nothing.

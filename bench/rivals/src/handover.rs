@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::machine::{allowed_cpus, stay_on, thread_cpu_time};
 use crate::waiting::Peer;
+use platform::clock::thread_cpu_ns;
+use workload::machine::{cpus, stay_on};
 
 /// Where the two threads run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +60,7 @@ struct Round {
 /// If `rounds` is 0.
 pub fn measure(peer: Peer, work: Duration, place: Place, rounds: usize) -> Result<Outcome, String> {
     assert!(rounds > 0, "no rounds, no median");
-    let cpus = allowed_cpus()?;
+    let cpus = cpus();
     let first = *cpus.first().ok_or("no CPU is allowed")?;
     let second = match place {
         Place::Together => first,
@@ -89,9 +90,9 @@ pub fn measure(peer: Peer, work: Duration, place: Place, rounds: usize) -> Resul
             let placed = stay_on(second);
             let seen_rounds: Vec<Round> = (1..=rounds as u64)
                 .map(|round| {
-                    let (begin, cpu) = (zero.elapsed(), thread_cpu_time());
+                    let (begin, cpu) = (zero.elapsed(), thread_cpu_ns());
                     (peer.until)(&|| raised.load(Ordering::Acquire) == round); // Invariant 2
-                    let (end, cpu) = (zero.elapsed(), thread_cpu_time() - cpu);
+                    let (end, cpu) = (zero.elapsed(), Duration::from_nanos(thread_cpu_ns() - cpu));
                     let raised = Duration::from_nanos(stamp.load(Ordering::Relaxed));
                     // Release: pairs with the waker's Acquire; `stamp` has been read.
                     seen.store(round, Ordering::Release);

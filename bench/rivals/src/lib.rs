@@ -6,5 +6,4 @@
 
 pub mod handover;
 pub mod locks;
-mod machine;
 pub mod waiting;

@@ -5,7 +5,6 @@
 //! turn, then begins the next round.
 
 pub mod case;
-pub mod clock;
 pub mod command;
 pub mod competitor;
 pub mod outcome;

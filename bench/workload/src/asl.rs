@@ -158,7 +158,7 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
         pinned: setup.pinned,
         burn,
         dilation,
-        work: Work { sections: SECTIONS, locks: LOCKS, lines: LINES, hold_ns: HOLD_NS },
+        work: Work { sections: SECTIONS, locks: LOCKS, lines: LINES, hold_ns: HOLD_NS, nops: false },
         think_ns: THINK_NS,
         length: Length::Times(1),
         window: Window::Fixed(0),

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | [`engine`] | ordinary C programs, compiled on demand, and what they print |
 //! | [`harness`] | variants in turn, round after round; what was measured is kept |
+//! | [`crew`] | threads that work for a time, after a warm-up |
 //! | [`child`], [`interrupt`] | a measured program in a session of its own, and Ctrl-C |
 //! | `running` | a server while it runs |
 //! | `turns` | programs one after the other, each in all of its versions |
@@ -26,6 +27,7 @@ pub mod asl;
 mod boosted;
 mod cell;
 pub mod child;
+pub mod crew;
 mod drawing;
 pub mod engine;
 pub mod engines;

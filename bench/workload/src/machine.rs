@@ -32,6 +32,34 @@ pub fn cpus() -> Vec<usize> {
     (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
 }
 
+/// Keeps the calling thread on one CPU.
+///
+/// # Errors
+/// If the system does not allow it.
+pub fn stay_on(cpu: usize) -> Result<(), String> {
+    stay_on_all(&[cpu])
+}
+
+/// Keeps the calling thread, and the threads that it starts from now on, on some CPUs.
+///
+/// # Errors
+/// If the system does not allow it.
+pub fn stay_on_all(cpus: &[usize]) -> Result<(), String> {
+    // SAFETY: a CPU set is an array of integers, for which zero is a value; `CPU_SET` checks its
+    // bounds, and the call only reads the set.
+    let refused = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        cpus.iter().for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) != 0
+    };
+    let error = std::io::Error::last_os_error();
+    match cpus {
+        _ if !refused => Ok(()),
+        [cpu] => Err(format!("CPU {cpu}: {error}")),
+        cpus => Err(format!("CPUs {cpus:?}: {error}")),
+    }
+}
+
 /// The first `count` of them as a list that the engines take, such as `0,1`.
 pub fn cpu_list(count: usize) -> String {
     cpus().iter().take(count).map(usize::to_string).collect::<Vec<_>>().join(",")
@@ -45,4 +73,22 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = env::split_paths(&path).chain(SERVERS.map(PathBuf::from));
     folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_stays_where_it_is_put() {
+        let all = cpus();
+        let last = *all.last().unwrap();
+        std::thread::spawn(move || {
+            stay_on(last).unwrap();
+            assert_eq!(cpus(), [last]);
+        })
+        .join()
+        .unwrap();
+        assert_eq!(cpus(), all, "other threads are left alone");
+    }
 }

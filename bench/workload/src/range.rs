@@ -20,13 +20,12 @@
 //! | [`rocksdb`] | RocksDB's lock manager and its tree of ranges, compiled and loaded at run time |
 //! | `sample`, `conclude`, `judge`, `draw` | figures, tables, targets, pictures |
 
-mod apart;
+pub(crate) mod apart;
 pub mod blob;
 pub mod competitor;
 mod conclude;
 pub mod counters;
 mod course;
-mod crew;
 mod disjoint;
 mod draw;
 pub mod file;

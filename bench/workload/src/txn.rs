@@ -2,15 +2,14 @@
 //! MongoDB deployment", and beyond.
 //!
 //! Each run is a process of its own, with a session and so an autogroup of its own: Manx's store in
-//! this command ([`drive`](mod@drive)), other engines by drivers in C (`engines/ycsb*`). All of
-//! them draw, time and check alike, and say so in one form ([`crate::engine::Output`]). A run that
-//! lost an update is an error and no figure.
+//! this command ([`drive`](mod@drive)), other engines in programs of their own (`engines/ycsb*`).
+//! One driver in C draws, times and checks for all (`engines/ycsb.h`), and says so in one form
+//! ([`crate::engine::Output`]). A run that lost an update is an error and no figure.
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`mix`], [`keys`] | which operations, on which records |
-//! | [`record`], [`ledger`] | values that tell where they come from; whether a store kept what was committed |
-//! | [`told`], [`drive`](mod@drive), `tally` | what a measured process is told; its threads; their latencies |
+//! | [`keys`], [`record`] | how the driver draws records, and what a value has room for |
+//! | [`told`], [`drive`](mod@drive) | what a measured process is told; our stores as the driver calls them |
 //! | [`subject`], [`client`] | what is measured, and Manx's store as that |
 //! | [`remote`], [`resp`], `serving` | a server as that, by which protocol, and while it runs |
 //! | [`reads`] | what a transaction that only reads costs |
@@ -27,8 +26,6 @@ pub mod drive;
 mod durable;
 mod judge;
 pub mod keys;
-pub mod ledger;
-pub mod mix;
 pub mod part;
 pub mod peers;
 pub mod reads;
@@ -40,7 +37,6 @@ mod server;
 mod serving;
 mod snapshot;
 pub mod subject;
-mod tally;
 mod timeline;
 pub mod told;
 mod ycsb;
@@ -56,6 +52,7 @@ use crate::engine::{Compiler, Load};
 use crate::error::Error;
 use crate::harness::{Bench, Case};
 use crate::inversion::LOWERED;
+use crate::machine::stay_on_all;
 use keys::Kind;
 use peers::{Peers, Variant};
 use report::Report;
@@ -221,35 +218,17 @@ pub fn run_child(arguments: &[String]) -> Result<String, Error> {
         .map_err(|what| Error::request(what, "`manx bench txn` starts such processes itself"))?;
     let failed = |what| Error::Failed { what, stderr: String::new() };
     platform::clock::init();
-    stay_on(&told.cpus).map_err(failed)?;
+    if !told.cpus.is_empty() {
+        stay_on_all(&told.cpus).map_err(failed)?;
+    }
     match told.what {
-        What::Store => drive::drive(&client::Manx::in_memory(told.way), &told),
+        What::Store => Ok(drive::drive(&client::Manx::in_memory(told.way), &told.driver)),
         What::Reads => reads::measure(&told),
         What::Durable | What::Component => durable::measure(&told),
         What::Remote => {
             let port = told.port.ok_or_else(|| "--port is missing: where a server listens".to_owned());
-            port.and_then(remote::Remote::connect).and_then(|server| drive::drive(&server, &told))
+            port.and_then(remote::Remote::connect).map(|server| drive::drive(&server, &told.driver))
         }
     }
     .map_err(failed)
-}
-
-/// Restricts this process, which has one thread so far, to some CPUs.
-fn stay_on(cpus: &[usize]) -> Result<(), String> {
-    if cpus.is_empty() {
-        return Ok(());
-    }
-    // SAFETY: the set is a plain bit array; the indices are below its size, as options are read;
-    // the kernel reads it.
-    let refused = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        for &cpu in cpus.iter().filter(|&&cpu| cpu < libc::CPU_SETSIZE as usize) {
-            libc::CPU_SET(cpu, &mut set);
-        }
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) != 0
-    };
-    match refused {
-        true => Err(format!("CPUs {cpus:?}: {}", std::io::Error::last_os_error())),
-        false => Ok(()),
-    }
 }

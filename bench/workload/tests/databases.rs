@@ -4,44 +4,21 @@
 //! A database that is not installed is skipped with a line that says so; `cargo xtask setup`
 //! installs all of them.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output as Ended, Stdio};
-use workload::engine::{self, Compiler, Load, Output, Program, Start};
-use workload::engines::{SUBJECTS, Subject};
-use workload::{Error, machine};
+mod support;
 
-/// Programs are compiled below the build folder, once for all tests.
-fn compiler() -> Compiler {
-    Compiler::new("cc", PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("engines"))
-}
+use std::path::Path;
+use std::process::{Child, Command, Output as Ended, Stdio};
+use workload::engine::{self, Load, Output, Program, Start};
+use workload::engines::{SUBJECTS, Subject};
 
 fn installed(name: &str) -> Option<Program> {
     let subject: &Subject = SUBJECTS.iter().find(|subject| subject.name == name).unwrap();
-    match subject.program(&compiler()) {
-        Ok(program) => Some(program),
-        Err(Error::Missing { help, .. })
-            if subject.package().is_some_and(|package| help.contains(package.name)) =>
-        {
-            eprintln!("skipped: {help}");
-            None
-        }
-        Err(other) => panic!("{other}"),
-    }
+    let package = subject.package().map_or("a package of its own", |package| package.name);
+    support::installed(subject.program(&support::compiler()), package)
 }
 
 fn load(more: &[&str]) -> Load {
-    Load {
-        threads: 4,
-        seconds: 0.3,
-        warm_up: 0.1,
-        think_us: 0.0,
-        cpus: machine::cpu_list(2),
-        boost: 0,
-        lowered: false,
-        window: None,
-        seed: 3,
-        more: more.iter().map(|option| (*option).to_owned()).collect(),
-    }
+    support::load(4, 0.3, more)
 }
 
 /// Runs it on so few records that threads meet at them all the time.

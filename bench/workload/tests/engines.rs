@@ -1,34 +1,20 @@
 //! The engines as programs: they compile, run, and print what adds up; bad options are refused with
 //! a reason.
 
+mod support;
+
 use std::path::PathBuf;
 use std::process::{Command, Output as Ended};
-use workload::Error;
+use support::compiler;
 use workload::engine::{self, Choice, Compiler, Engines, Kind, Load, Output, Program, Start, library};
-use workload::machine;
-
-/// Programs are compiled below the build folder, once for all tests.
-fn compiler() -> Compiler {
-    Compiler::new("cc", PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("engines"))
-}
+use workload::{Error, machine};
 
 fn program(name: &str) -> PathBuf {
     compiler().program(name, &[], "").unwrap()
 }
 
 fn load(threads: usize, more: &[&str]) -> Load {
-    Load {
-        threads,
-        seconds: 1.2,
-        warm_up: 0.1,
-        think_us: 100.0,
-        cpus: machine::cpu_list(2),
-        boost: 0,
-        lowered: false,
-        window: None,
-        seed: 7,
-        more: more.iter().map(|option| (*option).to_owned()).collect(),
-    }
+    Load { think_us: 100.0, ..support::load(threads, 1.2, more) }
 }
 
 /// Runs it and reads the result, which checks that histograms, seconds, classes and threads add up.
@@ -106,15 +92,8 @@ fn threads_of_little_cpus_are_counted_apart_and_their_misses_with_them() {
 
 #[test]
 fn wiredtiger_adds_up_where_it_is_installed() {
-    let path = match library::wiredtiger(&compiler(), None) {
-        Ok(path) => path,
-        Err(Error::Missing { what, help }) => {
-            assert!(help.contains("libwiredtiger-dev"), "{help}");
-            eprintln!("not installed: {what}");
-            return;
-        }
-        Err(other) => panic!("{other}"),
-    };
+    let made = library::wiredtiger(&compiler(), None);
+    let Some(path) = support::installed(made, "libwiredtiger-dev") else { return };
     let program = Program { home: true, ..Program::new(path) };
     let options = ["--records=500", "--value-bytes=100", "--read-share=0.3", "--updates=2", "--cache-mb=50"];
     let output = measured(&program, &load(3, &options));
@@ -197,11 +176,9 @@ fn a_library_cannot_be_named_for_the_built_in_engine() {
 fn without_the_library_the_built_in_engine_is_measured_and_says_so() {
     // A compiler that knows no WiredTiger, whatever this machine has installed.
     let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("cc");
-    let text = "#!/bin/sh\ncase \"$*\" in *wiredtiger*) echo 'wiredtiger.h: No such file' >&2; exit 1;; esac\nexec cc \"$@\"\n";
-    std::fs::write(&script, text).unwrap();
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let text =
+        "case \"$*\" in *wiredtiger*) echo 'wiredtiger.h: No such file' >&2; exit 1;; esac\nexec cc \"$@\"";
+    let script = support::script(folder.path(), "cc", text);
     let compiler = Compiler::new(&script, folder.path().join("cache"));
     let engines = Engines::prepare(&Choice::default(), &compiler).unwrap();
     assert_eq!(engines.kind, Kind::Snapshot);

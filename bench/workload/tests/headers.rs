@@ -192,3 +192,76 @@ fn a_thread_that_reads_an_older_put_of_its_own_has_failed() {
     let (status, words) = settled(body);
     assert!(status == Some(0) && words.contains("a later one was lost"), "{status:?} {words}");
 }
+
+/// The same of a hundred records under YCSB's workloads.
+const RECORDS: &str = r#"
+static char value[100];
+static void load(uint64_t first, uint64_t end) { (void)first, (void)end; }
+static void begin(const char *workload) {
+    option_workload = workload;
+    option_records = option_value_bytes = 100;
+    ycsb_open(2);
+}
+static void holds(uint64_t number, uint32_t version) { ledger_stamp(value, number, LEDGER_LOADER, version); }
+"#;
+
+#[test]
+fn versions_are_as_many_as_changes() {
+    for (body, reason) in [
+        ("holds(2, 2); ycsb_settle(value, 100, 2);", ""),
+        ("holds(2, 1); ycsb_settle(value, 100, 2);", "updates were lost"),
+        ("holds(2, 3); ycsb_settle(value, 100, 2);", "made twice"),
+        ("holds(1, 2); ycsb_settle(value, 100, 2);", "belongs to another key"),
+        ("holds(101, 0); ycsb_settle(value, 100, 101);", ""),
+        ("holds(101, 1); ycsb_settle(value, 100, 101);", "made twice"),
+        ("ycsb_settle(NULL, 0, 2);", "the record is gone"),
+    ] {
+        let output = compiled("ycsb.h", RECORDS, &format!("begin(\"change\"); ycsb_changes[2] = 2;\n{body}"));
+        let words = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() == reason.is_empty() && words.contains(reason), "{body}: {words}");
+    }
+}
+
+#[test]
+fn what_arrives_out_of_order_is_there_when_all_before_it_are() {
+    let body = "begin(\"d\"); ycsb_arrived(102); if (ycsb_there != 100) return 9; \
+                ycsb_arrived(101); if (ycsb_there != 102) return 8; \
+                ycsb_arrived(104); if (ycsb_there != 102) return 7;";
+    assert_eq!(compiled("ycsb.h", RECORDS, body).status.code(), Some(0));
+}
+
+#[test]
+fn the_last_records_are_drawn_most_often_and_popular_ones_are_scattered() {
+    const DRAWS: f64 = 400_000.0;
+    let body = r#"
+        option_keys = KEYS;
+        begin("d");
+        for (int i = 1; i <= 50; i++)
+            ycsb_arrived(100 + i);
+        struct random r = {3};
+        static uint64_t counts[151];
+        for (int i = 0; i < 400000; i++)
+            counts[ycsb_draw(&r)]++;
+        for (int i = 0; i <= 150; i++)
+            fprintf(stderr, "%llu ", (unsigned long long)counts[i]);
+        "#;
+    let counts = |keys: &str| -> Vec<f64> {
+        let output = compiled("ycsb.h", RECORDS, &body.replace("KEYS", keys));
+        let text = String::from_utf8(output.stderr).unwrap();
+        text.split_whitespace().map(|count| count.parse::<f64>().unwrap() / DRAWS).collect()
+    };
+    let weight = |rank: i32| f64::from(rank + 1).powf(-0.99);
+    let chance = |rank: i32| weight(rank) / (0..100).map(weight).sum::<f64>();
+    let latest = counts("\"latest\"");
+    for rank in [0, 1] {
+        let found = latest[150 - rank as usize] / chance(rank);
+        assert!((found - 1.0).abs() < 0.03, "rank {rank}: {found} of its share");
+    }
+    assert!(latest[..=50].iter().all(|share| *share == 0.0), "more ranks than were loaded");
+    let popular = counts("\"zipfian\"");
+    assert!(popular[0] == 0.0 && popular[101..].iter().all(|share| *share == 0.0));
+    let halves = [&popular[1..51], &popular[51..101]].map(|half| half.iter().sum::<f64>());
+    assert!(halves.iter().all(|share| *share > 0.2), "the popular ones lie on one side: {halves:?}");
+    let uniform = counts("\"uniform\"");
+    assert!(uniform[1..101].iter().all(|share| (share * 100.0 - 1.0).abs() < 0.1), "{uniform:?}");
+}

@@ -4,22 +4,16 @@
 //! `manx` is a shell script here, so that nothing depends on the preload library or on what it
 //! does. Without any of the databases a test skips, with a line that says so.
 
+mod support;
+
 use report::target::Outcome;
 use report::{Machine, Report, Run};
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use support::{compiler, script};
 use workload::engine::{Compiler, Cores};
 use workload::engines::{self, AS_IS, MANX, Setup, Version, unequal};
 use workload::harness::{Bench, Silent};
 use workload::{Error, machine};
-
-fn script(folder: &Path, name: &str, text: &str) -> PathBuf {
-    let path = folder.join(name);
-    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    path
-}
 
 /// A setup for short runs of LMDB, and the folder of its `manx`; `None` without LMDB.
 fn setup(manx: &str) -> Option<(Setup, tempfile::TempDir)> {
@@ -27,7 +21,7 @@ fn setup(manx: &str) -> Option<(Setup, tempfile::TempDir)> {
     let setup = Setup {
         subjects: engines::choose(&["lmdb".into()]).unwrap(),
         versions: Version::always(),
-        compiler: Compiler::new("cc", PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("engines")),
+        compiler: compiler(),
         manx: script(folder.path(), "manx", manx),
         seconds: 0.1,
         threads: 2,

@@ -1,9 +1,9 @@
 //! The experiment of victims from end to end, on the one that needs a C compiler only, with a
 //! `manx` of a few lines of shell.
 
+mod support;
+
 use report::Machine;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 use workload::Error;
@@ -14,9 +14,7 @@ use workload::victims::{self, AS_IS, GUARDED, Place, Setup};
 /// Measures the spin lock, or the gang, under a `manx` that does this with the program.
 fn measure(name: &str, does: &str) -> Result<(report::Report, Result<(), Error>), Error> {
     let folder = tempfile::tempdir().unwrap();
-    let manx = folder.path().join("manx");
-    fs::write(&manx, format!("#!/bin/sh\nshift 2\n{does}\n")).unwrap();
-    fs::set_permissions(&manx, fs::Permissions::from_mode(0o755)).unwrap();
+    let manx = support::script(folder.path(), "manx", &format!("shift 2\n{does}"));
     let compiler = Compiler::new("cc", Path::new(env!("CARGO_TARGET_TMPDIR")));
     let setup = Setup {
         victims: victims::choose(&[name])?,

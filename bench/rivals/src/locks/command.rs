@@ -17,7 +17,7 @@ use super::round::{self, Entry, Plan};
 use super::run::Run;
 use super::table::{Row, rows, text};
 use super::verdict::{verdicts, watched};
-use crate::machine::{allowed_cpus, stay_on, stay_on_all};
+use workload::machine::{self, stay_on, stay_on_all};
 
 /// What `rivals locks` is given.
 #[derive(Args)]
@@ -87,7 +87,7 @@ fn case(name: &str) -> Result<&'static Case, String> {
 }
 
 fn cpus(wanted: usize) -> Result<Vec<usize>, String> {
-    let mut all = allowed_cpus()?;
+    let mut all = machine::cpus();
     if wanted == 0 || wanted > all.len() {
         return Err(format!("--cpus {wanted}: between 1 and {} can be used here", all.len()));
     }
@@ -138,7 +138,7 @@ pub fn child(child: &Child) -> Result<(), String> {
 /// # Errors
 /// If there is no such CPU.
 pub fn hog(number: usize) -> Result<(), String> {
-    stay_on(*allowed_cpus()?.get(number).ok_or("no such CPU")?)?;
+    stay_on(*machine::cpus().get(number).ok_or("no such CPU")?)?;
     let parent = std::os::unix::process::parent_id();
     while std::os::unix::process::parent_id() == parent {
         (0..1_000_000).for_each(|step| {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::machine::stay_on;
+use workload::machine::stay_on;
 
 /// From this round trip on the CPUs are far from each other.
 pub const FAR_NS: f64 = 150.0;
@@ -67,11 +67,11 @@ pub fn round_trip_ns(first: usize, second: usize) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::allowed_cpus;
+    use workload::machine::cpus;
 
     #[test]
     fn a_line_takes_some_time() {
-        let cpus = allowed_cpus().unwrap();
+        let cpus = cpus();
         let ns = round_trip_ns(cpus[0], *cpus.last().unwrap()).unwrap();
         assert!(ns > 0.0 && ns.is_finite(), "{ns}");
     }

@@ -65,7 +65,7 @@ impl Burn {
     /// If a thread must not run there.
     pub fn rounds_of(cpu: usize) -> Result<Burn, String> {
         let measure = move || -> Result<u64, String> {
-            super::run::stay_on(cpu)?;
+            crate::machine::stay_on(cpu)?;
             let best = (0..PROBES).map(|_| {
                 let from = ticks();
                 calculate(ROUNDS);

@@ -27,7 +27,8 @@ pub trait Measured {
 }
 
 /// A lock that is told no windows.
-struct Plain<L>(L);
+#[derive(Debug)]
+pub struct Plain<L>(pub L);
 
 impl<L: RawLock> Peer for Plain<L> {
     fn new() -> Self {
@@ -96,16 +97,20 @@ impl Peer for parking_lot::Mutex<()> {
     }
 }
 
-/// The C library's mutex, all zeroes as `PTHREAD_MUTEX_INITIALIZER`. It is never moved once it was
-/// locked: peers are shared by reference between the threads of a run.
-struct Glibc(UnsafeCell<libc::pthread_mutex_t>);
+/// The C library's mutex, or the one that spins a while. It is never moved once it was locked:
+/// peers are shared by reference between the threads of a run.
+#[derive(Debug)]
+pub struct Glibc<const SPINS: bool>(UnsafeCell<libc::pthread_mutex_t>);
 
 // SAFETY: the C library's functions may be called with one mutex by all threads at once.
-unsafe impl Sync for Glibc {}
+unsafe impl<const SPINS: bool> Sync for Glibc<SPINS> {}
 
-impl Peer for Glibc {
+impl<const SPINS: bool> Peer for Glibc<SPINS> {
     fn new() -> Self {
-        Glibc(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER))
+        Glibc(UnsafeCell::new(match SPINS {
+            false => libc::PTHREAD_MUTEX_INITIALIZER,
+            true => libc::PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP,
+        }))
     }
 
     #[inline(always)]
@@ -148,7 +153,7 @@ locks! {
     /// The standard library's.
     Std, "std", std::sync::Mutex<()>;
     /// The C library's.
-    Glibc, "glibc", Glibc;
+    Glibc, "glibc", Glibc<false>;
     /// Adaptive, and now and then fair.
     ParkingLot, "parking_lot", parking_lot::Mutex<()>;
     /// Test and set.

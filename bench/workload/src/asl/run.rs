@@ -13,8 +13,7 @@
 
 use std::cell::UnsafeCell;
 use std::hint::black_box;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,6 +26,7 @@ use super::cores::Burn;
 use super::length::{Dice, Length};
 use super::lock::{Measured, Peer};
 use super::timeline::{Recorder, Timeline};
+use crate::crew::{self, Course, Padded};
 
 /// Locks of a run, critical sections of an epoch, and cache lines of a section: at most.
 const LOCKS_MAX: usize = 2;
@@ -71,8 +71,10 @@ pub struct Work {
     pub locks: usize,
     /// Cache lines that a section touches, up to 64.
     pub lines: usize,
-    /// A section's time on a big core.
+    /// A section's time on a big core; 0: that of its lines.
     pub hold_ns: u64,
+    /// 600 NOPs between epochs, beside the time that is told.
+    pub nops: bool,
 }
 
 /// What a run is.
@@ -123,6 +125,8 @@ pub struct Measurement {
     pub missed: u64,
     /// The slowest thread's part of all epochs, times the number of threads.
     pub slowest_share: f64,
+    /// The slowest thread's epochs over the fastest one's.
+    pub slowest_of_fastest: f64,
     /// How many times as long a little thread's sections took, measured.
     pub dilation: f64,
     /// The mean of the little threads' windows when they ended.
@@ -130,9 +134,6 @@ pub struct Measurement {
     /// What it was like from one moment to the next.
     pub timeline: Option<Timeline>,
 }
-
-#[repr(align(128))]
-struct Padded<T>(T);
 
 #[repr(align(64))]
 struct Line(u64);
@@ -158,26 +159,10 @@ struct Record {
     recorder: Option<Recorder>,
 }
 
-const WARM_UP: u8 = 0;
-const MEASURE: u8 = 1;
-const OVER: u8 = 2;
-
-/// What threads see of each other beside the locks.
-struct Course {
-    phase: AtomicU8,
-    /// When the measured time began; written before the phase says so.
-    begun_ticks: AtomicU64,
-    little_epochs: Padded<AtomicU64>,
-    ready: Barrier,
-}
-
 impl Measured for &Run {
     type Output = Result<Measurement, String>;
 
     fn with<P: Peer>(self) -> Self::Output {
-        // Before any ticks are counted: an epoch would decide their unit otherwise, in the midst of
-        // a run.
-        platform::clock::init();
         let work = self.work;
         assert!((1..=LOCKS_MAX).contains(&work.locks) && (1..=SECTIONS_MAX).contains(&work.sections));
         assert!(work.lines <= LINES_MAX);
@@ -185,31 +170,14 @@ impl Measured for &Run {
             lock: Padded(P::new()),
             lines: UnsafeCell::new(std::array::from_fn(|_| std::array::from_fn(|_| Line(0)))),
         });
-        let course = Course {
-            phase: AtomicU8::new(WARM_UP),
-            begun_ticks: AtomicU64::new(0),
-            little_epochs: Padded(AtomicU64::new(0)),
-            ready: Barrier::new(self.threads + 1),
-        };
-        let records = thread::scope(|scope| {
-            let threads: Vec<_> = (0..self.threads)
-                .map(|index| {
-                    let (course, shared) = (&course, &shared);
-                    scope.spawn(move || {
-                        let cpu = self.cpus[index % self.cpus.len()];
-                        let placed = if self.pinned { stay_on(cpu) } else { Ok(()) };
-                        course.ready.wait();
-                        placed.map(|()| self.thread(index, shared, course))
-                    })
-                })
-                .collect();
-            course.ready.wait();
-            self.conduct(&course);
-            let joined = threads.into_iter().map(|thread| thread.join());
-            joined
-                .map(|record| record.map_err(|_| "a thread panicked".to_string())?)
-                .collect::<Result<Vec<Record>, String>>()
-        })?;
+        let little_epochs = Padded(AtomicU64::new(0));
+        let cpus: &[usize] = if self.pinned { &self.cpus } else { &[] };
+        let more = || self.wait_for(&little_epochs.0);
+        let records = crew::run_on(cpus, self.threads, self.time, more, |index, course| {
+            course.begin();
+            Ok(self.thread(index, &shared, course, &little_epochs.0))
+        })?
+        .records;
         let made: u64 = records.iter().map(|record| record.made).sum();
         let lines = shared.map(|shared| shared.lines.into_inner());
         for section in 0..work.sections {
@@ -223,24 +191,16 @@ impl Measured for &Run {
 }
 
 impl Run {
-    /// Lets the threads warm up, measures, and ends it.
-    fn conduct(&self, course: &Course) {
-        thread::sleep(self.time / 5);
-        // Relaxed: published by the phase.
-        course.begun_ticks.store(ticks(), Ordering::Relaxed);
-        // Release: pairs with the acquire load of a thread that then reads when it began.
-        course.phase.store(MEASURE, Ordering::Release);
-        thread::sleep(self.time);
+    /// Waits until little threads have made epochs enough.
+    fn wait_for(&self, little_epochs: &AtomicU64) {
         let limit = Instant::now() + self.limit;
         let wanted = if (0..self.threads).any(|index| self.little(index)) { self.little_epochs } else { 0 };
-        while course.little_epochs.0.load(Ordering::Relaxed) < wanted && Instant::now() < limit {
+        while little_epochs.load(Ordering::Relaxed) < wanted && Instant::now() < limit {
             if crate::interrupt::requested() {
                 break;
             }
             thread::sleep(LOOK);
         }
-        // Relaxed: threads read nothing else by it, and are joined in the end.
-        course.phase.store(OVER, Ordering::Relaxed);
     }
 
     /// Whether a thread is little.
@@ -248,7 +208,13 @@ impl Run {
         self.first_big.map_or(index % 2 == 1, |big| index >= big)
     }
 
-    fn thread<P: Peer>(&self, index: usize, shared: &[Shared<P>; LOCKS_MAX], course: &Course) -> Record {
+    fn thread<P: Peer>(
+        &self,
+        index: usize,
+        shared: &[Shared<P>; LOCKS_MAX],
+        course: &Course,
+        little_epochs: &AtomicU64,
+    ) -> Record {
         let little = self.little(index);
         let work = self.work;
         set_class_of_this_thread(Some(if little { Class::Little } else { Class::Big }));
@@ -268,17 +234,11 @@ impl Run {
         };
         let time_ticks = ns_to_ticks(self.time.as_nanos() as u64).max(1);
         let (mut begun, mut begun_ticks, mut dice) = (None, None, Dice::of_thread(index));
-        loop {
-            // Acquire: a thread that sees that it is measured also sees since when.
-            match (course.phase.load(Ordering::Acquire), begun) {
-                (OVER, _) => break,
-                (MEASURE, None) => {
-                    begun = Some(Instant::now());
-                    // Relaxed: ordered by the phase.
-                    begun_ticks = Some(course.begun_ticks.load(Ordering::Relaxed));
-                    record.recorder = self.slices.map(|slices| Recorder::new(time_ticks / slices as u64));
-                }
-                _ => {}
+        while let Some(counts) = course.next() {
+            if counts && begun.is_none() {
+                begun = Some(Instant::now());
+                begun_ticks = Some(course.begun_ticks());
+                record.recorder = self.slices.map(|slices| Recorder::new(time_ticks / slices as u64));
             }
             let share = || begun_ticks.map_or(0.0, |begun| since(begun, ticks()) as f64 / time_ticks as f64);
             let times = self.length.next(share, &mut dice);
@@ -296,11 +256,13 @@ impl Run {
             for section in 0..work.sections {
                 let shared = &shared[section % work.locks];
                 shared.lock.0.with(window_ns, || {
-                    let from = ticks();
+                    let from = if hold > 0 { ticks() } else { 0 };
                     // SAFETY: this thread holds the lock (Invariant 1).
                     let lines = unsafe { &mut (&mut *shared.lines.get())[section / work.locks] };
                     lines[..work.lines].iter_mut().for_each(|line| *black_box(&mut line.0) += 1);
-                    held_ticks += self.burn.burn(from, hold * times);
+                    if hold > 0 {
+                        held_ticks += self.burn.burn(from, hold * times);
+                    }
                 });
             }
             let end = ticks();
@@ -320,8 +282,11 @@ impl Run {
                     recorder.record(since(begun, end), latency_ns, || self.window_ns_now());
                 }
                 if little {
-                    course.little_epochs.0.fetch_add(1, Ordering::Relaxed);
+                    little_epochs.fetch_add(1, Ordering::Relaxed);
                 }
+            }
+            if work.nops {
+                nops();
             }
             self.burn.burn(end, think);
         }
@@ -366,6 +331,7 @@ impl Run {
             epochs_per_s: if total == 0 { 0.0 } else { total as f64 / seconds },
             missed: records.iter().map(|record| record.missed).sum(),
             slowest_share: counts().min().unwrap_or(0) as f64 * records.len() as f64 / total as f64,
+            slowest_of_fastest: counts().min().unwrap_or(0) as f64 / counts().max().unwrap_or(0) as f64,
             dilation: section(true) / section(false),
             window_ns: of(true).map(|record| record.window_ns as f64).sum::<f64>() / littles,
             big,
@@ -381,14 +347,12 @@ fn since(begun: u64, now: u64) -> u64 {
     now.saturating_sub(begun)
 }
 
-/// Keeps the calling thread on one CPU.
-pub(crate) fn stay_on(cpu: usize) -> Result<(), String> {
-    // SAFETY: a CPU set is an array of integers, for which zero is a value; `CPU_SET` checks its
-    // bounds, and the call only reads the set.
-    let refused = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) != 0
-    };
-    if refused { Err(format!("CPU {cpu}: {}", std::io::Error::last_os_error())) } else { Ok(()) }
+/// What a thread does between epochs.
+#[inline(never)]
+fn nops() {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    // SAFETY: the instructions do nothing.
+    unsafe {
+        std::arch::asm!(".rept 600", "nop", ".endr", options(nomem, nostack, preserves_flags));
+    }
 }

@@ -23,7 +23,7 @@ pub(super) const THINKS_NS: [u64; 5] = [10, 100, 1_000, 10_000, 100_000];
 
 /// One section, one lock.
 fn work(lines: usize) -> Work {
-    Work { sections: 1, locks: 1, lines, hold_ns: (lines as u64 * LINE_NS).max(HOLD_NS_MIN) }
+    Work { sections: 1, locks: 1, lines, hold_ns: (lines as u64 * LINE_NS).max(HOLD_NS_MIN), nops: false }
 }
 
 impl Plan {

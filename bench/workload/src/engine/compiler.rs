@@ -14,47 +14,24 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+macro_rules! sources {
+    ($($folder:literal: $($name:literal)+;)+) => {
+        &[$($(($name, include_str!(concat!("../../../", $folder, "/", $name)))),+),+]
+    };
+}
+
 /// The sources, by file name.
-const SOURCES: [(&str, &str); 38] = [
-    ("options.h", include_str!("../../../engines/options.h")),
-    ("histogram.h", include_str!("../../../engines/histogram.h")),
-    ("classes.h", include_str!("../../../engines/classes.h")),
-    ("random.h", include_str!("../../../engines/random.h")),
-    ("engine.h", include_str!("../../../engines/engine.h")),
-    ("records.h", include_str!("../../../engines/records.h")),
-    ("ledger.h", include_str!("../../../engines/ledger.h")),
-    ("log_structured.h", include_str!("../../../engines/log_structured.h")),
-    ("sqlite_calls.h", include_str!("../../../engines/sqlite_calls.h")),
-    ("wiredtiger_calls.h", include_str!("../../../engines/wiredtiger_calls.h")),
-    ("rocksdb_calls.h", include_str!("../../../engines/rocksdb_calls.h")),
-    ("sqlite_mix.c", include_str!("../../../engines/sqlite_mix.c")),
-    ("sqlite.c", include_str!("../../../engines/sqlite.c")),
-    ("leveldb.c", include_str!("../../../engines/leveldb.c")),
-    ("rocksdb.c", include_str!("../../../engines/rocksdb.c")),
-    ("kyoto.c", include_str!("../../../engines/kyoto.c")),
-    ("lmdb.c", include_str!("../../../engines/lmdb.c")),
-    ("wiredtiger.c", include_str!("../../../engines/wiredtiger.c")),
-    ("ycsb.h", include_str!("../../../engines/ycsb.h")),
-    ("ycsb_wiredtiger.c", include_str!("../../../engines/ycsb_wiredtiger.c")),
-    ("ycsb_lmdb.c", include_str!("../../../engines/ycsb_lmdb.c")),
-    ("ycsb_rocksdb.c", include_str!("../../../engines/ycsb_rocksdb.c")),
-    ("ycsb_sqlite.c", include_str!("../../../engines/ycsb_sqlite.c")),
-    ("snapshot.c", include_str!("../../../engines/snapshot.c")),
-    ("bounded.c", include_str!("../../../engines/bounded.c")),
-    ("plain.c", include_str!("../../../engines/plain.c")),
-    ("ping_pong.c", include_str!("../../../engines/ping_pong.c")),
-    ("spinlock.c", include_str!("../../../engines/spinlock.c")),
-    ("threads.c", include_str!("../../../engines/threads.c")),
-    ("startup.c", include_str!("../../../engines/startup.c")),
-    ("rocksdb_ranges.cpp", include_str!("../../../engines/rocksdb_ranges.cpp")),
-    ("rocksdb_locktree.cpp", include_str!("../../../engines/rocksdb_locktree.cpp")),
-    ("victim.h", include_str!("../../victims/victim.h")),
-    ("gang.c", include_str!("../../victims/gang.c")),
-    ("spin_lock.c", include_str!("../../victims/spin_lock.c")),
-    ("graph_ggml.c", include_str!("../../victims/graph_ggml.c")),
-    ("ring_mpi.c", include_str!("../../victims/ring_mpi.c")),
-    ("product_openblas.c", include_str!("../../victims/product_openblas.c")),
-];
+const SOURCES: &[(&str, &str)] = sources! {
+    "engines":
+        "options.h" "histogram.h" "classes.h" "random.h" "engine.h" "records.h" "ledger.h" "home.h" "ycsb.h"
+        "log_structured.h" "sqlite_calls.h" "wiredtiger_calls.h" "rocksdb_calls.h" "lmdb_calls.h"
+        "sqlite_mix.c" "sqlite.c" "leveldb.c" "rocksdb.c" "kyoto.c" "lmdb.c" "wiredtiger.c" "snapshot.c"
+        "ycsb_wiredtiger.c" "ycsb_lmdb.c" "ycsb_rocksdb.c" "ycsb_sqlite.c"
+        "bounded.c" "plain.c" "ping_pong.c" "spinlock.c" "threads.c" "startup.c"
+        "rocksdb_ranges.cpp" "rocksdb_locktree.cpp";
+    "workload/victims":
+        "victim.h" "gang.c" "spin_lock.c" "graph_ggml.c" "ring_mpi.c" "product_openblas.c";
+};
 
 /// As many lines of a compiler's complaint are shown.
 const WORDS: usize = 10;

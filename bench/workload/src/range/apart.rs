@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// # Errors
 /// Those of `run`; and, in words, that there can be no further process, or that it ended without a
 /// result.
-pub(super) fn run_apart<T: Serialize + DeserializeOwned>(
+pub(crate) fn run_apart<T: Serialize + DeserializeOwned>(
     apart: bool,
     run: impl FnOnce() -> Result<T, String>,
 ) -> Result<T, String> {

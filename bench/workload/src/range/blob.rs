@@ -38,9 +38,9 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 use super::competitor::Measured;
-use super::crew::{self, Course};
 use super::request::Dice;
 use super::zipfian::Zipfian;
+use crate::crew::{self, Course};
 use pool::Pool;
 
 /// How an object comes into the area.
@@ -221,8 +221,6 @@ impl Run<'_> {
     /// # Errors
     /// There is no memory, or the kernel maps no more.
     pub fn with_lock<L: RawRangeLock>(&self, lock: &L) -> Result<Measurement, String> {
-        // Before any ticks are counted: their unit would change otherwise.
-        platform::clock::init();
         assert!(self.threads > 0 && self.places > 0 && pool::PAGE.is_multiple_of(self.key_bytes));
         let area = Area::new(self.places * self.pool.record_bytes())?;
         let zipfian = Zipfian::new(self.pool.records() as u64);

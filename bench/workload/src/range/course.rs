@@ -1,8 +1,7 @@
 //! What the threads of a run do, from its start to its end.
 //!
 //! Each goes through its requests: lock, touch, unlock; or the locks of a whole batch, then its
-//! touches, then its unlocks. One more thread may lock everything now and then. All look at the
-//! phase, which only the conductor of the run changes.
+//! touches, then its unlocks. One more thread may lock everything now and then.
 //!
 //! Invariants:
 //! 1. What is recorded of a thread is its own until it brings it back.
@@ -13,56 +12,31 @@
 use super::region::Region;
 use super::request::{Request, WORD};
 use super::run::{Measurement, Mode, Run};
+use crate::crew::{self, MEASURE, Padded, WARM_UP};
 use manx::range::{Access, RawRangeLock, Span};
 use platform::clock::{ticks, ticks_to_ns};
 use report::Histogram;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// A thread that checks yields at one of this number of its holds.
 const YIELD_EVERY: u64 = 64;
 
-pub(super) const WARM_UP: u8 = 0;
-pub(super) const MEASURE: u8 = 1;
-pub(super) const OVER: u8 = 2;
-
 pub(super) const COUNT: u8 = Mode::Count as u8;
 pub(super) const TIME: u8 = Mode::Time as u8;
 pub(super) const CHECK: u8 = Mode::Check as u8;
 
-#[repr(align(128))]
-struct Padded<T>(T);
-
 /// What threads share.
 pub(super) struct Course<L> {
     lock: Padded<L>,
-    phase: Padded<AtomicU8>,
     region: Region,
-    ready: Barrier,
+    pub(super) phases: crew::Course,
 }
 
 impl<L> Course<L> {
-    /// Makes a course in the warm-up, for `threads` threads beside the conductor.
+    /// For `threads` threads beside the conductor.
     pub(super) fn new(lock: L, bytes: usize, threads: usize) -> Course<L> {
-        Course {
-            lock: Padded(lock),
-            phase: Padded(AtomicU8::new(WARM_UP)),
-            region: Region::new(bytes),
-            ready: Barrier::new(threads + 1),
-        }
-    }
-
-    /// Waits until all threads are there.
-    pub(super) fn begin(&self) {
-        self.ready.wait();
-    }
-
-    /// Goes on to the next phase.
-    pub(super) fn enter(&self, phase: u8) {
-        // Relaxed: threads read nothing else by it.
-        self.phase.0.store(phase, Ordering::Relaxed);
+        Course { lock: Padded(lock), region: Region::new(bytes), phases: crew::Course::new(threads) }
     }
 }
 
@@ -133,7 +107,7 @@ impl<L: RawRangeLock> Course<L> {
     /// What a thread does from its start to its end.
     pub(super) fn thread<const MODE: u8>(&self, run: &Run, index: usize) -> Record {
         let mut worker = Worker::new(run, index);
-        self.ready.wait();
+        self.phases.begin();
         self.serve::<MODE>(&mut worker, WARM_UP);
         // The acquisitions that the end of the warm-up interrupted (Invariant 2).
         let mut latencies = Histogram::new();
@@ -151,8 +125,7 @@ impl<L: RawRangeLock> Course<L> {
         let Worker { run, held: batch, last, copy, record, .. } = worker;
         let (touches, count) = (run.touches, batch.capacity());
         let mut pairs = record.pairs;
-        // Relaxed: nothing else is read by it, and what threads bring back comes by a channel.
-        while self.phase.0.load(Ordering::Relaxed) == phase {
+        while self.phases.phase() == phase {
             if count == 1 {
                 let request = queue.next();
                 let (held, since, waited) = self.take::<MODE>(request, record);
@@ -238,13 +211,12 @@ impl<L: RawRangeLock> Course<L> {
     pub(super) fn whole<const MODE: u8>(&self, pause: Duration) -> Measurement {
         let all = Request { start: 0, end: self.region.bytes() as u32, access: Access::Exclusive };
         let mut found = Measurement::default();
-        self.ready.wait();
+        self.phases.begin();
         loop {
             let due = Instant::now() + pause;
             thread::sleep(pause);
             let late = due.elapsed();
-            // Relaxed: as in `serve`.
-            if self.phase.0.load(Ordering::Relaxed) == OVER {
+            if self.phases.next().is_none() {
                 return found;
             }
             let begun = ticks();
@@ -263,7 +235,7 @@ impl<L: RawRangeLock> Course<L> {
             unsafe { self.lock.0.unlock(held) };
             // Also what began in the warm-up, and what ended when all others had stopped (Invariant
             // 2).
-            if self.phase.0.load(Ordering::Relaxed) != WARM_UP {
+            if self.phases.phase() != WARM_UP {
                 found.whole.record(ticks_to_ns(waited));
                 found.late_ns_max = found.late_ns_max.max(late.as_nanos() as u64);
             }

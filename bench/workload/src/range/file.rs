@@ -31,8 +31,8 @@ use report::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::competitor::Measured;
-use super::crew::{self, Course};
 use super::request::Dice;
+use crate::crew::{self, Course};
 use stamp::{BLOCK, Stamp};
 
 /// The longest write, in blocks.
@@ -220,7 +220,6 @@ impl Run {
     /// # Errors
     /// The file cannot be made, written, locked or read.
     pub fn with_keeper<K: Keeper>(&self, keeper: &K) -> Result<Measurement, String> {
-        platform::clock::init();
         assert!(self.threads > 0 && self.blocks >= self.threads, "each thread has a block");
         let parent = self.folder.clone().unwrap_or_else(std::env::temp_dir);
         let folder = tempfile::Builder::new()

@@ -14,11 +14,11 @@
 //!    thread behind, and no more.
 
 use super::competitor::Measured;
-use super::course::{CHECK, COUNT, Course, MEASURE, OVER, Record, Recorded, TIME};
-use super::crew::slowest_share;
+use super::course::{CHECK, COUNT, Course, Record, Recorded, TIME};
 use super::none::Unlocked;
 use super::request::Pattern;
-use crate::asl::run::stay_on;
+use crate::crew::slowest_share;
+use crate::machine::stay_on;
 use manx::range::RawRangeLock;
 use platform::clock::{ticks, ticks_to_ns};
 use report::Histogram;
@@ -28,8 +28,6 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The warm-up takes the measured time, divided by this.
-const WARM_UP_PART: u32 = 5;
 /// A thread that still waits this long after the end is taken to wait for ever. That is an error,
 /// not the end of all that was measured.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -129,13 +127,7 @@ impl Run {
             })
             .collect();
         drop(sender);
-        course.begin();
-        thread::sleep(self.time / WARM_UP_PART);
-        course.enter(MEASURE);
-        let begun = Instant::now();
-        thread::sleep(self.time);
-        course.enter(OVER);
-        let elapsed = begun.elapsed();
+        let elapsed = course.phases.conduct(self.time, || {});
         let (mut records, mut whole) = (Vec::new(), Measurement::default());
         let limit = Instant::now() + patience;
         for ended in 0..all {

@@ -1,409 +1,365 @@
-//! A measured process: threads that think, then do a transaction, and are timed around it. The
-//! drivers in C do the same (`engines/engine.h`), and the result is one JSON object of the same
-//! form, so whatever is measured is measured alike.
+//! A measured process whose store is ours, or a server that we ask: its functions as the driver in
+//! C calls them (`engines/store.c`), which draws, times and accounts as it does for the other
+//! engines.
 //!
-//! What is measured is **service latency**: from just before the transaction to just after it,
-//! repetitions after a conflict included, think time excluded.
-//!
-//! 1. An operation counts in the second in which it *began*, and if it began within the measured
-//!    time. All that began are waited for.
-//! 2. Nothing is allocated for what is counted after the start, and histograms are put together
-//!    outside of what is timed.
-//! 3. At the end the store is checked (`ledger.rs`). A run whose store lost anything fails and
-//!    prints no result.
-//! 4. A thread is *boosted* for the whole run if it is one of the first, also outside of the window
-//!    in which its niceness really differs.
+//! 1. The driver calls a thread's functions from that thread, with the client that it made there.
+//! 2. What a store finds is checked within its transaction: by the driver, through [`Subject`]'s
+//!    closures. An error without words is one that the driver has noted.
+//! 3. A store that cannot be loaded or looked at ends the process, as it does in the other drivers.
 
-use super::keys::{Keys, key};
-use super::ledger::Ledger;
-use super::mix::Operation;
-use super::record::{NOBODY, Stamp};
 use super::subject::{Subject, Tried};
-use super::tally::{Shared, Tally};
-use super::told::Told;
-use crate::range::request::Dice;
-use platform::{clock, thread};
-use report::Counts;
-use serde::Serialize;
-use std::collections::VecDeque;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr;
 
-/// A transaction that met this number of conflicts is given up.
-const CONFLICTS_MAX: u32 = 2000;
-/// The number of times that it is tried again at once; then it is tried after a sleep, as servers
-/// do.
-const CONFLICTS_AT_ONCE: u32 = 4;
-const CONFLICT_SLEEP: Duration = Duration::from_millis(1);
-/// A scan's length is drawn up to this.
-const SCAN_MAX: usize = 100;
-/// The number of records that are loaded at a time, and looked at when all is over.
-const AT_ONCE: usize = 100;
-const SECOND_NS: u64 = 1_000_000_000;
+/// The key of a record, as stores get it.
+type Key = [u8; 8];
 
-/// The result as engines print it ([`crate::engine::Output`]).
-#[derive(Debug, Serialize)]
-struct Printed {
-    format: u32,
-    engine: &'static str,
-    version: String,
-    verified_updates: u64,
-    throughput_per_s: f64,
-    errors: u64,
-    conflicts: u64,
-    first_error: String,
-    slowest_of_mean: f64,
-    slowest_of_fastest: f64,
-    threads: Vec<PrintedThread>,
-    all: Counts,
-    normal: Counts,
-    boosted: Counts,
-    seconds: Vec<PrintedSecond>,
+/// What the driver calls. The layout is that of `struct store` in `engines/store.c`.
+#[repr(C)]
+struct Store {
+    engine: *const c_char,
+    version: *const c_char,
+    subject: *const c_void,
+    load: unsafe extern "C" fn(*const c_void, *const Key, *const u8, usize, usize),
+    client: unsafe extern "C" fn(*const c_void) -> *mut c_void,
+    end: unsafe extern "C" fn(*mut c_void),
+    read: unsafe extern "C" fn(*const c_void, *mut c_void, *const c_void, u64, *const Key) -> c_int,
+    put: unsafe extern "C" fn(*const c_void, *mut c_void, *const Key, *const u8, usize, bool) -> c_int,
+    change: unsafe extern "C" fn(*const c_void, *mut c_void, u64, *const Key, *mut u8, usize) -> c_int,
+    scan: unsafe extern "C" fn(*const c_void, *mut c_void, *const c_void, *const Key, usize) -> c_int,
+    look: unsafe extern "C" fn(*const c_void, *mut c_void, u64, *const Key, usize),
 }
 
-#[derive(Debug, Serialize)]
-struct PrintedThread {
-    boosted: bool,
-    operations: u64,
+unsafe extern "C" {
+    fn store_drive(argc: c_int, argv: *mut *mut c_char, store: *const Store) -> *mut c_char;
+    fn store_found(worker: *const c_void, number: u64, value: *const u8, bytes: usize) -> c_int;
+    fn store_changed(next: *mut u8, number: u64, value: *const u8, bytes: usize) -> c_int;
+    fn store_scanned(worker: *const c_void, key: u64, value: *const u8, bytes: usize) -> c_int;
+    fn store_settled(number: u64, value: *const u8, bytes: usize);
+    fn store_note(what: *const c_char);
+    fn store_fail(what: *const c_char) -> !;
 }
 
-#[derive(Debug, Serialize)]
-struct PrintedSecond {
-    normal: Counts,
-    boosted: Counts,
-}
+/// As `enum tried` in `engines/ycsb.h`.
+const DONE: c_int = 0;
+const FAILED: c_int = 1;
+const CONFLICT: c_int = 2;
 
-/// What all threads share.
-struct Course<'a, S> {
-    told: &'a Told,
-    subject: &'a S,
-    ledger: Ledger,
-    keys: Keys,
-    /// All are ready; the times are set
-    barrier: Barrier,
-    from_ns: AtomicU64,
-    to_ns: AtomicU64,
-    /// Of each second: normal ones, boosted ones
-    seconds: Vec<[Shared; 2]>,
-    /// The kernel's numbers of the threads
-    ids: Vec<AtomicI32>,
-}
-
-/// What a thread found.
-#[derive(Default)]
-struct Record {
-    operations: u64,
-    conflicts: u64,
-}
-
-/// Runs it, and returns the result.
-///
-/// # Errors
-/// What went wrong; also what the store lost.
-pub fn drive<S: Subject>(subject: &S, told: &Told) -> Result<String, String> {
-    let mix = told.mix;
-    let ledger = Ledger::new(
-        told.threads,
-        told.records,
-        told.value_bytes,
-        mix.has(Operation::Change),
-        mix.has(Operation::Insert),
-    );
-    let course = Course {
-        told,
-        subject,
-        ledger,
-        keys: Keys::new(mix.keys, told.records),
-        barrier: Barrier::new(told.threads + 1),
-        from_ns: AtomicU64::new(0),
-        to_ns: AtomicU64::new(0),
-        seconds: (0..told.seconds.ceil() as usize).map(|_| [Shared::new(), Shared::new()]).collect(),
-        ids: (0..told.threads).map(|_| AtomicI32::new(0)).collect(),
+/// Runs the workload that the arguments name, and returns the result. A process does it once.
+/// What goes wrong ends the process (Invariant 3).
+pub fn drive<S: Subject>(subject: &S, arguments: &[String]) -> String {
+    let (engine, version) = (words(subject.engine()), words(&subject.version()));
+    let store = Store {
+        engine: engine.as_ptr(),
+        version: version.as_ptr(),
+        subject: ptr::from_ref(subject).cast(),
+        load: load::<S>,
+        client: client::<S>,
+        end: end::<S>,
+        read: read::<S>,
+        put: put::<S>,
+        change: change::<S>,
+        scan: scan::<S>,
+        look: look::<S>,
     };
-    course.load()?;
-    let records = course.run()?;
-    let verified = course.settle()?;
-    serde_json::to_string(&course.printed(&records, verified)).map_err(|error| error.to_string())
+    let arguments: Vec<CString> =
+        ["manx-bench"].into_iter().chain(arguments.iter().map(String::as_str)).map(words).collect();
+    let mut pointers: Vec<*mut c_char> =
+        arguments.iter().map(|argument| argument.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect();
+    // SAFETY: the driver only reads the arguments, which outlive the call as the store does; the
+    // text that it returns is ours to free.
+    unsafe {
+        let text = store_drive(arguments.len() as c_int, pointers.as_mut_ptr(), &store);
+        let result = CStr::from_ptr(text).to_string_lossy().trim_end().to_owned();
+        libc::free(text.cast());
+        result
+    }
 }
 
-impl<S: Subject> Course<'_, S> {
-    fn load(&self) -> Result<(), String> {
-        let numbers: Vec<u64> = (1..=self.told.records).collect();
-        numbers.chunks(AT_ONCE).try_for_each(|part| {
-            let fresh = part.iter().map(|&number| {
-                let mut value = vec![0; self.told.value_bytes];
-                self.ledger.fresh(number, &mut value);
-                (key(number), value)
-            });
-            self.subject.load(&fresh.collect::<Vec<_>>())
-        })
-    }
+/// As C has it.
+fn words(text: &str) -> CString {
+    CString::new(text.replace('\0', " ")).expect("what would end it was replaced")
+}
 
-    fn run(&self) -> Result<Vec<Record>, String> {
-        std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                (0..self.told.threads).map(|index| scope.spawn(move || self.work(index))).collect();
-            self.barrier.wait();
-            let from = clock::now_ns() + (self.told.warm_up * SECOND_NS as f64) as u64;
-            // Relaxed: the barrier orders them.
-            self.from_ns.store(from, Ordering::Relaxed);
-            self.to_ns.store(from + (self.told.seconds * SECOND_NS as f64) as u64, Ordering::Relaxed);
-            self.barrier.wait();
-            if self.told.boost > 0 {
-                self.told.window.map_or(Ok(()), |window| self.boost_within(window))?;
-            }
-            let panicked = |_| "a thread panicked".to_owned();
-            threads.into_iter().map(|thread| thread.join().map_err(panicked)?).collect()
-        })
-    }
+/// Invariant 3.
+fn fail(why: &str) -> ! {
+    // SAFETY: the text is read before the process ends.
+    unsafe { store_fail(words(why).as_ptr()) }
+}
 
-    fn niceness(&self, index: usize) -> i32 {
-        if index < self.told.boost { self.told.nice } else { self.told.others }
-    }
-
-    /// One thread, from its start to its end.
-    fn work(&self, index: usize) -> Result<Record, String> {
-        let told = self.told;
-        // Relaxed: read after the barrier.
-        self.ids[index].store(thread::id() as i32, Ordering::Relaxed);
-        let boosted =
-            if told.boost > 0 && told.window.is_none() { renice(0, self.niceness(index)) } else { Ok(()) };
-        let client = self.subject.client();
-        self.barrier.wait();
-        self.barrier.wait();
-        boosted?;
-        let mut worker = Worker {
-            course: self,
-            index,
-            client: client?,
-            dice: Dice::of(told.seed.wrapping_mul(0x1_0001).wrapping_add(index as u64)),
-            value: vec![b'x'; told.value_bytes],
-            updates: 0,
-            conflicts: 0,
-        };
-        let (from, to) = (self.from_ns.load(Ordering::Relaxed), self.to_ns.load(Ordering::Relaxed));
-        let shared = |second: usize| &self.seconds[second][usize::from(index < told.boost)];
-        let (mut tally, mut second, mut operations) = (Tally::new(), 0, 0);
-        loop {
-            if told.think_us > 0.0 {
-                let think_ns = -told.think_us * 1000.0 * (1.0 - worker.dice.unit()).ln();
-                let now = clock::now_ns();
-                thread::sleep_ns((now + think_ns as u64).min(to).saturating_sub(now));
+/// What became of a transaction, with its words noted.
+fn told(tried: Tried) -> c_int {
+    match tried {
+        Tried::Done => DONE,
+        Tried::Conflict => CONFLICT,
+        Tried::Failed(why) => {
+            if !why.is_empty() {
+                // SAFETY: the driver copies the text.
+                unsafe { store_note(words(&why).as_ptr()) };
             }
-            let begin = clock::now_ns();
-            if begin >= to {
-                break;
-            }
-            worker.operate()?;
-            if begin < from {
-                continue;
-            }
-            let end = clock::now_ns();
-            let began_in = ((begin - from) / SECOND_NS) as usize;
-            if began_in != second {
-                tally.give(shared(second));
-                second = began_in;
-            }
-            tally.record(end - begin);
-            operations += 1;
-        }
-        tally.give(shared(second));
-        Ok(Record { operations, conflicts: worker.conflicts })
-    }
-
-    /// Changes niceness at the window's edges. A process that may not raise a priority cannot take
-    /// back what was lowered either: it then stays so.
-    fn boost_within(&self, (from, to): (f64, f64)) -> Result<(), String> {
-        // This thread alone, if it may: it sleeps until the edges.
-        let _ = renice(0, -20);
-        let begun = self.from_ns.load(Ordering::Relaxed);
-        let until = |at: f64| {
-            let at = begun + (at * SECOND_NS as f64) as u64;
-            thread::sleep_ns(at.saturating_sub(clock::now_ns()));
-        };
-        until(from);
-        for index in 0..self.told.threads {
-            renice(self.ids[index].load(Ordering::Relaxed), self.niceness(index))?;
-        }
-        until(to);
-        for id in &self.ids {
-            // It has ended already, if the run has.
-            let _ = renice(id.load(Ordering::Relaxed), 0);
-        }
-        Ok(())
-    }
-
-    /// How many updates, changes and inserts are there.
-    fn settle(&self) -> Result<u64, String> {
-        let mut client = self.subject.client()?;
-        // The records that follow the record that is asked for: the ledger asks for each of them in
-        // turn.
-        let mut ahead = VecDeque::new();
-        self.ledger.settle(|record| {
-            if ahead.is_empty() {
-                let keys: Vec<_> = (record..record + AT_ONCE as u64).map(key).collect();
-                ahead = self.subject.look(&mut client, &keys)?.into();
-            }
-            Ok(ahead.pop_front().flatten())
-        })
-    }
-
-    fn printed(&self, records: &[Record], verified: u64) -> Printed {
-        let of = |boosted: usize| self.seconds.iter().map(|second| &second[boosted]).collect::<Vec<_>>();
-        let all: Vec<&Shared> = self.seconds.iter().flatten().collect();
-        let all = Shared::sum(&all);
-        let operations = || records.iter().map(|record| record.operations);
-        let (slowest, fastest) = (operations().min().unwrap_or(0), operations().max().unwrap_or(0));
-        let mean = all.count as f64 / records.len() as f64;
-        let over = |part: u64, whole: f64| if whole > 0.0 { part as f64 / whole } else { 0.0 };
-        Printed {
-            format: 1,
-            engine: self.subject.engine(),
-            version: self.subject.version(),
-            verified_updates: verified,
-            throughput_per_s: all.count as f64 / self.told.seconds,
-            errors: 0,
-            conflicts: records.iter().map(|record| record.conflicts).sum(),
-            first_error: String::new(),
-            slowest_of_mean: over(slowest, mean),
-            slowest_of_fastest: over(slowest, fastest as f64),
-            threads: operations()
-                .enumerate()
-                .map(|(index, operations)| PrintedThread { boosted: index < self.told.boost, operations })
-                .collect(),
-            all,
-            normal: Shared::sum(&of(0)),
-            boosted: Shared::sum(&of(1)),
-            seconds: (self.seconds.iter())
-                .map(|[normal, boosted]| PrintedSecond { normal: normal.counts(), boosted: boosted.counts() })
-                .collect(),
+            FAILED
         }
     }
 }
 
-/// A thread while it runs.
-struct Worker<'a, S: Subject + 'a> {
-    course: &'a Course<'a, S>,
-    index: usize,
-    client: S::Client<'a>,
-    dice: Dice,
-    value: Vec<u8>,
-    /// Updates that were committed, and with them the number of the last one
-    updates: u32,
-    conflicts: u64,
+/// What a check says (Invariant 2).
+fn checked(outcome: c_int) -> Result<(), String> {
+    if outcome == DONE { Ok(()) } else { Err(String::new()) }
 }
 
-impl<S: Subject> Worker<'_, S> {
-    fn operate(&mut self) -> Result<(), String> {
-        let ledger = &self.course.ledger;
-        let operation = self.course.told.mix.operation(self.dice.unit());
-        let record = match operation {
-            Operation::Insert => ledger.insert()?,
-            _ => self.course.keys.draw(&mut self.dice, ledger.there()),
-        };
-        let length = if operation == Operation::Scan { 1 + self.dice.below(SCAN_MAX) } else { 1 };
-        let mut times = 0;
-        loop {
-            match self.try_once(operation, record, length) {
-                Tried::Done => break,
-                Tried::Failed(why) => return Err(why),
-                Tried::Conflict => {
-                    self.conflicts += 1;
-                    times += 1;
-                    if times == CONFLICTS_MAX {
-                        return Err(format!("record {record}: still a conflict after {times} times"));
-                    }
-                    if times > CONFLICTS_AT_ONCE {
-                        std::thread::sleep(CONFLICT_SLEEP);
-                    }
-                }
-            }
-        }
-        match operation {
-            Operation::Update => {
-                self.updates += 1;
-                ledger.updated(self.index, record, self.updates);
-            }
-            Operation::Change => ledger.changed(record),
-            Operation::Insert => ledger.arrived(record),
-            Operation::Read | Operation::Scan => {}
-        }
-        Ok(())
-    }
-
-    fn try_once(&mut self, operation: Operation, record: u64, length: usize) -> Tried {
-        let (ledger, subject) = (&self.course.ledger, self.course.subject);
-        let (client, index, key, bytes) = (&mut self.client, self.index, key(record), &mut self.value[..]);
-        match operation {
-            Operation::Read => subject.read(client, &key, |value| {
-                ledger.read(index, record, value)?;
-                // As a server does that must send it.
-                bytes.copy_from_slice(value.expect("what is whole is there"));
-                Ok(())
-            }),
-            Operation::Update => {
-                Stamp { record, writer: index as u32, number: self.updates + 1 }.write(bytes);
-                subject.put(client, &key, bytes)
-            }
-            Operation::Insert => {
-                ledger.fresh(record, bytes);
-                subject.insert(client, &key, bytes)
-            }
-            Operation::Change => subject.change(client, &key, bytes, |value, next| {
-                let stamp = ledger.read(usize::MAX, record, value)?;
-                next.copy_from_slice(value.expect("what is whole is there"));
-                Stamp { record, writer: NOBODY, number: stamp.number + 1 }.write(next);
-                Ok(())
-            }),
-            Operation::Scan => scan(ledger, subject, client, &key, bytes, length),
-        }
-    }
+/// A value as the driver takes it: null for one that is not there.
+fn parts(value: Option<&[u8]>) -> (*const u8, usize) {
+    value.map_or((ptr::null(), 0), |value| (value.as_ptr(), value.len()))
 }
 
-/// Keys ascend, and each is that of its value.
-fn scan<S: Subject>(
-    ledger: &Ledger,
-    subject: &S,
-    client: &mut S::Client<'_>,
-    from: &[u8; 8],
-    bytes: &mut [u8],
-    length: usize,
-) -> Tried {
-    let mut before: Option<[u8; 8]> = None;
-    let tried = subject.scan(client, from, length, |name, value| {
-        let record = ledger.scanned(value)?;
-        let own = key(record);
-        if name != own || name < &from[..] {
-            return Err(format!("a scan finds record {record} under another key"));
-        }
-        if before.is_some_and(|before| before >= own) {
-            return Err("a scan's keys do not ascend".into());
-        }
-        before = Some(own);
-        bytes.copy_from_slice(value);
-        Ok(())
-    });
-    match (tried, before) {
-        (Tried::Done, None) => Tried::Failed("a scan finds nothing from a record on that is there".into()),
-        (tried, _) => tried,
-    }
+/// # Safety
+/// The pointers are a store's own (Invariant 1).
+unsafe fn both<'a, S: Subject>(
+    subject: *const c_void,
+    client: *mut c_void,
+) -> (&'a S, &'a mut S::Client<'a>) {
+    // SAFETY: `drive` gave the driver the one, `client` the other, which no other thread has.
+    unsafe { (&*subject.cast::<S>(), &mut *client.cast()) }
 }
 
-/// The niceness of a thread, by the kernel's number; 0 is the calling one.
-fn renice(id: i32, niceness: i32) -> Result<(), String> {
-    if id == 0 && niceness == 0 {
-        return Ok(());
-    }
-    // SAFETY: the call has no memory effects; on Linux a process's number names a thread here.
-    match unsafe { libc::setpriority(libc::PRIO_PROCESS, id as libc::id_t, niceness) } {
-        0 => Ok(()),
-        _ => Err(format!(
-            "niceness {niceness}: {}; it needs root or CAP_SYS_NICE",
-            std::io::Error::last_os_error()
-        )),
+unsafe extern "C" fn load<S: Subject>(
+    subject: *const c_void,
+    keys: *const Key,
+    values: *const u8,
+    count: usize,
+    bytes: usize,
+) {
+    // SAFETY: `count` keys, and as many values of `bytes` bytes; the store is `drive`'s.
+    let (subject, keys, values) = unsafe {
+        let values = std::slice::from_raw_parts(values, count * bytes);
+        (&*subject.cast::<S>(), std::slice::from_raw_parts(keys, count), values)
+    };
+    let records: Vec<_> =
+        keys.iter().zip(values.chunks(bytes)).map(|(key, value)| (*key, value.to_vec())).collect();
+    subject.load(&records).unwrap_or_else(|why| fail(&why));
+}
+
+unsafe extern "C" fn client<S: Subject>(subject: *const c_void) -> *mut c_void {
+    // SAFETY: the store is `drive`'s.
+    let subject = unsafe { &*subject.cast::<S>() };
+    Box::into_raw(Box::new(subject.client().unwrap_or_else(|why| fail(&why)))).cast()
+}
+
+unsafe extern "C" fn end<S: Subject>(client: *mut c_void) {
+    // SAFETY: `client` made it, and the driver has done with it.
+    drop(unsafe { Box::from_raw(client.cast::<S::Client<'_>>()) });
+}
+
+unsafe extern "C" fn read<S: Subject>(
+    subject: *const c_void,
+    client: *mut c_void,
+    worker: *const c_void,
+    number: u64,
+    key: *const Key,
+) -> c_int {
+    // SAFETY: Invariant 1; the driver's key.
+    let ((subject, client), key) = unsafe { (both::<S>(subject, client), &*key) };
+    told(subject.read(client, key, |value| {
+        let (value, bytes) = parts(value);
+        // SAFETY: the worker is the calling thread's, and the value is there until the call is
+        // over.
+        checked(unsafe { store_found(worker, number, value, bytes) })
+    }))
+}
+
+unsafe extern "C" fn put<S: Subject>(
+    subject: *const c_void,
+    client: *mut c_void,
+    key: *const Key,
+    value: *const u8,
+    bytes: usize,
+    fresh: bool,
+) -> c_int {
+    // SAFETY: Invariant 1; the driver's key and value.
+    let ((subject, client), key, value) =
+        unsafe { (both::<S>(subject, client), &*key, std::slice::from_raw_parts(value, bytes)) };
+    told(if fresh { subject.insert(client, key, value) } else { subject.put(client, key, value) })
+}
+
+unsafe extern "C" fn change<S: Subject>(
+    subject: *const c_void,
+    client: *mut c_void,
+    number: u64,
+    key: *const Key,
+    value: *mut u8,
+    bytes: usize,
+) -> c_int {
+    // SAFETY: as in `put`; the value is the calling thread's room for it.
+    let ((subject, client), key, room) =
+        unsafe { (both::<S>(subject, client), &*key, std::slice::from_raw_parts_mut(value, bytes)) };
+    told(subject.change(client, key, room, |value, next| {
+        let (value, bytes) = parts(value);
+        // SAFETY: the room is for a value of the size that the driver compares this one's with.
+        checked(unsafe { store_changed(next.as_mut_ptr(), number, value, bytes) })
+    }))
+}
+
+unsafe extern "C" fn scan<S: Subject>(
+    subject: *const c_void,
+    client: *mut c_void,
+    worker: *const c_void,
+    key: *const Key,
+    records: usize,
+) -> c_int {
+    // SAFETY: as in `read`.
+    let ((subject, client), key) = unsafe { (both::<S>(subject, client), &*key) };
+    told(subject.scan(client, key, records, |name, value| {
+        let name = name.try_into().map_err(|_| "a scan finds what is no key of a record")?;
+        // SAFETY: as in `read`.
+        checked(unsafe { store_scanned(worker, u64::from_ne_bytes(name), value.as_ptr(), value.len()) })
+    }))
+}
+
+unsafe extern "C" fn look<S: Subject>(
+    subject: *const c_void,
+    client: *mut c_void,
+    first: u64,
+    keys: *const Key,
+    count: usize,
+) {
+    // SAFETY: Invariant 1; the driver's keys.
+    let ((subject, client), keys) =
+        unsafe { (both::<S>(subject, client), std::slice::from_raw_parts(keys, count)) };
+    let values = subject.look(client, keys).unwrap_or_else(|why| fail(&why));
+    for (number, value) in (first..).zip(&values) {
+        let (value, bytes) = parts(value.as_deref());
+        // SAFETY: the value is there until the call is over.
+        unsafe { store_settled(number, value, bytes) };
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests {
+    use super::*;
+    use crate::engine::Output;
+    use crate::range::apart::run_apart;
+    use crate::txn::client::Manx;
+    use crate::txn::told::Way;
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+
+    /// The workloads of the driver.
+    pub(in crate::txn) const WORKLOADS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "change", "put"];
+
+    /// What the driver is told for a short run.
+    pub(in crate::txn) fn told(workload: &str, seconds: f64) -> Vec<String> {
+        let told = format!(
+            "--workload={workload} --seconds={seconds} --records=200 --value-bytes=64 --threads=3 --warm-up=0.01"
+        );
+        told.split(' ').map(str::to_owned).collect()
+    }
+
+    /// Runs it in a process of its own, for longer and longer until there is a result that is
+    /// `enough`: on a busy machine a run may be over before its threads were on a CPU.
+    pub(in crate::txn) fn driven<S: Subject>(
+        subject: impl Fn() -> S,
+        workload: &str,
+        enough: impl Fn(&Result<Output, String>) -> bool,
+    ) -> Result<Output, String> {
+        let mut seconds = 0.05;
+        loop {
+            let printed = run_apart(true, || Ok(drive(&subject(), &told(workload, seconds))));
+            let output = printed.map(|printed| Output::parse(&printed).unwrap());
+            if enough(&output) || seconds > 60.0 {
+                return output;
+            }
+            seconds *= 1.5;
+        }
+    }
+
+    #[test]
+    fn every_workload_is_done_and_its_result_is_an_engines() {
+        for workload in WORKLOADS {
+            let done = |output: &Result<Output, String>| output.as_ref().is_ok_and(|o| o.all.count > 0);
+            let output = driven(|| Manx::in_memory(Way::Help), workload, done).unwrap();
+            let found = (output.errors, output.threads.len(), output.engine.as_str());
+            assert_eq!(found, (0, 3, "manx"), "{workload}: {}", output.first_error);
+            let writes = matches!(workload, "change" | "put") || workload != "c" && output.all.count > 1000;
+            assert!(!writes || output.verified_updates > 0, "{workload}");
+        }
+    }
+
+    /// A store that keeps what was loaded and inserted, and shows it at the end alone.
+    #[derive(Default)]
+    struct Sieve(Mutex<BTreeMap<Key, Vec<u8>>>);
+
+    impl Subject for Sieve {
+        type Client<'a> = u32;
+
+        fn version(&self) -> String {
+            "sieve".into()
+        }
+
+        fn load(&self, records: &[(Key, Vec<u8>)]) -> Result<(), String> {
+            self.0.lock().unwrap().extend(records.iter().cloned());
+            Ok(())
+        }
+
+        fn client(&self) -> Result<u32, String> {
+            Ok(0)
+        }
+
+        fn read(
+            &self,
+            _client: &mut u32,
+            _key: &Key,
+            found: impl FnOnce(Option<&[u8]>) -> Result<(), String>,
+        ) -> Tried {
+            found(None).into()
+        }
+
+        fn put(&self, _client: &mut u32, _key: &Key, _value: &[u8]) -> Tried {
+            Tried::Done
+        }
+
+        fn insert(&self, _client: &mut u32, key: &Key, value: &[u8]) -> Tried {
+            self.load(&[(*key, value.to_vec())]).into()
+        }
+
+        /// Each second transaction is a conflict.
+        fn change(
+            &self,
+            tries: &mut u32,
+            _key: &Key,
+            buffer: &mut [u8],
+            next: impl FnOnce(Option<&[u8]>, &mut [u8]) -> Result<(), String>,
+        ) -> Tried {
+            *tries += 1;
+            if *tries % 2 == 1 { Tried::Conflict } else { next(Some(&[]), buffer).into() }
+        }
+
+        fn scan(
+            &self,
+            _client: &mut u32,
+            _key: &Key,
+            _records: usize,
+            mut each: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
+        ) -> Tried {
+            each(b"no key", b"").into()
+        }
+
+        fn look(&self, _client: &mut u32, keys: &[Key]) -> Result<Vec<Option<Vec<u8>>>, String> {
+            let loaded = self.0.lock().unwrap();
+            Ok(keys.iter().map(|key| loaded.get(key).cloned()).collect())
+        }
+    }
+
+    #[test]
+    fn what_a_store_does_not_keep_is_found() {
+        let lost = driven(Sieve::default, "put", Result::is_err);
+        assert!(lost.unwrap_err().contains("status"), "the check at the end ends the process");
+        for (workload, why) in
+            [("c", "the record is gone"), ("change", "another size"), ("e", "no key of a record")]
+        {
+            let failed = |output: &Result<Output, String>| output.as_ref().is_ok_and(|o| o.errors > 0);
+            let output = driven(Sieve::default, workload, failed).unwrap();
+            assert!(output.first_error.contains(why), "{workload}: {}", output.first_error);
+            assert_eq!(output.conflicts > 0, workload == "change");
+        }
+    }
+}

@@ -40,10 +40,10 @@ impl Plan {
 pub(super) fn measure(told: &Told) -> Result<String, String> {
     let home = told.home.as_ref().ok_or("--home is missing: an empty folder for the files")?;
     let component = Durable::open(home, DurableOptions::default()).map_err(words)?;
-    match told.what {
-        What::Component => drive(&Component(component), told),
-        _ => drive(&Manx::over(told.way, Box::new(component), "durable"), told),
-    }
+    Ok(match told.what {
+        What::Component => drive(&Component(component), &told.driver),
+        _ => drive(&Manx::over(told.way, Box::new(component), "durable"), &told.driver),
+    })
 }
 
 fn words(error: DataError) -> String {
@@ -116,26 +116,18 @@ impl Subject for Component {
 
 #[cfg(test)]
 mod tests {
+    use super::super::drive::tests::told;
     use super::*;
     use crate::engine::Output;
-    use crate::txn::mix::Mix;
+    use crate::range::apart::run_apart;
 
     #[test]
     fn what_was_committed_is_there_with_the_store_and_without() {
         for what in [What::Component, What::Durable] {
             let home = tempfile::tempdir().unwrap();
-            let told = Told {
-                what,
-                mix: Mix::named("put").unwrap(),
-                records: 200,
-                value_bytes: 64,
-                threads: 3,
-                seconds: 0.2,
-                warm_up: 0.0,
-                home: Some(home.path().to_owned()),
-                ..Told::default()
-            };
-            let output = Output::parse(&measure(&told).unwrap()).unwrap();
+            let home = Some(home.path().to_owned());
+            let told = Told { what, home, driver: told("put", 0.2), ..Told::default() };
+            let output = Output::parse(&run_apart(true, || measure(&told)).unwrap()).unwrap();
             assert_eq!(output.verified_updates > 0, output.all.count > 0, "{what:?}");
         }
         let told = Told { what: What::Component, ..Told::default() };

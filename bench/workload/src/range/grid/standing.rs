@@ -16,10 +16,10 @@
 //! to it is a little too small rather than too large. The least cell is the least of many and is
 //! too small for the same reason.
 
-use super::super::crew::slowest_share;
 use super::super::judge::{OWN, PAIRS, peer};
 use super::super::sample::Counted;
 use super::Cell;
+use crate::crew::slowest_share;
 use report::{Compared, Ratio, Report, median};
 use std::collections::BTreeMap;
 

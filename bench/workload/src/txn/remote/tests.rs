@@ -1,12 +1,9 @@
 //! Against redis-server, where it is installed. `manx serve` is measured from end to end by the
 //! tests of the command.
 
-use super::super::drive::drive;
-use super::super::mix::{MIXES, Mix};
+use super::super::drive::tests::{WORKLOADS, driven};
 use super::super::serving::{self, Server, free_port, missing};
-use super::super::told::Told;
 use super::*;
-use crate::engine::Output;
 use crate::running::Running;
 use std::path::Path;
 
@@ -21,24 +18,17 @@ fn redis() -> Option<(Running, Remote)> {
     Some((running, Remote::connect(port).unwrap()))
 }
 
-fn told(mix: Mix) -> Told {
-    Told { mix, records: 200, value_bytes: 64, threads: 3, seconds: 0.2, warm_up: 0.01, ..Told::default() }
-}
-
 #[test]
 fn every_workload_is_done_and_accounted_for() {
-    for mix in MIXES {
+    for workload in WORKLOADS {
         let Some((_running, remote)) = redis() else { return };
-        let output = Output::parse(&drive(&remote, &told(mix)).unwrap()).unwrap();
-        assert_eq!(
-            (output.errors, output.threads.len(), output.engine.as_str()),
-            (0, 3, "server"),
-            "{mix:?}"
-        );
+        let output = driven(|| Remote::connect(remote.port).unwrap(), workload, Result::is_ok).unwrap();
+        let found = (output.errors, output.threads.len(), output.engine.as_str());
+        assert_eq!(found, (0, 3, "server"), "{workload}: {}", output.first_error);
         assert!(output.version.starts_with("redis-server "), "{}", output.version);
         // Shares of 5 % need some operations before there is one.
-        let writes = mix.name != "c" && output.all.count > 1000;
-        assert!(!writes || output.verified_updates > 0, "{mix:?}");
+        let writes = workload != "c" && output.all.count > 1000;
+        assert!(!writes || output.verified_updates > 0, "{workload}");
     }
 }
 
