@@ -24,7 +24,6 @@
 
 pub mod asl;
 mod boosted;
-mod cell;
 pub mod child;
 mod drawing;
 pub mod engine;
@@ -35,6 +34,7 @@ pub mod harness;
 pub mod interrupt;
 pub mod inversion;
 pub mod machine;
+mod parts;
 pub mod pool;
 pub mod profile;
 pub mod range;

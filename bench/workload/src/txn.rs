@@ -160,18 +160,7 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
         }
     }
     let plan = Plan { setup, peers };
-    for part in Part::ALL.into_iter().filter(|part| plan.setup.parts.contains(part)) {
-        match part {
-            Part::Allocation => plan.allocation(bench)?,
-            Part::Timeline => plan.timeline(bench)?,
-            Part::Ycsb => plan.ycsb(bench)?,
-            Part::Snapshot => plan.snapshot(bench)?,
-            Part::Durable => plan.durable(bench)?,
-            Part::Server => plan.server(bench)?,
-            Part::Served => plan.served(bench)?,
-        }
-    }
-    Ok(())
+    Part::measure(&plan.setup.parts, &plan, bench)
 }
 
 impl Plan {
@@ -181,18 +170,8 @@ impl Plan {
         if setup.quick {
             more.push("--records=10000".into());
         }
-        Load {
-            threads,
-            seconds: setup.seconds,
-            warm_up: (setup.seconds / 5.0).min(0.5),
-            think_us,
-            cpus: setup.cpus.clone(),
-            boost: 0,
-            lowered: !child::may_boost(),
-            window: None,
-            seed: 1,
-            more,
-        }
+        let load = Load::new(threads, setup.seconds, (setup.seconds / 5.0).min(0.5), &setup.cpus);
+        Load { think_us, lowered: !child::may_boost(), more, ..load }
     }
 
     /// The same with keys drawn as the user wants them.
@@ -203,7 +182,7 @@ impl Plan {
 
     fn compare(&self, bench: &mut Bench, case: &str, load: &Load, variants: &[Variant]) -> Result<(), Error> {
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        let watch = |report: &Report| judge::watched(report, case);
+        let watch = |report: &Report| crate::verdict::watched(report, case, judge::figure);
         let case = Case { name: case, variants: &names, expected: load.expected() };
         bench.compare(case, watch, |at, round| {
             // The same seed for all variants of a round, another one for each round.

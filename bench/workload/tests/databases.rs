@@ -30,18 +30,8 @@ fn installed(name: &str) -> Option<Program> {
 }
 
 fn load(more: &[&str]) -> Load {
-    Load {
-        threads: 4,
-        seconds: 0.3,
-        warm_up: 0.1,
-        think_us: 0.0,
-        cpus: machine::cpu_list(2),
-        boost: 0,
-        lowered: false,
-        window: None,
-        seed: 3,
-        more: more.iter().map(|option| (*option).to_owned()).collect(),
-    }
+    let more = more.iter().map(|option| (*option).to_owned()).collect();
+    Load { seed: 3, more, ..Load::new(4, 0.3, 0.1, &machine::cpu_list(2)) }
 }
 
 /// Runs it on so few records that threads meet at them all the time.

@@ -17,18 +17,8 @@ fn program(name: &str) -> PathBuf {
 }
 
 fn load(threads: usize, more: &[&str]) -> Load {
-    Load {
-        threads,
-        seconds: 1.2,
-        warm_up: 0.1,
-        think_us: 100.0,
-        cpus: machine::cpu_list(2),
-        boost: 0,
-        lowered: false,
-        window: None,
-        seed: 7,
-        more: more.iter().map(|option| (*option).to_owned()).collect(),
-    }
+    let more = more.iter().map(|option| (*option).to_owned()).collect();
+    Load { think_us: 100.0, seed: 7, more, ..Load::new(threads, 1.2, 0.1, &machine::cpu_list(2)) }
 }
 
 /// Runs it and reads the result, which checks that histograms, seconds, classes and threads add up.

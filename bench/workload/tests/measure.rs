@@ -5,8 +5,7 @@
 //! does. Without any of the databases a test skips, with a line that says so.
 
 use report::target::Outcome;
-use report::{Machine, Report, Run};
-use std::collections::BTreeMap;
+use report::{Machine, Report};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use workload::engine::{Compiler, Cores};
@@ -152,10 +151,8 @@ fn targets_compare_manx_with_the_program_as_it_is() {
             // 1.5 times as long, but no more than 200 µs.
             let tail = 1000.0 * if version == MANX { 150.0 } else { 100.0 };
             let values = [("throughput_per_s", throughput), ("p999_ns", tail), ("max_ns", 3.0 * tail)];
-            let values: BTreeMap<String, f64> = values.map(|(name, v)| (name.to_owned(), v)).into();
             for case in ["leveldb-read", "sqlite-wal"] {
-                let (case, variant, values) = (case.into(), version.into(), values.clone());
-                report.runs.push(Run { case, variant, round, values, output: None });
+                report.add(case, version, round, &values);
             }
         }
     }

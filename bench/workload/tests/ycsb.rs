@@ -13,19 +13,9 @@ use workload::{Error, machine};
 const WORKLOADS: [&str; 7] = ["a", "b", "c", "d", "e", "f", "change"];
 
 fn load(workload: &str, threads: usize, seconds: f64) -> Load {
-    Load {
-        threads,
-        seconds,
-        warm_up: 0.0,
-        think_us: 0.0,
-        cpus: machine::cpu_list(2),
-        boost: 0,
-        lowered: false,
-        window: None,
-        seed: 3,
-        // So few that threads meet at them all the time.
-        more: vec![format!("--workload={workload}"), "--records=100".into(), "--value-bytes=100".into()],
-    }
+    // So few records that threads meet at them all the time.
+    let more = vec![format!("--workload={workload}"), "--records=100".into(), "--value-bytes=100".into()];
+    Load { seed: 3, more, ..Load::new(threads, seconds, 0.0, &machine::cpu_list(2)) }
 }
 
 /// Each workload, on the driver's database.

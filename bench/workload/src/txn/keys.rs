@@ -68,7 +68,7 @@ pub fn key(number: u64) -> [u8; 8] {
 }
 
 /// Steele, Lea and Flood's: each step has an inverse.
-pub(super) fn mix(mut bits: u64) -> u64 {
+pub(crate) fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^ (bits >> 31)
