@@ -10,8 +10,8 @@ use std::path::Path;
 use workload::Error;
 use workload::harness::Bench;
 
-/// Runs an experiment as [`conduct::conduct`] does; `conclude` also returns the pictures, under names for their
-/// files, which go to the folder.
+/// Runs an experiment as [`conduct::conduct`] does; `conclude` also returns the pictures, under
+/// names for their files, which go to the folder.
 pub(super) fn drawn(
     name: &str,
     common: &Common,

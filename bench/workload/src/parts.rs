@@ -1,7 +1,7 @@
 //! The parts of an experiment, as the user names them.
 
-/// Defines the enum of an experiment's parts, in the order in which they are measured: what the user
-/// names each, and the method of the experiment's `Plan` that measures it.
+/// Defines the enum of an experiment's parts, in the order in which they are measured: how the user
+/// names each, and which method of the experiment's `Plan` measures it.
 macro_rules! parts {
     ($($(#[$doc:meta])* $part:ident = $name:literal by $method:ident,)*) => {
         /// A part of the experiment.
