@@ -1,6 +1,6 @@
 //! `manx bench asl`: its options, and what they ask of the experiment.
 
-use super::{Common, conduct, plots};
+use super::{Common, plots};
 use clap::builder::PossibleValuesParser;
 use command::cores::parse_dilation;
 use command::failure::Failure;
@@ -26,7 +26,7 @@ pub(super) struct AslArgs {
     /// Do not bind threads to CPUs: each is big or little wherever it runs
     #[arg(long)]
     unpinned: bool,
-    /// Write the pictures to this folder, as SVG and PNG
+    /// Write the pictures to this folder, as SVG
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
 }
@@ -38,26 +38,21 @@ fn parts() -> PossibleValuesParser {
 pub(super) fn asl(args: &AslArgs) -> Result<u8, Failure> {
     let common = &args.common;
     let time = if common.quick { QUICK_TIME } else { TIME };
-    let named = |part: &Part| args.part.is_empty() || args.part.iter().any(|name| name == part.name());
-    let parts = Part::ALL.into_iter().filter(named).collect();
     let setup = Setup {
-        parts,
+        parts: Part::named(&args.part),
         quick: common.quick,
         time,
         dilation: args.dilate.map(|thousandths| f64::from(thousandths) / 1000.0),
         pinned: !args.unpinned,
     };
-    plots::prepare(args.plots.as_deref())?;
-    let mut charts = Vec::new();
-    let ended = conduct::conduct(
+    plots::drawn(
         "asl",
         common,
+        args.plots.as_deref(),
         |bench| asl::measure(setup, bench),
         |report| {
             asl::conclude(report);
-            charts = asl::draw(report);
+            plots::texts(asl::draw(report))
         },
-    );
-    plots::write(args.plots.as_deref(), &charts)?;
-    ended
+    )
 }

@@ -1,6 +1,6 @@
 //! `manx bench engines`: its options, and what they ask of the experiment.
 
-use super::{Common, conduct, plots};
+use super::{Common, conduct, number, plots};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use command::cores::parse_dilation;
 use command::duration::parse_ns;
@@ -31,7 +31,7 @@ pub(super) struct EnginesArgs {
     #[arg(value_name = "PROGRAM", value_parser = programs())]
     programs: Vec<String>,
     /// Measured time of each run [default: 0.3; with --unequal, 3]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = number("seconds", 0.1, 3600.0))]
     seconds: Option<f64>,
     /// Threads of each program, on 2 CPUs [default: 8; with --unequal, 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -54,7 +54,7 @@ pub(super) struct EnginesArgs {
     /// little threads' operations take with the C library's locks.
     #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = target)]
     slo: Vec<u64>,
-    /// Write the pictures of --unequal to this folder, as SVG and PNG
+    /// Write the pictures of --unequal to this folder, as SVG
     #[arg(long, value_name = "DIR", requires = "unequal")]
     plots: Option<PathBuf>,
     /// Compare with this library in LD_PRELOAD too; may be given several times
@@ -68,13 +68,6 @@ fn programs() -> PossibleValuesParser {
 
 pub(super) fn locks() -> PossibleValuesParser {
     PossibleValuesParser::new(Lock::ALL.map(Lock::word))
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("not a number of seconds from 0.1 to 3600".into()),
-    }
 }
 
 fn target(text: &str) -> Result<u64, String> {
@@ -109,11 +102,10 @@ fn unequal(args: &EnginesArgs, dilation: u32) -> Result<u8, Failure> {
         let what = "--unequal: there is one CPU only";
         return Err(refused(Error::request(what, "run it where there are two, one to be slowed")));
     };
-    plots::prepare(args.plots.as_deref())?;
-    let mut charts = Vec::new();
-    let ended = conduct::conduct(
+    plots::drawn(
         "engines",
         common,
+        args.plots.as_deref(),
         |bench| {
             let setup = unequal::Setup {
                 subjects: subjects.clone(),
@@ -129,11 +121,9 @@ fn unequal(args: &EnginesArgs, dilation: u32) -> Result<u8, Failure> {
         },
         |report| {
             unequal::conclude(report, &subjects);
-            charts = unequal::draw(report, &subjects);
+            plots::texts(unequal::draw(report, &subjects))
         },
-    );
-    plots::write(args.plots.as_deref(), &charts)?;
-    ended
+    )
 }
 
 fn equal(args: &EnginesArgs) -> Result<u8, Failure> {

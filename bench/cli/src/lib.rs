@@ -84,10 +84,10 @@ struct Common {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: Option<u32>,
     /// Go on with a case until the ratios of its targets are known to ±PERCENT
-    #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = number("percent", 0.01, 100.0))]
     width: f64,
     /// Go on with a case for no longer than this; the first five rounds are always made
-    #[arg(long, value_name = "MINUTES", default_value = "10", value_parser = minutes)]
+    #[arg(long, value_name = "MINUTES", default_value = "10", value_parser = number("minutes", 0.0, 1440.0))]
     minutes: f64,
     /// Draw the orders of the rounds from this number, which the report of a run names [default:
     /// from the clock]
@@ -98,17 +98,11 @@ struct Common {
     json: Option<PathBuf>,
 }
 
-fn percent(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(percent) if (0.01..=100.0).contains(&percent) => Ok(percent),
-        _ => Err("not a number of percent from 0.01 to 100".into()),
-    }
-}
-
-fn minutes(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(minutes) if (0.0..=1440.0).contains(&minutes) => Ok(minutes),
-        _ => Err("not a number of minutes from 0 to 1440".into()),
+/// A parser of numbers of `unit` from `least` to `most`.
+fn number(unit: &'static str, least: f64, most: f64) -> impl Fn(&str) -> Result<f64, String> + Clone {
+    move |text| match text.parse() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("not a number of {unit} from {least} to {most}")),
     }
 }
 

@@ -1,13 +1,38 @@
-//! `--plots DIR`: each picture of an experiment as an SVG and a PNG file.
+//! `--plots DIR`: each picture of an experiment as an SVG file.
 
-use command::failure::{BROKEN, Failure, USAGE, reason};
-use report::chart::Picture;
+use super::{Common, conduct};
+use command::failure::{Failure, USAGE, reason};
+use report::Report;
+use report::chart::Chart;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
+use workload::Error;
+use workload::harness::Bench;
+
+/// Runs an experiment as [`conduct::conduct`] does; `conclude` also returns the pictures, under
+/// names for their files, which go to the folder.
+pub(super) fn drawn(
+    name: &str,
+    common: &Common,
+    folder: Option<&Path>,
+    measure: impl FnOnce(&mut Bench) -> Result<(), Error>,
+    conclude: impl FnOnce(&mut Report) -> Vec<(String, String)>,
+) -> Result<u8, Failure> {
+    prepare(folder)?;
+    let mut pictures = Vec::new();
+    let ended = conduct::conduct(name, common, measure, |report| pictures = conclude(report));
+    write(folder, &pictures)?;
+    ended
+}
+
+/// The texts of pictures.
+pub(super) fn texts(charts: Vec<(String, Chart)>) -> Vec<(String, String)> {
+    charts.into_iter().map(|(name, chart)| (name, chart.svg())).collect()
+}
 
 /// Makes the folder first, so that nobody measures for an hour and then cannot write.
-pub(super) fn prepare(folder: Option<&Path>) -> Result<(), Failure> {
+fn prepare(folder: Option<&Path>) -> Result<(), Failure> {
     let Some(folder) = folder else { return Ok(()) };
     let tried = fs::create_dir_all(folder).and_then(|()| {
         let scratch = folder.join(".manx-bench");
@@ -16,21 +41,14 @@ pub(super) fn prepare(folder: Option<&Path>) -> Result<(), Failure> {
     tried.map_err(|error| unwritable(folder, &error))
 }
 
-/// Writes NAME.svg and NAME.png of each picture, in place of earlier ones, and says so on standard
-/// error.
-pub(super) fn write<P: Picture>(folder: Option<&Path>, charts: &[(String, P)]) -> Result<(), Failure> {
+/// Writes NAME.svg of each picture, in place of earlier ones, and says so on standard error.
+fn write(folder: Option<&Path>, pictures: &[(String, String)]) -> Result<(), Failure> {
     let Some(folder) = folder else { return Ok(()) };
-    let mut written = Vec::new();
-    for (name, chart) in charts {
-        let png = chart.png().map_err(|why| {
-            Failure::new(BROKEN, format!("--plots: {name}.png: {why}"), "its SVG file may do instead")
-        });
-        for (ending, bytes) in [("svg", Ok(chart.svg().into_bytes())), ("png", png)] {
-            let path = folder.join(format!("{name}.{ending}"));
-            fs::write(&path, bytes?).map_err(|error| unwritable(&path, &error))?;
-        }
-        written.push(format!("{name}.svg, {name}.png"));
+    for (name, picture) in pictures {
+        let path = folder.join(format!("{name}.svg"));
+        fs::write(&path, picture).map_err(|error| unwritable(&path, &error))?;
     }
+    let written: Vec<String> = pictures.iter().map(|(name, _)| format!("{name}.svg")).collect();
     let written = if written.is_empty() { "nothing to draw".into() } else { written.join(", ") };
     // That nobody reads it is no error.
     let _ = writeln!(io::stderr(), "manx: --plots {}: {written}", folder.display());
@@ -48,10 +66,9 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::chart::Chart;
 
     #[test]
-    fn a_picture_is_two_files_and_a_folder_that_cannot_be_is_refused_first() {
+    fn a_picture_is_a_file_and_a_folder_that_cannot_be_is_refused_first() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("a/b");
         let chart = Chart {
@@ -62,10 +79,9 @@ mod tests {
             panels: Vec::new(),
         };
         prepare(Some(&inner)).unwrap();
-        write(Some(&inner), &[("x".into(), chart)]).unwrap();
-        let mut names: Vec<_> = fs::read_dir(&inner).unwrap().map(|e| e.unwrap().file_name()).collect();
-        names.sort();
-        assert_eq!(names, ["x.png", "x.svg"]);
+        write(Some(&inner), &texts(vec![("x".into(), chart)])).unwrap();
+        let names: Vec<_> = fs::read_dir(&inner).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(names, ["x.svg"]);
         let file = inner.join("x.svg");
         let refused = prepare(Some(&file)).unwrap_err();
         assert_eq!(refused.code, USAGE);

@@ -1,6 +1,6 @@
 //! `manx bench pool`: its options, and what they ask of the experiment.
 
-use super::{Common, conduct, plots};
+use super::{Common, conduct, number, plots};
 use clap::builder::PossibleValuesParser;
 use command::failure::{BROKEN, Failure};
 use report::Report;
@@ -24,7 +24,7 @@ pub(super) struct PoolArgs {
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = kinds())]
     kind: Vec<String>,
     /// The time of each run [default: 5]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = number("seconds", 0.05, 600.0))]
     time: Option<f64>,
     /// Requests come at random, as often, instead of at equal distances
     #[arg(long)]
@@ -38,7 +38,7 @@ pub(super) struct PoolArgs {
     /// End with an error if a figure to reach is missed
     #[arg(long)]
     check: bool,
-    /// Write the pictures to this folder, as SVG and PNG
+    /// Write the pictures to this folder, as SVG
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
     /// Start these processes at one moment: what a run is, in a session of its own
@@ -65,13 +65,6 @@ fn kinds() -> PossibleValuesParser {
     PossibleValuesParser::new(Kind::ALL.iter().map(|kind| kind.name()))
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if (0.05..=600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("not a number of seconds from 0.05 to 600".into()),
-    }
-}
-
 pub(super) fn pool(args: &PoolArgs) -> Result<u8, Failure> {
     let failed = |error| conduct::failure("pool", &error);
     if let Some(crowd) = &args.crowd {
@@ -81,17 +74,17 @@ pub(super) fn pool(args: &PoolArgs) -> Result<u8, Failure> {
         return process::run(one).map(|()| 0).map_err(failed);
     }
     let common = &args.common;
-    let named = |names: &[String], name: &str| names.is_empty() || names.iter().any(|other| other == name);
+    let named = |kind: &Kind| args.kind.is_empty() || args.kind.iter().any(|name| name == kind.name());
     let usual = if common.quick { QUICK_SECONDS } else { SECONDS };
-    plots::prepare(args.plots.as_deref())?;
-    let (mut charts, mut missed) = (Vec::new(), Vec::new());
-    let ended = conduct::conduct(
+    let mut missed = Vec::new();
+    let ended = plots::drawn(
         "pool",
         common,
+        args.plots.as_deref(),
         |bench| {
             let setup = Setup {
-                parts: Part::ALL.into_iter().filter(|part| named(&args.part, part.name())).collect(),
-                kinds: Kind::ALL.iter().copied().filter(|kind| named(&args.kind, kind.name())).collect(),
+                parts: Part::named(&args.part),
+                kinds: Kind::ALL.iter().copied().filter(named).collect(),
                 quick: common.quick,
                 time: Duration::from_secs_f64(args.time.unwrap_or(usual)),
                 poisson: args.poisson,
@@ -103,11 +96,10 @@ pub(super) fn pool(args: &PoolArgs) -> Result<u8, Failure> {
         },
         |report| {
             pool::conclude(report);
-            charts = pool::draw(report);
             missed = short(report);
+            plots::texts(pool::draw(report))
         },
     );
-    plots::write(args.plots.as_deref(), &charts)?;
     match ended {
         Ok(0) if args.check && !missed.is_empty() => {
             let count = missed.len();

@@ -65,10 +65,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
     /// Draw the graph as SVG
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = picture)]
     svg: Option<PathBuf>,
-    /// Draw the graph as PNG
-    #[arg(long, value_name = "FILE")]
+    /// Refused: there were PNG files
+    #[arg(long, value_name = "FILE", hide = true, value_parser = no_png)]
     png: Option<PathBuf>,
     /// The program, and behind it its own arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
@@ -82,6 +82,15 @@ enum LockWord {
     Asl,
     /// Running threads may overtake sleeping ones
     Manx,
+}
+
+/// A file for a picture.
+fn picture(file: &str) -> Result<PathBuf, String> {
+    if file.ends_with(".png") { no_png(file) } else { Ok(file.into()) }
+}
+
+fn no_png(_file: &str) -> Result<PathBuf, String> {
+    Err("pictures are SVG files: name one with --svg FILE.svg".into())
 }
 
 fn parse_percentile(text: &str) -> Result<u16, String> {
@@ -124,7 +133,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     };
     let kept = args.json.as_ref().or(args.resume.as_ref());
     // Before anything is measured, so that nobody waits for an hour and then cannot write.
-    for file in [kept, args.svg.as_ref(), args.png.as_ref()].into_iter().flatten() {
+    for file in [kept, args.svg.as_ref()].into_iter().flatten() {
         files::check(file)?;
     }
     let keep = |profile: &Profile| match kept {
@@ -214,10 +223,6 @@ fn show(args: &Args, profile: &mut Profile) -> Result<(), Failure> {
     let chart = chart(profile, &conclusion);
     if let Some(file) = &args.svg {
         files::write(file, chart.svg().as_bytes())?;
-    }
-    if let Some(file) = &args.png {
-        let broken = |why| Failure::new(BROKEN, format!("profile: --png: {why}"), "use --svg");
-        files::write(file, &chart.png().map_err(broken)?)?;
     }
     profile.conclusion = Some(conclusion);
     print(&text)

@@ -1,9 +1,8 @@
 //! `manx bench range`: its options, and what they ask of the experiment.
 
-use super::{Common, conduct, plots};
+use super::{Common, plots};
 use clap::builder::PossibleValuesParser;
 use command::failure::{Failure, USAGE};
-use report::chart::Picture;
 use std::path::PathBuf;
 use std::time::Duration;
 use workload::range::{self, Part, Setup, THREADS, THREADS_MAX, counters};
@@ -26,7 +25,7 @@ pub(super) struct RangeArgs {
     /// any
     #[arg(long)]
     check: bool,
-    /// Write the pictures to this folder, as SVG and PNG
+    /// Write the pictures to this folder, as SVG
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
     /// Lock and unlock so many ranges and do nothing else: what is run below callgrind to count
@@ -45,7 +44,6 @@ pub(super) fn range(args: &RangeArgs) -> Result<u8, Failure> {
         return counters::run_child(operations).map(|()| 0).map_err(failed);
     }
     let common = &args.common;
-    let named = |part: &Part| args.part.is_empty() || args.part.iter().any(|name| name == part.name());
     let mut threads: Vec<usize> = args.threads.iter().map(|&threads| threads as usize).collect();
     if threads.is_empty() {
         threads = THREADS.to_vec();
@@ -53,27 +51,22 @@ pub(super) fn range(args: &RangeArgs) -> Result<u8, Failure> {
     threads.sort_unstable();
     threads.dedup();
     let setup = Setup {
-        parts: Part::ALL.into_iter().filter(named).collect(),
+        parts: Part::named(&args.part),
         quick: common.quick,
         check: args.check,
         time: if common.quick { QUICK_TIME } else { TIME },
         threads,
     };
-    plots::prepare(args.plots.as_deref())?;
-    let mut pictures: Vec<(String, Box<dyn Picture>)> = Vec::new();
-    let ended = conduct::conduct(
+    plots::drawn(
         "range",
         common,
+        args.plots.as_deref(),
         |bench| range::measure(setup, bench),
         |report| {
             range::conclude(report);
-            for (name, chart) in range::draw(report) {
-                pictures.push((name, Box::new(chart)));
-            }
+            let mut pictures = plots::texts(range::draw(report));
+            pictures.extend(range::heat(report).map(|heat| ("grid".into(), heat.svg())));
             pictures
-                .extend(range::heat(report).map(|heat| ("grid".into(), Box::new(heat) as Box<dyn Picture>)));
         },
-    );
-    plots::write(args.plots.as_deref(), &pictures)?;
-    ended
+    )
 }

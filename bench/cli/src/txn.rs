@@ -1,14 +1,13 @@
 //! `manx bench txn`: its options, and what they ask of the experiment.
 
-use super::{Common, conduct, plots};
+use super::{Common, conduct, number, plots};
 use clap::builder::PossibleValuesParser;
 use command::failure::Failure;
 use command::sigpipe::print;
 use std::path::PathBuf;
 use workload::engine::Compiler;
 use workload::machine;
-use workload::txn::keys::Kind;
-use workload::txn::record::VALUE_MIN;
+use workload::txn::records::{Kind, VALUE_MIN};
 use workload::txn::{self, CONNECTIONS, Libraries, Part, Setup, THREADS, YCSB_THREADS, peers};
 
 /// The measured time of a run in seconds, and that of a smoke check.
@@ -46,7 +45,7 @@ pub(super) struct TxnArgs {
     #[arg(long, value_name = "BYTES", default_value_t = VALUE_BYTES, value_parser = clap::value_parser!(u32).range(VALUE_MIN as i64..=1 << 20))]
     value_bytes: u32,
     /// The measured time of each run [default: 3]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = number("seconds", 0.05, 600.0))]
     time: Option<f64>,
     /// Measure this libwiredtiger.so instead of the machine's own
     #[arg(long, value_name = "LIB")]
@@ -57,7 +56,7 @@ pub(super) struct TxnArgs {
     /// The folder of wiredtiger.h, if it does not lie near the library
     #[arg(long, value_name = "DIR")]
     include: Option<PathBuf>,
-    /// Write the pictures to this folder, as SVG and PNG
+    /// Write the pictures to this folder, as SVG
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
     /// Be a measured process, told by what follows
@@ -69,20 +68,12 @@ fn parts() -> PossibleValuesParser {
     PossibleValuesParser::new(Part::ALL.map(Part::name))
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if (0.05..=600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("not a number of seconds from 0.05 to 600".into()),
-    }
-}
-
 pub(super) fn txn(args: &TxnArgs) -> Result<u8, Failure> {
     if let Some(told) = &args.drive {
         let printed = txn::run_child(told).map_err(|error| conduct::failure("txn", &error))?;
         return print(&format!("{printed}\n")).map(|()| 0);
     }
     let common = &args.common;
-    let named = |part: &Part| args.part.is_empty() || args.part.iter().any(|name| name == part.name());
     let counts = |asked: &[u32], default: &[usize]| match asked {
         [] => default.to_vec(),
         _ => asked.iter().map(|&count| count as usize).collect(),
@@ -98,14 +89,13 @@ pub(super) fn txn(args: &TxnArgs) -> Result<u8, Failure> {
         true => all.iter().map(|letter| (*letter).to_owned()).collect(),
         false => WORKLOADS.iter().filter(wanted).map(|letter| (*letter).to_owned()).collect(),
     };
-    plots::prepare(args.plots.as_deref())?;
-    let mut charts = Vec::new();
-    let ended = conduct::conduct(
+    plots::drawn(
         "txn",
         common,
+        args.plots.as_deref(),
         |bench| {
             let setup = Setup {
-                parts: Part::ALL.into_iter().filter(named).collect(),
+                parts: Part::named(&args.part),
                 compiler: Compiler::from_environment()?,
                 libraries: Libraries {
                     library: args.library.clone(),
@@ -128,9 +118,7 @@ pub(super) fn txn(args: &TxnArgs) -> Result<u8, Failure> {
         },
         |report| {
             txn::conclude(report);
-            charts = txn::draw(report);
+            plots::texts(txn::draw(report))
         },
-    );
-    plots::write(args.plots.as_deref(), &charts)?;
-    ended
+    )
 }

@@ -130,6 +130,12 @@ impl Histogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
+    /// Forgets all values, and keeps its memory.
+    pub fn clear(&mut self) {
+        self.buckets.reset();
+        (self.sum_ns, self.min_ns, self.max_ns) = (0, u64::MAX, 0);
+    }
+
     /// How many values were recorded.
     pub fn count(&self) -> u64 {
         self.buckets.len()
@@ -166,6 +172,14 @@ impl Histogram {
             return 0;
         }
         self.buckets.value_at_quantile(percentile / 100.0).clamp(self.min_ns, self.max_ns)
+    }
+}
+
+impl std::iter::Sum for Histogram {
+    fn sum<I: Iterator<Item = Histogram>>(all: I) -> Histogram {
+        let mut sum = Histogram::new();
+        all.for_each(|one| sum.merge(&one));
+        sum
     }
 }
 

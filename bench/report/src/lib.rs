@@ -8,12 +8,14 @@
 //! | [`resolution`] | how many pairs that takes |
 //! | [`order`] | in which order the versions of a round run |
 //! | [`target`] | figures to reach, kept in one file, and the verdict on a measured one |
-//! | [`chart`] | panels over one axis, and ratios as colours, as SVG and as PNG |
+//! | [`chart`] | panels over one axis, and ratios as colours, as SVG |
 //! | [`knee`] | where a curve stops paying |
 //! | [`plot`] | percentiles over time, in characters |
-//! | [`figure`] | numbers for people: three digits, durations, rates |
+//! | [`figure`], [`cell`] | numbers for people: three digits, durations, rates; in the cells of tables |
+//! | [`sheet`] | tables by description: which figure each column shows |
 //! | [`result`] | the file that a bench leaves behind |
 
+pub mod cell;
 pub mod chart;
 pub mod figure;
 pub mod histogram;
@@ -23,6 +25,7 @@ pub mod plot;
 pub mod ratio;
 pub mod resolution;
 pub mod result;
+pub mod sheet;
 pub mod statistics;
 pub mod target;
 
@@ -32,5 +35,6 @@ pub use order::Order;
 pub use ratio::{Compared, Ratio, Samples};
 pub use resolution::Resolution;
 pub use result::{Machine, Report, Run};
+pub use sheet::Sheet;
 pub use statistics::median;
 pub use target::{Target, Verdict};

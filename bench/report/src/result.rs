@@ -4,6 +4,7 @@ use crate::figure::{interval, three_digits};
 use crate::ratio::{Compared, Ratio, Samples};
 use crate::target::{self, Verdict};
 use command::table::Table;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -121,6 +122,28 @@ impl Report {
         Ok(report)
     }
 
+    /// Adds a run without an output.
+    pub fn add(&mut self, case: &str, variant: &str, round: usize, values: &[(&str, f64)]) {
+        let values = values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        self.runs.push(Run { case: case.into(), variant: variant.into(), round, values, output: None });
+    }
+
+    /// Adds a table, if there is a row in it.
+    pub fn show(&mut self, table: Table) {
+        self.tables.extend((!table.rows.is_empty()).then_some(table));
+    }
+
+    /// The runs of one variant of a case.
+    pub fn runs_of(&self, case: &str, variant: &str) -> impl Iterator<Item = &Run> {
+        self.runs.iter().filter(move |run| run.case == case && run.variant == variant)
+    }
+
+    /// The outputs of one variant of a case, as far as they are of this form.
+    pub fn outputs<T: DeserializeOwned>(&self, case: &str, variant: &str) -> impl Iterator<Item = T> {
+        let outputs = self.runs_of(case, variant).filter_map(|run| run.output.as_ref());
+        outputs.filter_map(|output| serde_json::from_str(output.get()).ok())
+    }
+
     /// The cases, in the order in which they were measured first.
     pub fn cases(&self) -> Vec<String> {
         in_order(self.runs.iter().map(|run| &run.case))
@@ -133,8 +156,7 @@ impl Report {
 
     /// The values of one figure of one variant, in the order of the rounds.
     pub fn values(&self, case: &str, variant: &str, value: &str) -> Vec<f64> {
-        let of = |run: &&Run| run.case == case && run.variant == variant;
-        self.runs.iter().filter(of).filter_map(|run| run.values.get(value).copied()).collect()
+        self.runs_of(case, variant).filter_map(|run| run.values.get(value).copied()).collect()
     }
 
     /// The ratio of two versions, of all rounds in which both were measured; `None` if there is no
@@ -152,9 +174,8 @@ impl Report {
     }
 
     fn by_round(&self, samples: &Samples) -> BTreeMap<usize, f64> {
-        let of = |run: &&Run| run.case == samples.case && run.variant == samples.version;
         let value = |run: &Run| Some((run.round, *run.values.get(&samples.figure)?));
-        self.runs.iter().filter(of).filter_map(value).collect()
+        self.runs_of(&samples.case, &samples.version).filter_map(value).collect()
     }
 }
 

@@ -168,21 +168,7 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
         slices: None,
     };
     let plan = Plan { setup, run, cores };
-    for part in Part::ALL.into_iter().filter(|part| plan.setup.parts.contains(part)) {
-        match part {
-            Part::Epochs => plan.epochs(bench)?,
-            Part::Bench1 => plan.critical_sections(bench)?,
-            Part::Figure5 => plan.proportions(bench)?,
-            Part::Bench2 => plan.changing(bench)?,
-            Part::Bench3 => plan.mixed(bench)?,
-            Part::Figure1 => plan.figure_1(bench)?,
-            Part::Figure4 => plan.figure_4(bench)?,
-            Part::Bench4 => plan.scalability(bench)?,
-            Part::Bench5 => plan.contention(bench)?,
-            Part::Bench6 => plan.over_subscription(bench)?,
-        }
-    }
-    Ok(())
+    Part::measure(&plan.setup.parts, &plan, bench)
 }
 
 impl Plan {

@@ -93,6 +93,12 @@ pub struct Load {
 }
 
 impl Load {
+    /// A closed loop without think times and without a boost, from seed 1.
+    pub fn new(threads: usize, seconds: f64, warm_up: f64, cpus: &str) -> Load {
+        let (think_us, boost, lowered, window, more) = (0.0, 0, false, None, Vec::new());
+        Load { threads, seconds, warm_up, think_us, cpus: cpus.into(), boost, lowered, window, seed: 1, more }
+    }
+
     /// The command line for it.
     pub fn arguments(&self) -> Vec<String> {
         let mut arguments = vec![
@@ -224,16 +230,12 @@ mod tests {
     #[test]
     fn a_window_is_told_only_with_a_boost() {
         let load = |boost| Load {
-            threads: 4,
-            seconds: 3.0,
-            warm_up: 0.5,
             think_us: 300.0,
-            cpus: "0,1".into(),
             boost,
             lowered: boost == 3,
             window: Some((1.0, 2.0)),
-            seed: 1,
             more: vec!["--records=5".into()],
+            ..Load::new(4, 3.0, 0.5, "0,1")
         };
         assert!(!load(0).arguments().iter().any(|argument| argument.starts_with("--boost")));
         assert!(load(3).arguments().contains(&"--others=19".to_owned()));

@@ -49,18 +49,9 @@ pub struct Setup {
 
 impl Setup {
     fn load(&self, subject: &Subject) -> Load {
-        Load {
-            threads: subject.threads.unwrap_or(self.threads),
-            seconds: self.seconds,
-            warm_up: (self.seconds / 5.0).min(0.5),
-            think_us: 0.0,
-            cpus: self.cpus.clone(),
-            boost: 0,
-            lowered: false,
-            window: None,
-            seed: 1,
-            more: self.slo_ns.map(slo_option).into_iter().collect(),
-        }
+        let threads = subject.threads.unwrap_or(self.threads);
+        let load = Load::new(threads, self.seconds, (self.seconds / 5.0).min(0.5), &self.cpus);
+        Load { more: self.slo_ns.map(slo_option).into_iter().collect(), ..load }
     }
 }
 

@@ -15,9 +15,9 @@ pub mod throughput;
 use crate::engine::{Compiler, Engines};
 use crate::error::Error;
 use crate::harness::Bench;
+use crate::inversion::figures;
 use crate::verdict::{self, Figure};
-use report::Report;
-use report::target::Target;
+use report::{Report, Sheet};
 use std::path::PathBuf;
 
 /// The program as it is.
@@ -56,24 +56,27 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
 
 /// Draws tables from the runs, and judges the targets.
 pub fn conclude(report: &mut Report) {
-    throughput::tables(report);
-    launch::table(report);
-    memory::table(report);
-    scan::table(report);
-    verdict::judge(report, |target, report| {
-        figure(report, target)
-            .ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))
-    });
+    let memory = memory::CASES.map(|(case, _)| case);
+    let tables = [
+        (figures::TABLE, throughput::TITLE, &throughput::CASES.map(|(_, case)| case)[..]),
+        (launch::TABLE, launch::CASE, &[launch::CASE]),
+        (memory::TABLE, "Memory, all threads alive", &memory),
+        (scan::TABLE, "The search for busy-wait loops", &[scan::CASE]),
+    ];
+    for (columns, title, cases) in tables {
+        report.show(Sheet::new(columns).over(AS_IS).own(&scan::per_10_mb).of(report, title, cases));
+    }
+    verdict::judge(report, figure);
 }
 
 /// What a target looks at.
-fn figure(report: &Report, target: &Target) -> Option<Figure> {
-    Some(match target.id.as_str() {
+fn figure(report: &Report, id: &str) -> Option<Figure> {
+    Some(match id {
         "launch" => Figure::Plain(launch::added_ms(report)),
         "memory-thread" => Figure::Plain(memory::added_each(report)),
         "memory-total" => Figure::Plain(memory::added_mib(report)),
-        "scan" => Figure::Plain(scan::ms_per_10_mb(report)),
-        "scan-again" => Figure::Plain(scan::second_ms_per_10_mb(report)),
+        "scan" => Figure::Plain(scan::ms_per_10_mb(report, "scan_ns")),
+        "scan-again" => Figure::Plain(scan::ms_per_10_mb(report, "second_scan_ns")),
         id => {
             let (_, case) = throughput::CASES.iter().find(|(name, _)| *name == id)?;
             Figure::ratio(case, GUARDED, AS_IS, "throughput_per_s")

@@ -16,7 +16,8 @@
 use crate::error::Error;
 use crate::interrupt;
 use report::resolution::End;
-use report::{Compared, Machine, Order, Report, Resolution, Run};
+use report::{Compared, Histogram, Machine, Order, Report, Resolution, Run};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -59,6 +60,29 @@ impl Sample {
             values: values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
             output: None,
         }
+    }
+
+    /// Adds a figure, if it is a number: JSON has no word for what is none.
+    pub fn add(&mut self, name: impl Into<String>, value: f64) {
+        if value.is_finite() {
+            self.values.insert(name.into(), value);
+        }
+    }
+
+    /// Adds percentiles and the maximum, if there are any values, under names that begin like this.
+    pub fn add_tail(&mut self, start: &str, latencies: &Histogram) {
+        let summary = latencies.summary();
+        let figures = summary.figures().into_iter().filter(|(name, _)| !["count", "mean_ns"].contains(name));
+        for (name, value) in figures.filter(|_| summary.count > 0) {
+            self.add(format!("{start}{name}"), value);
+        }
+    }
+
+    /// The sample with what is kept of the run beside its figures.
+    #[must_use]
+    pub fn with(self, output: &impl Serialize) -> Sample {
+        let text = serde_json::to_string(output).ok();
+        Sample { output: text.and_then(|text| RawValue::from_string(text).ok()), ..self }
     }
 }
 

@@ -24,7 +24,6 @@ use crate::error::Error;
 use crate::harness::{self, Bench};
 use crate::verdict::{self, Figure};
 use report::Report;
-use report::target::Target;
 use std::path::PathBuf;
 
 /// Forty threads; four of them are boosted.
@@ -102,19 +101,8 @@ impl Setup {
 
     fn load(&self, threads: usize, think_us: f64) -> Load {
         let (seconds, warm_up) = if self.extent == Extent::Quick { (1.0, 0.2) } else { (5.0, 1.0) };
-        let cpus = self.cpus.clone();
-        let mut load = Load {
-            threads,
-            seconds,
-            warm_up,
-            think_us,
-            cpus,
-            boost: 0,
-            lowered: !child::may_boost(),
-            window: None,
-            seed: 1,
-            more: vec![],
-        };
+        let load = Load::new(threads, seconds, warm_up, &self.cpus);
+        let mut load = Load { think_us, lowered: !child::may_boost(), ..load };
         if self.extent == Extent::Quick {
             self.engines.shrink(&mut load);
         }
@@ -199,7 +187,7 @@ fn case(
     };
     match rounds {
         Some(rounds) => bench.rounds(case, rounds, run),
-        None => bench.compare(case, |report| verdict::watched(report, name, |_, target| figure(target)), run),
+        None => bench.compare(case, |report| verdict::watched(report, name, figure), run),
     }
 }
 
@@ -207,14 +195,12 @@ fn case(
 pub fn conclude(report: &mut Report) {
     figures::tables(report);
     boosted::tables(report, TIMELINE);
-    verdict::judge(report, |target, _| {
-        figure(target).ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))
-    });
+    verdict::judge(report, figure);
 }
 
 /// What a target looks at.
-fn figure(target: &Target) -> Option<Figure> {
-    let (case, over, under, value) = match target.id.as_str() {
+fn figure(_: &Report, id: &str) -> Option<Figure> {
+    let (case, over, under, value) = match id {
         "inversion-p999" => (HEADLINE, GUARDED, AS_IS, "p999_ns"),
         "inversion-max" => (HEADLINE, GUARDED, AS_IS, "max_ns"),
         "inversion-throughput" => (HEADLINE, GUARDED, AS_IS, "throughput_per_s"),

@@ -25,7 +25,6 @@
 
 pub mod asl;
 mod boosted;
-mod cell;
 pub mod child;
 pub mod crew;
 mod drawing;
@@ -37,6 +36,7 @@ pub mod harness;
 pub mod interrupt;
 pub mod inversion;
 pub mod machine;
+mod parts;
 pub mod pool;
 pub mod profile;
 pub mod range;

@@ -106,20 +106,7 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     let stage = Stage { own: setup.own.clone(), hierarchy, sessions: setup.sessions, cpus };
     let plan = Plan { setup, stage, capacity };
     plan.notes(bench);
-    for part in Part::ALL.into_iter().filter(|part| plan.setup.parts.contains(part)) {
-        match part {
-            Part::Threads => plan.threads(bench)?,
-            Part::Quota => plan.quota(bench)?,
-            Part::Sharing => plan.sharing(bench)?,
-            Part::Neighbours => plan.neighbours(bench)?,
-            Part::Overcommit => plan.overcommit(bench)?,
-            Part::Mixed => plan.mixed(bench)?,
-            Part::Burst => plan.burst(bench)?,
-            Part::Idle => plan.idle(bench)?,
-            Part::Submit => plan.submit(bench)?,
-        }
-    }
-    Ok(())
+    Part::measure(&plan.setup.parts, &plan, bench)
 }
 
 impl Plan {
@@ -179,7 +166,7 @@ impl Plan {
 
     fn compare(&self, bench: &mut Bench, case: &str, variants: &[Variant]) -> Result<(), Error> {
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        let watch = |report: &Report| judge::watched(report, case);
+        let watch = |report: &Report| crate::verdict::watched(report, case, judge::figure);
         let case = Case { name: case, variants: &names, expected: self.setup.time };
         bench.compare(case, watch, |at, _| variants[at].run(&self.stage))
     }

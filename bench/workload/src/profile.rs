@@ -22,7 +22,7 @@ pub use suggest::{Advice, advise};
 use crate::error::Error;
 use crate::harness::Progress;
 use crate::interrupt;
-use report::{Machine, figure};
+use report::{Machine, Order, figure};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -188,12 +188,10 @@ impl Profile {
         let variants = self.sweep.variants();
         let has =
             |runs: &[Run], variant, round| runs.iter().any(|r| r.variant == variant && r.round == round);
-        let mut missing = Vec::new();
+        let (mut missing, mut order) = (Vec::new(), Order::new(seed));
         for round in 0..self.sweep.repeats {
-            let mut these: Vec<_> =
-                variants.iter().copied().filter(|&v| !has(&self.runs, v, round)).collect();
-            shuffle(&mut these, seed.wrapping_add(round as u64));
-            missing.extend(these.into_iter().map(|variant| (variant, round)));
+            let these: Vec<_> = variants.iter().copied().filter(|&v| !has(&self.runs, v, round)).collect();
+            missing.extend(order.draw(these.len()).into_iter().map(|at| (these[at], round)));
         }
         progress.begin("sweep", Some(missing.len()));
         for (variant, round) in missing {
@@ -207,17 +205,6 @@ impl Profile {
         }
         progress.end();
         Ok(())
-    }
-}
-
-/// Fisher and Yates's shuffle, with numbers of splitmix64.
-fn shuffle<T>(items: &mut [T], seed: u64) {
-    let mut state = seed;
-    for last in (1..items.len()).rev() {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        items.swap(last, ((z ^ (z >> 31)) % (last as u64 + 1)) as usize);
     }
 }
 
@@ -256,24 +243,6 @@ pub(crate) mod tests {
                 prop_assert!((pair[1] - pair[0] * ratio).abs() <= 1.0 + ratio);
             }
         }
-
-        #[test]
-        fn a_shuffle_loses_nothing(seed in any::<u64>(), count in 0usize..40) {
-            let mut items: Vec<usize> = (0..count).collect();
-            shuffle(&mut items, seed);
-            items.sort_unstable();
-            prop_assert_eq!(items, (0..count).collect::<Vec<_>>());
-        }
-    }
-
-    #[test]
-    fn orders_differ() {
-        let order = |seed| {
-            let mut items: Vec<usize> = (0..20).collect();
-            shuffle(&mut items, seed);
-            items
-        };
-        assert_ne!(order(1), order(2));
     }
 
     #[test]

@@ -211,25 +211,7 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     }
     bench.note("threads have a CPU each where there are as many CPUs; otherwise the kernel places them");
     bench.note("range-lock can only be tried: its waiters yield and try again. range-mutex parks. Neither has shared ranges");
-    for part in Part::ALL.into_iter().filter(|part| plan.setup.parts.contains(part)) {
-        match part {
-            Part::Single => plan.single(bench)?,
-            Part::W1 => plan.workload(bench, conclude::W1, 1)?,
-            Part::W2 => plan.workload(bench, conclude::W2, disjoint::BATCH)?,
-            Part::Heights => plan.heights(bench)?,
-            Part::Shard => plan.shard(bench)?,
-            Part::Keys => plan.keys(bench)?,
-            Part::Overlap => plan.overlap(bench)?,
-            Part::Contended => plan.contended(bench)?,
-            Part::Shared => plan.shared(bench)?,
-            Part::Widths => plan.widths(bench)?,
-            Part::Memory => plan.memory(bench)?,
-            Part::Blob => plan.blob(bench)?,
-            Part::File => plan.file(bench)?,
-            Part::Counters => plan.counters(bench)?,
-            Part::Grid => plan.grid(bench)?,
-        }
-    }
+    Part::measure(&plan.setup.parts, &plan, bench)?;
     plan.caught(bench)
 }
 

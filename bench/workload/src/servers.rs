@@ -33,7 +33,6 @@ use crate::running::Running;
 use crate::turns::{self, Entrant, Turns};
 use account::{Account, Home};
 use report::{Counts, Histogram, Report};
-use serde_json::value::RawValue;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -260,11 +259,9 @@ fn sample(latencies: &Histogram, throughput_per_s: f64) -> Result<Sample, String
     if summary.count == 0 {
         return Err("no operation ended".into());
     }
-    let all = serde_json::json!({ "all": Counts::from(latencies) }).to_string();
-    let output = RawValue::from_string(all).map_err(|error| error.to_string())?;
     let mut sample = Sample::of(summary.figures());
-    sample.values.insert("throughput_per_s".into(), throughput_per_s);
-    Ok(Sample { output: Some(output), ..sample })
+    sample.add("throughput_per_s", throughput_per_s);
+    Ok(sample.with(&serde_json::json!({ "all": Counts::from(latencies) })))
 }
 
 /// The slowest connection's operations over the mean of all connections.
@@ -278,8 +275,8 @@ mod tests {
     use super::*;
     use crate::engines::{AS_IS, MANX};
     use crate::interrupt;
+    use report::Machine;
     use report::target::{Outcome, of_bench};
-    use report::{Machine, Run};
 
     const LOAD: Load = Load { clients: 2, seconds: 1, threads: 2 };
 
@@ -302,13 +299,7 @@ mod tests {
             for (case, version) in CASES.iter().flat_map(|case| [(case, AS_IS), (case, MANX)]) {
                 let values =
                     [("throughput_per_s", 100.0), ("max_ns", if version == MANX { 2e6 } else { 3e6 })];
-                report.runs.push(Run {
-                    case: case.name.into(),
-                    variant: version.into(),
-                    round,
-                    values: values.map(|(name, value)| (name.to_owned(), value)).into(),
-                    output: None,
-                });
+                report.add(case.name, version, round, &values);
             }
         }
         conclude(&mut report, &choose::<&str>(&[]));

@@ -8,7 +8,7 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`keys`], [`record`] | how the driver draws records, and what a value has room for |
+//! | [`records`] | how the driver draws records, and what a value has room for |
 //! | [`told`], [`drive`](mod@drive) | what a measured process is told; our stores as the driver calls them |
 //! | [`subject`], [`client`] | what is measured, and Manx's store as that |
 //! | [`remote`], [`resp`], `serving` | a server as that, by which protocol, and while it runs |
@@ -25,11 +25,10 @@ mod draw;
 pub mod drive;
 mod durable;
 mod judge;
-pub mod keys;
 pub mod part;
 pub mod peers;
 pub mod reads;
-pub mod record;
+pub mod records;
 pub mod remote;
 pub mod resp;
 mod served;
@@ -53,7 +52,7 @@ use crate::error::Error;
 use crate::harness::{Bench, Case};
 use crate::inversion::LOWERED;
 use crate::machine::stay_on_all;
-use keys::Kind;
+use records::Kind;
 use peers::{Peers, Variant};
 use report::Report;
 use std::path::PathBuf;
@@ -157,18 +156,7 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
         }
     }
     let plan = Plan { setup, peers };
-    for part in Part::ALL.into_iter().filter(|part| plan.setup.parts.contains(part)) {
-        match part {
-            Part::Allocation => plan.allocation(bench)?,
-            Part::Timeline => plan.timeline(bench)?,
-            Part::Ycsb => plan.ycsb(bench)?,
-            Part::Snapshot => plan.snapshot(bench)?,
-            Part::Durable => plan.durable(bench)?,
-            Part::Server => plan.server(bench)?,
-            Part::Served => plan.served(bench)?,
-        }
-    }
-    Ok(())
+    Part::measure(&plan.setup.parts, &plan, bench)
 }
 
 impl Plan {
@@ -178,18 +166,8 @@ impl Plan {
         if setup.quick {
             more.push("--records=10000".into());
         }
-        Load {
-            threads,
-            seconds: setup.seconds,
-            warm_up: (setup.seconds / 5.0).min(0.5),
-            think_us,
-            cpus: setup.cpus.clone(),
-            boost: 0,
-            lowered: !child::may_boost(),
-            window: None,
-            seed: 1,
-            more,
-        }
+        let load = Load::new(threads, setup.seconds, (setup.seconds / 5.0).min(0.5), &setup.cpus);
+        Load { think_us, lowered: !child::may_boost(), more, ..load }
     }
 
     /// The same with keys drawn as the user wants them.
@@ -200,7 +178,7 @@ impl Plan {
 
     fn compare(&self, bench: &mut Bench, case: &str, load: &Load, variants: &[Variant]) -> Result<(), Error> {
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        let watch = |report: &Report| judge::watched(report, case);
+        let watch = |report: &Report| crate::verdict::watched(report, case, judge::figure);
         let case = Case { name: case, variants: &names, expected: load.expected() };
         bench.compare(case, watch, |at, round| {
             // The same seed for all variants of a round, another one for each round.

@@ -4,9 +4,8 @@
 //! ([`judge`]), and while a case runs, so that the case goes on until the ratios of its targets are
 //! known ([`watched`]).
 
-use report::figure::interval;
-use report::target::{self, Measured, Target};
-use report::{Compared, Ratio, Report, Samples, median};
+use report::target::{self, Measured};
+use report::{Compared, Ratio, Report, Samples};
 
 /// What a target looks at.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,49 +40,46 @@ impl Figure {
     }
 }
 
-/// The median of a figure over the rounds; `NaN` without a run.
-pub fn middle(report: &Report, case: &str, variant: &str, value: &str) -> f64 {
-    median(&report.values(case, variant, value))
-}
-
 /// The median of the ratios of two versions' pairs; `NaN` without a pair.
 pub fn ratio(report: &Report, case: &str, over: &str, under: &str, value: &str) -> f64 {
     report.ratio(&Compared::new(case, over, under, value)).map_or(f64::NAN, |ratio| ratio.ratio)
-}
-
-/// Two cells of a table: the ratio of two versions, and its interval.
-pub fn over(report: &Report, case: &str, over: &str, under: &str, value: &str) -> [String; 2] {
-    match report.ratio(&Compared::new(case, over, under, value)) {
-        Some(ratio) => [crate::cell::number(ratio.ratio), interval(ratio.interval())],
-        None => ["-".into(), "-".into()],
-    }
 }
 
 /// The ratios of a case that targets of the report's bench are about.
 pub fn watched(
     report: &Report,
     case: &str,
-    mut figure: impl FnMut(&Report, &Target) -> Option<Figure>,
+    mut figure: impl FnMut(&Report, &str) -> Option<Figure>,
 ) -> Vec<Compared> {
     let targets = target::of_bench(&report.bench).into_iter().filter(|target| target.relative);
-    let ratio = |target: Target| match figure(report, &target)? {
+    let ratio = |target: target::Target| match figure(report, &target.id)? {
         Figure::Ratio(compared) => (compared.over.case == case).then_some(compared),
         Figure::Plain(_) | Figure::Known(_) => None,
     };
     targets.filter_map(ratio).collect()
 }
 
+/// Why there is no verdict on a target that a bench does not know.
+pub fn unknown(id: &str) -> String {
+    format!("this version does not know how to measure '{id}'")
+}
+
 /// Adds the verdict on each of the bench's targets, and the ratios that they are about. `figure`
-/// says what a target looks at, or why there is nothing.
-pub fn judge(report: &mut Report, mut figure: impl FnMut(&Target, &mut Report) -> Result<Figure, String>) {
+/// says what a target looks at by its id.
+pub fn judge(report: &mut Report, mut figure: impl FnMut(&Report, &str) -> Option<Figure>) {
+    judge_or(report, |report, id| figure(report, id).ok_or_else(|| unknown(id)));
+}
+
+/// The same; `figure` says why if there is nothing to look at.
+pub fn judge_or(report: &mut Report, mut figure: impl FnMut(&Report, &str) -> Result<Figure, String>) {
     for target in target::of_bench(&report.bench) {
         let mut over_ns = f64::NAN;
-        let measured = figure(&target, report).and_then(|figure| {
+        let measured = figure(report, &target.id).and_then(|figure| {
             let measured = match figure {
                 Figure::Plain(figure) => figure.is_finite().then_some(Measured::Plain(figure)),
                 Figure::Ratio(compared) => {
                     let Samples { case, version, figure } = &compared.over;
-                    over_ns = middle(report, case, version, figure);
+                    over_ns = report.middle(case, version, figure);
                     report.ratio(&compared).map(Measured::Ratio)
                 }
                 Figure::Known(ratio) => Some(Measured::Ratio(ratio)),
@@ -103,32 +99,39 @@ pub fn judge(report: &mut Report, mut figure: impl FnMut(&Target, &mut Report) -
     }
 }
 
+/// Checks that each target of a bench has a figure, and that these ids have none.
+#[cfg(test)]
+pub(crate) fn check_ids(bench: &str, figure: impl Fn(&Report, &str) -> Option<Figure>, others: &[&str]) {
+    let report = Report::new(bench, report::Machine::default(), 0);
+    let targets = target::of_bench(bench);
+    assert!(!targets.is_empty());
+    for target in targets {
+        assert!(figure(&report, &target.id).is_some(), "{}", target.id);
+    }
+    for id in others {
+        assert!(figure(&report, id).is_none(), "{id}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use report::Machine;
     use report::target::Outcome;
-    use report::{Machine, Run};
 
     /// A report with `rounds` rounds of both sides of one target of the bench `guard`.
     fn report(rounds: usize) -> Report {
         let mut report = Report::new("guard", Machine::default(), 0);
         for round in 0..rounds {
             for (variant, value) in [("as it is", 100.0), ("manx run", 99.5)] {
-                let values = [("x".to_owned(), value)].into();
-                report.runs.push(Run {
-                    case: "c".into(),
-                    variant: variant.into(),
-                    round,
-                    values,
-                    output: None,
-                });
+                report.add("c", variant, round, &[("x", value)]);
             }
         }
         report
     }
 
-    fn figure(target: &Target) -> Option<Figure> {
-        match target.id.as_str() {
+    fn figure(id: &str) -> Option<Figure> {
+        match id {
             "pair-throughput" => Some(Figure::ratio("c", "manx run", "as it is", "x")),
             "plain-throughput" => Some(Figure::ratio("another case", "manx run", "as it is", "x")),
             "launch" => Some(Figure::Plain(1.0)),
@@ -140,14 +143,14 @@ mod tests {
     fn what_is_judged_is_what_is_watched() {
         for (rounds, expected) in [(5, Outcome::Met), (4, Outcome::NotMeasured)] {
             let mut report = report(rounds);
-            judge(&mut report, |target, _| figure(target).ok_or_else(|| "not known".into()));
+            judge_or(&mut report, |_, id| figure(id).ok_or_else(|| "not known".into()));
             let verdict = |id: &str| report.targets.iter().find(|verdict| verdict.id == id).unwrap();
             assert_eq!(verdict("pair-throughput").verdict, expected);
             assert_eq!(verdict("launch").verdict, Outcome::Met);
             assert_eq!(verdict("plain-throughput").reason.as_deref(), Some("there are too few runs"));
             assert_eq!(verdict("scan").reason.as_deref(), Some("not known"));
             assert_eq!(report.ratios.len(), 1);
-            let watched = watched(&report, "c", |_, target| figure(target));
+            let watched = watched(&report, "c", |_, id| figure(id));
             assert_eq!(watched, [Compared::new("c", "manx run", "as it is", "x")]);
         }
     }

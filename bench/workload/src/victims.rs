@@ -29,8 +29,7 @@ use catalogue::{Load, Setting};
 use copies::Outcome;
 use place::Ready;
 use report::{Compared, Histogram, Report};
-use serde_json::value::RawValue;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -237,8 +236,7 @@ impl Case<'_> {
         let case = self.victim.case(self.load);
         let best = if self.load.name == catalogue::ALONE { None } else { conclude::best(report, &case) };
         let under = best.unwrap_or_else(|| AS_IS.into());
-        let mut watched =
-            verdict::watched(report, &case, |report, target| conclude::figure(report, &target.id).ok());
+        let mut watched = verdict::watched(report, &case, |report, id| conclude::figure(report, id).ok());
         watched.push(Compared::new(&case, GUARDED, &under, "p50_ns"));
         watched
     }
@@ -246,44 +244,29 @@ impl Case<'_> {
 
 /// The figures of a round, of all copies together.
 fn sample(outcome: &Outcome, limit: Duration) -> Sample {
-    let mut all = Histogram::new();
-    outcome.heard.iter().for_each(|heard| all.merge(&heard.latencies));
+    let all: Histogram = outcome.heard.iter().map(|heard| heard.latencies.clone()).sum();
     let summary = all.summary();
     let mut sample = Sample::default();
-    let mut add = |name: &str, value: f64| {
-        sample.values.insert(name.to_owned(), value);
-    };
     if summary.count > 0 {
-        add("p50_ns", summary.p50_ns as f64);
-        add("p99_ns", summary.p99_ns as f64);
-        add("max_ns", summary.max_ns as f64);
-        add("operations", summary.count as f64);
-        add(
-            "throughput_per_s",
-            outcome
-                .heard
-                .iter()
-                .map(|heard| {
-                    heard.latencies.count() as f64 / ((heard.last_ns - heard.begin_ns).max(1) as f64 / 1e9)
-                })
-                .sum(),
-        );
+        sample.add("p50_ns", summary.p50_ns as f64);
+        sample.add("p99_ns", summary.p99_ns as f64);
+        sample.add("max_ns", summary.max_ns as f64);
+        sample.add("operations", summary.count as f64);
+        let rates = outcome.heard.iter().map(|heard| {
+            heard.latencies.count() as f64 / ((heard.last_ns - heard.begin_ns).max(1) as f64 / 1e9)
+        });
+        sample.add("throughput_per_s", rates.sum());
     }
     let cpu: Option<u64> = outcome.heard.iter().map(|heard| heard.cpu_ns).sum();
     if let (Some(cpu), true) = (cpu, summary.count > 0) {
-        add("cpu_ns", cpu as f64);
-        add("cpu_each_ns", cpu as f64 / summary.count as f64);
+        sample.add("cpu_ns", cpu as f64);
+        sample.add("cpu_each_ns", cpu as f64 / summary.count as f64);
     }
     if outcome.cut {
-        add("longer_than_s", limit.as_secs_f64());
+        sample.add("longer_than_s", limit.as_secs_f64());
     }
     let sums: BTreeSet<&String> = outcome.heard.iter().flat_map(|heard| &heard.checksums).collect();
-    let output = BTreeMap::from([
-        ("latencies", serde_json::to_value(&all).unwrap_or_default()),
-        ("checksums", serde_json::to_value(sums).unwrap_or_default()),
-    ]);
-    sample.output = serde_json::to_string(&output).ok().and_then(|text| RawValue::from_string(text).ok());
-    sample
+    sample.with(&serde_json::json!({ "latencies": all, "checksums": sums }))
 }
 
 /// How it ended and the last that it said, in one line.

@@ -1,17 +1,15 @@
 //! From runs to tables and verdicts, on made-up runs whose figures are known.
 
 use report::target::Outcome;
-use report::{Machine, Report, Run};
-use std::collections::BTreeMap;
+use report::{Machine, Report};
 use workload::inversion::{AS_IS, BOOST, BOOSTED, GUARDED, HEADLINE, PAIR};
 use workload::{guard, inversion};
 
 fn add(report: &mut Report, case: &str, variant: &str, values: &[(&str, f64)]) {
     for round in 0..5 {
         let jitter = 1.0 + round as f64 / 1000.0;
-        let values: BTreeMap<String, f64> =
-            values.iter().map(|&(name, v)| (name.to_owned(), v * jitter)).collect();
-        report.runs.push(Run { case: case.into(), variant: variant.into(), round, values, output: None });
+        let values: Vec<_> = values.iter().map(|&(name, v)| (name, v * jitter)).collect();
+        report.add(case, variant, round, &values);
     }
 }
 
@@ -116,14 +114,7 @@ fn the_guards_costs_come_from_differences() {
             |bytes| [("proportional_bytes", bytes), ("private_bytes", bytes), ("resident_bytes", bytes)];
         // The same in every round: sizes do not jitter.
         for (variant, bytes) in [(guard::AS_IS, as_is), (guard::GUARDED, guarded)] {
-            let values = sizes(bytes).into_iter().map(|(name, v)| (name.to_owned(), v)).collect();
-            report.runs.push(Run {
-                case: case.into(),
-                variant: variant.into(),
-                round: 0,
-                values,
-                output: None,
-            });
+            report.add(case, variant, 0, &sizes(bytes));
         }
     }
     let search = [("text_bytes", 5e7), ("scan_ns", 40e6), ("second_scan_ns", 4e6), ("modules", 9.0)];

@@ -7,8 +7,7 @@
 mod support;
 
 use report::target::Outcome;
-use report::{Machine, Report, Run};
-use std::collections::BTreeMap;
+use report::{Machine, Report};
 use support::{compiler, script};
 use workload::engine::{Compiler, Cores};
 use workload::engines::{self, AS_IS, MANX, Setup, Version, unequal};
@@ -146,10 +145,8 @@ fn targets_compare_manx_with_the_program_as_it_is() {
             // 1.5 times as long, but no more than 200 µs.
             let tail = 1000.0 * if version == MANX { 150.0 } else { 100.0 };
             let values = [("throughput_per_s", throughput), ("p999_ns", tail), ("max_ns", 3.0 * tail)];
-            let values: BTreeMap<String, f64> = values.map(|(name, v)| (name.to_owned(), v)).into();
             for case in ["leveldb-read", "sqlite-wal"] {
-                let (case, variant, values) = (case.into(), version.into(), values.clone());
-                report.runs.push(Run { case, variant, round, values, output: None });
+                report.add(case, version, round, &values);
             }
         }
     }

@@ -1,13 +1,12 @@
 //! What the runs mean: a table for each case, the picture of latency over its target in characters,
 //! and notes.
 
-use super::judge::{self, ceiling, enough};
+use super::judge::{ceiling, enough, figure};
 use super::lengths::COURSE;
-use crate::cell::{number, time};
-use crate::verdict::middle;
-use report::figure::{duration, rate, three_digits};
+use crate::verdict;
+use report::figure::{duration, three_digits};
 use report::plot::{Series, plot};
-use report::{Report, Table};
+use report::{Report, Sheet};
 
 pub(super) const EPOCHS: &str = "an epoch's cost";
 pub(super) const BENCH_1: &str = "bench-1, 2 threads";
@@ -40,21 +39,37 @@ pub(super) fn scaled(case: &str, threads: usize) -> String {
     format!("{case}, {threads} thread{}", if threads == 1 { "" } else { "s" })
 }
 
+/// A row for each class of threads.
+const BY_CLASS: &str = "
+    version = version | runs [] = count epochs_per_s | epochs = epochs_per_s
+    little epochs [] = least whole little_epochs | slowest [x] = slowest_share | dilation [x] = dilation
+    SLO = slo_ns | missed [%] = missed_share
+    who = part | p50 = *p50_ns | p99 = *p99_ns | p99.9 = *p999_ns | max = *max_ns";
+/// Bench-2: a row for each part of the course.
+const BY_STRETCH: &str = "
+    version = version | length = part | epochs = *: epochs_per_s | little epochs [] = *: little_epochs
+    SLO = slo_ns | little p50 = *: little_p50_ns | little p99 = *: little_p99_ns | little max = *: little_max_ns
+    big p99 = *: big_p99_ns | window = *: window_ns";
+
 /// Draws tables and the picture, and judges the targets.
 pub fn conclude(report: &mut Report) {
-    let pair_ns = middle(report, EPOCHS, "start and end", "pair_ns");
+    let pair_ns = report.middle(EPOCHS, "start and end", "pair_ns");
     if pair_ns.is_finite() {
         let text = format!("an epoch's start and end cost {} ns, nobody else running", three_digits(pair_ns));
         report.notes.push(text);
     }
     for case in report.cases().iter().filter(|case| *case != EPOCHS) {
-        let table = if case == BENCH_2 { by_part(report) } else { table(report, case) };
-        report.tables.push(table);
+        let stretches: Vec<_> = COURSE.iter().map(|part| (part.name, part.name)).collect();
+        let sheet = match case.as_str() {
+            BENCH_2 => Sheet::new(BY_STRETCH).parts(&stretches),
+            _ => Sheet::new(BY_CLASS).parts(&[("little", "little_"), ("big", "big_"), ("all", "all_")]),
+        };
+        report.show(sheet.of(report, case, &[case]));
         few(report, case);
     }
     picture(report);
-    let alone =
-        middle(report, BENCH_1, ALONE, "epochs_per_s") / middle(report, BENCH_1, "mcs", "epochs_per_s");
+    let rate = |name: &str| report.middle(BENCH_1, name, "epochs_per_s");
+    let alone = rate(ALONE) / rate("mcs");
     if alone.is_finite() {
         report.notes.push(format!(
             "{BENCH_1}: a big thread alone makes {alone:.2} times the epochs of both with mcs"
@@ -65,7 +80,7 @@ pub fn conclude(report: &mut Report) {
             format!("{BENCH_1}: at shfl-10's tail throughput can be {ceiling:.2} times its own at most");
         report.notes.push(text);
     }
-    judge::judge(report);
+    verdict::judge(report, figure);
 }
 
 /// Says which versions had too few little epochs.
@@ -73,7 +88,7 @@ fn few(report: &mut Report, case: &str) {
     let names: Vec<String> =
         report.variants(case).into_iter().filter(|name| !enough(report, case, name)).collect();
     if let Some(first) = names.first() {
-        let wanted = middle(report, case, first, "little_epochs_wanted");
+        let wanted = report.middle(case, first, "little_epochs_wanted");
         report.notes.push(format!(
             "{case}: fewer than {wanted} little epochs in a run of {}: these count for no target",
             names.join(", ")
@@ -81,91 +96,9 @@ fn few(report: &mut Report, case: &str) {
     }
 }
 
-/// The fewest of a version's runs.
-fn least(report: &Report, case: &str, name: &str, figure: &str) -> f64 {
-    report.values(case, name, figure).into_iter().fold(f64::NAN, f64::min)
-}
-
-fn table(report: &Report, case: &str) -> Table {
-    let headers = [
-        "version",
-        "runs []",
-        "epochs",
-        "little epochs []",
-        "slowest [x]",
-        "dilation [x]",
-        "SLO",
-        "missed [%]",
-        "who",
-        "p50",
-        "p99",
-        "p99.9",
-        "max",
-    ];
-    let mut table = Table::new(case, &headers);
-    for name in report.variants(case) {
-        let value = |figure: &str| middle(report, case, &name, figure);
-        for who in ["little", "big", "all"] {
-            let first = |text: String| if who == "little" { text } else { String::new() };
-            table.row([
-                first(name.clone()),
-                first(report.values(case, &name, "epochs_per_s").len().to_string()),
-                first(rate(value("epochs_per_s"))),
-                first(format!("{:.0}", least(report, case, &name, "little_epochs"))),
-                first(number(value("slowest_share"))),
-                first(number(value("dilation"))),
-                first(time(value("slo_ns"))),
-                first(number(100.0 * value("missed_share"))),
-                who.into(),
-                time(value(&format!("{who}_p50_ns"))),
-                time(value(&format!("{who}_p99_ns"))),
-                time(value(&format!("{who}_p999_ns"))),
-                time(value(&format!("{who}_max_ns"))),
-            ]);
-        }
-    }
-    table
-}
-
-/// Bench-2's table: each part of the course on its own.
-fn by_part(report: &Report) -> Table {
-    let headers = [
-        "version",
-        "length",
-        "epochs",
-        "little epochs []",
-        "SLO",
-        "little p50",
-        "little p99",
-        "little max",
-        "big p99",
-        "window",
-    ];
-    let mut table = Table::new(BENCH_2, &headers);
-    for name in report.variants(BENCH_2) {
-        for (at, part) in COURSE.iter().enumerate() {
-            let value = |figure: &str| middle(report, BENCH_2, &name, &format!("{}: {figure}", part.name));
-            let first = |text: String| if at == 0 { text } else { String::new() };
-            table.row([
-                first(name.clone()),
-                part.name.into(),
-                rate(value("epochs_per_s")),
-                number(value("little_epochs")),
-                first(time(middle(report, BENCH_2, &name, "slo_ns"))),
-                time(value("little_p50_ns")),
-                time(value("little_p99_ns")),
-                time(value("little_max_ns")),
-                time(value("big_p99_ns")),
-                time(value("window_ns")),
-            ]);
-        }
-    }
-    table
-}
-
 /// The sweep: `(slo_ns, name)`, in ascending order.
 pub(super) fn sweep(report: &Report) -> Vec<(f64, String)> {
-    let of = |name: String| Some((middle(report, BENCH_1, &name, "slo_ns"), name));
+    let of = |name: String| Some((report.middle(BENCH_1, &name, "slo_ns"), name));
     let mut sweep: Vec<(f64, String)> =
         report.variants(BENCH_1).into_iter().filter(|name| name.starts_with("slo ")).filter_map(of).collect();
     sweep.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -176,7 +109,7 @@ pub(super) fn sweep(report: &Report) -> Vec<(f64, String)> {
 fn picture(report: &mut Report) {
     let sweep = sweep(report);
     let (Some(first), Some(last)) = (sweep.first(), sweep.last()) else { return };
-    let p99 = |name: &str| middle(report, BENCH_1, name, "little_p99_ns") as u64;
+    let p99 = |name: &str| report.middle(BENCH_1, name, "little_p99_ns") as u64;
     let range = (first.0 / 2.0) as u64..(last.0 * 2.0) as u64;
     let series = [
         Series {

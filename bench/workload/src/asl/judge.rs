@@ -5,7 +5,7 @@
 
 use super::conclude::{AGAINST_OPT, ALONE, BENCH_1, BENCH_6, EPOCHS, OPT, bench_3, sweep};
 use super::lengths::LONG_PERCENT;
-use crate::verdict::{self, Figure, middle};
+use crate::verdict::{self, Figure};
 use report::{Compared, Report};
 
 /// What Bench-6 compares with.
@@ -14,18 +14,10 @@ const PEERS_6: [&str; 6] = ["std", "glibc", "parking_lot", "mcs-park", "futex-mu
 /// What throughput is called in a run.
 const RATE: &str = "epochs_per_s";
 
-/// Adds the verdicts.
-pub(super) fn judge(report: &mut Report) {
-    verdict::judge(report, |target, report| {
-        let found = figure(report, &target.id);
-        found.ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))
-    });
-}
-
 /// The ratios that a case goes on for. Of Bench-3 that is its own, whichever of its cases comes out
 /// least in the end.
 pub(super) fn watched(report: &Report, case: &str) -> Vec<Compared> {
-    let mut watched = verdict::watched(report, case, |report, target| figure(report, &target.id));
+    let mut watched = verdict::watched(report, case, figure);
     let of_3 = LONG_PERCENT.iter().any(|percent| bench_3(*percent) == case);
     watched.extend(of_3.then(|| Compared::new(case, AGAINST_OPT, OPT, RATE)));
     watched
@@ -33,29 +25,28 @@ pub(super) fn watched(report: &Report, case: &str) -> Vec<Compared> {
 
 /// True if each run had the little epochs that it was to have.
 pub(super) fn enough(report: &Report, case: &str, name: &str) -> bool {
-    let runs = report.runs.iter().filter(|run| run.case == case && run.variant == name);
     let figure = |run: &report::Run, figure: &str| run.values.get(figure).copied().unwrap_or(0.0);
-    runs.into_iter().all(|run| figure(run, "little_epochs") >= figure(run, "little_epochs_wanted"))
+    report.runs_of(case, name).all(|run| figure(run, "little_epochs") >= figure(run, "little_epochs_wanted"))
 }
 
 /// How many times its throughput can be reached at SHFL-PB10's tail: one little epoch in that time,
 /// and big ones in what is left of it, each as long as if there were no little ones.
 pub(super) fn ceiling(report: &Report) -> Option<f64> {
-    let tail_ns = middle(report, BENCH_1, "shfl-10", "little_p99_ns");
-    let best = middle(report, BENCH_1, ALONE, "epochs_per_s");
-    let peer = middle(report, BENCH_1, "shfl-10", "epochs_per_s");
+    let tail_ns = report.middle(BENCH_1, "shfl-10", "little_p99_ns");
+    let best = report.middle(BENCH_1, ALONE, "epochs_per_s");
+    let peer = report.middle(BENCH_1, "shfl-10", "epochs_per_s");
     let big_ns = 1e9 / best;
     let little_ns =
-        (super::SECTIONS as u64 * super::HOLD_NS) as f64 * middle(report, BENCH_1, "shfl-10", "dilation");
+        (super::SECTIONS as u64 * super::HOLD_NS) as f64 * report.middle(BENCH_1, "shfl-10", "dilation");
     let epochs = 1.0 + ((tail_ns - little_ns) / big_ns).max(0.0);
     let ceiling = (epochs / tail_ns * 1e9).min(best) / peer;
     ceiling.is_finite().then_some(ceiling)
 }
 
 /// What a target looks at by its id; `None` if there is no such figure.
-fn figure(report: &Report, id: &str) -> Option<Figure> {
+pub(super) fn figure(report: &Report, id: &str) -> Option<Figure> {
     let value = |case: &str, name: &str, figure: &str| {
-        if enough(report, case, name) { middle(report, case, name, figure) } else { f64::NAN }
+        if enough(report, case, name) { report.middle(case, name, figure) } else { f64::NAN }
     };
     let rate = |case: &str, name: &str| value(case, name, RATE);
     let over =
@@ -68,8 +59,8 @@ fn figure(report: &Report, id: &str) -> Option<Figure> {
         let own = |name: &str| !name.starts_with("slo of") && enough(report, BENCH_1, name);
         sweep(report).into_iter().filter(move |(_, name)| own(name))
     };
-    let missed = || points().map(|(_, name)| middle(report, BENCH_1, &name, "missed_over_allowed"));
-    let p99 = || points().map(|(slo_ns, name)| middle(report, BENCH_1, &name, "little_p99_ns") / slo_ns);
+    let missed = || points().map(|(_, name)| report.middle(BENCH_1, &name, "missed_over_allowed"));
+    let p99 = || points().map(|(slo_ns, name)| report.middle(BENCH_1, &name, "little_p99_ns") / slo_ns);
     // The fastest of some peers; nothing if one of them must be there and is not.
     let fastest = |case: &str, peers: &[&'static str], all: bool| {
         let rates = peers.iter().map(|&peer| (rate(case, peer), peer));
@@ -107,8 +98,8 @@ fn figure(report: &Report, id: &str) -> Option<Figure> {
                 false => Figure::missing(),
             }
         }
-        "asl-epoch" => Figure::Plain(middle(report, EPOCHS, "start and end", "pair_ns")),
-        "asl-epoch-bytes" => Figure::Plain(middle(report, EPOCHS, "start and end", "record_bytes")),
+        "asl-epoch" => Figure::Plain(report.middle(EPOCHS, "start and end", "pair_ns")),
+        "asl-epoch-bytes" => Figure::Plain(report.middle(EPOCHS, "start and end", "record_bytes")),
         "asl-many-throughput" => fastest(BENCH_6, &PEERS_6, false)
             .map_or(Figure::missing(), |peer| over(BENCH_6, "asl(futex-mutex)", peer)),
         "asl-many-p999" => {
@@ -122,13 +113,12 @@ fn figure(report: &Report, id: &str) -> Option<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::{Machine, Run};
+    use report::Machine;
 
     /// Adds a round of a version of Bench-1.
     fn add(report: &mut Report, name: &str, values: &[(&str, f64)]) {
         let round = report.values(BENCH_1, name, "epochs_per_s").len();
-        let values = values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        report.runs.push(Run { case: BENCH_1.into(), variant: name.into(), round, values, output: None });
+        report.add(BENCH_1, name, round, values);
     }
 
     fn point(slo_ns: f64, missed: f64, little_epochs: f64) -> [(&'static str, f64); 6] {
@@ -176,10 +166,6 @@ mod tests {
 
     #[test]
     fn every_target_has_a_figure_and_others_have_none() {
-        let report = Report::new("asl", Machine::default(), 0);
-        for target in report::target::of_bench("asl") {
-            assert!(figure(&report, &target.id).is_some(), "{}", target.id);
-        }
-        assert!(figure(&report, "asl-nothing").is_none());
+        verdict::check_ids("asl", figure, &["asl-nothing"]);
     }
 }

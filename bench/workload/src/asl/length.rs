@@ -64,22 +64,19 @@ pub fn phase(phases: &[Phase], share: f64) -> usize {
     over.min(phases.len() - 1)
 }
 
-/// A thread's dice: Marsaglia's xorshift.
+/// A thread's dice.
 #[derive(Debug)]
-pub struct Dice(u64);
+pub struct Dice(fastrand::Rng);
 
 impl Dice {
     /// The dice of a thread.
     pub fn of_thread(index: usize) -> Dice {
-        Dice(index as u64 + 1)
+        Dice(fastrand::Rng::with_seed(index as u64))
     }
 
     /// A number below this one.
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) % limit
+        self.0.u64(..limit)
     }
 }
 

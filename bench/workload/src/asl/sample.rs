@@ -5,7 +5,6 @@ use super::timeline::{Slice, Timeline};
 use crate::harness::Sample;
 use report::Histogram;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 /// What is kept of a run beside its figures.
 #[derive(Debug, Serialize, Deserialize)]
@@ -21,65 +20,44 @@ pub(super) struct Output {
 
 /// What tables, pictures and verdicts are made of.
 pub(super) fn sample(found: Measurement, run: &Run) -> Sample {
-    let mut sample = Sample::of([
-        ("epochs_per_s", found.epochs_per_s),
-        ("slowest_share", found.slowest_share),
-        ("dilation", found.dilation),
-        ("little_epochs", found.little.count() as f64),
-    ]);
-    let mut add = |name: String, value: f64| sample.values.insert(name, value);
-    latencies("", &found.big, &found.little, &mut add);
+    let mut sample = Sample::of([("slowest_share", found.slowest_share), ("dilation", found.dilation)]);
+    latencies(&mut sample, "", &found.big, &found.little);
+    sample.add("epochs_per_s", found.epochs_per_s);
     match run.window {
-        Window::Fixed(ns) => add("window_ns".into(), ns as f64),
+        Window::Fixed(ns) => sample.add("window_ns", ns as f64),
         Window::ByLength { short_ns, long_ns } => {
-            add("short_window_ns".into(), short_ns as f64);
-            add("window_ns".into(), long_ns as f64)
+            sample.add("short_window_ns", short_ns as f64);
+            sample.add("window_ns", long_ns as f64);
         }
         Window::Slo { ns, percentile } => {
             let allowed = 1.0 - f64::from(percentile.hundredths()) / 10_000.0;
             let missed = found.missed as f64 / found.little.count().max(1) as f64;
-            add("slo_ns".into(), ns as f64);
-            add("missed_share".into(), missed);
-            add("missed_over_allowed".into(), missed / allowed);
-            add("little_epochs_wanted".into(), run.little_epochs as f64);
-            add("window_ns".into(), found.window_ns)
+            sample.add("slo_ns", ns as f64);
+            sample.add("missed_share", missed);
+            sample.add("missed_over_allowed", missed / allowed);
+            sample.add("little_epochs_wanted", run.little_epochs as f64);
+            sample.add("window_ns", found.window_ns);
         }
-    };
+    }
     let Timeline { slices, stretches } = found.timeline.unwrap_or_default();
     for stretch in &stretches {
         let part = format!("{}: ", stretch.name);
-        latencies(&part, &stretch.big, &stretch.little, &mut add);
+        let epochs = latencies(&mut sample, &part, &stretch.big, &stretch.little);
         let seconds = run.time.as_secs_f64() * stretch.slices as f64 / slices.len() as f64;
-        let epochs = stretch.big.count() + stretch.little.count();
-        add(format!("{part}epochs_per_s"), epochs as f64 / seconds);
-        add(format!("{part}little_epochs"), stretch.little.count() as f64);
-        add(format!("{part}window_ns"), stretch.window_ns);
+        sample.add(format!("{part}epochs_per_s"), epochs as f64 / seconds);
+        sample.add(format!("{part}window_ns"), stretch.window_ns);
     }
-    // What a run without little threads, or without an epoch, says nothing about; JSON has no word
-    // for it.
+    // Shares of a run without an epoch.
     sample.values.retain(|_, value| value.is_finite());
-    let output = Output { big: found.big, little: found.little, slices };
-    let text = serde_json::to_string(&output).ok();
-    sample.output = text.and_then(|text| RawValue::from_string(text).ok());
-    sample
+    sample.with(&Output { big: found.big, little: found.little, slices })
 }
 
-/// Percentiles, by class, of those classes that there are.
-fn latencies(
-    part: &str,
-    big: &Histogram,
-    little: &Histogram,
-    add: &mut impl FnMut(String, f64) -> Option<f64>,
-) {
-    let mut all = Histogram::new();
-    all.merge(big);
-    all.merge(little);
-    let groups = [("big", big), ("little", little), ("all", &all)];
-    for (who, latencies) in groups.into_iter().filter(|(_, latencies)| latencies.count() > 0) {
-        let summary = latencies.summary();
-        add(format!("{part}{who}_p50_ns"), summary.p50_ns as f64);
-        add(format!("{part}{who}_p99_ns"), summary.p99_ns as f64);
-        add(format!("{part}{who}_p999_ns"), summary.p999_ns as f64);
-        add(format!("{part}{who}_max_ns"), summary.max_ns as f64);
+/// Percentiles by class, of those classes that there are. Returns the number of epochs.
+fn latencies(sample: &mut Sample, part: &str, big: &Histogram, little: &Histogram) -> u64 {
+    let all = [big.clone(), little.clone()].into_iter().sum();
+    for (who, latencies) in [("big", big), ("little", little), ("all", &all)] {
+        sample.add_tail(&format!("{part}{who}_"), latencies);
     }
+    sample.add(format!("{part}little_epochs"), little.count() as f64);
+    all.count()
 }

@@ -18,7 +18,7 @@
 //! 2. Each operation counts in the class of its thread, and no figure is of all threads alone.
 
 mod conclude;
-pub(crate) mod draw;
+mod draw;
 
 pub use conclude::conclude;
 pub use draw::draw;
@@ -28,7 +28,6 @@ use crate::engine::{self, Compiler, Cores, Load, Program, Start};
 use crate::error::Error;
 use crate::harness::Bench;
 use crate::turns::{self, Entrant, Turns};
-use crate::verdict::middle;
 use report::Report;
 use report::figure::{duration, three_digits};
 use std::path::PathBuf;
@@ -94,18 +93,10 @@ impl Version {
 
 impl Setup {
     fn load(&self) -> Load {
-        Load {
-            threads: self.threads,
-            seconds: self.seconds,
-            warm_up: (self.seconds / 3.0).min(1.0), // windows find their lengths meanwhile
-            think_us: 0.0,
-            cpus: format!("{},{}", self.cores.big, self.cores.little),
-            boost: 0,
-            lowered: false,
-            window: None,
-            seed: 1,
-            more: vec!["--pin".into(), format!("--little={}", self.cores.little)],
-        }
+        let cpus = format!("{},{}", self.cores.big, self.cores.little);
+        let warm_up = (self.seconds / 3.0).min(1.0); // windows find their lengths meanwhile
+        let more = vec!["--pin".into(), format!("--little={}", self.cores.little)];
+        Load { more, ..Load::new(self.threads, self.seconds, warm_up, &cpus) }
     }
 
     /// Returns the same for the big threads. For them nothing changes but the absence of the other
@@ -161,7 +152,7 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
             if setup.slos_ns.is_empty() {
                 let first = [Version::unmarked(FIRST, GLIBC)];
                 compare(setup, subject, program, &first, Some(FIRST_RUNS), bench, failures)?;
-                reference_ns = middle(&bench.report, subject.name, FIRST, "little_p99_ns");
+                reference_ns = bench.report.middle(subject.name, FIRST, "little_p99_ns");
                 if !reference_ns.is_finite() {
                     return Ok(()); // It failed, or there was no time; either is noted.
                 }

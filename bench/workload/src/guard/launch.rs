@@ -3,14 +3,15 @@
 use super::{AS_IS, GUARDED, Setup, VARIANTS};
 use crate::error::{Error, reason};
 use crate::harness::{Bench, Case, Sample};
-use crate::verdict::middle;
-use report::figure::three_digits;
-use report::{Report, Table};
+use report::Report;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The case's name.
 pub const CASE: &str = "`true`, from its start to its end";
+/// Median and maximum.
+pub const TABLE: &str =
+    "variant = version | runs [] = count wall_ns | median [ms] = wall_ns | max [ms] = worst wall_ns";
 /// The number of pairs.
 const PAIRS: usize = 20;
 
@@ -55,21 +56,5 @@ fn time(mut command: Command) -> Result<f64, Error> {
 
 /// The medians' difference.
 pub fn added_ms(report: &Report) -> f64 {
-    (middle(report, CASE, GUARDED, "wall_ns") - middle(report, CASE, AS_IS, "wall_ns")) / 1e6
-}
-
-/// Median and maximum.
-pub fn table(report: &mut Report) {
-    let mut table = Table::new(CASE, &["variant", "runs []", "median [ms]", "max [ms]"]);
-    for variant in VARIANTS {
-        let walls = report.values(CASE, variant, "wall_ns");
-        if !walls.is_empty() {
-            let max = walls.iter().copied().fold(0.0, f64::max);
-            let figures = [middle(report, CASE, variant, "wall_ns"), max].map(|ns| three_digits(ns / 1e6));
-            table.row([variant.to_owned(), walls.len().to_string()].into_iter().chain(figures));
-        }
-    }
-    if !table.rows.is_empty() {
-        report.tables.push(table);
-    }
+    (report.middle(CASE, GUARDED, "wall_ns") - report.middle(CASE, AS_IS, "wall_ns")) / 1e6
 }

@@ -9,8 +9,7 @@ use crate::child;
 use crate::engine::{Start, command};
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
-use crate::verdict::middle;
-use report::{Report, Table};
+use report::Report;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::time::Duration;
@@ -18,6 +17,10 @@ use std::time::Duration;
 /// The two cases: many threads, and few.
 pub const CASES: [(&str, usize); 2] = [("memory of 5,000 threads", 5000), ("memory of 10 threads", 10)];
 const VARIANTS: [&str; 2] = [AS_IS, GUARDED];
+/// The medians.
+pub const TABLE: &str = "
+    case = every case | variant = version | proportional [KiB] = proportional_bytes
+    private [KiB] = private_bytes | resident [KiB] = resident_bytes";
 /// The figure that is compared.
 const VALUE: &str = "proportional_bytes";
 /// Sizes scatter little.
@@ -71,7 +74,7 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
 
 /// What the guard adds to one case.
 fn added(report: &Report, case: &str) -> f64 {
-    middle(report, case, GUARDED, VALUE) - middle(report, case, AS_IS, VALUE)
+    report.middle(case, GUARDED, VALUE) - report.middle(case, AS_IS, VALUE)
 }
 
 /// What it adds to 5,000 threads, in MiB.
@@ -82,23 +85,4 @@ pub fn added_mib(report: &Report) -> f64 {
 /// What it adds for each thread, in bytes.
 pub fn added_each(report: &Report) -> f64 {
     (added(report, CASES[0].0) - added(report, CASES[1].0)) / (CASES[0].1 - CASES[1].1) as f64
-}
-
-/// The medians.
-pub fn table(report: &mut Report) {
-    let headers = ["case", "variant", "proportional [KiB]", "private [KiB]", "resident [KiB]"];
-    let mut table = Table::new("Memory, all threads alive", &headers);
-    for (case, _) in CASES {
-        for variant in VARIANTS {
-            let figures =
-                [VALUE, "private_bytes", "resident_bytes"].map(|name| middle(report, case, variant, name));
-            if figures.iter().all(|figure| figure.is_finite()) {
-                let cells = figures.map(|figure| format!("{:.0}", figure / 1024.0));
-                table.row([case.to_owned(), variant.to_owned()].into_iter().chain(cells));
-            }
-        }
-    }
-    if !table.rows.is_empty() {
-        report.tables.push(table);
-    }
 }

@@ -9,9 +9,8 @@ use super::{GUARDED, Setup};
 use crate::child;
 use crate::error::{Error, reason};
 use crate::harness::{Bench, Case, Sample};
-use crate::verdict::middle;
-use report::figure::three_digits;
-use report::{Report, Table};
+use report::Report;
+use report::cell::number;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,6 +18,11 @@ use std::time::Duration;
 
 /// The case's name.
 pub const CASE: &str = "a program with much text and one thread";
+/// What was searched, and how fast.
+pub const TABLE: &str = "
+    case = every case | runs [] = count scan_ns | modules [] = modules | text [MB] = text_bytes
+    search [ms] = scan_ns | for each 10 MB [ms] = @scan_ns
+    second start [ms] = second_scan_ns | second start, each 10 MB [ms] = @second_scan_ns";
 /// As many bytes of libraries at most.
 const LIBRARY_BYTES: u64 = 64 << 20;
 const ROUNDS: usize = 5;
@@ -119,49 +123,15 @@ fn stem(path: &Path) -> String {
     name.chars().take_while(|c| !c.is_ascii_digit() && *c != '.' && *c != '-').collect()
 }
 
-/// Time for each ten million bytes of text on a first start, in milliseconds.
-pub fn ms_per_10_mb(report: &Report) -> f64 {
-    ms_for_10_mb(report, "scan_ns")
-}
-
-/// The same on a second start.
-pub fn second_ms_per_10_mb(report: &Report) -> f64 {
-    ms_for_10_mb(report, "second_scan_ns")
-}
-
-fn ms_for_10_mb(report: &Report, time: &str) -> f64 {
-    let of = |name: &str| middle(report, CASE, GUARDED, name);
+/// Time for each ten million bytes of text, in milliseconds.
+pub fn ms_per_10_mb(report: &Report, time: &str) -> f64 {
+    let of = |name: &str| report.middle(CASE, GUARDED, name);
     of(time) / 1e6 / (of("text_bytes") / 1e7)
 }
 
-/// What was searched, and how fast.
-pub fn table(report: &mut Report) {
-    const COLUMNS: [&str; 8] = [
-        "case",
-        "runs []",
-        "modules []",
-        "text [MB]",
-        "search [ms]",
-        "for each 10 MB [ms]",
-        "second start [ms]",
-        "second start, each 10 MB [ms]",
-    ];
-    let mut table = Table::new("The search for busy-wait loops", &COLUMNS);
-    let runs = report.values(CASE, GUARDED, "scan_ns").len();
-    if runs > 0 {
-        let of = |name: &str| middle(report, CASE, GUARDED, name);
-        table.row([
-            CASE.to_owned(),
-            runs.to_string(),
-            three_digits(of("modules")),
-            three_digits(of("text_bytes") / 1e6),
-            three_digits(of("scan_ns") / 1e6),
-            three_digits(ms_per_10_mb(report)),
-            three_digits(of("second_scan_ns") / 1e6),
-            three_digits(second_ms_per_10_mb(report)),
-        ]);
-        report.tables.push(table);
-    }
+/// The same as a cell of the table.
+pub fn per_10_mb(report: &Report, _case: &str, _version: &str, time: &str) -> String {
+    number(ms_per_10_mb(report, time))
 }
 
 #[cfg(test)]

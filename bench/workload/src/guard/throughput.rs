@@ -7,10 +7,11 @@ use super::{GUARDED, Setup, VARIANTS, figure};
 use crate::engine::{self, Load, Program, Start};
 use crate::error::Error;
 use crate::harness::{Bench, Case};
-use crate::inversion::figures::summary;
 use crate::verdict;
 use report::Report;
 
+/// The title of the table of all.
+pub const TITLE: &str = "Two threads on two CPUs, where there is nothing to repair";
 /// The target that each case serves, and its name.
 pub const CASES: [(&str, &str); 4] = [
     ("pair-throughput", "the engine, 2 threads, no think time"),
@@ -28,20 +29,8 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     let programs = [setup.engines.as_is.clone(), small("bounded")?, small("plain")?, small("spinlock")?];
     for ((_, case), program) in CASES.iter().zip(&programs) {
         let (seconds, warm_up) = if setup.quick { (0.3, 0.1) } else { (1.5, 0.2) };
-        let cpus = setup.cpus.clone();
         let more = if program.home { vec!["--records=20000".to_owned()] } else { Vec::new() };
-        let load = Load {
-            threads: 2,
-            seconds,
-            warm_up,
-            think_us: 0.0,
-            cpus,
-            boost: 0,
-            lowered: false,
-            window: None,
-            seed: 1,
-            more,
-        };
+        let load = Load { more, ..Load::new(2, seconds, warm_up, &setup.cpus) };
         let watch = |report: &Report| verdict::watched(report, case, figure);
         let case = Case { name: case, variants: &VARIANTS, expected: load.expected() };
         bench.compare(case, watch, |variant, round| {
@@ -51,11 +40,4 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
         })?;
     }
     Ok(())
-}
-
-/// One table for all.
-pub fn tables(report: &mut Report) {
-    let cases = CASES.map(|(_, case)| case);
-    let table = summary(report, "Two threads on two CPUs, where there is nothing to repair", &cases);
-    report.tables.extend(table);
 }

@@ -6,7 +6,7 @@
 
 use super::cases::{Amount, BURST, IDLE, MIXED, SUBMIT_INSIDE, SUBMIT_OUTSIDE, neighbours, pair, quota};
 use super::kind::Kind;
-use crate::verdict::{self, Figure, middle};
+use crate::verdict::Figure;
 use report::{Compared, Report, Samples};
 
 const OWN: &str = Kind::Manx.name();
@@ -18,23 +18,10 @@ const SERVICE: &str = "service_p99_ns";
 const TOTAL: &str = "total_p99_ns";
 const NS_IN_MS: f64 = 1e6;
 
-/// Adds the verdicts.
-pub(super) fn judge(report: &mut Report) {
-    verdict::judge(report, |target, report| {
-        let found = figure(report, &target.id);
-        found.ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))
-    });
-}
-
-/// The ratios that a case goes on for.
-pub(super) fn watched(report: &Report, case: &str) -> Vec<Compared> {
-    verdict::watched(report, case, |report, target| figure(report, &target.id))
-}
-
 /// What a target looks at by its id; `None` if there is no such figure.
-fn figure(report: &Report, id: &str) -> Option<Figure> {
-    let ms = |case: &str, figure: &str| Figure::Plain(middle(report, case, OWN, figure) / NS_IN_MS);
-    let plain = |case: &str, figure: &str| Figure::Plain(middle(report, case, OWN, figure));
+pub(super) fn figure(report: &Report, id: &str) -> Option<Figure> {
+    let ms = |case: &str, figure: &str| Figure::Plain(report.middle(case, OWN, figure) / NS_IN_MS);
+    let plain = |case: &str, figure: &str| Figure::Plain(report.middle(case, OWN, figure));
     let over = |case: &str, peer: &str, figure: &str| Figure::ratio(case, OWN, peer, figure);
     let (room, overload) = (|n| neighbours(Amount::Room, n), |n| neighbours(Amount::Overload, n));
     let beside = || {
@@ -70,26 +57,16 @@ fn figure(report: &Report, id: &str) -> Option<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::{Machine, Run};
-
-    fn report(runs: &[(&str, &str, &str, f64)]) -> Report {
-        let mut report = Report::new("pool", Machine::default(), 0);
-        for (case, variant, figure, value) in runs {
-            let values = [((*figure).to_owned(), *value)].into();
-            let (case, variant) = ((*case).to_owned(), (*variant).to_owned());
-            report.runs.push(Run { case, variant, round: 0, values, output: None });
-        }
-        report
-    }
+    use report::Machine;
 
     #[test]
     fn figures_stand_alone_or_over_the_peers_of_the_same_case() {
         let case = neighbours(Amount::Room, 2);
-        let mut report =
-            report(&[(&case, IGNORANT, TOTAL, 8e6), (&case, FRIENDLY, TOTAL, 5e6), (&case, OWN, TOTAL, 4e6)]);
-        let values = [("first_per_s".to_owned(), 75.0), ("second_per_s".to_owned(), 100.0)].into();
-        let (case, variant) = (MIXED.to_owned(), "manx + ignorant".to_owned());
-        report.runs.push(Run { case, variant, round: 0, values, output: None });
+        let mut report = Report::new("pool", Machine::default(), 0);
+        for (variant, ns) in [(IGNORANT, 8e6), (FRIENDLY, 5e6), (OWN, 4e6)] {
+            report.add(&case, variant, 0, &[(TOTAL, ns)]);
+        }
+        report.add(MIXED, "manx + ignorant", 0, &[("first_per_s", 75.0), ("second_per_s", 100.0)]);
         let value = |report: &Report, id: &str| figure(report, id).unwrap().value(report);
         assert_eq!(value(&report, "pool-room-2-total"), 4.0);
         assert_eq!(value(&report, "pool-room-2-total-ignorant"), 0.5);
@@ -104,14 +81,7 @@ mod tests {
 
     #[test]
     fn every_target_has_a_figure_and_others_have_none() {
-        let report = report(&[]);
-        let targets = report::target::of_bench("pool");
-        assert!(!targets.is_empty());
-        for target in targets {
-            assert!(figure(&report, &target.id).is_some(), "{}", target.id);
-        }
-        for id in ["pool-nothing", "pool-room-many-total", "range-w1", "pool-room-2"] {
-            assert!(figure(&report, id).is_none(), "{id}");
-        }
+        let others = ["pool-nothing", "pool-room-many-total", "range-w1", "pool-room-2"];
+        crate::verdict::check_ids("pool", figure, &others);
     }
 }

@@ -5,7 +5,6 @@ use super::variant::Variant;
 use crate::harness::Sample;
 use report::Histogram;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// What is kept of a run beside its figures.
@@ -21,61 +20,42 @@ pub struct Output {
 /// first two also what each of them did. `throttled` is the part of periods that a quota ended.
 pub fn sample(variant: &Variant, cpus: usize, outcomes: &[Outcome], throttled: Option<f64>) -> Sample {
     let sum = Outcome::sum(outcomes);
-    let mut values = BTreeMap::new();
-    let mut add = |name: String, value: f64| {
-        // JSON has no word for what is none.
-        if value.is_finite() {
-            values.insert(name, value);
-        }
-    };
-    latencies("", &sum, &mut add);
+    let mut sample = Sample::default();
+    latencies("", &sum, &mut sample);
     if let Some(load) = variant.load() {
         let seconds = load.time.as_secs_f64();
         let rates: Vec<f64> = outcomes.iter().map(|outcome| outcome.value("done") / seconds).collect();
         let all: f64 = rates.iter().sum();
-        add("jobs_per_s".into(), all);
-        add("offered_per_s".into(), sum.value("offered") / seconds);
-        add("unfinished_share".into(), sum.value("unfinished") / sum.value("offered"));
+        sample.add("jobs_per_s", all);
+        sample.add("offered_per_s", sum.value("offered") / seconds);
+        sample.add("unfinished_share", sum.value("unfinished") / sum.value("offered"));
         let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
-        add("slowest_share".into(), slowest * rates.len() as f64 / all);
-        add("cpu_share".into(), sum.value("cpu_ns") / (seconds * 1e9 * cpus as f64));
+        sample.add("slowest_share", slowest * rates.len() as f64 / all);
+        sample.add("cpu_share", sum.value("cpu_ns") / (seconds * 1e9 * cpus as f64));
         if sum.values.contains_key("control_ns") {
-            add("control_percent".into(), 100.0 * sum.value("control_ns") / sum.value("cpu_ns"));
-            add("preemptions_per_s".into(), sum.value("preemptions") / seconds);
-            add("run_queue_share".into(), sum.value("wait_ns") / (seconds * 1e9 * cpus as f64));
+            sample.add("control_percent", 100.0 * sum.value("control_ns") / sum.value("cpu_ns"));
+            sample.add("preemptions_per_s", sum.value("preemptions") / seconds);
+            sample.add("run_queue_share", sum.value("wait_ns") / (seconds * 1e9 * cpus as f64));
         }
         if variant.apart {
             for (name, (outcome, rate)) in ["first", "second"].iter().zip(outcomes.iter().zip(&rates)) {
-                add(format!("{name}_per_s"), *rate);
-                latencies(&format!("{name}_"), outcome, &mut add);
+                sample.add(format!("{name}_per_s"), *rate);
+                latencies(&format!("{name}_"), outcome, &mut sample);
             }
-            add("first_over_second".into(), rates[0] / rates[1]);
+            sample.add("first_over_second", rates[0] / rates[1]);
         }
     } else {
-        sum.values.iter().for_each(|(name, value)| add(name.clone(), *value));
+        sum.values.iter().for_each(|(name, value)| sample.add(name.clone(), *value));
     }
-    if let Some(throttled) = throttled {
-        add("throttled_share".into(), throttled);
-    }
+    sample.add("throttled_share", throttled.unwrap_or(f64::NAN));
     let processes = outcomes.iter().map(|outcome| outcome.values.clone()).collect();
-    let output = Output { histograms: sum.histograms, processes };
-    let text = serde_json::to_string(&output).ok();
-    Sample { values, output: text.and_then(|text| RawValue::from_string(text).ok()) }
+    sample.with(&Output { histograms: sum.histograms, processes })
 }
 
 /// The percentiles of every histogram, each with its maximum.
-fn latencies(prefix: &str, outcome: &Outcome, add: &mut impl FnMut(String, f64)) {
-    for (name, histogram) in outcome.histograms.iter().filter(|(_, histogram)| histogram.count() > 0) {
-        let summary = histogram.summary();
-        let figures = [
-            ("p50", summary.p50_ns),
-            ("p99", summary.p99_ns),
-            ("p999", summary.p999_ns),
-            ("max", summary.max_ns),
-        ];
-        for (figure, ns) in figures {
-            add(format!("{prefix}{name}_{figure}_ns"), ns as f64);
-        }
+fn latencies(start: &str, outcome: &Outcome, sample: &mut Sample) {
+    for (name, histogram) in &outcome.histograms {
+        sample.add_tail(&format!("{start}{name}_"), histogram);
     }
 }
 

@@ -73,7 +73,9 @@ impl Load {
     /// When jobs are due, in nanoseconds from the start.
     pub fn arrivals_ns(&self) -> Vec<u64> {
         let gap_ns = 1e9 / self.rate_per_s;
-        let mut random = Random((self.phase * 1e9) as u64 + 1);
+        let mut random = fastrand::Rng::with_seed((self.phase * 1e9) as u64);
+        // Exponentially distributed, with mean 1; the logarithm is of a number above 0.
+        let mut exponential = || -(1.0 - random.f64()).ln();
         let (mut at_ns, mut due) = (gap_ns * self.phase, Vec::new());
         while at_ns < self.time.as_nanos() as f64 {
             let busy =
@@ -81,28 +83,9 @@ impl Load {
             if busy {
                 due.push(at_ns as u64);
             }
-            at_ns += if self.poisson { gap_ns * random.exponential() } else { gap_ns };
+            at_ns += if self.poisson { gap_ns * exponential() } else { gap_ns };
         }
         due
-    }
-}
-
-/// SplitMix64: numbers that look random and are the same each time.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Exponentially distributed, with mean 1.
-    fn exponential(&mut self) -> f64 {
-        // In (0, 1]: 53 bits, and never 0.
-        let uniform = ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-        -uniform.ln()
     }
 }
 

@@ -1,16 +1,16 @@
 //! What follows from the runs: medians, the knee, the suggestion, a table and the graph.
 
 use super::{Advice, Profile, Run, Variant, advise};
-use report::chart::{Chart, Panel, Series};
+use crate::drawing::{diagonal, dot, dots, duration, rates, times};
+use report::chart::Chart;
 use report::{Table, figure, knee, median};
 use serde::{Deserialize, Serialize};
 
-/// The colours of what was measured, and of the lines beside it.
+/// The colours of what was measured.
 const BLUE: u32 = 0x1f_77_b4;
 const ORANGE: u32 = 0xe6_7e_00;
 const GREEN: u32 = 0x2c_a0_2c;
 const RED: u32 = 0xd6_27_28;
-const GREY: u32 = 0x88_88_88;
 
 /// The medians of a variant's runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -118,54 +118,30 @@ pub fn table(profile: &Profile, conclusion: &Conclusion) -> Table {
 /// target stands at its own tail.
 pub fn chart(profile: &Profile, conclusion: &Conclusion) -> Chart {
     let slos = slos(&conclusion.points);
-    let series =
-        |name: &str, colour, line, points| Series { name: name.into(), colour, line, dots: true, points };
-    let name = profile.sweep.percentile_name();
+    let percentile = profile.sweep.percentile_name();
     let over =
         |figure: fn(&Point) -> f64| slos.iter().map(|(slo, p)| (*slo as f64, figure(p))).collect::<Vec<_>>();
-    let mut tails = vec![
-        Series {
-            name: "y = x".into(),
-            colour: GREY,
-            line: true,
-            dots: false,
-            points: slos.iter().map(|(slo, _)| (*slo as f64, *slo as f64)).collect(),
-        },
-        series(&name, BLUE, true, over(|p| p.tail_ns)),
-    ];
-    let mut rates = vec![series("throughput", BLUE, true, over(|p| p.throughput_per_s))];
+    let mut tails =
+        vec![diagonal(slos.iter().map(|(slo, _)| *slo as f64)), dots(&percentile, BLUE, over(|p| p.tail_ns))];
+    let mut throughput = vec![dots("throughput", BLUE, over(|p| p.throughput_per_s))];
     for (variant, colour) in [(Variant::Fifo, ORANGE), (Variant::Plain, GREEN)] {
         if let Some(point) = find(&conclusion.points, variant) {
-            tails.push(series(&variant.to_string(), colour, false, vec![(point.tail_ns, point.tail_ns)]));
-            rates.push(series(
-                &variant.to_string(),
-                colour,
-                false,
-                vec![(point.tail_ns, point.throughput_per_s)],
-            ));
+            tails.push(dot(&variant.to_string(), colour, (point.tail_ns, point.tail_ns)));
+            throughput.push(dot(&variant.to_string(), colour, (point.tail_ns, point.throughput_per_s)));
         }
     }
     let at = |slo_ns| {
         slos.iter().find(|(slo, _)| Some(*slo) == slo_ns).map(|(slo, p)| (*slo as f64, p.throughput_per_s))
     };
-    if let Some(point) = at(conclusion.knee_slo_ns) {
-        rates.push(series("knee", RED, false, vec![point]));
-    }
-    if let Some(point) =
-        at(conclusion.advice.slo_ns).filter(|_| conclusion.advice.slo_ns != conclusion.knee_slo_ns)
-    {
-        rates.push(series("suggested", RED, false, vec![point]));
-    }
-    let duration = |ns: f64| figure::duration(ns.round() as u64);
+    let (knee, advice) = (conclusion.knee_slo_ns, conclusion.advice.slo_ns);
+    throughput.extend(at(knee).map(|point| dot("knee", RED, point)));
+    throughput.extend(at(advice.filter(|_| advice != knee)).map(|point| dot("suggested", RED, point)));
     Chart {
         title: command(&profile.sweep.program),
         name: "SLO (FIFO and without Manx: at their own latency)".into(),
         logarithmic: true,
         label: duration,
-        panels: vec![
-            Panel { name: format!("{name} latency"), logarithmic: true, label: duration, series: tails },
-            Panel { name: "throughput".into(), logarithmic: false, label: figure::rate, series: rates },
-        ],
+        panels: vec![times(&format!("{percentile} latency"), tails), rates("throughput", throughput)],
     }
 }
 
@@ -218,6 +194,6 @@ mod tests {
         let conclusion = conclude(&profile);
         assert!(conclusion.points.is_empty() && conclusion.advice.slo_ns.is_none());
         assert!(table(&profile, &conclusion).rows.is_empty());
-        assert!(chart(&profile, &conclusion).png().is_ok());
+        assert!(chart(&profile, &conclusion).svg().ends_with("</svg>\n"));
     }
 }

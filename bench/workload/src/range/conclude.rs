@@ -1,14 +1,14 @@
 //! What the runs mean: a table for each case, notes, and the targets.
 
 use super::REFERENCE;
-use super::blob::{self, cases::BLOB};
-use super::counters::{self, cases::COUNTERS};
-use super::file::{self, cases::FILE};
+use super::blob::cases::BLOB;
+use super::counters::cases::COUNTERS;
+use super::file::cases::FILE;
 use super::grid;
 use super::judge;
-use crate::cell::{number, size, throughput, time};
-use crate::verdict::{middle, over};
-use report::{Report, Table};
+use crate::verdict;
+use report::cell::size;
+use report::{Report, Sheet};
 
 pub(super) const SINGLE: &str = "single, lock and unlock";
 pub(super) const W1: &str = "w1";
@@ -46,166 +46,86 @@ pub(super) fn shared(percent: u32) -> String {
     format!("{SHARED}, {percent} % read")
 }
 
+const TABLE: &str = "
+    lock = version | runs [] = count pairs_per_s | pairs = pairs_per_s
+    of map [] = ratio pairs_per_s | 95 % [] = interval pairs_per_s | slowest [x] = slowest_share
+    ?acquired p50 = acquire_p50_ns | ?p99 = acquire_p99_ns | ?p99.9 = acquire_p999_ns
+    ?max = acquire_max_ns | ?worst max = worst acquire_max_ns";
+/// A thread that wants everything, beside threads that want little.
+const WIDTHS_TABLE: &str = "
+    lock = version | runs [] = count pairs_per_s | pairs = pairs_per_s | slowest [x] = slowest_share
+    acquired p99 = acquire_p99_ns | max = acquire_max_ns | longest hold = hold_max_ns
+    whole [] = whole_count | whole p50 = whole_p50_ns | whole p99 = whole_p99_ns | whole max = whole_max_ns
+    late = late_max_ns | over allowed [x] = whole_over_allowed";
+const BLOB_TABLE: &str = "
+    lock = version | runs [] = count reads_per_s | reads = reads_per_s
+    of map [] = ratio reads_per_s | 95 % [] = interval reads_per_s
+    copied = bytes_per_s | slowest [x] = slowest_share | taken [] = taken | waited [] = waited
+    reserved p50 = reserve_p50_ns | p99 = reserve_p99_ns | max = reserve_max_ns
+    read p50 = read_p50_ns | p99 = read_p99_ns | p99.9 = read_p999_ns | max = read_max_ns
+    worst max = worst read_max_ns";
+const FILE_TABLE: &str = "
+    lock = version | runs [] = count writes_per_s | writes = writes_per_s
+    of map [] = ratio writes_per_s | 95 % [] = interval writes_per_s
+    written = bytes_per_s | slowest [x] = slowest_share
+    written p50 = write_p50_ns | p99 = write_p99_ns | p99.9 = write_p999_ns | max = write_max_ns
+    worst max = worst write_max_ns";
+/// What was not counted has a dash.
+const COUNTERS_TABLE: &str = "
+    lock = version | runs [] = rounds | cycles [] = cycles_per_operation
+    instructions [] = instructions_per_operation | L1d misses [] = l1d_misses_per_operation";
+const MEMORY_TABLE: &str = "
+    lock = version | runs [] = count grown_bytes_per_pair | at rest [] = at_rest_bytes
+    growth for a million pairs [] = @middle | worst [] = @worst";
+const MEMORY_LASTING_TABLE: &str = "
+    lock = version | runs [] = count pairs | pairs [] = whole pairs
+    growth [] = grown_bytes | worst [] = worst grown_bytes";
+/// Violations that were caught.
+const CHECKED_TABLE: &str = "
+    case = every case | lock = version | runs [] = count violations
+    pairs [] = sum whole checked_pairs | violations [] = sum whole violations";
+
+/// The growth for a million pairs. What the rest of the process gave back meanwhile is not the
+/// lock's merit.
+fn growth(report: &Report, case: &str, name: &str, which: &str) -> String {
+    let of = if which == "worst" { Report::worst } else { Report::middle };
+    size((of(report, case, name, "grown_bytes_per_pair") * 1e6).max(0.0))
+}
+
 /// Draws tables and judges the targets.
 pub fn conclude(report: &mut Report) {
     if report.runs.iter().any(|run| run.values.contains_key("violations")) {
-        let table = checked(report);
-        report.tables.push(table);
-        judge::checked(report);
+        report.show(Sheet::new(CHECKED_TABLE).of(report, "Checked", &report.cases()));
+        verdict::judge_or(report, |_, _| Err("locks were checked".into()));
         return;
     }
     for case in report.cases().into_iter().filter(|case| !grid::is_cell(case)) {
-        let table = match case.as_str() {
-            MEMORY => memory(report),
-            MEMORY_LASTING => memory_lasting(report),
-            WIDTHS => widths(report),
-            other if other.starts_with(BLOB) => blob::cases::table(report, other),
-            other if other.starts_with(FILE) => file::cases::table(report, other),
-            other if other.starts_with(COUNTERS) => counters::cases::table(report, other),
-            _ => table(report, &case),
+        let columns = match case.as_str() {
+            MEMORY => MEMORY_TABLE,
+            MEMORY_LASTING => MEMORY_LASTING_TABLE,
+            WIDTHS => WIDTHS_TABLE,
+            other if other.starts_with(BLOB) => BLOB_TABLE,
+            other if other.starts_with(FILE) => FILE_TABLE,
+            other if other.starts_with(COUNTERS) => COUNTERS_TABLE,
+            _ => TABLE,
         };
-        report.tables.push(table);
+        let sheet = Sheet::new(columns).over(REFERENCE.name()).own(&growth);
+        report.show(sheet.of(report, &case, &[&case]));
     }
     report.tables.extend(grid::tables(report));
     judge::judge(report);
 }
 
-/// The largest of a version's runs; `NaN` without one.
-pub(super) fn worst(report: &Report, case: &str, name: &str, figure: &str) -> f64 {
-    report.values(case, name, figure).into_iter().fold(f64::NAN, f64::max)
-}
-
-fn table(report: &Report, case: &str) -> Table {
-    let timed = report.runs.iter().any(|run| run.case == case && run.values.contains_key("acquire_max_ns"));
-    let mut headers = vec!["lock", "runs []", "pairs", "of map []", "95 % []", "slowest [x]"];
-    if timed {
-        headers.extend(["acquired p50", "p99", "p99.9", "max", "worst max"]);
-    }
-    let mut table = Table::new(case, &headers);
-    for name in report.variants(case) {
-        let value = |figure: &str| middle(report, case, &name, figure);
-        let [of_reference, interval] = match name == REFERENCE.name() {
-            true => ["1".into(), "-".into()],
-            false => over(report, case, &name, REFERENCE.name(), "pairs_per_s"),
-        };
-        let mut row = vec![
-            name.clone(),
-            report.values(case, &name, "pairs_per_s").len().to_string(),
-            throughput(value("pairs_per_s")),
-            of_reference,
-            interval,
-            number(value("slowest_share")),
-        ];
-        if timed {
-            let figures = ["acquire_p50_ns", "acquire_p99_ns", "acquire_p999_ns", "acquire_max_ns"];
-            row.extend(figures.map(|figure| time(value(figure))));
-            row.push(time(worst(report, case, &name, "acquire_max_ns")));
-        }
-        table.row(row);
-    }
-    table
-}
-
-/// The table of a thread that wants everything, beside threads that want little.
-fn widths(report: &Report) -> Table {
-    let headers = [
-        "lock",
-        "runs []",
-        "pairs",
-        "slowest [x]",
-        "acquired p99",
-        "max",
-        "longest hold",
-        "whole []",
-        "whole p50",
-        "whole p99",
-        "whole max",
-        "late",
-        "over allowed [x]",
-    ];
-    let mut table = Table::new(WIDTHS, &headers);
-    for name in report.variants(WIDTHS) {
-        let value = |figure: &str| middle(report, WIDTHS, &name, figure);
-        table.row([
-            name.clone(),
-            report.values(WIDTHS, &name, "pairs_per_s").len().to_string(),
-            throughput(value("pairs_per_s")),
-            number(value("slowest_share")),
-            time(value("acquire_p99_ns")),
-            time(value("acquire_max_ns")),
-            time(value("hold_max_ns")),
-            number(value("whole_count")),
-            time(value("whole_p50_ns")),
-            time(value("whole_p99_ns")),
-            time(value("whole_max_ns")),
-            time(value("late_max_ns")),
-            number(value("whole_over_allowed")),
-        ]);
-    }
-    table
-}
-
-fn memory(report: &Report) -> Table {
-    let mut table =
-        Table::new(MEMORY, &["lock", "runs []", "at rest []", "growth for a million pairs []", "worst []"]);
-    for name in report.variants(MEMORY) {
-        let grown = "grown_bytes_per_pair";
-        // What the rest of the process gave back meanwhile is not the lock's merit.
-        let million = |bytes: f64| size((bytes * 1e6).max(0.0));
-        table.row([
-            name.clone(),
-            report.values(MEMORY, &name, grown).len().to_string(),
-            size(middle(report, MEMORY, &name, "at_rest_bytes")),
-            million(middle(report, MEMORY, &name, grown)),
-            million(worst(report, MEMORY, &name, grown)),
-        ]);
-    }
-    table
-}
-
-fn memory_lasting(report: &Report) -> Table {
-    let mut table = Table::new(MEMORY_LASTING, &["lock", "runs []", "pairs []", "growth []", "worst []"]);
-    for name in report.variants(MEMORY_LASTING) {
-        table.row([
-            name.clone(),
-            report.values(MEMORY_LASTING, &name, "pairs").len().to_string(),
-            format!("{:.0}", middle(report, MEMORY_LASTING, &name, "pairs")),
-            size(middle(report, MEMORY_LASTING, &name, "grown_bytes")),
-            size(worst(report, MEMORY_LASTING, &name, "grown_bytes")),
-        ]);
-    }
-    table
-}
-
-/// The table of violations that were caught.
-fn checked(report: &Report) -> Table {
-    let mut table = Table::new("Checked", &["case", "lock", "runs []", "pairs []", "violations []"]);
-    for case in report.cases() {
-        for name in report.variants(&case) {
-            let total = |figure: &str| report.values(&case, &name, figure).iter().sum::<f64>();
-            table.row([
-                case.clone(),
-                name.clone(),
-                report.values(&case, &name, "violations").len().to_string(),
-                format!("{:.0}", total("checked_pairs")),
-                format!("{:.0}", total("violations")),
-            ]);
-        }
-    }
-    table
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::{Machine, Run};
+    use report::Machine;
 
     #[test]
     fn what_was_checked_is_one_table_and_judges_nothing() {
         let mut report = Report::new("range", Machine::default(), 0);
         for (round, violations) in [(0, 0.0), (1, 2.0)] {
-            let values = [("checked_pairs".to_owned(), 10.0), ("violations".to_owned(), violations)].into();
-            report.runs.push(Run { case: W1.into(), variant: "x".into(), round, values, output: None });
+            report.add(W1, "x", round, &[("checked_pairs", 10.0), ("violations", violations)]);
         }
         conclude(&mut report);
         assert_eq!(report.tables.len(), 1);

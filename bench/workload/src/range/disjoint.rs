@@ -12,7 +12,7 @@ use crate::harness::Bench;
 use baselines::range::SkipList;
 
 /// Ranges that W2 holds at a time.
-pub(super) const BATCH: usize = 16;
+const BATCH: usize = 16;
 /// What a lock that divides its keys among shards is thought to keep together.
 const SHARD: usize = 16 * 1024;
 
@@ -30,8 +30,17 @@ impl Plan {
         self.compare(bench, conclude::SINGLE, &run, Timing::None, &variants)
     }
 
-    /// W1 and W2.
-    pub(super) fn workload(&self, bench: &mut Bench, case: &str, batch: usize) -> Result<(), Error> {
+    /// W1.
+    pub(super) fn w1(&self, bench: &mut Bench) -> Result<(), Error> {
+        self.workload(bench, conclude::W1, 1)
+    }
+
+    /// W2.
+    pub(super) fn w2(&self, bench: &mut Bench) -> Result<(), Error> {
+        self.workload(bench, conclude::W2, BATCH)
+    }
+
+    fn workload(&self, bench: &mut Bench, case: &str, batch: usize) -> Result<(), Error> {
         let variants = Variant::all();
         for &threads in &self.setup.threads {
             let case = conclude::scaled(case, threads);

@@ -11,7 +11,7 @@ use super::conclude::{
 };
 use super::grid::standing;
 use super::keys::Shape;
-use crate::verdict::{self, Figure, middle};
+use crate::verdict::{self, Figure};
 use report::figure::three_digits;
 use report::{Compared, Report};
 
@@ -25,23 +25,17 @@ const BITMAP: &str = Competitor::Bitmap.name();
 /// Adds the verdicts, and which the best peers were.
 pub(super) fn judge(report: &mut Report) {
     let mut best = Vec::new();
-    verdict::judge(report, |target, report| {
-        let (figure, against) = figure(report, &target.id)
-            .ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))?;
+    verdict::judge(report, |report, id| {
+        let (figure, against) = figure(report, id)?;
         best.extend(against.filter(|text| !best.contains(text)));
-        Ok(figure)
+        Some(figure)
     });
     report.notes.extend(best);
 }
 
 /// The ratios that a case goes on for.
 pub(super) fn watched(report: &Report, case: &str) -> Vec<Compared> {
-    verdict::watched(report, case, |report, target| Some(figure(report, &target.id)?.0))
-}
-
-/// Where locks were checked nothing was measured.
-pub(super) fn checked(report: &mut Report) {
-    verdict::judge(report, |_, _| Err("locks were checked".into()));
+    verdict::watched(report, case, |report, id| Some(figure(report, id)?.0))
 }
 
 /// True of a version that is a peer's.
@@ -57,7 +51,7 @@ fn has_blocks(name: &str) -> bool {
 /// The peer whose figure is the largest, or the smallest; of all peers, or of the peers that do not
 /// lock blocks.
 fn best(report: &Report, case: &str, figure: &str, largest: bool, blocks: bool) -> Option<(f64, String)> {
-    let of = |name: String| (middle(report, case, &name, figure), name);
+    let of = |name: String| (report.middle(case, &name, figure), name);
     let takes_part = |name: &String| peer(name) && (blocks || !has_blocks(name));
     let peers = report.variants(case).into_iter().filter(takes_part).map(of);
     let better = |one: &(f64, String), other: &(f64, String)| one.0.total_cmp(&other.0);
@@ -76,7 +70,7 @@ fn figure(report: &Report, id: &str) -> Option<Looks> {
         (Figure::ratio(case, one, other, figure), None)
     };
     let over_best = |case: &str, figure: &str, largest: bool| -> Looks {
-        let own = middle(report, case, OWN, figure);
+        let own = report.middle(case, OWN, figure);
         // Locks of blocks that are told the workload's own grid lock numbers, not ranges: they are
         // named, and judge nothing.
         match best(report, case, figure, largest, false) {
@@ -96,7 +90,7 @@ fn figure(report: &Report, id: &str) -> Option<Looks> {
         }
     };
     let plain = |case: &str, name: &str, figure: &str| -> Looks {
-        (Figure::Plain(middle(report, case, name, figure)), None)
+        (Figure::Plain(report.middle(case, name, figure)), None)
     };
     // range-WORKLOAD-THREADS-AGAINST
     let words: Vec<&str> = id.split('-').collect();
@@ -142,12 +136,11 @@ fn figure(report: &Report, id: &str) -> Option<Looks> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::{Machine, Run};
+    use report::Machine;
 
     fn add(report: &mut Report, case: &str, name: &str, values: &[(&str, f64)]) {
-        let round = report.runs.iter().filter(|run| run.case == case && run.variant == name).count();
-        let values = values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        report.runs.push(Run { case: case.into(), variant: name.into(), round, values, output: None });
+        let round = report.runs_of(case, name).count();
+        report.add(case, name, round, values);
     }
 
     fn measured(report: &Report, id: &str) -> f64 {
@@ -196,12 +189,7 @@ mod tests {
 
     #[test]
     fn every_target_has_a_figure_and_others_have_none() {
-        let report = Report::new("range", Machine::default(), 0);
-        let targets = report::target::of_bench("range");
-        assert!(!targets.is_empty());
-        for target in targets {
-            assert!(figure(&report, &target.id).is_some(), "{}", target.id);
-        }
-        assert!(figure(&report, "range-nothing").is_none() && figure(&report, "range-w1-2-dog").is_none());
+        let figure = |report: &Report, id: &str| Some(figure(report, id)?.0);
+        verdict::check_ids("range", figure, &["range-nothing", "range-w1-2-dog"]);
     }
 }

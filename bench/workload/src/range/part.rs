@@ -1,78 +1,34 @@
 //! The parts of the experiment, as the user names them.
 
-/// A part of the experiment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+crate::parts::parts! {
     /// One thread that locks and unlocks and does nothing else.
-    Single,
+    Single = "single" by single,
     /// A range at a time, each thread its own slice.
-    W1,
+    W1 = "w1" by w1,
     /// Sixteen ranges at a time, each thread its own slice.
-    W2,
-    /// W1 and W2 with skip lists of more and more levels.
-    Heights,
+    W2 = "w2" by w2,
     /// The slices of all threads within 16 KiB.
-    Shard,
+    Shard = "shard" by shard,
     /// Strings instead of integers.
-    Keys,
-    /// More and more requests that overlap others'.
-    Overlap,
+    Keys = "keys" by keys,
     /// Eight threads at seven kilobytes.
-    Contended,
-    /// Some threads only read.
-    Shared,
+    Contended = "contended" by contended,
     /// Ranges of many widths, and now and then the whole space.
-    Widths,
+    Widths = "widths" by widths,
     /// What a lock occupies, and what is left behind by its use.
-    Memory,
+    Memory = "memory" by memory,
+    /// W1 and W2 with skip lists of more and more levels.
+    Heights = "heights" by heights,
+    /// More and more requests that overlap others'.
+    Overlap = "overlap" by overlap,
+    /// Some threads only read.
+    Shared = "shared" by shared,
     /// Large objects, each shown in one piece in an area that all share.
-    Blob,
+    Blob = "blob" by blob,
     /// Writes to one file.
-    File,
+    File = "file" by file,
     /// Cycles, instructions and misses.
-    Counters,
+    Counters = "counters" by counters,
     /// Throughput under contention, over threads, holds, overlap and access.
-    Grid,
-}
-
-impl Part {
-    /// All of them, in the order in which they are measured.
-    pub const ALL: [Part; 15] = [
-        Part::Single,
-        Part::W1,
-        Part::W2,
-        Part::Shard,
-        Part::Keys,
-        Part::Contended,
-        Part::Widths,
-        Part::Memory,
-        Part::Heights,
-        Part::Overlap,
-        Part::Shared,
-        Part::Blob,
-        Part::File,
-        Part::Counters,
-        Part::Grid,
-    ];
-
-    /// By which the user names it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Part::Single => "single",
-            Part::W1 => "w1",
-            Part::W2 => "w2",
-            Part::Heights => "heights",
-            Part::Shard => "shard",
-            Part::Keys => "keys",
-            Part::Overlap => "overlap",
-            Part::Contended => "contended",
-            Part::Shared => "shared",
-            Part::Widths => "widths",
-            Part::Memory => "memory",
-            Part::Blob => "blob",
-            Part::File => "file",
-            Part::Counters => "counters",
-            Part::Grid => "grid",
-        }
-    }
+    Grid = "grid" by grid,
 }

@@ -169,7 +169,8 @@ fn unit(space: usize, threads: usize) -> usize {
     WIDTH.min(1 << slice.ilog2())
 }
 
-/// Numbers that look drawn at random, the same in every run: Steele, Lea and Flood's SplitMix64.
+/// Numbers that look drawn at random, the same in every run: SplitMix64, because that is the
+/// generator of the drivers in C (`engines/random.h`), beside which these numbers are measured.
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -181,12 +182,8 @@ impl Dice {
     /// A number below this one.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
         // The high half of the product: below the limit, and as even as 64 bits allow.
-        ((u128::from(mixed) * limit as u128) >> 64) as usize
+        ((u128::from(mix(self.0)) * limit as u128) >> 64) as usize
     }
 
     /// A number from 0 up to, and without, 1.
@@ -194,6 +191,13 @@ impl Dice {
         const STEPS: usize = 1 << f64::MANTISSA_DIGITS;
         self.below(STEPS) as f64 / STEPS as f64
     }
+}
+
+/// SplitMix64's mixing function (Steele, Lea and Flood). Each step has an inverse.
+pub(super) fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]

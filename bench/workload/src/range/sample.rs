@@ -4,7 +4,6 @@ use super::run::Measurement;
 use crate::harness::Sample;
 use report::Histogram;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 /// What is kept of a run beside its figures.
 #[derive(Debug, Serialize, Deserialize)]
@@ -18,34 +17,25 @@ pub(super) struct Output {
 
 /// Makes the sample of a run that counted and of a run that timed; both may be the same run.
 pub(super) fn sample(counted: &Measurement, timed: Measurement) -> Sample {
-    let mut sample =
-        Sample::of([("pairs_per_s", counted.pairs_per_s), ("slowest_share", counted.slowest_share)]);
-    let mut add = |name: &str, value: f64| sample.values.insert(name.to_owned(), value);
+    let mut sample = Sample::default();
+    sample.add("pairs_per_s", counted.pairs_per_s);
+    sample.add("slowest_share", counted.slowest_share);
     for (who, latencies) in [("acquire", &timed.latencies), ("whole", &timed.whole)] {
         if latencies.count() > 0 {
-            let summary = latencies.summary();
-            add(&format!("{who}_count"), summary.count as f64);
-            add(&format!("{who}_p50_ns"), summary.p50_ns as f64);
-            add(&format!("{who}_p99_ns"), summary.p99_ns as f64);
-            add(&format!("{who}_p999_ns"), summary.p999_ns as f64);
-            add(&format!("{who}_max_ns"), summary.max_ns as f64);
+            sample.add(format!("{who}_count"), latencies.count() as f64);
+            sample.add_tail(&format!("{who}_"), latencies);
         }
     }
     if timed.latencies.count() > 0 {
-        add("hold_max_ns", timed.hold_ns_max as f64);
+        sample.add("hold_max_ns", timed.hold_ns_max as f64);
     }
     if timed.whole.count() > 0 {
-        add("late_max_ns", timed.late_ns_max as f64);
+        sample.add("late_max_ns", timed.late_ns_max as f64);
         // Twice the longest hold, and the delay of the thread that is woken.
         let allowed_ns = 2 * timed.hold_ns_max + timed.late_ns_max;
-        add("whole_over_allowed", timed.whole.summary().max_ns as f64 / allowed_ns.max(1) as f64);
+        sample.add("whole_over_allowed", timed.whole.summary().max_ns as f64 / allowed_ns.max(1) as f64);
     }
-    // A share of nothing; JSON has no word for it.
-    sample.values.retain(|_, value| value.is_finite());
-    let output = Output { acquire: timed.latencies, whole: timed.whole };
-    let text = serde_json::to_string(&output).ok();
-    sample.output = text.and_then(|text| RawValue::from_string(text).ok());
-    sample
+    sample.with(&Output { acquire: timed.latencies, whole: timed.whole })
 }
 
 /// The results of a run that only counted.
@@ -57,12 +47,8 @@ pub(super) struct Counted {
 
 /// Of a run that only counted, with what each thread did.
 pub(super) fn counted(found: &Measurement) -> Sample {
-    let text = serde_json::to_string(&Counted { thread_pairs: found.thread_pairs.clone() }).ok();
-    let output = text.and_then(|text| RawValue::from_string(text).ok());
-    Sample {
-        output,
-        ..Sample::of([("pairs_per_s", found.pairs_per_s), ("slowest_share", found.slowest_share)])
-    }
+    Sample::of([("pairs_per_s", found.pairs_per_s), ("slowest_share", found.slowest_share)])
+        .with(&Counted { thread_pairs: found.thread_pairs.clone() })
 }
 
 /// Of a run that checked.

@@ -1,6 +1,6 @@
 //! What cases and versions are called.
 
-use super::keys::Kind;
+use super::records::Kind;
 use super::told::Way;
 
 /// Second by second.

@@ -1,142 +1,63 @@
 //! What the runs mean: a table for each case, and the targets.
 
 use super::cases::{MANX, SERVED, SERVED_BUSY, TIMELINE};
-use super::judge;
-use crate::boosted;
-use crate::cell::{number, throughput, time};
-use crate::verdict::{middle, over};
-use report::{Report, Table};
+use super::judge::figure;
+use crate::{boosted, verdict};
+use report::{Report, Sheet};
 
 const READ_ONLY: &str = "read-only, ";
+/// Medians over the rounds, and the worst maximum of all of them.
+const ENGINES: &str = "
+    version = version | runs [] = count max_ns | operations = throughput_per_s
+    ?of manx [x] = ratio throughput_per_s | ?of manx, 95 % [] = interval throughput_per_s
+    mean = mean_ns | p50 = p50_ns | p99 = p99_ns | p99.9 = p999_ns | max = max_ns | worst max = worst max_ns
+    ?p99.9, boosted / none [x] = @ratio | ?boosted / none, 95 % [] = @interval
+    slowest thread [of mean] = slowest_of_mean | conflicts [] = conflicts";
+const READS: &str = "
+    case = case | protocol = version | runs [] = count empty_ns
+    begin and commit = empty_ns | slowest batch = empty_max_ns | with a get = get_ns | slowest batch = get_max_ns";
+/// By command, as redis-benchmark has it.
+const SERVERS: &str = "
+    server = version | runs [] = count *max_ns | command = part | requests = *per_s
+    p50 = *p50_ns | p99 = *p99_ns | p99.9 = *p999_ns | max = *max_ns | worst max = worst *max_ns";
 
 /// Draws tables and judges the targets.
 pub fn conclude(report: &mut Report) {
-    let (mut reads, mut tables) = (Vec::new(), Vec::new());
-    for case in report.cases() {
-        if case.starts_with(READ_ONLY) {
-            reads.push(case);
-        } else if [SERVED, SERVED_BUSY].contains(&case.as_str()) {
-            tables.push(server(report, &case));
-        } else if case != TIMELINE {
-            tables.push(served(report, &case));
-        }
+    let (reads, others): (Vec<String>, Vec<String>) =
+        report.cases().into_iter().partition(|case| case.starts_with(READ_ONLY));
+    for case in others.iter().filter(|case| *case != TIMELINE) {
+        let sheet = match case.as_str() {
+            SERVED | SERVED_BUSY => Sheet::new(SERVERS).parts(&[("SET", "set_"), ("GET", "get_")]),
+            _ => Sheet::new(ENGINES).over(MANX).own(&boost),
+        };
+        report.show(sheet.of(report, case, &[case]));
     }
-    report.tables.append(&mut tables);
     boosted::tables(report, TIMELINE);
     if !reads.is_empty() {
-        let table = read_only(report, &reads);
-        report.tables.push(table);
+        let title = "A transaction that only reads, in one thread; batches of 1000";
+        report.show(Sheet::new(READS).of(report, title, &reads));
     }
-    judge::judge(report);
+    verdict::judge(report, figure);
 }
 
-/// Medians over the rounds, and the worst maximum of all of them.
-fn served(report: &Report, case: &str) -> Table {
-    let headers = [
-        "version",
-        "runs []",
-        "operations",
-        "of manx [x]",
-        "of manx, 95 % []",
-        "mean",
-        "p50",
-        "p99",
-        "p99.9",
-        "max",
-        "worst max",
-        "p99.9, boosted / none [x]",
-        "boosted / none, 95 % []",
-        "slowest thread [of mean]",
-        "conflicts []",
-    ];
-    let mut table = Table::new(case, &headers);
-    for name in report.variants(case) {
-        let value = |figure: &str| middle(report, case, &name, figure);
-        let maxima = report.values(case, &name, "max_ns");
-        let mut row = vec![name.clone(), maxima.len().to_string(), throughput(value("throughput_per_s"))];
-        row.extend(match name == MANX {
-            true => ["1".into(), "-".into()],
-            false => over(report, case, &name, MANX, "throughput_per_s"),
-        });
-        row.extend(["mean_ns", "p50_ns", "p99_ns", "p999_ns", "max_ns"].map(|figure| time(value(figure))));
-        row.push(time(maxima.into_iter().fold(f64::NAN, f64::max)));
-        let plain = name.strip_suffix(", boosted").unwrap_or_default();
-        row.extend(over(report, case, &name, plain, "p999_ns"));
-        row.extend(["slowest_of_mean", "conflicts"].map(|figure| number(value(figure))));
-        table.row(row);
-    }
-    for optional in ["of manx", "of manx, 95 %", "p99.9, boosted / none", "boosted / none, 95 %"] {
-        drop_empty(&mut table, optional);
-    }
-    table
-}
-
-/// Removes a column in which there is nothing.
-fn drop_empty(table: &mut Table, name: &str) {
-    let Some(at) = table.columns.iter().position(|column| column.name == name) else { return };
-    if table.rows.iter().all(|row| row[at] == "-") {
-        table.columns.remove(at);
-        table.rows.iter_mut().for_each(|row| drop(row.remove(at)));
-    }
-}
-
-fn read_only(report: &Report, all: &[String]) -> Table {
-    let headers =
-        ["case", "protocol", "runs []", "begin and commit", "slowest batch", "with a get", "slowest batch"];
-    let mut table = Table::new("A transaction that only reads, in one thread; batches of 1000", &headers);
-    for case in all {
-        for (row, name) in report.variants(case).into_iter().enumerate() {
-            let value = |figure: &str| middle(report, case, &name, figure);
-            let mut cells = vec![
-                if row == 0 { case.clone() } else { String::new() },
-                name.clone(),
-                report.values(case, &name, "empty_ns").len().to_string(),
-            ];
-            cells.extend(
-                ["empty_ns", "empty_max_ns", "get_ns", "get_max_ns"].map(|figure| time(value(figure))),
-            );
-            table.row(cells);
-        }
-    }
-    table
-}
-
-/// By command, as redis-benchmark has it.
-fn server(report: &Report, case: &str) -> Table {
-    let headers = ["server", "runs []", "command", "requests", "p50", "p99", "p99.9", "max", "worst max"];
-    let mut table = Table::new(case, &headers);
-    for name in report.variants(case) {
-        for (row, command) in ["set", "get"].into_iter().enumerate() {
-            let figure = |figure: &str| format!("{command}_{figure}");
-            let value = |name_of: &str| middle(report, case, &name, &figure(name_of));
-            let maxima = report.values(case, &name, &figure("max_ns"));
-            let mut cells = vec![
-                if row == 0 { name.clone() } else { String::new() },
-                maxima.len().to_string(),
-                command.to_uppercase(),
-                throughput(value("per_s")),
-            ];
-            cells.extend(["p50_ns", "p99_ns", "p999_ns", "max_ns"].map(|figure| time(value(figure))));
-            cells.push(time(maxima.into_iter().fold(f64::NAN, f64::max)));
-            table.row(cells);
-        }
-    }
-    table
+/// What the boost does to the version without.
+fn boost(report: &Report, case: &str, name: &str, which: &str) -> String {
+    let plain = name.strip_suffix(", boosted").unwrap_or_default();
+    let [ratio, interval] = report.over(case, name, plain, "p999_ns");
+    if which == "ratio" { ratio } else { interval }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::cases;
     use super::*;
-    use report::{Machine, Run};
+    use report::Machine;
 
     #[test]
     fn every_case_has_its_table_and_columns_without_a_figure_are_left_out() {
         let mut report = Report::new("txn", Machine::default(), 0);
         let mut add = |case: &str, variant: &str, figure: &str, value: f64| {
-            let values = [(figure.to_owned(), value), ("max_ns".to_owned(), 1e6)].into();
-            let (case, variant) = (case.to_owned(), variant.to_owned());
-            report.runs.push(Run { case, variant, round: 0, values, output: None });
+            report.add(case, variant, 0, &[(figure, value), ("max_ns", 1e6)]);
         };
         let (twenty, a) = (cases::allocation(20), cases::ycsb("a", None, 2));
         add(&twenty, "help", "p999_ns", 2e5);

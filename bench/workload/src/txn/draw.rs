@@ -4,37 +4,27 @@
 use super::cases::{TIMELINE, allocation, boosted, idle, writers};
 use super::snapshot::{IDLE, WRITERS};
 use crate::boosted::{lines, window};
-use crate::drawing::{GREY, curve, dots, duration, line, percent, whole};
+use crate::drawing::{
+    Charts, GREY, LATENCY, chart, colour, dots, line, over, panels, rates, those, times, version_shares,
+    whole,
+};
 use crate::engine::Output;
-use crate::verdict::middle;
 use report::chart::{Chart, Panel, Series};
-use report::{Histogram, Report, Summary, figure};
-
-/// Colours of versions.
-const COLOURS: [u32; 8] =
-    [0xd6_27_28, 0x1f_77_b4, 0x2c_a0_2c, 0xe6_7e_00, 0x94_67_bd, 0x8c_56_4b, 0xe3_77_c2, 0x17_be_cf];
+use report::{Histogram, Report, Summary};
 
 /// The pictures of the parts that were measured, under names for their files.
-pub fn draw(report: &Report) -> Vec<(String, Chart)> {
-    let mut charts: Vec<(String, Chart)> = Vec::new();
-    let mut add = |name: String, chart: Option<Chart>| charts.extend(chart.map(|chart| (name, chart)));
-    add("timeline".into(), over_time(report));
-    for threads in 1..=4096 {
-        let case = allocation(threads);
-        if report.runs.iter().any(|run| run.case == case) {
-            add(format!("allocation-{threads}"), cumulative(report, &case));
-        }
-    }
-    add("read-only-idle".into(), reads(report, &IDLE, &idle, "sessions without a transaction"));
-    add(
-        "read-only-writers".into(),
-        reads(
-            report,
-            &WRITERS,
-            &|count| if count == 0 { idle(0) } else { writers(count) },
-            "transactions that have written",
-        ),
-    );
+pub fn draw(report: &Report) -> Charts {
+    let mut charts = those([("timeline", over_time(report))]);
+    let cases = report.cases();
+    let threads = (1..=4096).filter(|&threads| cases.contains(&allocation(threads)));
+    charts.extend(threads.filter_map(|threads| {
+        Some((format!("allocation-{threads}"), cumulative(report, &allocation(threads))?))
+    }));
+    let beside = |count| if count == 0 { idle(0) } else { writers(count) };
+    charts.extend(those([
+        ("read-only-idle", reads(report, &IDLE, &idle, "sessions without a transaction")),
+        ("read-only-writers", reads(report, &WRITERS, &beside, "transactions that have written")),
+    ]));
     charts
 }
 
@@ -55,93 +45,54 @@ fn over_time(report: &Report) -> Option<Chart> {
         ("max", true, |s| s.max_ns as f64),
     ];
     let panels = figures.into_iter().map(|(name, is_time, of)| {
-        let mut series: Vec<Series> = (lines.iter().enumerate())
-            .map(|(at, (variant, line))| {
-                let points = line.iter().enumerate().filter(|(_, summary)| summary.count > 0);
-                dots(
-                    variant,
-                    COLOURS[at % COLOURS.len()],
-                    points.map(|(second, summary)| (second as f64 + 0.5, of(summary))).collect(),
-                )
-            })
-            .collect();
+        let all = lines.iter().enumerate().map(|(at, (variant, line))| {
+            let points = line.iter().enumerate().filter(|(_, summary)| summary.count > 0);
+            let points = points.map(|(second, summary)| (second as f64 + 0.5, of(summary)));
+            dots(variant, colour(at), points.collect())
+        });
+        let mut series: Vec<Series> = all.collect();
         let values = || series.iter().flat_map(|series| &series.points).map(|(_, value)| *value);
         let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
-        for (at, edge) in [window.start, window.end].into_iter().enumerate() {
-            let name = ["the boost begins", "and ends"][at];
+        for (name, edge) in [("the boost begins", window.start), ("and ends", window.end)] {
             series.push(line(name, GREY, vec![(edge as f64, low), (edge as f64, high)]));
         }
-        let label = if is_time { duration } else { figure::rate };
-        Panel { name: name.into(), logarithmic: is_time, label, series }
+        if is_time { times(name, series) } else { rates(name, series) }
     });
-    (!lines.is_empty()).then(|| Chart {
-        title: TIMELINE.into(),
-        name: "time".into(),
-        logarithmic: false,
-        label: seconds,
-        panels: panels.collect(),
-    })
+    let chart = chart(TIMELINE, ("time", false, seconds), panels.collect());
+    chart.filter(|_| !lines.is_empty())
 }
 
 /// All rounds of a version together.
 fn merged(report: &Report, case: &str, name: &str) -> Histogram {
-    let mut all = Histogram::new();
-    let runs = report.runs.iter().filter(|run| run.case == case && run.variant == name);
-    for output in runs.filter_map(|run| Output::parse(run.output.as_ref()?.get()).ok()) {
-        if let Ok(one) = Histogram::try_from(&output.all) {
-            all.merge(&one);
-        }
-    }
-    all
+    let all = report.outputs(case, name).filter_map(|output: Output| Histogram::try_from(&output.all).ok());
+    all.sum()
 }
 
 /// The share of transactions that took at most a given time, without the boost and with it.
 fn cumulative(report: &Report, case: &str) -> Option<Chart> {
-    let names = report.variants(case);
-    let plain: Vec<&String> = names.iter().filter(|name| names.contains(&boosted(name))).collect();
-    let panel = |title: &str, of: &dyn Fn(&str) -> String| {
-        let series = plain.iter().enumerate().filter_map(|(at, name)| {
-            let all = merged(report, case, &of(name));
-            (all.count() > 0).then(|| line(name, COLOURS[at % COLOURS.len()], curve(&all)))
-        });
-        Panel { name: title.into(), logarithmic: false, label: percent, series: series.collect() }
-    };
-    let mut panels =
-        vec![panel("no thread boosted", &str::to_owned), panel("4 threads at -20", &|name| boosted(name))];
-    panels.retain(|panel| !panel.series.is_empty());
-    (!panels.is_empty()).then(|| Chart {
-        title: format!("{case}: share that took at most so long"),
-        name: "latency".into(),
-        logarithmic: true,
-        label: duration,
-        panels,
-    })
+    let mut names = report.variants(case);
+    let all = names.clone();
+    names.retain(|name| all.contains(&boosted(name)));
+    let panels = vec![
+        version_shares("no thread boosted", &names, |name| merged(report, case, name)),
+        version_shares("4 threads at -20", &names, |name| merged(report, case, &boosted(name))),
+    ];
+    chart(&format!("{case}: share that took at most so long"), LATENCY, panels)
 }
 
 /// What a transaction that only reads costs over how many others there are.
 fn reads(report: &Report, counts: &[usize], case: &dyn Fn(usize) -> String, name: &str) -> Option<Chart> {
-    let versions = report.variants(&case(0));
-    let panels = [("begin and commit", "empty_ns"), ("with a get", "get_ns")].map(|(title, measure)| {
-        let series = versions.iter().enumerate().map(|(at, version)| {
-            let of =
-                counts.iter().map(|&count| (count as f64, middle(report, &case(count), version, measure)));
-            dots(version, COLOURS[at % COLOURS.len()], of.filter(|(_, value)| value.is_finite()).collect())
-        });
-        Panel { name: title.into(), logarithmic: false, label: duration, series: series.collect() }
-    });
-    (!versions.is_empty()).then(|| Chart {
-        title: "a transaction that only reads".into(),
-        name: name.into(),
-        logarithmic: false,
-        label: whole,
-        panels: panels.into(),
-    })
+    let places: Vec<_> = counts.iter().map(|&count| (count as f64, case(count))).collect();
+    let figures = "begin and commit = empty_ns | with a get = get_ns";
+    let panels = panels(figures, |figure| over(report, &places, figure)).into_iter();
+    let linear = panels.map(|panel| Panel { logarithmic: false, ..panel });
+    chart("a transaction that only reads", (name, false, whole), linear.collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::{Machine, Run};
+    use report::Machine;
 
     #[test]
     fn what_was_measured_is_drawn_and_nothing_else() {
@@ -149,14 +100,7 @@ mod tests {
         assert!(draw(&report).is_empty());
         for count in IDLE {
             for (variant, value) in [("help", 40.0), ("wait", 41.0)] {
-                let values = [("empty_ns".to_owned(), value), ("get_ns".to_owned(), 90.0)].into();
-                report.runs.push(Run {
-                    case: idle(count),
-                    variant: variant.into(),
-                    round: 0,
-                    values,
-                    output: None,
-                });
+                report.add(&idle(count), variant, 0, &[("empty_ns", value), ("get_ns", 90.0)]);
             }
         }
         let charts = draw(&report);

@@ -5,28 +5,15 @@ use super::cases::{
     WIREDTIGER, allocation, boosted, idle, ycsb,
 };
 use super::told::Way;
-use crate::verdict::{self, Figure, middle};
+use crate::verdict::Figure;
 use report::{Compared, Report, Samples};
 
 const RATE: &str = "throughput_per_s";
 const TAIL: &str = "p999_ns";
 const READ: &str = "empty_ns";
 
-/// Adds the verdicts.
-pub(super) fn judge(report: &mut Report) {
-    verdict::judge(report, |target, report| {
-        let found = figure(report, &target.id);
-        found.ok_or_else(|| format!("this version does not know how to measure '{}'", target.id))
-    });
-}
-
-/// The ratios that a case goes on for.
-pub(super) fn watched(report: &Report, case: &str) -> Vec<Compared> {
-    verdict::watched(report, case, |report, target| figure(report, &target.id))
-}
-
 /// What a target looks at by its id; `None` if there is no such figure.
-fn figure(report: &Report, id: &str) -> Option<Figure> {
+pub(super) fn figure(report: &Report, id: &str) -> Option<Figure> {
     let over = Figure::ratio;
     let help = cases::of(Way::Help);
     // The repaired one: in its source if there is such a library, or else by the guard.
@@ -56,11 +43,11 @@ fn figure(report: &Report, id: &str) -> Option<Figure> {
         }
         ["txn", "ycsb", workload, threads, "best"] => {
             let case = ycsb(workload, None, count(threads)?);
-            let of = |peer: &str| middle(report, &case, peer, RATE);
+            let of = |peer: &str| report.middle(&case, peer, RATE);
             // A comparison with what was not measured is false.
             over(&case, MANX, if of(ROCKSDB) > of(LMDB) || of(LMDB).is_nan() { ROCKSDB } else { LMDB }, RATE)
         }
-        ["txn", "read"] => Figure::Plain(middle(report, &idle(0), help, READ)),
+        ["txn", "read"] => Figure::Plain(report.middle(&idle(0), help, READ)),
         ["txn", "read", "sessions", sessions] => {
             let of =
                 |sessions: usize| Samples { case: idle(sessions), version: help.into(), figure: READ.into() };
@@ -82,14 +69,12 @@ fn figure(report: &Report, id: &str) -> Option<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::{Machine, Run};
+    use report::Machine;
 
     fn report(runs: &[(String, String, &str, f64)]) -> Report {
         let mut report = Report::new("txn", Machine::default(), 0);
         for (case, variant, figure, value) in runs {
-            let values = [((*figure).to_owned(), *value)].into();
-            let (case, variant) = (case.clone(), variant.clone());
-            report.runs.push(Run { case, variant, round: 0, values, output: None });
+            report.add(case, variant, 0, &[(figure, *value)]);
         }
         report
     }
@@ -137,14 +122,7 @@ mod tests {
 
     #[test]
     fn every_target_has_a_figure_and_others_have_none() {
-        let report = report(&[]);
-        let targets = report::target::of_bench("txn");
-        assert!(!targets.is_empty());
-        for target in targets {
-            assert!(figure(&report, &target.id).is_some(), "{}", target.id);
-        }
-        for id in ["txn-nothing", "txn-boost-sleep", "pool-idle", "txn-ycsb-a-many-best"] {
-            assert!(figure(&report, id).is_none(), "{id}");
-        }
+        let others = ["txn-nothing", "txn-boost-sleep", "pool-idle", "txn-ycsb-a-many-best"];
+        crate::verdict::check_ids("txn", figure, &others);
     }
 }

@@ -46,7 +46,7 @@ impl Plan {
             if busy > 0 && !urgent {
                 bench.note("server: the client may not be in the real-time class: beside busy processes it waits for them, too");
             }
-            let watch = |report: &Report| judge::watched(report, case);
+            let watch = |report: &Report| crate::verdict::watched(report, case, judge::figure);
             let case = Case { name: case, variants: &names, expected };
             bench.compare(case, watch, |at, _| self.serve(variants[at].1, busy, urgent))?;
         }

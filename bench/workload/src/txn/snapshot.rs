@@ -47,7 +47,10 @@ impl Plan {
                 under: whole(under),
                 factor,
             };
-            all.iter().flat_map(|(case, ..)| judge::watched(report, case)).map(of).collect()
+            all.iter()
+                .flat_map(|(case, ..)| crate::verdict::watched(report, case, judge::figure))
+                .map(of)
+                .collect()
         };
         let case = Case { name: MANX, variants: &names, expected };
         bench.compare(case, watch, |at, _| {

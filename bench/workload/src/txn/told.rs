@@ -166,11 +166,7 @@ mod tests {
     #[test]
     fn what_engines_are_told_is_understood() {
         let load = Load {
-            threads: 20,
-            seconds: 3.0,
-            warm_up: 0.5,
             think_us: 300.0,
-            cpus: "0,1".into(),
             boost: 4,
             lowered: true,
             window: Some((1.0, 2.0)),
@@ -178,6 +174,7 @@ mod tests {
             more: ["--protocol=wait", "--workload=a", "--keys=uniform", "--what=durable"]
                 .map(str::to_owned)
                 .into(),
+            ..Load::new(20, 3.0, 0.5, "0,1")
         };
         let mut arguments = load.arguments();
         arguments.extend(["--home".to_owned(), "/x y".to_owned()]);

@@ -6,9 +6,9 @@
 
 use super::catalogue::{ALONE, VICTIMS, Victim};
 use super::{AS_IS, GUARDED};
-use crate::cell::{number, throughput, time};
-use crate::verdict::{Figure, judge, middle, over};
-use report::{Report, Table};
+use crate::verdict::{Figure, judge_or, unknown};
+use report::cell::number;
+use report::{Report, Sheet};
 
 /// What a target looks at.
 enum Looks {
@@ -58,8 +58,32 @@ const JUDGED: [(&str, &str, Looks); 27] = [
 /// The setting with the smallest p50 of a case, if there is one.
 pub(super) fn best(report: &Report, case: &str) -> Option<String> {
     let settings = report.variants(case).into_iter().filter(|name| name != AS_IS && name != GUARDED);
-    let measured = settings.filter(|name| middle(report, case, name, "p50_ns").is_finite());
-    measured.min_by(|a, b| middle(report, case, a, "p50_ns").total_cmp(&middle(report, case, b, "p50_ns")))
+    let measured = settings.filter(|name| report.middle(case, name, "p50_ns").is_finite());
+    measured.min_by(|a, b| report.middle(case, a, "p50_ns").total_cmp(&report.middle(case, b, "p50_ns")))
+}
+
+const LATENCIES: &str = "
+    victim = case | version = version | rounds [] = count p50_ns
+    p50 [] = p50_ns | p99 [] = p99_ns | max [] = worst max_ns | rate [] = throughput_per_s
+    CPU each [] = cpu_each_ns | cut off = @";
+const RATIOS: &str = "
+    victim = case | over = version | p50 [] = @ratio p50_ns | 95 % [] = @interval p50_ns
+    p99 [] = @ratio p99_ns | 95 % [] = @interval p99_ns
+    max [] = @ratio max_ns | 95 % [] = @interval max_ns
+    CPU each [] = @ratio cpu_each_ns | 95 % [] = @interval cpu_each_ns";
+
+/// How many runs were cut off.
+fn cut_off(report: &Report, case: &str, version: &str, _: &str) -> String {
+    let cut = report.values(case, version, "longer_than_s");
+    cut.first()
+        .map_or(String::new(), |limit| format!("{} of them: longer than {} s", cut.len(), number(*limit)))
+}
+
+/// `manx run` over a version, or the interval of that ratio.
+fn guarded_over(report: &Report, case: &str, version: &str, what: &str) -> String {
+    let (kind, figure) = what.split_once(' ').unwrap_or_default();
+    let [ratio, interval] = report.over(case, GUARDED, version, figure);
+    if kind == "ratio" { ratio } else { interval }
 }
 
 /// Draws tables from the runs, and judges the targets of the victims that were to be measured.
@@ -73,12 +97,15 @@ pub fn conclude(report: &mut Report, victims: &[&'static Victim]) {
         if cases.is_empty() {
             continue;
         }
-        let table = latencies(report, &cases, alone);
-        report.tables.push(table);
-        let table = ratios(report, &cases, alone);
-        report.tables.push(table);
+        let (title, ratios) = match alone {
+            true => ("Alone, two threads on two CPUs: nothing to cure", "Alone"),
+            false => ("CPUs are short", "CPUs are short"),
+        };
+        report.show(Sheet::new(LATENCIES).own(&cut_off).of(report, title, &cases));
+        let title = format!("{ratios}: `manx run` over the others");
+        report.show(Sheet::new(RATIOS).own(&guarded_over).without(GUARDED).of(report, &title, &cases));
     }
-    judge(report, |target, report| figure(report, &target.id));
+    judge_or(report, figure);
     report.targets.retain(|verdict| victim(&verdict.id).is_none_or(|of| victims.contains(&of)));
 }
 
@@ -100,10 +127,7 @@ pub(super) fn figure(report: &Report, id: &str) -> Result<Figure, String> {
         measured(report, &case)?;
         return Ok(Figure::ratio(&case, GUARDED, AS_IS, &format!("{percentile}_ns")));
     }
-    let (_, case, looks) = JUDGED
-        .iter()
-        .find(|(known, ..)| *known == id)
-        .ok_or_else(|| format!("this version does not know how to measure '{id}'"))?;
+    let (_, case, looks) = JUDGED.iter().find(|(known, ..)| *known == id).ok_or_else(|| unknown(id))?;
     measured(report, case)?;
     Ok(match *looks {
         ToSetting(value) => {
@@ -111,86 +135,22 @@ pub(super) fn figure(report: &Report, id: &str) -> Result<Figure, String> {
             Figure::ratio(case, GUARDED, &best, value)
         }
         ToAsIs(value) => Figure::ratio(case, GUARDED, AS_IS, value),
-        Milliseconds(value) => Figure::Plain(middle(report, case, GUARDED, value) / 1e6),
-        Largest(value) => Figure::Plain(largest(report, case, GUARDED, value) / 1e6),
+        Milliseconds(value) => Figure::Plain(report.middle(case, GUARDED, value) / 1e6),
+        Largest(value) => Figure::Plain(report.worst(case, GUARDED, value) / 1e6),
     })
 }
 
 fn measured(report: &Report, case: &str) -> Result<(), String> {
-    let there =
-        report.runs.iter().any(|run| run.case == case && run.variant == GUARDED && !run.values.is_empty());
+    let there = report.runs_of(case, GUARDED).any(|run| !run.values.is_empty());
     if there { Ok(()) } else { Err("it was not run".into()) }
-}
-
-fn largest(report: &Report, case: &str, variant: &str, value: &str) -> f64 {
-    report.values(case, variant, value).into_iter().fold(f64::NAN, f64::max)
-}
-
-fn latencies(report: &Report, cases: &[String], alone: bool) -> Table {
-    let title = if alone { "Alone, two threads on two CPUs: nothing to cure" } else { "CPUs are short" };
-    let headers =
-        ["victim", "version", "rounds []", "p50 []", "p99 []", "max []", "rate []", "CPU each []", "cut off"];
-    let mut table = Table::new(title, &headers);
-    for case in cases {
-        for (row, variant) in report.variants(case).iter().enumerate() {
-            let middle = |value: &str| middle(report, case, variant, value);
-            let cut = report.values(case, variant, "longer_than_s");
-            table.row([
-                if row == 0 { case.clone() } else { String::new() },
-                variant.clone(),
-                report.values(case, variant, "p50_ns").len().to_string(),
-                time(middle("p50_ns")),
-                time(middle("p99_ns")),
-                time(largest(report, case, variant, "max_ns")),
-                throughput(middle("throughput_per_s")),
-                time(middle("cpu_each_ns")),
-                cut.first().map_or(String::new(), |limit| {
-                    format!("{} of them: longer than {} s", cut.len(), number(*limit))
-                }),
-            ]);
-        }
-    }
-    table
-}
-
-fn ratios(report: &Report, cases: &[String], alone: bool) -> Table {
-    let title = if alone {
-        "Alone: `manx run` over the others"
-    } else {
-        "CPUs are short: `manx run` over the others"
-    };
-    let headers = [
-        "victim",
-        "over",
-        "p50 []",
-        "95 % []",
-        "p99 []",
-        "95 % []",
-        "max []",
-        "95 % []",
-        "CPU each []",
-        "95 % []",
-    ];
-    let mut table = Table::new(title, &headers);
-    for case in cases {
-        let others = report.variants(case).into_iter().filter(|variant| variant != GUARDED);
-        for (row, under) in others.enumerate() {
-            let mut cells = vec![if row == 0 { case.clone() } else { String::new() }, under.clone()];
-            for value in ["p50_ns", "p99_ns", "max_ns", "cpu_each_ns"] {
-                cells.extend(over(report, case, GUARDED, &under, value));
-            }
-            table.row(cells);
-        }
-    }
-    table
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::victims::choose;
+    use report::Machine;
     use report::target::{Outcome, of_bench};
-    use report::{Machine, Run};
 
     /// A case, a version, and its figures, the same in five rounds.
     type Runs<'a> = [(&'a str, &'a str, &'a [(&'a str, f64)])];
@@ -199,13 +159,7 @@ mod tests {
         let mut report = Report::new("victims", Machine::default(), 0);
         for round in 0..5 {
             for (case, variant, values) in runs {
-                report.runs.push(Run {
-                    case: (*case).into(),
-                    variant: (*variant).into(),
-                    round,
-                    values: values.iter().map(|(name, value)| ((*name).into(), *value)).collect(),
-                    output: None,
-                });
+                report.add(case, variant, round, values);
             }
         }
         report

@@ -2,14 +2,24 @@
 //! threads by itself.
 
 use super::{FIRST, GLIBC};
-use crate::cell::number;
 use crate::engines::Subject;
-use crate::verdict::{self, Figure, middle, over};
-use report::figure::three_digits;
-use report::{Compared, Report, Run, Table};
+use crate::verdict::{self, Figure};
+use report::cell::number;
+use report::{Compared, Report, Sheet};
 
-/// How the figures of each class of threads begin.
-const CLASSES: [(&str, &str); 3] = [("big", "big_"), ("little", "little_"), ("all", "")];
+/// How the figures of each class of threads begin; each version has big threads.
+const CLASSES: [(&str, &str); 3] = [("?big", "big_"), ("?little", "little_"), ("?all", "")];
+const THROUGHPUTS: &str = "
+    program = case | version = version | runs [] = count throughput_per_s
+    throughput [op/s] = throughput_per_s
+    of glibc [] = ratio throughput_per_s | 95 % [] = interval throughput_per_s | target [µs] = slo_ns
+    little p99 [of target] = little_p99_ns / slo_ns | big p99 [of target] = big_p99_ns / slo_ns
+    little missed [%] = @missed | little operations [] = sum whole little_count
+    slowest thread [of mean] = slowest_of_mean";
+const LATENCIES: &str = "
+    program = case | version = version | threads = part | operations [] = whole *count
+    p50 [µs] = *p50_ns | p99 [µs] = *p99_ns | p99.9 [µs] = *p999_ns | max [ms] = *max_ns
+    worst max [ms] = worst *max_ns";
 /// A percentile this little above its target is on it.
 const KEPT: f64 = 1.05;
 /// As many databases are to reach what a target asks for.
@@ -17,10 +27,18 @@ const BEST: usize = 3;
 
 /// Draws tables of what was measured, and judges the targets for unequal cores.
 pub fn conclude(report: &mut Report, subjects: &[&'static Subject]) {
-    let tables = [throughputs(report, subjects), latencies(report, subjects)];
-    report.tables.extend(tables.into_iter().filter(|table| !table.rows.is_empty()));
-    let measured = measured(report, subjects.iter().map(|subject| subject.name));
-    verdict::judge(report, |target, _| match target.id.as_str() {
+    let names: Vec<&str> = subjects.iter().map(|subject| subject.name).collect();
+    let missed = |report: &Report, case: &str, version: &str, _: &str| {
+        number(missed_percent(report, case, version).unwrap_or(f64::NAN))
+    };
+    for (title, sheet) in [
+        ("Throughput and targets, medians of the rounds", Sheet::new(THROUGHPUTS).over(GLIBC).own(&missed)),
+        ("Latencies by class of threads, medians of the rounds", Sheet::new(LATENCIES).parts(&CLASSES)),
+    ] {
+        report.show(sheet.without(FIRST).of(report, title, &names));
+    }
+    let measured = measured(report, names.iter().copied());
+    verdict::judge_or(report, |_, id| match id {
         "unequal-third" => {
             let mut best: Vec<&Marked> = best_kept(&measured);
             best.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
@@ -71,12 +89,12 @@ fn measured(report: &Report, cases: impl Iterator<Item = &'static str>) -> Vec<M
     let mut measured = Vec::new();
     for case in cases {
         for version in versions(report, case) {
-            let slo_ns = middle(report, case, &version, "slo_ns");
-            let p99_ns = |class: &str| middle(report, case, &version, &format!("{class}p99_ns"));
+            let slo_ns = report.middle(case, &version, "slo_ns");
+            let p99_ns = |class: &str| report.middle(case, &version, &format!("{class}p99_ns"));
             let of_slo = p99_ns("big_").max(p99_ns("little_")) / slo_ns;
-            let compared = Compared::new(case, &version, GLIBC, "throughput_per_s");
-            if let Some(ratio) = report.ratio(&compared).filter(|_| of_slo.is_finite()) {
-                measured.push(Marked { case, version, ratio: ratio.ratio, of_slo });
+            let ratio = verdict::ratio(report, case, &version, GLIBC, "throughput_per_s");
+            if ratio.is_finite() && of_slo.is_finite() {
+                measured.push(Marked { case, version, ratio, of_slo });
             }
         }
     }
@@ -106,9 +124,8 @@ pub(super) fn versions(report: &Report, case: &str) -> Vec<String> {
 /// Operations of little threads that took longer than they were to, in percent of theirs, over all
 /// rounds.
 fn missed_percent(report: &Report, case: &str, version: &str) -> Option<f64> {
-    let of = |run: &&Run| run.case == case && run.variant == version;
     let (mut missed, mut count) = (0.0, 0.0);
-    for run in report.runs.iter().filter(of) {
+    for run in report.runs_of(case, version) {
         let (share, operations) = (run.values.get("little_missed")?, run.values.get("little_count")?);
         missed += share * operations;
         count += operations;
@@ -116,102 +133,11 @@ fn missed_percent(report: &Report, case: &str, version: &str) -> Option<f64> {
     (count > 0.0).then_some(missed / count * 100.0)
 }
 
-fn throughputs(report: &Report, subjects: &[&'static Subject]) -> Table {
-    let mut table = Table::new(
-        "Throughput and targets, medians of the rounds",
-        &[
-            "program",
-            "version",
-            "runs []",
-            "throughput [op/s]",
-            "of glibc []",
-            "95 % []",
-            "target [µs]",
-            "little p99 [of target]",
-            "big p99 [of target]",
-            "little missed [%]",
-            "little operations []",
-            "slowest thread [of mean]",
-        ],
-    );
-    for case in subjects.iter().map(|subject| subject.name) {
-        for (row, version) in versions(report, case).iter().enumerate() {
-            let median = |value: &str| middle(report, case, version, value);
-            let slo_ns = median("slo_ns");
-            let [of_glibc, interval] = match version.as_str() {
-                GLIBC => ["1".into(), "-".into()],
-                _ => over(report, case, version, GLIBC, "throughput_per_s"),
-            };
-            table.row([
-                if row == 0 { case.into() } else { String::new() },
-                version.clone(),
-                report.values(case, version, "throughput_per_s").len().to_string(),
-                format!("{:.0}", median("throughput_per_s")),
-                of_glibc,
-                interval,
-                number(slo_ns / 1e3),
-                number(median("little_p99_ns") / slo_ns),
-                number(median("big_p99_ns") / slo_ns),
-                number(missed_percent(report, case, version).unwrap_or(f64::NAN)),
-                format!("{:.0}", report.values(case, version, "little_count").iter().sum::<f64>()),
-                three_digits(median("slowest_of_mean")),
-            ]);
-        }
-    }
-    table
-}
-
-fn latencies(report: &Report, subjects: &[&'static Subject]) -> Table {
-    let mut table = Table::new(
-        "Latencies by class of threads, medians of the rounds",
-        &[
-            "program",
-            "version",
-            "threads",
-            "operations []",
-            "p50 [µs]",
-            "p99 [µs]",
-            "p99.9 [µs]",
-            "max [ms]",
-            "worst max [ms]",
-        ],
-    );
-    for case in subjects.iter().map(|subject| subject.name) {
-        for (at, version) in versions(report, case).iter().enumerate() {
-            for (row, (class, prefix)) in CLASSES.into_iter().enumerate() {
-                let name = |figure: &str| format!("{prefix}{figure}");
-                let count = middle(report, case, version, &name("count"));
-                if !count.is_finite() {
-                    continue; // there are none of the class
-                }
-                let shown = |figure: &str, unit: f64| {
-                    three_digits(middle(report, case, version, &name(figure)) / unit)
-                };
-                let maxima = report.values(case, version, &name("max_ns"));
-                table.row([
-                    if at + row == 0 { case.into() } else { String::new() },
-                    // Each has big threads, and they come first.
-                    if row == 0 { version.clone() } else { String::new() },
-                    class.into(),
-                    format!("{count:.0}"),
-                    shown("p50_ns", 1e3),
-                    shown("p99_ns", 1e3),
-                    shown("p999_ns", 1e3),
-                    shown("max_ns", 1e6),
-                    three_digits(maxima.into_iter().fold(0.0, f64::max) / 1e6),
-                ]);
-            }
-        }
-    }
-    table
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
     use crate::engines::choose;
     use crate::engines::unequal::ASL;
-    use crate::harness::Sample;
     use report::Machine;
     use report::target::Outcome;
 
@@ -232,7 +158,7 @@ pub(super) mod tests {
                         ASL => (9000.0, 1e8),
                         _ => (998.0 + round as f64, 10_000.0),
                     };
-                    let mut values = Sample::of([
+                    let mut values = vec![
                         ("throughput_per_s", rate),
                         ("slowest_of_mean", 0.5),
                         ("count", rate),
@@ -240,19 +166,11 @@ pub(super) mod tests {
                         ("little_count", 100.0 * (1.0 + round as f64)),
                         ("little_p99_ns", tail_ns),
                         ("big_p99_ns", 5_000.0),
-                    ])
-                    .values;
+                    ];
                     if marked {
-                        values.insert("slo_ns".into(), slo_ns);
-                        values.insert("little_missed".into(), 0.01 * round as f64);
+                        values.extend([("slo_ns", slo_ns), ("little_missed", 0.01 * round as f64)]);
                     }
-                    report.runs.push(Run {
-                        case: subject.name.into(),
-                        variant: version.into(),
-                        round,
-                        values,
-                        output: None,
-                    });
+                    report.add(subject.name, version, round, &values);
                 }
             }
         }

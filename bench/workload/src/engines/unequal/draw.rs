@@ -6,20 +6,16 @@
 
 use super::conclude::versions;
 use super::{ASL, GLIBC};
-use crate::drawing::{GREY, curve, duration, line, percent};
+use crate::drawing::{CLASSES, Charts, LATENCY, chart, diagonal, dot, dots, duration, rates, shares, times};
 use crate::engine::Output;
 use crate::engines::Subject;
-use crate::verdict::middle;
-use report::chart::{Chart, Panel, Series};
-use report::{Histogram, Report, figure};
+use report::chart::Chart;
+use report::{Histogram, Report};
 
-/// The classes of threads, and their colours.
-pub(crate) const CLASSES: [(&str, u32, &str); 3] =
-    [("big", 0x1f_77_b4, "big_"), ("little", 0xd6_27_28, "little_"), ("all", 0x2c_a0_2c, "")];
 const ORANGE: u32 = 0xe6_7e_00;
 
 /// The pictures of each program that was measured, under names for their files.
-pub fn draw(report: &Report, subjects: &[&'static Subject]) -> Vec<(String, Chart)> {
+pub fn draw(report: &Report, subjects: &[&'static Subject]) -> Charts {
     let mut charts = Vec::new();
     for subject in subjects {
         charts.extend(cumulative(report, subject).map(|chart| (format!("{}-latency", subject.name), chart)));
@@ -32,82 +28,49 @@ pub fn draw(report: &Report, subjects: &[&'static Subject]) -> Vec<(String, Char
 fn cumulative(report: &Report, subject: &Subject) -> Option<Chart> {
     let mut panels = Vec::new();
     for version in versions(report, subject.name) {
-        let slo_ns = middle(report, subject.name, &version, "slo_ns");
+        let slo_ns = report.middle(subject.name, &version, "slo_ns");
         if version != GLIBC && version != ASL && !slo_ns.is_finite() {
             continue;
         }
         let Some(classes) = histograms(report, subject.name, &version) else { continue };
-        let mut series: Vec<Series> = CLASSES
-            .iter()
-            .zip(&classes)
-            .filter(|(_, histogram)| histogram.count() > 0)
-            .map(|((name, colour, _), histogram)| line(name, *colour, curve(histogram)))
-            .collect();
-        if slo_ns.is_finite() {
-            series.push(line("target", GREY, vec![(slo_ns, 0.0), (slo_ns, 1.0)]));
-        }
-        panels.push(Panel { name: version, logarithmic: false, label: percent, series });
+        let named = CLASSES.into_iter().zip(classes).map(|((name, colour), all)| (name, colour, all));
+        panels.push(shares(&version, named, slo_ns));
     }
     let title = format!("{}: share of operations that took at most so long", subject.words);
-    (!panels.is_empty()).then(|| Chart {
-        title,
-        name: "latency".into(),
-        logarithmic: true,
-        label: duration,
-        panels,
-    })
+    chart(&title, LATENCY, panels)
 }
 
 /// All rounds of a version together, by class.
 fn histograms(report: &Report, case: &str, version: &str) -> Option<[Histogram; 3]> {
-    let mut classes = [Histogram::new(), Histogram::new(), Histogram::new()];
-    for run in report.runs.iter().filter(|run| run.case == case && run.variant == version) {
-        let output = Output::parse(run.output.as_ref()?.get()).ok()?;
-        for (histogram, counts) in classes.iter_mut().zip([&output.big?, &output.little?, &output.all]) {
-            histogram.merge(&Histogram::try_from(counts).ok()?);
+    let mut classes = [const { Vec::new() }; 3];
+    for output in report.outputs::<Output>(case, version) {
+        for (class, counts) in classes.iter_mut().zip([&output.big?, &output.little?, &output.all]) {
+            class.push(Histogram::try_from(counts).ok()?);
         }
     }
-    Some(classes)
+    Some(classes.map(|all| all.into_iter().sum()))
 }
 
 /// Percentiles and throughput over the target.
 fn sweep(report: &Report, subject: &Subject) -> Option<Chart> {
-    let case = subject.name;
-    let mut marked: Vec<(f64, String)> = versions(report, case)
-        .into_iter()
-        .map(|version| (middle(report, case, &version, "slo_ns"), version))
-        .filter(|(slo_ns, _)| slo_ns.is_finite())
-        .collect();
-    if marked.is_empty() {
-        return None;
-    }
+    let value = |version: &str, figure: &str| report.middle(subject.name, version, figure);
+    let marked =
+        versions(report, subject.name).into_iter().map(|version| (value(&version, "slo_ns"), version));
+    let mut marked: Vec<(f64, String)> = marked.filter(|(slo_ns, _)| slo_ns.is_finite()).collect();
     marked.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let over = |figure: &str| -> Vec<(f64, f64)> {
-        marked.iter().map(|(slo_ns, version)| (*slo_ns, middle(report, case, version, figure))).collect()
-    };
-    let mut tails = vec![line("y = x", GREY, marked.iter().map(|(slo_ns, _)| (*slo_ns, *slo_ns)).collect())];
-    for (name, colour, prefix) in CLASSES {
-        let points = over(&format!("{prefix}p99_ns"));
-        tails.push(Series { name: name.into(), colour, line: true, dots: true, points });
+    let over = |figure: &str| marked.iter().map(|(slo_ns, name)| (*slo_ns, value(name, figure))).collect();
+    let mut tails = vec![diagonal(marked.iter().map(|(slo_ns, _)| *slo_ns))];
+    for (name, colour) in CLASSES {
+        let start = if name == "all" { String::new() } else { format!("{name}_") };
+        tails.push(dots(name, colour, over(&format!("{start}p99_ns"))));
     }
-    let throughput = over("throughput_per_s");
-    let mut rates =
-        vec![Series { name: ASL.into(), colour: CLASSES[0].1, line: true, dots: true, points: throughput }];
-    let reference_ns = middle(report, case, GLIBC, "little_p99_ns");
-    for (panel, figure) in [(&mut tails, "little_p99_ns"), (&mut rates, "throughput_per_s")] {
-        let points = vec![(reference_ns, middle(report, case, GLIBC, figure))];
-        panel.push(Series { name: GLIBC.into(), colour: ORANGE, line: false, dots: true, points });
-    }
-    Some(Chart {
-        title: subject.words.into(),
-        name: "target (glibc: at its little threads' own p99)".into(),
-        logarithmic: true,
-        label: duration,
-        panels: vec![
-            Panel { name: "p99".into(), logarithmic: true, label: duration, series: tails },
-            Panel { name: "throughput".into(), logarithmic: false, label: figure::rate, series: rates },
-        ],
-    })
+    let mut throughput = vec![dots(ASL, CLASSES[0].1, over("throughput_per_s"))];
+    let reference_ns = value(GLIBC, "little_p99_ns");
+    tails.push(dot(GLIBC, ORANGE, (reference_ns, reference_ns)));
+    throughput.push(dot(GLIBC, ORANGE, (reference_ns, value(GLIBC, "throughput_per_s"))));
+    let axis = ("target (glibc: at its little threads' own p99)", true, duration as _);
+    let drawn = chart(subject.words, axis, vec![times("p99", tails), rates("throughput", throughput)]);
+    drawn.filter(|_| !marked.is_empty())
 }
 
 #[cfg(test)]

@@ -2,23 +2,21 @@
 //! are really aliased, and an area with fewer places than threads.
 
 use serde::Serialize;
-use serde_json::value::RawValue;
 use std::fs;
 
 use super::super::apart::run_apart;
 use super::super::competitor::Competitor;
-use super::super::conclude::{scaled, worst};
-use super::super::{Plan, REFERENCE, Variant};
+use super::super::conclude::scaled;
+use super::super::{Plan, Variant};
 use super::{
     Assembly, Measurement, Run,
     pool::{PAGE, Pool},
 };
-use crate::cell::{number, size, throughput, time};
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
-use crate::verdict::{middle, over};
 use baselines::range::{Bitmap, Segments};
-use report::{Histogram, Report, Table};
+use report::cell::size;
+use report::{Histogram, Report};
 
 /// What every case of this part begins with.
 pub(in crate::range) const BLOB: &str = "blob";
@@ -59,22 +57,9 @@ fn sample(found: Measurement) -> Sample {
         ("taken", found.taken as f64),
         ("waited", found.waited as f64),
     ]);
-    for (name, latencies) in [("reserve", &found.reserve), ("read", &found.read)] {
-        if latencies.count() > 0 {
-            let summary = latencies.summary();
-            for (figure, ns) in [
-                ("p50", summary.p50_ns),
-                ("p99", summary.p99_ns),
-                ("p999", summary.p999_ns),
-                ("max", summary.max_ns),
-            ] {
-                sample.values.insert(format!("{name}_{figure}_ns"), ns as f64);
-            }
-        }
-    }
-    let output = Output { reserve: found.reserve, read: found.read };
-    sample.output = serde_json::to_string(&output).ok().and_then(|text| RawValue::from_string(text).ok());
-    sample
+    sample.add_tail("reserve_", &found.reserve);
+    sample.add_tail("read_", &found.read);
+    sample.with(&Output { reserve: found.reserve, read: found.read })
 }
 
 /// The last level's cache of the first CPU, as the kernel tells its size.
@@ -160,76 +145,18 @@ impl Plan {
     }
 }
 
-/// The table of a case.
-pub(in crate::range) fn table(report: &Report, case: &str) -> Table {
-    let headers = [
-        "lock",
-        "runs []",
-        "reads",
-        "of map []",
-        "95 % []",
-        "copied",
-        "slowest [x]",
-        "taken []",
-        "waited []",
-        "reserved p50",
-        "p99",
-        "max",
-        "read p50",
-        "p99",
-        "p99.9",
-        "max",
-        "worst max",
-    ];
-    let mut table = Table::new(case, &headers);
-    for name in report.variants(case) {
-        let value = |figure: &str| middle(report, case, &name, figure);
-        let [of_reference, interval] = match name == REFERENCE.name() {
-            true => ["1".into(), "-".into()],
-            false => over(report, case, &name, REFERENCE.name(), "reads_per_s"),
-        };
-        table.row([
-            name.clone(),
-            report.values(case, &name, "reads_per_s").len().to_string(),
-            throughput(value("reads_per_s")),
-            of_reference,
-            interval,
-            format!("{}/s", size(value("bytes_per_s"))),
-            number(value("slowest_share")),
-            number(value("taken")),
-            number(value("waited")),
-            time(value("reserve_p50_ns")),
-            time(value("reserve_p99_ns")),
-            time(value("reserve_max_ns")),
-            time(value("read_p50_ns")),
-            time(value("read_p99_ns")),
-            time(value("read_p999_ns")),
-            time(value("read_max_ns")),
-            time(worst(report, case, &name, "read_max_ns")),
-        ]);
-    }
-    table
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::super::{conclude, draw};
     use super::*;
-    use report::{Machine, Run};
+    use report::Machine;
 
     #[test]
     fn objects_have_a_table_a_picture_and_are_judged_against_the_bitmap() {
         let mut report = Report::new("range", Machine::default(), 0);
         let case = scaled(&thesis(), 8);
         for (name, reads_per_s) in [("manx", 300.0), ("bitmap", 200.0), ("map", 100.0)] {
-            let values = [("reads_per_s".to_owned(), reads_per_s)].into();
-            report.runs.push(Run {
-                case: case.clone(),
-                variant: name.into(),
-                round: 0,
-                values,
-                output: None,
-            });
+            report.add(&case, name, 0, &[("reads_per_s", reads_per_s)]);
         }
         conclude(&mut report);
         assert_eq!(report.tables[0].title, case);

@@ -13,6 +13,7 @@
 //! 2. No thread writes the pool after it is made.
 //! 3. Each word of a record is `word` of the record and of its place in it.
 
+use crate::range::request::mix;
 use platform::file::File;
 use platform::memory;
 
@@ -50,10 +51,7 @@ unsafe impl Sync for Pool {}
 /// The word at a place of a record, by which it is told from every other word: SplitMix64's mixing
 /// is one to one.
 pub(in crate::range) fn word(record: usize, at: usize) -> u64 {
-    let mut mixed = (record as u64) << 32 | at as u64;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    mix((record as u64) << 32 | at as u64)
 }
 
 impl Pool {

@@ -5,11 +5,8 @@ use super::super::competitor::Competitor;
 use super::super::conclude::scaled;
 use super::super::{Plan, REFERENCE};
 use super::Source;
-use crate::cell::number;
 use crate::error::{Error, reason};
 use crate::harness::{Bench, Case, Sample};
-use crate::verdict::middle;
-use report::{Report, Table};
 use std::time::Duration;
 
 /// What every case of this part begins with.
@@ -55,36 +52,17 @@ impl Plan {
     }
 }
 
-/// The table of a case; what was not counted has a dash.
-pub(in crate::range) fn table(report: &Report, case: &str) -> Table {
-    let headers = ["lock", "runs []", "cycles []", "instructions []", "L1d misses []"];
-    let mut table = Table::new(case, &headers);
-    for name in report.variants(case) {
-        let runs = report.runs.iter().filter(|run| run.case == case && run.variant == name).count();
-        let value = |figure: &str| number(middle(report, case, &name, figure));
-        table.row([
-            name.clone(),
-            runs.to_string(),
-            value("cycles_per_operation"),
-            value("instructions_per_operation"),
-            value("l1d_misses_per_operation"),
-        ]);
-    }
-    table
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::super::conclude;
     use super::*;
-    use report::{Machine, Run};
+    use report::{Machine, Report};
 
     #[test]
     fn what_was_not_counted_is_a_dash() {
         let mut report = Report::new("range", Machine::default(), 0);
-        let values = [("instructions_per_operation".to_owned(), 155.0)].into();
         let case = scaled(COUNTERS, 1);
-        report.runs.push(Run { case: case.clone(), variant: "x".into(), round: 0, values, output: None });
+        report.add(&case, "x", 0, &[("instructions_per_operation", 155.0)]);
         conclude(&mut report);
         assert_eq!(report.tables[0].title, case);
         assert_eq!(report.tables[0].rows, [["x", "1", "-", "155", "-"]]);

@@ -2,17 +2,14 @@
 //! kernel's, and one mutex.
 
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use super::super::apart::run_apart;
-use super::super::conclude::{scaled, worst};
-use super::super::{Plan, REFERENCE, Variant};
+use super::super::conclude::scaled;
+use super::super::{Plan, Variant};
 use super::{Kernel, Measurement, Regions, Run, Whole, place};
-use crate::cell::{number, size, throughput, time};
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
-use crate::verdict::{middle, over};
-use report::{Histogram, Report, Table};
+use report::{Histogram, Report};
 
 /// What every case of this part begins with.
 pub(in crate::range) const FILE: &str = "file";
@@ -45,20 +42,8 @@ fn sample(found: Measurement) -> Sample {
         ("bytes_per_s", found.bytes_per_s),
         ("slowest_share", found.slowest_share),
     ]);
-    if found.write.count() > 0 {
-        let summary = found.write.summary();
-        for (name, ns) in [
-            ("write_p50_ns", summary.p50_ns),
-            ("write_p99_ns", summary.p99_ns),
-            ("write_p999_ns", summary.p999_ns),
-            ("write_max_ns", summary.max_ns),
-        ] {
-            sample.values.insert(name.to_owned(), ns as f64);
-        }
-    }
-    let output = Output { write: found.write };
-    sample.output = serde_json::to_string(&output).ok().and_then(|text| RawValue::from_string(text).ok());
-    sample
+    sample.add_tail("write_", &found.write);
+    sample.with(&Output { write: found.write })
 }
 
 impl Plan {
@@ -108,45 +93,4 @@ impl Plan {
             Ok(sample(found))
         })
     }
-}
-
-/// The table of a case.
-pub(in crate::range) fn table(report: &Report, case: &str) -> Table {
-    let headers = [
-        "lock",
-        "runs []",
-        "writes",
-        "of map []",
-        "95 % []",
-        "written",
-        "slowest [x]",
-        "written p50",
-        "p99",
-        "p99.9",
-        "max",
-        "worst max",
-    ];
-    let mut table = Table::new(case, &headers);
-    for name in report.variants(case) {
-        let value = |figure: &str| middle(report, case, &name, figure);
-        let [of_reference, interval] = match name == REFERENCE.name() {
-            true => ["1".into(), "-".into()],
-            false => over(report, case, &name, REFERENCE.name(), "writes_per_s"),
-        };
-        table.row([
-            name.clone(),
-            report.values(case, &name, "writes_per_s").len().to_string(),
-            throughput(value("writes_per_s")),
-            of_reference,
-            interval,
-            format!("{}/s", size(value("bytes_per_s"))),
-            number(value("slowest_share")),
-            time(value("write_p50_ns")),
-            time(value("write_p99_ns")),
-            time(value("write_p999_ns")),
-            time(value("write_max_ns")),
-            time(worst(report, case, &name, "write_max_ns")),
-        ]);
-    }
-    table
 }

@@ -3,7 +3,7 @@
 use super::super::judge::OWN;
 use super::standing::{self, FAIR, Measured, measured};
 use super::{Cell, GRID, HOLDS_NS, OVERLAPS, READERS, THREADS, access, hold, overlap};
-use crate::cell::{number, throughput};
+use report::cell::{number, throughput};
 use report::chart::heat::{self, Block, Heat};
 use report::figure::interval;
 use report::{Ratio, Report, Table, median};

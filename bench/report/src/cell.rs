@@ -1,6 +1,6 @@
 //! Figures in the cells of tables: with their unit, and a dash where there is none.
 
-use report::figure::{duration, rate, three_digits};
+use crate::figure::{duration, rate, three_digits};
 
 fn or_dash(value: f64, write: impl FnOnce(f64) -> String) -> String {
     if value.is_finite() { write(value) } else { "-".into() }

@@ -1,4 +1,8 @@
-//! How the driver draws records (`engines/ycsb.h`).
+//! How the driver draws records (`engines/ycsb.h`), and how small a value may be.
+
+/// The shortest value, in bytes: both of its ends tell where it comes from (`LEDGER_VALUE_MIN` in
+/// `engines/ledger.h`).
+pub const VALUE_MIN: usize = 48;
 
 /// How records are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,11 +16,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them, and by which the user names them.
+    /// Every kind, and its name on the command line.
     pub const ALL: [(&'static str, Kind); 3] =
         [("uniform", Kind::Uniform), ("zipfian", Kind::Zipfian), ("latest", Kind::Latest)];
 
-    /// By which the user names it.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
