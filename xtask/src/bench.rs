@@ -9,9 +9,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::build;
+use crate::outcome::Result;
 use crate::process::{run as run_command, show};
 use crate::workspace::{Workspace, cargo, locked, root};
-use crate::{Result, build};
 
 /// Builds, and becomes `manx bench` with these arguments: whoever interrupts a benchmark interrupts
 /// that one, which then shows what it has.

@@ -8,9 +8,10 @@
 
 use std::time::Duration;
 
+use crate::libmanx;
+use crate::outcome::Result;
 use crate::process::run as run_command;
 use crate::workspace::{Workspace, cargo, locked};
-use crate::{Result, libmanx};
 
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 

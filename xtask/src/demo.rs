@@ -6,8 +6,9 @@
 //! be reached, and a C program with OpenMP in any case. Then WiredTiger with 40 threads, four of
 //! them boosted, by `manx bench inversion --demo`. What cannot be had is left out, and said.
 
+use crate::outcome::Result;
 use crate::setup::{self, For, victims};
-use crate::{Result, bench, build};
+use crate::{bench, build};
 use std::time::Duration;
 
 /// The pairs are shown in less than a minute and a half.

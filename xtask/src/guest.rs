@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::Result;
+use crate::outcome::Result;
 use crate::process::{capture, run as run_command};
 use crate::setup::find;
 use crate::workspace::{Workspace, cargo, locked, root};

@@ -10,15 +10,18 @@
 //! `DESTDIR` goes before the prefix, as packagers expect. A file is written beside its place and
 //! renamed into it, so that a program that has the old library mapped keeps it whole.
 
+pub mod put;
+
 use std::env;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::outcome::Result;
 use crate::process::capture;
 use crate::workspace::{BENCH, PRELOAD, REQUESTS, Workspace};
-use crate::{Result, build, libmanx, man};
+use crate::{build, libmanx, man};
+use put::put;
 
 /// Builds and installs below `prefix`, and below `DESTDIR` if that is set; `manx-bench` only if
 /// `bench` says so.
@@ -111,23 +114,6 @@ fn is_of(file: &Path, command: &str) -> bool {
     name.strip_prefix(command).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
 }
 
-/// Copies a file into a folder.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn put(file: &Path, folder: &Path, mode: u32) -> Result {
-    let name = file.file_name().unwrap_or_default();
-    let place = folder.join(name);
-    let fresh = folder.join(format!(".{}.new", name.to_string_lossy()));
-    fs::create_dir_all(folder)
-        .and_then(|()| fs::copy(file, &fresh))
-        .and_then(|_| fs::set_permissions(&fresh, Permissions::from_mode(mode)))
-        .and_then(|()| fs::rename(&fresh, &place))
-        .map_err(|error| format!("{} could not be written: {error}", place.display()))?;
-    println!("installed {}", place.display());
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,19 +144,5 @@ mod tests {
     fn a_relative_prefix_below_a_destination_is_refused() {
         let error = below(Some(Path::new("/tmp/stage")), Path::new("opt")).unwrap_err();
         assert!(error.contains("opt"), "{error}");
-    }
-
-    #[test]
-    fn a_file_is_replaced_and_gets_its_mode() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("tool");
-        let place = folder.path().join("prefix/bin");
-        for text in ["old", "new"] {
-            fs::write(&file, text).unwrap();
-            put(&file, &place, 0o755).unwrap();
-        }
-        assert_eq!(fs::read_to_string(place.join("tool")).unwrap(), "new");
-        assert_eq!(fs::metadata(place.join("tool")).unwrap().permissions().mode() & 0o777, 0o755);
-        assert_eq!(fs::read_dir(place).unwrap().count(), 1, "the file that is renamed is gone");
     }
 }

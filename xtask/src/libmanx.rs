@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::Result;
-use crate::install::put;
+use crate::install::put::put;
+use crate::outcome::Result;
 use crate::process::{capture, run as run_command};
 use crate::workspace::{Workspace, root};
 

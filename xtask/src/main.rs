@@ -15,6 +15,7 @@ mod guest;
 mod install;
 mod libmanx;
 mod man;
+mod outcome;
 mod process;
 mod setup;
 mod soak;
@@ -27,9 +28,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-/// What a subcommand returns: nothing, or a sentence that says what failed and what to do.
-type Result<T = ()> = std::result::Result<T, String>;
 
 /// The one door for developers of Manx.
 #[derive(Parser)]

@@ -7,7 +7,7 @@
 use std::path::{Path, absolute};
 use std::time::Duration;
 
-use crate::Result;
+use crate::outcome::Result;
 use crate::process::run as run_command;
 use crate::workspace::{cargo, locked};
 

@@ -14,13 +14,18 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::Result;
-use crate::workspace::root;
+use crate::outcome::Result;
 
 /// How long the last lines of a command that has ended are waited for.
 const DRAINED: Duration = Duration::from_secs(2);
 /// How often a running program is looked at.
 const POLL: Duration = Duration::from_millis(20);
+
+/// The folder of the workspace's Cargo.toml, known when this tool is compiled. Commands run there.
+pub fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}
 
 /// Runs a command to its end, with our standard output and error.
 ///

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::Result;
+use crate::outcome::Result;
 use crate::process::{capture, run as run_command};
 
 /// Something that tests, engines or the demo use.

@@ -23,9 +23,10 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::build;
+use crate::outcome::Result;
 use crate::steps::Verdict;
 use crate::workspace::Workspace;
-use crate::{Result, build};
 use group::Group;
 use programs::Prepared;
 use run::{Ended, Start};

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use crate::Result;
+use crate::outcome::Result;
 
 /// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,11 +14,12 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::outcome::Result;
 use crate::process::{capture, run as run_command, run_and_look};
 use crate::setup::{self, For};
 use crate::steps::{Steps, Verdict};
 use crate::workspace::{Workspace, cargo, locked};
-use crate::{Result, bench, build, install, soak, tidy};
+use crate::{bench, build, install, soak, tidy};
 
 /// CI gives an hour; what is not begun by then would not end in it.
 const ALL: Duration = Duration::from_secs(50 * 60);

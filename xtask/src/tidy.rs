@@ -5,6 +5,7 @@
 //! it. What rustfmt, rustc and clippy know already is not checked again.
 
 mod arrows;
+mod circles;
 mod columns;
 mod finding;
 mod headers;
@@ -12,6 +13,7 @@ mod length;
 mod library;
 mod links;
 mod manifests;
+mod modules;
 mod places;
 mod safety;
 mod slim;
@@ -19,7 +21,7 @@ mod syscalls;
 mod tree;
 mod words;
 
-use crate::Result;
+use crate::outcome::Result;
 use crate::workspace::{Workspace, root};
 use finding::Finding;
 use tree::{File, Tree};
@@ -47,6 +49,7 @@ pub fn run() -> Result {
         tree.files.iter().flat_map(|file| FILE_CHECKS.iter().flat_map(move |check| check(file))).collect();
     findings.extend(links::check(&tree));
     findings.extend(arrows::check(&tree, &workspace.packages));
+    findings.extend(circles::check(&tree));
     let (found, left_out) = library::check(&workspace.release(), &tree);
     findings.extend(found);
     let (found, too) = slim::check(&workspace.release())?;

@@ -1,13 +1,14 @@
 //! Where things are: the root, the target folder, the packages and their arrows.
 
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::Result;
+use crate::outcome::Result;
 use crate::process::capture;
+pub use crate::process::root;
 
 /// The command that starts programs.
 pub const MANX: &str = "manx";
@@ -77,12 +78,6 @@ impl Workspace {
     pub fn libraries(&self) -> [PathBuf; 2] {
         [PRELOAD, REQUESTS].map(|name| self.release().join(name))
     }
-}
-
-/// The folder of the workspace's Cargo.toml, known when this tool is compiled.
-pub fn root() -> &'static Path {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here)
 }
 
 /// A cargo to run in the workspace's root: the one that runs us, if one does. In CI it may not

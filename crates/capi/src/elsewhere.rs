@@ -66,13 +66,21 @@ fn ours() -> *const c_void {
     (&raw const OURS).cast()
 }
 
+/// For how long the calling thread may be overtaken; `None` outside of any epoch.
+pub(crate) fn window_ns() -> Option<u64> {
+    let Some(elsewhere) = get() else { return manx::slo::window_ns() };
+    // SAFETY: any thread may ask at any time.
+    let window_ns = unsafe { (elsewhere.window_ns)() };
+    (window_ns != u64::MAX).then_some(window_ns)
+}
+
 #[cold]
 fn look() -> *mut c_void {
     let found = match find() {
         Some(elsewhere) => {
             // Locks that are not ours to tell ask for themselves. A thread that looked at the same
             // time has set the same.
-            manx::slo::set_window_source(crate::epoch::window_ns);
+            manx::slo::set_window_source(window_ns);
             // Leaked: threads that looked at the same time may leak one more each.
             Box::into_raw(Box::new(elsewhere)).cast()
         }

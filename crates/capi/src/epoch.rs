@@ -3,14 +3,6 @@
 use crate::elsewhere;
 use manx::slo::{self, Percentile};
 
-/// For how long the calling thread may be overtaken; `None` outside of any epoch.
-pub(crate) fn window_ns() -> Option<u64> {
-    let Some(elsewhere) = elsewhere::get() else { return slo::window_ns() };
-    // SAFETY: any thread may ask at any time.
-    let window_ns = unsafe { (elsewhere.window_ns)() };
-    (window_ns != u64::MAX).then_some(window_ns)
-}
-
 /// Begins an epoch on the calling thread, inside of the open ones. The id is a number that the
 /// program chooses for a kind of work, such as one kind of request.
 #[unsafe(no_mangle)]
@@ -68,7 +60,7 @@ pub extern "C" fn manx_epoch_abandon(id: u64) {
 /// epoch, or `UINT64_MAX` outside of any.
 #[unsafe(no_mangle)]
 pub extern "C" fn manx_epoch_window_ns() -> u64 {
-    window_ns().unwrap_or(u64::MAX)
+    elsewhere::window_ns().unwrap_or(u64::MAX)
 }
 
 /// A percentile in hundredths of a percent, if it is from 50 to 99.99.

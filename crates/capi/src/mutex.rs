@@ -1,6 +1,6 @@
 //! The mutex: `manx::lock::RawMutex`, with the windows of epochs that may be another library's.
 
-use crate::{elsewhere, epoch};
+use crate::elsewhere;
 use core::ffi::c_int;
 use manx::lock::RawMutex;
 use manx::lock::bounded::{Wait, in_epoch};
@@ -50,7 +50,7 @@ pub(crate) unsafe fn acquire(mutex: *mut manx_mutex_t, deadline: Option<Deadline
     if elsewhere::get().is_some() {
         // SAFETY: the caller's promise. Relaxed: the window's bits never change.
         let side = unsafe { AtomicU32::from_ptr(&raw mut (*mutex).side) }.load(Ordering::Relaxed);
-        wait.window_ns = in_epoch(side, epoch::window_ns());
+        wait.window_ns = in_epoch(side, elsewhere::window_ns());
     }
     match lock.acquire_slow(&wait) {
         Ok(_) => 0,

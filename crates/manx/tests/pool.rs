@@ -1,7 +1,8 @@
 //! The pool: everything that is queued is done, whatever happens meanwhile.
 
 use manx::pool::{
-    BadPool, Control, FriendlyPool, JoinHandle, NoResult, Priority, Refused, Shutdown, Task, block_in_place,
+    BuildError, Control, FriendlyPool, JoinHandle, NoResult, Priority, Refused, Shutdown, Task,
+    block_in_place,
 };
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -371,10 +372,10 @@ fn a_forks_child_is_told_that_the_workers_are_not_here() {
 #[test]
 fn numbers_that_make_no_sense_are_refused_with_a_reason() {
     let build = FriendlyPool::builder;
-    assert!(matches!(build().workers_max(0).build(), Err(BadPool::Workers(0))));
-    assert!(matches!(build().workers_max(1 << 20).build(), Err(BadPool::Workers(_))));
-    assert!(matches!(build().queue_bound(0).build(), Err(BadPool::EmptyQueue)));
-    assert!(matches!(build().tick(Duration::ZERO).build(), Err(BadPool::Tick(_))));
+    assert!(matches!(build().workers_max(0).build(), Err(BuildError::Workers(0))));
+    assert!(matches!(build().workers_max(1 << 20).build(), Err(BuildError::Workers(_))));
+    assert!(matches!(build().queue_bound(0).build(), Err(BuildError::EmptyQueue)));
+    assert!(matches!(build().tick(Duration::ZERO).build(), Err(BuildError::Tick(_))));
     for overcommit in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let share = Control::Share { overcommit, tick: manx::pool::TICK };
         let error = build().control(share).build().expect_err("no number of workers");

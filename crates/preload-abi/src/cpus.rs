@@ -34,7 +34,7 @@ impl Cpus {
         match word {
             b"auto" => Some(Cpus::Auto),
             b"keep" => Some(Cpus::Keep),
-            digits => crate::options::number(digits).and_then(Cpus::of),
+            digits => crate::escape::number(digits).and_then(Cpus::of),
         }
     }
 

@@ -25,7 +25,7 @@
 //! [`options`](crate::options) writes as `%XX`. An encoded byte is never a separator, so a file's
 //! name may hold a colon as `%3A`.
 
-use crate::options::{encode, hex};
+use crate::escape::{encode, hex};
 use core::fmt;
 
 /// The longest list, in bytes of the options string.

@@ -9,6 +9,7 @@
 #![cfg_attr(not(test), no_std)]
 
 pub mod cpus;
+mod escape;
 pub mod filter;
 pub mod live;
 pub mod options;

@@ -10,6 +10,8 @@
 //! understanding; the launcher, which may print, refuses bad options before they get here.
 
 use crate::cpus::{Cpus, Places};
+use crate::escape::number;
+pub use crate::escape::{decode, encode};
 use crate::filter::Filters;
 use crate::slo::Slos;
 
@@ -265,44 +267,6 @@ fn switch(value: &[u8]) -> Option<bool> {
         b"0" | b"off" => Some(false),
         _ => None,
     }
-}
-
-pub(crate) fn number(value: &[u8]) -> Option<u32> {
-    if value.is_empty() {
-        return None;
-    }
-    value.iter().try_fold(0u32, |n, &b| match b {
-        b'0'..=b'9' => n.checked_mul(10)?.checked_add(u32::from(b - b'0')),
-        _ => None,
-    })
-}
-
-/// Undoes the `%XX` encoding of `value` into `into` and returns the decoded bytes, or `None` if
-/// they do not fit or an escape is malformed.
-pub fn decode<'b>(value: &[u8], into: &'b mut [u8]) -> Option<&'b [u8]> {
-    let mut length = 0;
-    let mut bytes = value.iter().copied();
-    while let Some(byte) = bytes.next() {
-        let decoded = if byte == b'%' { hex(bytes.next()?)? << 4 | hex(bytes.next()?)? } else { byte };
-        *into.get_mut(length)? = decoded;
-        length += 1;
-    }
-    Some(&into[..length])
-}
-
-pub(crate) fn hex(digit: u8) -> Option<u8> {
-    (digit as char).to_digit(16).map(|d| d as u8)
-}
-
-/// Writes `value` with whatever an options string cannot hold as `%XX`.
-pub fn encode(value: &[u8], out: &mut impl core::fmt::Write) -> core::fmt::Result {
-    for &byte in value {
-        match byte {
-            b'%' | b',' | 0..=b' ' | 127.. => write!(out, "%{byte:02X}")?,
-            _ => out.write_char(byte as char)?,
-        }
-    }
-    Ok(())
 }
 
 impl core::fmt::Display for Options<'_> {

@@ -17,7 +17,7 @@ use crate::live::{CAPACITY, ENDED, How, Live, Site, name};
 use columns::{Falling, line, pad_after, width};
 use core::fmt::{self, Display, Write};
 use core::sync::atomic::{AtomicU64, Ordering};
-use text::{Bytes, Count, Duration, Place, Quoted, QuotedOrNull, Shown};
+use text::{Bytes, Count, Duration, Place, Quoted, QuotedOrNull, Shown, times};
 
 /// What the JSON calls itself, in its field `schema`.
 pub const JSON_SCHEMA: &str = "manx-stats";
@@ -149,17 +149,6 @@ pub fn json(live: &Live, out: &mut impl Write) -> fmt::Result {
     out.write_str(if separator.is_empty() { "],\n" } else { "\n  ],\n" })?;
     locks::json(live, out)?;
     out.write_str("}\n")
-}
-
-/// The two times that sites and locks have, as members of a JSON object.
-fn times(out: &mut impl Write, waited: Duration, longest: Duration) -> fmt::Result {
-    for (key, Duration(ns)) in [("waited_ns", waited), ("longest_ns", longest)] {
-        match ns {
-            Some(ns) => write!(out, ", \"{key}\": {ns}")?,
-            None => write!(out, ", \"{key}\": null")?,
-        }
-    }
-    Ok(())
 }
 
 /// The sites, those waited at longest first. Of equals the first found, which is the order of

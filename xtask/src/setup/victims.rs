@@ -18,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Need, Sign, announce_and_install, find, packages};
-use crate::Result;
+use crate::outcome::Result;
 use crate::process::{capture, run as run_command};
 use crate::workspace::{Workspace, root};
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process;
 
-use crate::Result;
+use crate::outcome::Result;
 
 /// A group of our own; it is removed when this is dropped, which must be after its processes have
 /// ended.

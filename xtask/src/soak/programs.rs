@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::Result;
+use crate::outcome::Result;
 use crate::process::capture;
 use crate::setup::find;
 use crate::workspace::root;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::group::Group;
 use super::programs::Prepared;
-use crate::Result;
+use crate::outcome::Result;
 use crate::setup::find;
 
 /// How often a run is looked at.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::lacks;
-use crate::Result;
+use crate::outcome::Result;
 use crate::process::run as run_command;
 use crate::steps::Verdict;
 use crate::workspace::{Workspace, cargo, linked, locked};

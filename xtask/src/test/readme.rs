@@ -5,7 +5,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::Result;
+use crate::outcome::Result;
 use crate::process::capture;
 use crate::workspace::{Workspace, root};
 

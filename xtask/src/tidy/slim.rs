@@ -13,7 +13,7 @@ use object::elf::{FileHeader64, PT_LOAD};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 
 use super::finding::Finding;
-use crate::Result;
+use crate::outcome::Result;
 use crate::workspace::{MANX, linked};
 
 /// The package.

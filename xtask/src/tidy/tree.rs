@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::Result;
+use crate::outcome::Result;
 use crate::process::capture;
 
 /// The files, in the order of their paths.

@@ -4,11 +4,9 @@
 //! Texts are written as `snprintf` writes: as much as there is room for, and how much there would
 //! be.
 
-use super::manx_range_t;
+use super::{deadlock, manx_range_t};
 use crate::text::write;
 use core::ffi::{c_char, c_int};
-use manx::range::LockError;
-use std::cell::RefCell;
 
 /// For `manx_range_dump`: lines for people.
 pub const MANX_RANGE_TEXT: u32 = 0;
@@ -35,17 +33,6 @@ pub struct manx_range_statistics_t {
     pub waiting: u64,
     /// Ranges that the lock has room for on the heap now, beside those in the lock itself.
     pub spilled: u64,
-}
-
-thread_local! {
-    /// Why the last `EDEADLK` was returned.
-    static DEADLOCK: RefCell<String> = const { RefCell::new(String::new()) };
-}
-
-/// Keeps what an error says, for a later question on this thread.
-pub(super) fn remember(error: &LockError) {
-    // A thread that is about to end asks no more.
-    let _ = DEADLOCK.try_with(|text| *text.borrow_mut() = error.to_string());
 }
 
 /// What has happened in the lock so far. Returns 0, or `EINVAL`: a pointer is NULL.
@@ -114,5 +101,5 @@ pub unsafe extern "C" fn manx_range_dump(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_range_deadlock(buffer: *mut c_char, size: usize) -> usize {
     // SAFETY: the caller's promise.
-    DEADLOCK.try_with(|text| unsafe { write(&text.borrow(), buffer, size) }).unwrap_or(0)
+    deadlock::with_last(|text| unsafe { write(text, buffer, size) }).unwrap_or(0)
 }

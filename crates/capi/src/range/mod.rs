@@ -17,6 +17,7 @@ pub mod held;
 pub mod many;
 pub mod owner;
 
+mod deadlock;
 pub mod dump;
 
 pub mod bytes;
@@ -100,7 +101,7 @@ fn code(error: &LockError) -> c_int {
         LockError::TooMany { .. } => libc::EAGAIN,
         LockError::NotHeld => libc::EPERM,
         LockError::Deadlock(_) | LockError::UpgradeDeadlock => {
-            dump::remember(error);
+            deadlock::remember(error);
             libc::EDEADLK
         }
     }

@@ -1,7 +1,7 @@
 //! Which CPU is of which class, and how that is known.
 
-use super::told::{BadClasses, Problem};
-use super::{Class, CpuSet, split};
+use super::split::{self, Step};
+use super::{Class, CpuSet};
 use std::fmt;
 
 /// Which CPUs are big and which are little, and why.
@@ -43,15 +43,6 @@ pub enum Source {
     Kind,
     /// The machine tells no difference, so all are big.
     Alike,
-}
-
-/// Two speeds between which the line is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// The speed of the slowest big core.
-    pub big_min: u64,
-    /// The speed of the fastest little core.
-    pub little_max: u64,
 }
 
 impl Classes {
@@ -117,33 +108,6 @@ impl Classes {
     pub fn why(&self) -> String {
         self.source.to_string()
     }
-
-    /// The same for a machine that has these CPUs. CPUs that were not named belong to the class
-    /// that was not named either, and to the big ones if both were.
-    ///
-    /// ```
-    /// use manx::cpu::Classes;
-    ///
-    /// let machine = "0-7".parse().unwrap();
-    /// let classes = Classes::parse("big:0-3")?.on(&machine)?;
-    /// assert_eq!(classes.to_string(), "big:0-3,little:4-7");
-    ///
-    /// let error = Classes::parse("little:6-9")?.on(&machine).unwrap_err();
-    /// assert!(error.to_string().contains("8-9"));
-    /// # Ok::<(), manx::cpu::BadClasses>(())
-    /// ```
-    ///
-    /// # Errors
-    /// A CPU was named that the machine does not have.
-    pub fn on(&self, machine: &CpuSet) -> Result<Classes, BadClasses> {
-        let missing = self.big.union(&self.little).difference(machine);
-        if !missing.is_empty() {
-            let problem = Problem::NotPresent { machine: Box::new(machine.clone()) };
-            return Err(BadClasses { part: missing.to_string(), problem });
-        }
-        let little = if self.little.is_empty() { machine.difference(&self.big) } else { self.little.clone() };
-        Ok(Classes::new(machine, &little, self.source))
-    }
 }
 
 impl fmt::Display for Classes {
@@ -170,12 +134,5 @@ impl fmt::Display for Source {
             Source::Kind => write!(f, "by the kind that each CPU says it is"),
             Source::Alike => write!(f, "the machine tells no difference"),
         }
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Step { big_min, little_max } = self;
-        write!(f, "the slowest big core has {big_min}, the fastest little one {little_max}")
     }
 }

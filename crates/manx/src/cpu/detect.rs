@@ -14,7 +14,8 @@
 //! nothing, and neither does a CPU that is offline: most of its files are gone. Virtual machines
 //! usually have none of these files, and then all CPUs are big.
 
-use super::classes::{Classes, Source, Step};
+use super::classes::{Classes, Source};
+use super::split::Step;
 use super::told::{BadClasses, Problem, VARIABLE};
 use super::CpuSet;
 use platform::cpu::{self, Kind};

@@ -76,12 +76,12 @@ platform::os_only! {
     pub use siblings::Cores;
 }
 
-pub use classes::{Classes, Source, Step};
+pub use classes::{Classes, Source};
 #[cfg(feature = "cpu")]
 pub use numa::{numa_node, numa_node_of_this_cpu, set_numa_node_of_this_thread};
 pub use set::{BadList, CpuSet};
 pub use shortage::{refresh_if_old, refresh_if_old_at, set_short_of_cpus, short_of_cpus};
-pub use split::STEP_PERCENT;
+pub use split::{STEP_PERCENT, Step};
 pub use told::{BadClasses, MEASURED, Problem, VARIABLE};
 
 use std::cell::Cell;

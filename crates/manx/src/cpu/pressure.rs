@@ -77,11 +77,6 @@ impl Pressure {
         PressureWatch::new().read()
     }
 
-    /// What has happened since an earlier reading.
-    pub fn since(&self, earlier: &Pressure) -> Between {
-        between::between(earlier, self)
-    }
-
     /// How many CPUs had nothing to run at the moment of the reading.
     ///
     /// ```

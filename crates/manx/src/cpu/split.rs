@@ -10,11 +10,27 @@
 //! is drawn at the widest step, by ratio, so that those on one side of it have more in common than
 //! those across it. Of steps of the same ratio it is the one between the slowest.
 
-use super::classes::Step;
+use std::fmt;
 
 /// How much faster the slowest big core is than the fastest little one, at least, in percent of the
 /// latter.
 pub const STEP_PERCENT: u64 = 115;
+
+/// Two speeds between which the line is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The speed of the slowest big core.
+    pub big_min: u64,
+    /// The speed of the fastest little core.
+    pub little_max: u64,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Step { big_min, little_max } = self;
+        write!(f, "the slowest big core has {big_min}, the fastest little one {little_max}")
+    }
+}
 
 /// The widest step between two speeds, if it is wide enough to make two classes. A speed of 0 is
 /// none.

@@ -101,6 +101,34 @@ impl Classes {
         }
         Ok(Classes::new(&big, &little, Source::Told))
     }
+
+    /// The same for a machine that has these CPUs. CPUs that were not named belong to the class
+    /// that was not named either, and to the big ones if both were.
+    ///
+    /// ```
+    /// use manx::cpu::Classes;
+    ///
+    /// let machine = "0-7".parse().unwrap();
+    /// let classes = Classes::parse("big:0-3")?.on(&machine)?;
+    /// assert_eq!(classes.to_string(), "big:0-3,little:4-7");
+    ///
+    /// let error = Classes::parse("little:6-9")?.on(&machine).unwrap_err();
+    /// assert!(error.to_string().contains("8-9"));
+    /// # Ok::<(), manx::cpu::BadClasses>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A CPU was named that the machine does not have.
+    pub fn on(&self, machine: &CpuSet) -> Result<Classes, BadClasses> {
+        let missing = self.big().union(self.little()).difference(machine);
+        if !missing.is_empty() {
+            let problem = Problem::NotPresent { machine: Box::new(machine.clone()) };
+            return Err(BadClasses { part: missing.to_string(), problem });
+        }
+        let little =
+            if self.little().is_empty() { machine.difference(self.big()) } else { self.little().clone() };
+        Ok(Classes::new(machine, &little, self.source()))
+    }
 }
 
 fn named(name: &str) -> Option<Class> {

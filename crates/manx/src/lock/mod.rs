@@ -32,6 +32,7 @@ pub use reorderable::Reorderable;
 pub use rwlock::RawRwLock;
 platform::os_only! {
     pub mod observe;
+    mod raw_mutex;
 
     pub use condvar::{Condvar, WaitTimeoutResult};
     pub use mutex::{MappedMutexGuard, Mutex, MutexGuard};

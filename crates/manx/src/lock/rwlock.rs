@@ -212,7 +212,7 @@ impl RawRwLock {
     /// If there are 2²⁵ readers, as when guards are forgotten in a loop.
     #[cold]
     pub fn read_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
-        Waiter::new(self, &READ, wait).enter().inspect(|_| took())
+        Waiter::new(&self.state, &READ, wait).enter().inspect(|_| took())
     }
 
     /// As [`RawRwLock::read_slow`], until it is the writer.
@@ -221,7 +221,7 @@ impl RawRwLock {
     /// The deadline is over.
     #[cold]
     pub fn write_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
-        Waiter::new(self, &WRITE, wait).enter().inspect(|_| took())
+        Waiter::new(&self.state, &WRITE, wait).enter().inspect(|_| took())
     }
 
     /// Ends a reader's stay.

@@ -1,11 +1,11 @@
 //! How a pool is to be.
 
 use super::control::{Bounds, Control, OVERCOMMIT_MAX, Steering, TICK};
-use super::error::BadPool;
 use super::jobserver::Tokens;
 use super::pool::FriendlyPool;
 use super::registry::Member;
-use super::shared::{Parts, Report, Shared, Shutdown};
+use super::shared::{Entries, Parts, Report, Shared, Shutdown};
+use super::{controller, worker};
 use crate::cpu::CpuBudget;
 use std::fmt;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub const DROP_TIMEOUT: Duration = Duration::from_secs(30);
 ///     .on_panic(|text| eprintln!("a request failed: {text}"))
 ///     .build()?;
 /// assert_eq!(pool.name(), "http");
-/// # Ok::<(), manx::pool::BadPool>(())
+/// # Ok::<(), manx::pool::BuildError>(())
 /// ```
 #[must_use = "a builder builds by `build`"]
 pub struct Builder {
@@ -48,8 +48,15 @@ pub struct Builder {
     bounds: Bounds,
 }
 
+impl FriendlyPool {
+    /// How it is to be.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
+
 impl Builder {
-    pub(super) fn new() -> Builder {
+    fn new() -> Builder {
         Builder {
             name: "manx".into(),
             workers_max: None,
@@ -158,42 +165,43 @@ impl Builder {
     ///
     /// # Errors
     /// A number makes no sense, or the system has no thread for the first worker.
-    pub fn build(self) -> Result<FriendlyPool, BadPool> {
+    pub fn build(self) -> Result<FriendlyPool, BuildError> {
         let workers = self.check()?;
         let tick = self.tick;
         let steering = Steering::new(self.control, tick, workers as u32, self.bounds);
         let shared = Shared::new(Parts {
             name: self.name,
-            seats: (workers + self.stand_ins).min(WORKERS_MAX),
+            slots: (workers + self.stand_ins).min(WORKERS_MAX),
             queue_bound: self.queue_bound,
             stack_bytes: self.stack_bytes,
             steering,
             report: self.on_panic,
+            entries: Entries { worker: worker::run, control: controller::run },
         });
         shared.pace.set_quota(shared.steering.quota_cpus(&CpuBudget::now()));
-        shared.first_worker().map_err(BadPool::Thread)?;
+        shared.first_worker().map_err(BuildError::Thread)?;
         Ok(FriendlyPool::new(shared, self.on_drop))
     }
 
     /// Whether all numbers make sense; how many workers these are.
-    fn check(&self) -> Result<usize, BadPool> {
+    fn check(&self) -> Result<usize, BuildError> {
         let mut tick = self.tick;
         let mut overcommit = 1.0;
         if let Control::Share { overcommit: factor, tick: own } = self.control {
             if !(factor > 0.0 && factor <= OVERCOMMIT_MAX) {
-                return Err(BadPool::Overcommit(factor));
+                return Err(BuildError::Overcommit(factor));
             }
             (tick, overcommit) = (own, factor);
         }
         if tick < Duration::from_micros(100) {
-            return Err(BadPool::Tick(tick));
+            return Err(BuildError::Tick(tick));
         }
         if self.queue_bound == 0 {
-            return Err(BadPool::EmptyQueue);
+            return Err(BuildError::EmptyQueue);
         }
         let usual = || ((platform::cpu::count() as f64 * overcommit).ceil() as usize).clamp(1, WORKERS_MAX);
         let workers = self.workers_max.unwrap_or_else(usual);
-        if (1..=WORKERS_MAX).contains(&workers) { Ok(workers) } else { Err(BadPool::Workers(workers)) }
+        if (1..=WORKERS_MAX).contains(&workers) { Ok(workers) } else { Err(BuildError::Workers(workers)) }
     }
 }
 
@@ -203,5 +211,50 @@ impl fmt::Debug for Builder {
             .field("name", &self.name)
             .field("control", &self.control)
             .finish_non_exhaustive()
+    }
+}
+
+/// Why a pool cannot be built.
+#[derive(Debug)]
+pub enum BuildError {
+    /// This number of workers was asked for; 1 to [`WORKERS_MAX`] are possible.
+    Workers(usize),
+    /// A queue that holds nothing.
+    EmptyQueue,
+    /// A factor of overcommitment that is no positive number.
+    Overcommit(f64),
+    /// A control thread that would look more often than each 0.1 ms.
+    Tick(std::time::Duration),
+    /// The system has no thread for the first worker.
+    Thread(std::io::Error),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Workers(asked) => {
+                write!(f, "a pool of {asked} workers cannot be: ask for 1 to {}", WORKERS_MAX)
+            }
+            BuildError::EmptyQueue => {
+                f.write_str("a queue with room for no job takes none: queue_bound is at least 1")
+            }
+            BuildError::Overcommit(asked) => {
+                write!(
+                    f,
+                    "an overcommitment of {asked} cannot be: it is a positive number, 1 for as many workers as CPUs"
+                )
+            }
+            BuildError::Tick(asked) => write!(f, "a tick of {asked:?} cannot be: it is 100 µs at least"),
+            BuildError::Thread(error) => write!(f, "the system gives no thread for the first worker: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BuildError::Thread(error) => Some(error),
+            _ => None,
+        }
     }
 }

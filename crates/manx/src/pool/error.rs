@@ -106,51 +106,6 @@ impl fmt::Display for NoResult {
 
 impl std::error::Error for NoResult {}
 
-/// Why a pool cannot be made.
-#[derive(Debug)]
-pub enum BadPool {
-    /// This number of workers was asked for; 1 to [`super::WORKERS_MAX`] are possible.
-    Workers(usize),
-    /// A queue that holds nothing.
-    EmptyQueue,
-    /// A factor of overcommitment that is no positive number.
-    Overcommit(f64),
-    /// A control thread that would look more often than each 0.1 ms.
-    Tick(std::time::Duration),
-    /// The system has no thread for the first worker.
-    Thread(std::io::Error),
-}
-
-impl fmt::Display for BadPool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BadPool::Workers(asked) => {
-                write!(f, "a pool of {asked} workers cannot be: ask for 1 to {}", super::WORKERS_MAX)
-            }
-            BadPool::EmptyQueue => {
-                f.write_str("a queue with room for no job takes none: queue_bound is at least 1")
-            }
-            BadPool::Overcommit(asked) => {
-                write!(
-                    f,
-                    "an overcommitment of {asked} cannot be: it is a positive number, 1 for as many workers as CPUs"
-                )
-            }
-            BadPool::Tick(asked) => write!(f, "a tick of {asked:?} cannot be: it is 100 µs at least"),
-            BadPool::Thread(error) => write!(f, "the system gives no thread for the first worker: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for BadPool {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            BadPool::Thread(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
 /// Jobs that had not ended when a shutdown's time was up. No thread waits for them any more; they
 /// end when they end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,27 +17,31 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A file uses only files below it:
+//!
 //! | file | what |
 //! | --- | --- |
-//! | `builder.rs`, `pool.rs`, `error.rs` | the pool as its users see it |
-//! | `job.rs`, `queue.rs` | what is to be done, and in which order |
-//! | `crew.rs` | which workers are active, and which are parked |
-//! | `worker.rs` | a worker's life, and how its jobs wait |
-//! | `shared.rs` | what holds them together, and how it ends |
-//! | `handle.rs`, `scope.rs` | how threads wait for a job |
+//! | `builder.rs` | how a pool is to be |
+//! | `scope.rs`, `pool.rs` | the pool as its users see it |
+//! | `handle.rs` | how threads wait for a job |
+//! | `worker.rs`, `controller.rs` | a worker's life, and how its jobs wait; the control thread |
+//! | `shared.rs` | what these threads share, and how it ends |
+//! | `stats.rs`, `error.rs` | what the pool tells of itself, and of what went wrong |
+//! | `control/` | the rules: how many workers are to be active |
+//! | `workers.rs` | which workers are active, and which are parked |
+//! | `queue.rs`, `job.rs` | what is to be done, and in which order |
 //! | `pace.rs` | jobs begin as fast as a quota pays for them |
-//! | `control/` | how many workers are to be active |
-//! | `stats.rs` | what it tells of itself |
-//! | `gate/` | workers of rayon and tokio follow the budget too |
 //! | `jobserver.rs` | tokens of `make -j`: one for each worker but the first |
 //! | `registry.rs` | processes of one host that divide its CPUs |
+//! | `gate/` | beside all this: workers of rayon and tokio follow the budget too |
 
-pub mod crew;
 pub mod gate;
 pub mod registry;
+pub mod workers;
 platform::os_only! {
     mod builder;
     mod control;
+    mod controller;
     mod error;
     mod handle;
     mod job;
@@ -51,9 +55,9 @@ platform::os_only! {
     mod stats;
     mod worker;
 
-    pub use builder::{Builder, DROP_TIMEOUT, QUEUE_BOUND, STAND_INS, WORKERS_MAX};
+    pub use builder::{BuildError, Builder, DROP_TIMEOUT, QUEUE_BOUND, STAND_INS, WORKERS_MAX};
     pub use control::{Control, Decision, TICK, Why};
-    pub use error::{BadPool, NoResult, Refused, Rejected, StillRunning};
+    pub use error::{NoResult, Refused, Rejected, StillRunning};
     pub use handle::JoinHandle;
     pub use job::{Priority, Task};
     pub use pace::BURST_NS;

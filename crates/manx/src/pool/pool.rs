@@ -1,10 +1,8 @@
 //! The pool as its users see it.
 
-use super::builder::Builder;
 use super::error::{NoResult, Refused, Rejected, StillRunning};
 use super::handle::{JoinHandle, place};
 use super::job::{Job, Priority, Task};
-use super::scope::Scope;
 use super::shared::{Shared, Shutdown};
 use super::stats::{Latencies, Stats};
 use super::worker::{block_in_place, with_here};
@@ -43,11 +41,6 @@ enum Room {
 }
 
 impl FriendlyPool {
-    /// How it is to be.
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
     pub(super) fn new(shared: Arc<Shared>, on_drop: (Shutdown, Duration)) -> FriendlyPool {
         FriendlyPool { shared, on_drop }
     }
@@ -188,25 +181,6 @@ impl FriendlyPool {
                     block_in_place(|| queue.reserve_until(deadline, || self.shared.is_open()))
                 }
             }
-    }
-
-    /// Runs `spawn`, whose tasks may borrow from here, and waits until all of them have ended. If
-    /// one panics, this panics with it afterwards. The tasks are never dropped: where the pool
-    /// takes none any more, the calling thread does them.
-    ///
-    /// ```
-    /// let pool = manx::pool::FriendlyPool::builder().build()?;
-    /// let mut numbers = [1, 2, 3, 4];
-    /// let (low, high) = numbers.split_at_mut(2);
-    /// pool.scope(|scope| {
-    ///     scope.spawn(|| low.iter_mut().for_each(|n| *n *= 10));
-    ///     scope.spawn(|| high.iter_mut().for_each(|n| *n *= 100));
-    /// });
-    /// assert_eq!(numbers, [10, 20, 300, 400]);
-    /// # Ok::<(), manx::pool::BadPool>(())
-    /// ```
-    pub fn scope<'env, R>(&'env self, spawn: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
-        Scope::run(self, spawn)
     }
 
     /// Queues a task of a scope. Whether it was taken; if not, it comes back.

@@ -48,10 +48,10 @@ const PLACES: [Place; 5] = [
 /// The jobs of a pool.
 pub(super) struct Queue {
     by_priority: [Injector<Job>; 3],
-    /// By seat, from the moment on when the seat's worker is born.
+    /// By slot, from the moment on when the slot's worker is started.
     of_workers: Box<[OnceLock<Stealer<Job>>]>,
-    /// All seats from here on have no worker yet.
-    born: AtomicUsize,
+    /// All slots from here on have no worker yet.
+    started: AtomicUsize,
     outside: AtomicUsize,
     bound: usize,
     room: Event,
@@ -60,7 +60,7 @@ pub(super) struct Queue {
 /// A worker's own part of the queue.
 pub(super) struct Local {
     jobs: Worker<Job>,
-    seat: usize,
+    slot: usize,
     looks: u32,
 }
 
@@ -76,26 +76,26 @@ impl Local {
 }
 
 impl Queue {
-    pub(super) fn new(seats: usize, bound: usize) -> Queue {
+    pub(super) fn new(slots: usize, bound: usize) -> Queue {
         Queue {
             by_priority: [Injector::new(), Injector::new(), Injector::new()],
-            of_workers: (0..seats).map(|_| OnceLock::new()).collect(),
-            born: AtomicUsize::new(0),
+            of_workers: (0..slots).map(|_| OnceLock::new()).collect(),
+            started: AtomicUsize::new(0),
             outside: AtomicUsize::new(0),
             bound,
             room: Event::new(),
         }
     }
 
-    /// The own queue of the worker of this seat, which begins to work.
-    pub(super) fn local(&self, seat: usize) -> Local {
+    /// The own queue of the worker of this slot, which begins to work.
+    pub(super) fn local(&self, slot: usize) -> Local {
         let jobs = Worker::new_fifo();
-        let first = self.of_workers[seat].set(jobs.stealer()).is_ok();
-        debug_assert!(first, "a seat is born once");
-        // Release: a thread that counts this seat in, with acquire, finds its queue. A job in it is
+        let first = self.of_workers[slot].set(jobs.stealer()).is_ok();
+        debug_assert!(first, "a slot is started once");
+        // Release: a thread that counts this slot in, with acquire, finds its queue. A job in it is
         // offered after a fence besides.
-        self.born.fetch_max(seat + 1, Ordering::Release);
-        Local { jobs, seat, looks: seat as u32 }
+        self.started.fetch_max(slot + 1, Ordering::Release);
+        Local { jobs, slot, looks: slot as u32 }
     }
 
     /// Takes room for one job from outside, if there is any (Invariant 1).
@@ -153,7 +153,7 @@ impl Queue {
         match place {
             Place::Outside(priority) => self.outside(priority),
             Place::Own => local.pop(),
-            Place::Others => self.steal(local.seat),
+            Place::Others => self.steal(local.slot),
         }
     }
 
@@ -182,17 +182,17 @@ impl Queue {
         Some(job)
     }
 
-    /// From another worker's own queue, beginning behind this seat.
-    fn steal(&self, seat: usize) -> Option<Job> {
+    /// From another worker's own queue, beginning behind this slot.
+    fn steal(&self, slot: usize) -> Option<Job> {
         let workers = self.workers();
-        let (before, from) = workers.split_at(seat.min(workers.len()));
+        let (before, from) = workers.split_at(slot.min(workers.len()));
         let mut others = from.iter().chain(before).filter_map(OnceLock::get);
         others.find_map(|other| if other.is_empty() { None } else { taken(|| other.steal()) })
     }
 
-    /// The queues of the workers that are born, and perhaps of some that are about to be.
+    /// The queues of the workers that are started, and perhaps of some that are about to be.
     fn workers(&self) -> &[OnceLock<Stealer<Job>>] {
-        &self.of_workers[..self.born.load(Ordering::Acquire)]
+        &self.of_workers[..self.started.load(Ordering::Acquire)]
     }
 
     /// Whether anything is queued.

@@ -12,6 +12,7 @@
 //! | `registry/division.rs` | from what all want to what each gets |
 //! | `registry/file.rs` | the file and its mapping |
 //! | `registry/member.rs` | a member that has joined |
+//! | `registry/error.rs` | what can go wrong |
 //!
 //! **Proof of life.** A member that is killed cannot leave. Its process's number proves nothing: it
 //! is used again, in another namespace it is another's, and the start time beside it needs a
@@ -36,6 +37,7 @@
 //! 3. A share counts only members that live and were seen in the last [`SILENCE_MS`] milliseconds.
 
 pub mod division;
+mod error;
 pub mod slots;
 platform::os_only! {
     mod file;
@@ -45,105 +47,8 @@ platform::os_only! {
 }
 
 pub use division::Share;
-
-use std::fmt;
-use std::path::PathBuf;
-
-/// How many members a registry has room for.
-pub const PLACES: usize = 256;
-
-/// CPUs in hundredths, rounded up; no number, and less than none, are none.
-pub fn hundredths(cpus: f64) -> u32 {
-    // The conversion takes what is too big for the biggest, and what is no number for 0. The little
-    // that is taken away first is what 1.1 is more than 1.1.
-    ((cpus * 100.0 - 1e-6).ceil() as u32).min(slots::HUNDREDTHS_MAX)
-}
-
-/// Why there is no registry, or no place in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RegistryError {
-    /// The system refused something.
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's error number.
-        number: i32,
-    },
-    /// The file is not a registry, or not this user's own.
-    Foreign {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: &'static str,
-    },
-    /// A process that makes the file does not come to an end.
-    Busy {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file was removed, and there is another one now.
-    Replaced {
-        /// The file.
-        path: PathBuf,
-    },
-    /// All places are taken.
-    Full {
-        /// The file.
-        path: PathBuf,
-    },
-}
-
-impl fmt::Display for RegistryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RegistryError::Io { path, number } => {
-                write!(f, "{}: {}", path.display(), std::io::Error::from_raw_os_error(*number))
-            }
-            RegistryError::Foreign { path, why } => {
-                let path = path.display();
-                write!(f, "{path} is not a registry of CPUs: {why}: remove it, or name another file")
-            }
-            RegistryError::Busy { path } => {
-                let path = path.display();
-                write!(
-                    f,
-                    "{path} is being made, and who makes it does not go on: continue or end that process"
-                )
-            }
-            RegistryError::Replaced { path } => {
-                write!(f, "{} was removed and made anew: open the registry again", path.display())
-            }
-            RegistryError::Full { path } => {
-                write!(f, "{} has no place left: {PLACES} members are in it", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for RegistryError {}
-
-/// Why a member is one no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
-    /// This process was forked from the process that joined.
-    Forked,
-    /// Its place was taken from it: a process wrote to the file, or ended the lock.
-    Evicted,
-    /// The registry's file was removed.
-    Removed,
-}
-
-impl fmt::Display for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Lost::Forked => "it is the process before the fork that is a member: join in this one, too",
-            Lost::Evicted => "the place in the registry was lost: join again",
-            Lost::Removed => "the registry's file was removed: open it and join again",
-        })
-    }
-}
-
-impl std::error::Error for Lost {}
+pub use error::{Lost, RegistryError};
+pub use slots::{PLACES, hundredths};
 
 /// What a registry says of one member.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -165,7 +70,7 @@ pub struct Entry {
 platform::os_only! {
     use crate::cpu::CpuSet;
     use platform::atomic::Ordering;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
     use std::sync::Arc;
 
     /// An open registry.
@@ -279,18 +184,5 @@ platform::os_only! {
         let told = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
         let set = told.and_then(|list| list.trim().parse::<CpuSet>().ok()).filter(|set| !set.is_empty());
         set.map_or_else(platform::cpu::count, |set| set.len()) as f64
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cpus_are_counted_in_hundredths_whatever_the_number() {
-        for (cpus, counted) in [(1.1, 110), (0.001, 1), (0.0, 0), (2.0, 200), (-3.0, 0), (f64::NAN, 0)] {
-            assert_eq!(hundredths(cpus), counted, "{cpus}");
-        }
-        assert_eq!(hundredths(f64::INFINITY), slots::HUNDREDTHS_MAX);
     }
 }

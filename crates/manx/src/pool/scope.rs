@@ -37,8 +37,29 @@ struct Tasks {
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
+impl FriendlyPool {
+    /// Runs `spawn`, whose tasks may borrow from here, and waits until all of them have ended. If
+    /// one panics, this panics with it afterwards. The tasks are never dropped: where the pool
+    /// takes none any more, the calling thread does them.
+    ///
+    /// ```
+    /// let pool = manx::pool::FriendlyPool::builder().build()?;
+    /// let mut numbers = [1, 2, 3, 4];
+    /// let (low, high) = numbers.split_at_mut(2);
+    /// pool.scope(|scope| {
+    ///     scope.spawn(|| low.iter_mut().for_each(|n| *n *= 10));
+    ///     scope.spawn(|| high.iter_mut().for_each(|n| *n *= 100));
+    /// });
+    /// assert_eq!(numbers, [10, 20, 300, 400]);
+    /// # Ok::<(), manx::pool::BuildError>(())
+    /// ```
+    pub fn scope<'env, R>(&'env self, spawn: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
+        Scope::run(self, spawn)
+    }
+}
+
 impl<'scope, 'env> Scope<'scope, 'env> {
-    pub(super) fn run<R>(
+    fn run<R>(
         pool: &'env FriendlyPool,
         spawn: impl for<'s> FnOnce(&'s Scope<'s, 'env>) -> R,
     ) -> R {
@@ -83,7 +104,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ///     });
     /// });
     /// assert_eq!(done.into_inner(), 2);
-    /// # Ok::<(), manx::pool::BadPool>(())
+    /// # Ok::<(), manx::pool::BuildError>(())
     /// ```
     pub fn spawn(&'scope self, task: impl FnOnce() + Send + 'scope) {
         // Relaxed: the closure or task that spawns is counted itself, so this is not 0.

@@ -10,13 +10,12 @@
 //! 3. `stage` only goes up.
 
 use super::control::Steering;
-use super::crew::{Call, Crew};
+use super::workers::{Call, Workers};
 use super::error::{Refused, drop_quietly};
 use super::job::{Job, Priority};
 use super::pace::Pace;
 use super::queue::Queue;
 use super::stats::{self, Latencies, Record, Stats};
-use super::worker;
 use crate::cpu::{ShortageKeeper, ThreadPressure, keep_shortage};
 use crate::lock::Mutex;
 use platform::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
@@ -48,23 +47,33 @@ pub enum Shutdown {
 /// Called with a panic's words.
 pub(super) type Report = Box<dyn Fn(&str) + Send + Sync>;
 
-/// By seat: what its worker is known by, once it is born.
+/// By slot: what its worker is known by, once it is started.
 #[derive(Default)]
-pub(super) struct Seat {
+pub(super) struct Slot {
     record: OnceLock<Box<Record>>,
     pressure: OnceLock<Option<ThreadPressure>>,
 }
 
+/// What the pool's threads run. The builder names both, so that what the threads share lies below
+/// them.
+pub(super) struct Entries {
+    /// The worker of a slot.
+    pub(super) worker: fn(Arc<Shared>, usize),
+    /// The control thread.
+    pub(super) control: fn(&Arc<Shared>),
+}
+
 pub(super) struct Shared {
     pub(super) name: String,
-    pub(super) crew: Crew,
+    pub(super) workers: Workers,
     pub(super) queue: Queue,
     pub(super) pace: Pace,
     pub(super) steering: Steering,
     pub(super) stack_bytes: usize,
     pub(super) generation: u32,
     pub(super) report: Option<Report>,
-    seats: Box<[Seat]>,
+    entries: Entries,
+    slots: Box<[Slot]>,
     stage: AtomicU8,
     alive: AtomicU32,
     /// Where the thread that made the pool might run then, and so where its first worker may until
@@ -81,29 +90,31 @@ pub(super) struct Shared {
 /// What a pool is made of.
 pub(super) struct Parts {
     pub(super) name: String,
-    pub(super) seats: usize,
+    pub(super) slots: usize,
     pub(super) queue_bound: usize,
     pub(super) stack_bytes: usize,
     pub(super) steering: Steering,
     pub(super) report: Option<Report>,
+    pub(super) entries: Entries,
 }
 
 impl Shared {
     pub(super) fn new(parts: Parts) -> Arc<Shared> {
         platform::clock::init();
         platform::fork::watch();
-        let Parts { name, seats, queue_bound, stack_bytes, steering, report } = parts;
+        let Parts { name, slots, queue_bound, stack_bytes, steering, report, entries } = parts;
         let keeper = steering.is_by_pressure().then(keep_shortage);
         Arc::new(Shared {
             name,
-            crew: Crew::new(seats, steering.limit()),
-            queue: Queue::new(seats, queue_bound),
+            workers: Workers::new(slots, steering.limit()),
+            queue: Queue::new(slots, queue_bound),
             pace: Pace::default(),
             steering,
             stack_bytes,
             generation: platform::fork::generation(),
             report,
-            seats: (0..seats).map(|_| Seat::default()).collect(),
+            entries,
+            slots: (0..slots).map(|_| Slot::default()).collect(),
             stage: AtomicU8::new(OPEN),
             alive: AtomicU32::new(0),
             built_where: platform::cpu::allowed(),
@@ -116,7 +127,7 @@ impl Shared {
 
     /// Starts the first worker, so that a pool without any is known at once.
     pub(super) fn first_worker(self: &Arc<Shared>) -> std::io::Result<()> {
-        self.answer(self.crew.offer(1))
+        self.answer(self.workers.offer(1))
     }
 
     pub(super) fn is_forked(&self) -> bool {
@@ -150,27 +161,36 @@ impl Shared {
     /// A job has been queued: calls a worker, if one may be called.
     #[inline]
     pub(super) fn offer(self: &Arc<Shared>) {
-        let call = self.crew.offer_of(self.crew.target(), self.queue.waiting());
+        let call = self.workers.offer_of(self.workers.target(), self.queue.waiting());
         match call {
             Call::Needless => {}
             Call::Enough => self.offer_more(),
-            Call::Woken | Call::Unborn(_) => drop(self.answer(call)),
+            Call::Woken | Call::Start(_) => drop(self.answer(call)),
         }
     }
 
     /// All workers that are to be active are: another one is called if a CPU is idle, and the
     /// control learns that there is more to do than is being done.
     fn offer_more(self: &Arc<Shared>) {
-        if self.crew.active() < self.steering.limit() && self.steering.take_idle_cpu(ticks()) {
-            let _ = self.answer(self.crew.offer(self.steering.limit()));
+        if self.workers.active() < self.steering.limit() && self.steering.take_idle_cpu(ticks()) {
+            let _ = self.answer(self.workers.offer(self.steering.limit()));
         }
-        self.steering.wake(self);
+        self.wake_control();
+    }
+
+    /// There is more to do than is being done: the control thread is to decide about that.
+    #[inline]
+    pub(super) fn wake_control(self: &Arc<Shared>) {
+        self.steering.wake(|| {
+            let name = format!("{}-control", self.name);
+            self.start(&name, CONTROL_STACK_BYTES, |shared| (shared.entries.control)(&shared))
+        });
     }
 
     /// Jobs are queued: calls workers until as many are active as are to be.
     pub(super) fn offer_if_few(self: &Arc<Shared>) {
         for _ in 0..self.steering.limit() {
-            let call = self.crew.offer(self.crew.target());
+            let call = self.workers.offer(self.workers.target());
             if matches!(call, Call::Needless | Call::Enough) || self.answer(call).is_err() {
                 return;
             }
@@ -180,8 +200,8 @@ impl Shared {
     /// How many may be active now: the target, or more while CPUs are idle.
     #[inline]
     pub(super) fn bound(&self) -> u32 {
-        let target = self.crew.target();
-        if self.crew.active() <= target || !self.steering.is_cpu_idle(ticks()) {
+        let target = self.workers.target();
+        if self.workers.active() <= target || !self.steering.is_cpu_idle(ticks()) {
             target
         } else {
             self.steering.limit()
@@ -196,23 +216,23 @@ impl Shared {
     }
 
     fn answer(self: &Arc<Shared>, call: Call) -> std::io::Result<()> {
-        let Call::Unborn(seat) = call else { return Ok(()) };
+        let Call::Start(slot) = call else { return Ok(()) };
         if self.is_forked() {
             return Ok(());
         }
         self.alive.fetch_add(1, Ordering::Relaxed);
-        let started = self.start(&format!("{}-{seat}", self.name), self.stack_bytes, move |shared| {
-            worker::run(shared.clone(), seat);
+        let started = self.start(&format!("{}-{slot}", self.name), self.stack_bytes, move |shared| {
+            (shared.entries.worker)(shared.clone(), slot);
             shared.end();
         });
         if started.is_err() {
             self.threads_refused.fetch_add(1, Ordering::Relaxed);
-            self.crew.stillborn(seat);
+            self.workers.start_failed(slot);
             self.end();
             // A worker that parked meanwhile relied on the worker that is not to be had.
             fence(Ordering::SeqCst);
-            if self.crew.has_parked() && !self.queue.is_empty() {
-                let _ = self.answer(self.crew.offer(self.crew.target()));
+            if self.workers.has_parked() && !self.queue.is_empty() {
+                let _ = self.answer(self.workers.offer(self.workers.target()));
             }
         }
         started
@@ -272,7 +292,7 @@ impl Shared {
             }
             dropped.into_iter().for_each(drop_quietly);
         }
-        self.crew.close();
+        self.workers.close();
         self.queue.wake_submitters();
         self.steering.stop();
         if self.alive.load(Ordering::Relaxed) == 0 {
@@ -309,10 +329,10 @@ impl Shared {
         0
     }
 
-    /// The calling thread is the worker of this seat. It was started by the thread that queued a
+    /// The calling thread is the worker of this slot. It was started by the thread that queued a
     /// job, and that thread may be bound to some CPU: a worker runs where the first one runs.
-    pub(super) fn share_affinity(&self, seat: usize) {
-        if seat == 0 {
+    pub(super) fn share_affinity(&self, slot: usize) {
+        if slot == 0 {
             self.first_thread.store(platform::thread::id(), Ordering::Relaxed);
             return;
         }
@@ -322,26 +342,26 @@ impl Shared {
         }
     }
 
-    /// The record of the worker of this seat.
-    pub(super) fn record(&self, seat: usize) -> &Record {
-        self.seats[seat].record.get_or_init(Box::default)
+    /// The record of the worker of this slot.
+    pub(super) fn record(&self, slot: usize) -> &Record {
+        self.slots[slot].record.get_or_init(Box::default)
     }
 
-    /// The calling thread is the worker of this seat: from now on others can see how long it waits
+    /// The calling thread is the worker of this slot: from now on others can see how long it waits
     /// for a CPU.
-    pub(super) fn show_pressure(&self, seat: usize) {
-        self.seats[seat].pressure.get_or_init(ThreadPressure::of_this_thread);
+    pub(super) fn show_pressure(&self, slot: usize) {
+        self.slots[slot].pressure.get_or_init(ThreadPressure::of_this_thread);
     }
 
-    /// By seat, what the scheduler did for the workers that are born.
+    /// By slot, what the scheduler did for the workers that are started.
     pub(super) fn pressures(&self) -> impl Iterator<Item = (usize, &ThreadPressure)> {
-        // Seats are born in order (Invariant 5 of the crew).
-        let born = self.seats.iter().take_while(|it| it.record.get().is_some()).enumerate();
-        born.filter_map(|(seat, it)| Some((seat, it.pressure.get()?.as_ref()?)))
+        // Slots are started in order (Invariant 5 of `workers.rs`).
+        let started = self.slots.iter().take_while(|it| it.record.get().is_some()).enumerate();
+        started.filter_map(|(slot, it)| Some((slot, it.pressure.get()?.as_ref()?)))
     }
 
     fn records(&self) -> impl Iterator<Item = &Record> {
-        self.seats.iter().filter_map(|seat| Some(&**seat.record.get()?))
+        self.slots.iter().filter_map(|slot| Some(&**slot.record.get()?))
     }
 
     pub(super) fn latencies(&self) -> Latencies {
@@ -350,15 +370,17 @@ impl Shared {
 
     pub(super) fn stats(&self) -> Stats {
         let records: Vec<&Record> = self.records().collect();
-        let (active, blocked) = (self.crew.active(), self.crew.blocked());
+        let (active, blocked) = (self.workers.active(), self.workers.blocked());
         let mut stats = stats::sum(records.iter().copied());
         stats.queued = self.queue.len();
         (stats.active, stats.blocked) = (active, blocked);
         stats.parked = (records.len() as u32).saturating_sub(active + blocked);
-        (stats.target, stats.limit) = (self.crew.target(), self.steering.limit());
+        (stats.target, stats.limit) = (self.workers.target(), self.steering.limit());
         stats.paced = self.pace.sleeps();
         stats.threads_refused = self.threads_refused.load(Ordering::Relaxed);
-        self.steering.tell(&mut stats);
+        stats.budget_cpus = self.steering.budget_cpus();
+        stats.decisions = self.steering.decisions.load(Ordering::Relaxed);
+        stats.last = self.steering.last.lock().clone();
         stats
     }
 }
@@ -368,3 +390,5 @@ const LAST_NS: u64 = 20_000;
 /// A waiter for the end looks again after this time: the last thread wakes it, unless it was the
 /// only one.
 const END_NS: u64 = 10_000_000;
+/// Enough for reading a few files.
+const CONTROL_STACK_BYTES: usize = 256 * 1024;

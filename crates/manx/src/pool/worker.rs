@@ -1,18 +1,18 @@
 //! A worker: looks for a job, does it, and looks again; and what its jobs may ask of it.
 //!
-//! Between two jobs a worker asks, in this order: are too many active ([`Crew::retire`])? does the
-//! quota pay for another job ([`Pace`](super::pace::Pace))? what is to be done
+//! Between two jobs a worker asks, in this order: are too many active ([`Workers::retire`])? does
+//! the quota pay for another job ([`Pace`](super::pace::Pace))? what is to be done
 //! ([`Queue::take`](super::queue::Queue::take))? A worker that finds nothing looks on for a few
 //! rounds, in which the next job needs no wake-up, and parks.
 //!
 //! A job may wait: for other jobs of the pool ([`JoinHandle::join`](super::JoinHandle::join),
 //! [`scope`](super::FriendlyPool::scope)) or for anything else ([`block_in_place`]). Then its
 //! worker is not active, as the *waiters* of the paper (section 2) are not, and another one may be,
-//! which is born for it if need be. While its worker has spare seats none of these waits can keep
-//! the pool from going on; when they are used up, a worker that waits for other jobs does jobs
+//! which is started for it if need be. While its worker has spare slots none of these waits can
+//! keep the pool from going on; when they are used up, a worker that waits for other jobs does jobs
 //! meanwhile.
 
-use super::crew::Told;
+use super::workers::Signal;
 use super::error::{drop_quietly, panic_text};
 use super::job::{Job, Priority};
 use super::queue::Local;
@@ -36,7 +36,7 @@ const FRESH_NS: u64 = 500_000;
 pub(super) struct Here {
     pub(super) shared: Arc<Shared>,
     local: RefCell<Local>,
-    pub(super) seat: usize,
+    pub(super) slot: usize,
     /// Whether the job says that it blocks.
     is_blocked: Cell<bool>,
     /// Jobs that are done inside of jobs that wait for them, one in another.
@@ -93,7 +93,7 @@ impl Here {
     }
 
     fn record(&self) -> &Record {
-        self.shared.record(self.seat)
+        self.shared.record(self.slot)
     }
 
     fn take(&self) -> Option<Job> {
@@ -148,7 +148,10 @@ impl Here {
         let ended_ticks = ticks();
         let queue_ns = ticks_to_ns(began_ticks.saturating_sub(queued_ticks));
         self.record().record(queue_ns, ticks_to_ns(ended_ticks.saturating_sub(began_ticks)));
-        self.shared.steering.wake_if_old(&self.shared, ended_ticks);
+        // Now and then the control thread reads the budget, also if all goes well.
+        if self.shared.steering.is_budget_old(ended_ticks) {
+            self.shared.wake_control();
+        }
     }
 }
 
@@ -161,46 +164,46 @@ fn shed(job: Job) {
 }
 
 /// A worker's life. It has been called: it is active, and searching.
-pub(super) fn run(shared: Arc<Shared>, seat: usize) {
-    let local = RefCell::new(shared.queue.local(seat));
+pub(super) fn run(shared: Arc<Shared>, slot: usize) {
+    let local = RefCell::new(shared.queue.local(slot));
     let here = Here {
         shared,
         local,
-        seat,
+        slot,
         is_blocked: Cell::new(false),
         depth: Cell::new(0),
         fresh_ticks: Cell::new(0),
     };
     let present = Present::new(&raw const here);
     let shared = &here.shared;
-    shared.record(seat);
-    shared.show_pressure(seat);
-    shared.share_affinity(seat);
+    shared.record(slot);
+    shared.show_pressure(slot);
+    shared.share_affinity(slot);
     loop {
         let Some(job) = search(&here) else {
             match park(&here) {
-                Told::Search => continue,
-                Told::End => break,
+                Signal::Search => continue,
+                Signal::Exit => break,
             }
         };
-        if shared.crew.found() && !shared.queue.is_empty() {
+        if shared.workers.found() && !shared.queue.is_empty() {
             shared.offer();
         }
         let mut next = Some(job);
-        let mut told = None;
+        let mut signal = None;
         while let Some(job) = next {
             here.run(job);
-            if shared.crew.retire(seat, shared.bound()) {
-                told = Some(park_now(&here));
+            if shared.workers.retire(slot, shared.bound()) {
+                signal = Some(park_now(&here));
                 break;
             }
             shared.wait_for_turn();
             next = here.take();
         }
-        match told {
-            None => shared.crew.search(),
-            Some(Told::Search) => {}
-            Some(Told::End) => break,
+        match signal {
+            None => shared.workers.search(),
+            Some(Signal::Search) => {}
+            Some(Signal::Exit) => break,
         }
     }
     drop(present);
@@ -229,22 +232,22 @@ fn search(here: &Here) -> Option<Job> {
 }
 
 /// Found nothing: parks.
-fn park(here: &Here) -> Told {
-    here.shared.crew.rest(here.seat);
+fn park(here: &Here) -> Signal {
+    here.shared.workers.rest(here.slot);
     park_now(here)
 }
 
-/// The last look of Invariant 3 of the crew, and then sleep.
-fn park_now(here: &Here) -> Told {
+/// The last look of Invariant 3 of `workers.rs`, and then sleep.
+fn park_now(here: &Here) -> Signal {
     let shared = &here.shared;
     if !shared.queue.is_empty() {
         shared.offer();
     }
-    match shared.crew.wait(here.seat) {
+    match shared.workers.wait(here.slot) {
         // A thread queued a job while the pool was being closed, and all other workers may have
         // left.
-        Told::End if !shared.queue.is_empty() && shared.crew.stay(shared.bound()) => Told::Search,
-        told => told,
+        Signal::Exit if !shared.queue.is_empty() && shared.workers.stay(shared.bound()) => Signal::Search,
+        signal => signal,
     }
 }
 
@@ -304,12 +307,12 @@ fn set_blocked(here: &Here, blocked: bool) -> bool {
     let shared = &here.shared;
     match (was, blocked) {
         (false, true) => {
-            shared.crew.block();
+            shared.workers.block();
             if !shared.queue.is_empty() {
                 shared.offer();
             }
         }
-        (true, false) => shared.crew.unblock(),
+        (true, false) => shared.workers.unblock(),
         _ => {}
     }
     was
@@ -347,7 +350,7 @@ pub(super) fn wait_until(help: Help, mut is_done: impl FnMut() -> bool, mut bloc
         let shared = &here.shared;
         let mut block_ns = BLOCK_NS;
         while !is_done() {
-            let has_spare = shared.crew.has_spare();
+            let has_spare = shared.workers.has_spare();
             let may_help = help == Help::First && here.depth.get() < DEPTH_MAX;
             let own = if may_help || !has_spare { here.local.borrow().pop() } else { None };
             if let Some(job) = own {
@@ -365,7 +368,7 @@ pub(super) fn wait_until(help: Help, mut is_done: impl FnMut() -> bool, mut bloc
             }
             // No worker does what is queued: stand-ins are used up, or the system has no more
             // threads.
-            if !shared.queue.is_empty() && (!has_spare || shared.crew.active() < shared.crew.target()) {
+            if !shared.queue.is_empty() && (!has_spare || shared.workers.active() < shared.workers.target()) {
                 let next = here.take();
                 if let Some(job) = next {
                     here.run_inside(job);

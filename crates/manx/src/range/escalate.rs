@@ -10,32 +10,6 @@ use super::key::Key;
 use super::owner::Owner;
 use super::slot::Held;
 
-/// When an owner's ranges are to become fewer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Escalation {
-    limit: usize,
-    /// The number of ranges from which on escalation is due.
-    due: usize,
-}
-
-impl Escalation {
-    pub(super) const NEVER: Escalation = Escalation { limit: usize::MAX, due: usize::MAX };
-
-    pub(super) fn beyond(limit: usize) -> Escalation {
-        Escalation { limit, due: limit.saturating_add(1) }
-    }
-
-    pub(super) fn is_due(&self, held: usize) -> bool {
-        held >= self.due
-    }
-
-    /// Records that escalation was done, and that `left` ranges are left. If that was of little
-    /// use, it is not tried again for each range that is added.
-    pub(super) fn was_done(&mut self, left: usize) {
-        self.due = self.limit.saturating_add(1).max(left.saturating_mul(2));
-    }
-}
-
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS> {
     /// Makes one range of neighbours that are held in the same way, where no other holder has
     /// anything in between. Returns how many fewer ranges there are. From then on [`Owner::unlock`]

@@ -7,7 +7,6 @@
 //! not in the lock.
 
 use super::error::{BadRange, LockError};
-use super::escalate::Escalation;
 use super::holder::Holder;
 use super::key::Key;
 use super::lock::{RangeLock, span};
@@ -59,6 +58,32 @@ unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Send
 unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Sync
     for Owner<'_, K, SHARDS, SLOTS>
 {
+}
+
+/// When an owner's ranges are to become fewer (`escalate.rs`).
+#[derive(Clone, Copy, Debug)]
+struct Escalation {
+    limit: usize,
+    /// The number of ranges from which on escalation is due.
+    due: usize,
+}
+
+impl Escalation {
+    const NEVER: Escalation = Escalation { limit: usize::MAX, due: usize::MAX };
+
+    fn beyond(limit: usize) -> Escalation {
+        Escalation { limit, due: limit.saturating_add(1) }
+    }
+
+    fn is_due(&self, held: usize) -> bool {
+        held >= self.due
+    }
+
+    /// Records that escalation was done, and that `left` ranges are left. If that was of little
+    /// use, it is not tried again for each range that is added.
+    fn was_done(&mut self, left: usize) {
+        self.due = self.limit.saturating_add(1).max(left.saturating_mul(2));
+    }
 }
 
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {

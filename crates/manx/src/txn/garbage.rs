@@ -10,6 +10,7 @@
 //! of those, too. So also a session that will be idle for long keeps few.
 
 use super::retired::Retired;
+use super::versions::Version;
 use super::store::Inner;
 use super::table::Written;
 use std::collections::VecDeque;
@@ -49,7 +50,7 @@ impl Unneeded {
 pub(super) struct Garbage {
     keys: VecDeque<(u64, Written)>,
     /// What was cut off, and is to be freed.
-    pub(super) retired: Retired,
+    pub(super) retired: Retired<Version>,
 }
 
 impl Garbage {

@@ -14,7 +14,6 @@
 //!    reads anything of it, or of those before it.
 //! 2. What is here is here alone, and is freed once.
 
-use super::versions::Version;
 use crossbeam_epoch::{Guard, Owned, Shared};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,10 +23,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BATCH: usize = 16;
 
 /// See [the module](self).
-#[derive(Debug, Default)]
-pub(super) struct Retired {
+#[derive(Debug)]
+pub(super) struct Retired<V> {
     /// The batch, and what is in it; the oldest first.
-    versions: VecDeque<(u64, Cut)>,
+    versions: VecDeque<(u64, Cut<V>)>,
     /// The batch that is being filled, …
     batch: u64,
     /// … and how many are in it.
@@ -40,21 +39,27 @@ pub(super) struct Retired {
 
 /// A version that is in no list.
 #[derive(Debug)]
-struct Cut(*const Version);
+struct Cut<V>(*const V);
 
 // SAFETY: it can be dropped by any thread, as what is in it can.
-unsafe impl Send for Cut {}
+unsafe impl<V: Send> Send for Cut<V> {}
 
-impl Retired {
+impl<V> Default for Retired<V> {
+    fn default() -> Retired<V> {
+        Retired { versions: VecDeque::new(), batch: 0, filled: 0, came: 0, safe: Arc::default() }
+    }
+}
+
+impl<V> Retired<V> {
     /// Takes a version.
     ///
     /// # Safety
     /// It is in no list any more, and no other code frees it.
-    pub(super) unsafe fn take(&mut self, version: Shared<'_, Version>, guard: &Guard) {
+    pub(super) unsafe fn take(&mut self, version: Shared<'_, V>, guard: &Guard) {
         self.push(Cut(version.as_raw()), guard);
     }
 
-    fn push(&mut self, cut: Cut, guard: &Guard) {
+    fn push(&mut self, cut: Cut<V>, guard: &Guard) {
         self.versions.push_back((self.batch, cut));
         self.came += 1;
         self.filled += 1;
@@ -89,7 +94,7 @@ impl Retired {
     }
 
     /// Takes all that another one has.
-    pub(super) fn absorb(&mut self, other: &mut Retired, guard: &Guard) {
+    pub(super) fn absorb(&mut self, other: &mut Retired<V>, guard: &Guard) {
         // Invariant 1: they are in no list, so they are as good as any that come now.
         other.versions.drain(..).for_each(|(_, cut)| self.push(cut, guard));
     }
@@ -99,7 +104,7 @@ impl Retired {
     }
 }
 
-impl Cut {
+impl<V> Cut<V> {
     /// # Safety
     /// No thread reads it, and it is freed once.
     unsafe fn free(self) {
@@ -108,7 +113,7 @@ impl Cut {
     }
 }
 
-impl Drop for Retired {
+impl<V> Drop for Retired<V> {
     fn drop(&mut self) {
         for (_, cut) in self.versions.drain(..) {
             // SAFETY: a session's is emptied before it ends, so this is the store's own, and it
@@ -120,6 +125,7 @@ impl Drop for Retired {
 
 #[cfg(test)]
 mod tests {
+    use super::super::versions::Version;
     use super::*;
     use crate::txn::{Isolation, Options, Store, Value};
     use std::sync::Weak;
@@ -162,7 +168,7 @@ mod tests {
     fn a_batch_is_freed_when_the_epochs_have_told_of_it_and_no_sooner() {
         let mut retired = Retired::default();
         let mut values = Vec::new();
-        let mut take = |retired: &mut Retired, count: usize| {
+        let mut take = |retired: &mut Retired<Version>, count: usize| {
             let guard = crossbeam_epoch::pin();
             for _ in 0..count {
                 let value: Value = [0; 8].into();

@@ -20,7 +20,7 @@
 use super::data::{Bounds, Data, DataError, Entry, Value};
 use super::points::Points;
 use super::retired::Retired;
-use super::versions::{Refused, Versions, View};
+use super::versions::{Version, Refused, Versions, View};
 use crossbeam_epoch::Guard;
 use crossbeam_skiplist::SkipMap;
 use crossbeam_skiplist::map;
@@ -93,7 +93,7 @@ impl Table {
         id: u64,
         value: Option<&Value>,
         view: View<'_>,
-        retired: &mut Retired,
+        retired: &mut Retired<Version>,
         guard: &Guard,
     ) -> Result<Option<Written>, WriteError> {
         let found = |key: &Value, versions: &Arc<Versions>| Written { key: key.clone(), versions: versions.clone() };
@@ -149,7 +149,7 @@ impl Table {
         it: &Written,
         oldest: u64,
         oldest_timestamp: u64,
-        retired: &mut Retired,
+        retired: &mut Retired<Version>,
         guard: &Guard,
     ) -> bool {
         let versions = &it.versions;

@@ -134,7 +134,7 @@ impl Versions {
         id: u64,
         value: Option<Value>,
         view: View<'_>,
-        retired: &mut Retired,
+        retired: &mut Retired<Version>,
         guard: &Guard,
     ) -> Result<bool, Refused> {
         let mut version = Owned::new(Version::first(id, value));
@@ -169,7 +169,7 @@ impl Versions {
     }
 
     /// Takes back what the transaction wrote, which is at work.
-    pub(super) fn take_back(&self, id: u64, retired: &mut Retired, guard: &Guard) {
+    pub(super) fn take_back(&self, id: u64, retired: &mut Retired<Version>, guard: &Guard) {
         let head = self.head.load(Ordering::Acquire, guard);
         // SAFETY: Invariant 3.
         let Some(first) = (unsafe { head.as_ref() }).filter(|first| first.id == id) else { return };
@@ -211,7 +211,7 @@ impl Versions {
         &self,
         oldest: u64,
         oldest_timestamp: u64,
-        retired: &mut Retired,
+        retired: &mut Retired<Version>,
         guard: &Guard,
     ) -> Option<(usize, bool)> {
         let (mut left, mut is_kept) = (0, false);

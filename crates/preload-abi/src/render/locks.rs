@@ -1,7 +1,7 @@
 //! The locks that threads waited for, in the table and in the JSON.
 
 use super::columns::{Falling, line, width};
-use super::text::{Count, Duration, Place, QuotedOrNull, Shown};
+use super::text::{Count, Duration, Place, QuotedOrNull, Shown, times};
 use crate::live::{Kind, LOCKS, Live, Lock, PASSED_ON, name};
 use core::fmt::{self, Display, LowerHex, Write};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -79,7 +79,7 @@ pub(super) fn json(live: &Live, out: &mut impl Write) -> fmt::Result {
         for (key, value) in ["waits", "hand_overs", "overdue"].iter().zip(row.counts) {
             write!(out, ", \"{key}\": {value}")?;
         }
-        super::times(out, row.waited, row.longest)?;
+        times(out, row.waited, row.longest)?;
         out.write_str("}")?;
         separator = ",";
     }

@@ -112,3 +112,14 @@ impl Display for Place<'_> {
         if self.symbol.is_empty() { write!(f, "{:#x}", self.offset) } else { Shown(self.symbol).fmt(f) }
     }
 }
+
+/// The two times that sites and locks have, as members of a JSON object.
+pub(super) fn times(out: &mut impl Write, waited: Duration, longest: Duration) -> fmt::Result {
+    for (key, Duration(ns)) in [("waited_ns", waited), ("longest_ns", longest)] {
+        match ns {
+            Some(ns) => write!(out, ", \"{key}\": {ns}")?,
+            None => write!(out, ", \"{key}\": null")?,
+        }
+    }
+    Ok(())
+}

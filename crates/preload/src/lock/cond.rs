@@ -50,7 +50,12 @@ pub(super) extern "C-unwind" fn wait(cond: &Cond, mutex: &Mutex, taker: usize) -
 ///
 /// # Safety
 /// The time may be read.
-pub(super) unsafe extern "C-unwind" fn wait_until(cond: &Cond, mutex: &Mutex, time: *const timespec, taker: usize) -> c_int {
+pub(super) unsafe extern "C-unwind" fn wait_until(
+    cond: &Cond,
+    mutex: &Mutex,
+    time: *const timespec,
+    taker: usize,
+) -> c_int {
     mode::serve(mode::get_for_good, |mode| {
         if !is_ours_by(mode, cond) {
             return real::timedwait().map_or(ENOSYS, |real| real(cond, mutex, time));

@@ -1,7 +1,7 @@
-//! The crew of a pool under loom: a job that is queued is done, whichever workers park, are called,
-//! retire, block or are dismissed meanwhile.
+//! The workers of a pool under loom: a job that is queued is done, whichever workers park, are
+//! called, retire, block or are dismissed meanwhile.
 //!
-//! Here the queue is a number, and a worker's thread is there from the start: it waits at its seat
+//! Here the queue is a number, and a worker's thread is there from the start: it waits at its slot
 //! until it is called. Loom reports a deadlock if a job stays behind, because then its worker
 //! sleeps for ever and the first thread waits for it.
 
@@ -10,29 +10,29 @@ mod common;
 use common::check;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
-use manx_loom::pool::crew::{Call, Crew, Told};
+use manx_loom::pool::workers::{Call, Signal, Workers};
 use std::sync::Arc;
 
 /// A pool that does nothing with its jobs but count them.
 struct Pool {
-    crew: Crew,
+    workers: Workers,
     queued: AtomicU32,
     done: AtomicU32,
     /// Workers inside a job, and the most of them that there ever were.
     inside: AtomicU32,
     most: AtomicU32,
-    born: AtomicU32,
+    started: AtomicU32,
 }
 
 impl Pool {
-    fn new(seats: usize, target: u32) -> Arc<Pool> {
+    fn new(slots: usize, target: u32) -> Arc<Pool> {
         Arc::new(Pool {
-            crew: Crew::new(seats, target),
+            workers: Workers::new(slots, target),
             queued: AtomicU32::new(0),
             done: AtomicU32::new(0),
             inside: AtomicU32::new(0),
             most: AtomicU32::new(0),
-            born: AtomicU32::new(0),
+            started: AtomicU32::new(0),
         })
     }
 
@@ -58,11 +58,11 @@ impl Pool {
     }
 
     fn offer(self: &Arc<Pool>) -> Option<thread::JoinHandle<()>> {
-        match self.crew.offer(self.crew.target()) {
-            Call::Unborn(seat) => {
-                self.born.fetch_add(1, Ordering::Relaxed);
+        match self.workers.offer(self.workers.target()) {
+            Call::Start(slot) => {
+                self.started.fetch_add(1, Ordering::Relaxed);
                 let pool = self.clone();
-                Some(thread::spawn(move || pool.work(seat)))
+                Some(thread::spawn(move || pool.work(slot)))
             }
             _ => None,
         }
@@ -70,46 +70,46 @@ impl Pool {
 
     /// A worker's life, as in `worker.rs`, without its rounds of looking. A thread that it had to
     /// start it waits for in the end.
-    fn work(self: Arc<Pool>, seat: usize) {
+    fn work(self: Arc<Pool>, slot: usize) {
         let mut started = Vec::new();
         'life: loop {
             if !self.take() {
-                self.crew.rest(seat);
+                self.workers.rest(slot);
                 if !self.is_empty() {
                     started.extend(self.offer());
                 }
-                if self.told(seat) == Told::End {
+                if self.told(slot) == Signal::Exit {
                     break;
                 }
                 continue;
             }
-            if self.crew.found() && !self.is_empty() {
+            if self.workers.found() && !self.is_empty() {
                 started.extend(self.offer());
             }
             loop {
                 self.job();
-                if self.crew.retire(seat, self.crew.target()) {
+                if self.workers.retire(slot, self.workers.target()) {
                     if !self.is_empty() {
                         started.extend(self.offer());
                     }
-                    match self.told(seat) {
-                        Told::End => break 'life,
-                        Told::Search => continue 'life,
+                    match self.told(slot) {
+                        Signal::Exit => break 'life,
+                        Signal::Search => continue 'life,
                     }
                 }
                 if !self.take() {
                     break;
                 }
             }
-            self.crew.search();
+            self.workers.search();
         }
         started.into_iter().for_each(|thread| thread.join().unwrap());
     }
 
-    fn told(&self, seat: usize) -> Told {
-        match self.crew.wait(seat) {
-            Told::End if !self.is_empty() && self.crew.stay(self.crew.target()) => Told::Search,
-            told => told,
+    fn told(&self, slot: usize) -> Signal {
+        match self.workers.wait(slot) {
+            Signal::Exit if !self.is_empty() && self.workers.stay(self.workers.target()) => Signal::Search,
+            signal => signal,
         }
     }
 
@@ -135,9 +135,9 @@ fn a_worker_that_parks_misses_no_job() {
         let none = pool.push();
         assert!(worker.is_some() && none.is_none());
         pool.until_done(2);
-        pool.crew.close();
+        pool.workers.close();
         worker.unwrap().join().unwrap();
-        assert_eq!((pool.crew.active(), pool.most.load(Ordering::Relaxed)), (0, 1));
+        assert_eq!((pool.workers.active(), pool.most.load(Ordering::Relaxed)), (0, 1));
     });
 }
 
@@ -152,9 +152,9 @@ fn two_who_queue_and_one_worker() {
         });
         pool.until_done(2);
         other.join().unwrap();
-        pool.crew.close();
+        pool.workers.close();
         worker.unwrap().join().unwrap();
-        assert_eq!(pool.crew.active(), 0);
+        assert_eq!(pool.workers.active(), 0);
     });
 }
 
@@ -166,9 +166,9 @@ fn no_more_are_active_than_are_to_be() {
         workers.extend(pool.push());
         workers.extend(pool.push());
         pool.until_done(3);
-        pool.crew.close();
+        pool.workers.close();
         workers.into_iter().for_each(|worker| worker.join().unwrap());
-        assert_eq!((pool.crew.active(), pool.most.load(Ordering::Relaxed)), (0, 1));
+        assert_eq!((pool.workers.active(), pool.most.load(Ordering::Relaxed)), (0, 1));
     });
 }
 
@@ -178,16 +178,16 @@ fn a_pool_that_grows_and_shrinks_meanwhile_does_all_jobs() {
         let pool = Pool::new(2, 2);
         let mut workers: Vec<_> = pool.push().into_iter().collect();
         workers.extend(pool.push());
-        pool.crew.set_target(1);
+        pool.workers.set_target(1);
         workers.extend(pool.push());
-        pool.crew.set_target(2);
+        pool.workers.set_target(2);
         if !pool.is_empty() {
             workers.extend(pool.offer());
         }
         pool.until_done(3);
-        pool.crew.close();
+        pool.workers.close();
         workers.into_iter().for_each(|worker| worker.join().unwrap());
-        assert_eq!(pool.crew.active(), 0);
+        assert_eq!(pool.workers.active(), 0);
     });
 }
 
@@ -198,7 +198,7 @@ fn a_job_that_was_queued_while_the_pool_is_closed_is_done() {
         let worker = pool.push().unwrap();
         let other = thread::spawn({
             let pool = pool.clone();
-            move || pool.crew.close()
+            move || pool.workers.close()
         });
         // No other worker would do it: it was queued before the worker could have ended, or it is
         // still there.
@@ -209,7 +209,7 @@ fn a_job_that_was_queued_while_the_pool_is_closed_is_done() {
             again.join().unwrap();
         }
         assert_eq!(pool.done.load(Ordering::Relaxed) + pool.queued.load(Ordering::Relaxed), 2);
-        assert_eq!(pool.crew.active(), 0);
+        assert_eq!(pool.workers.active(), 0);
     });
 }
 
@@ -218,23 +218,23 @@ fn a_job_for_which_a_blocked_worker_waits_is_done() {
     check(2, || {
         let pool = Pool::new(2, 1);
         // This thread stands for a worker inside a job, which is active.
-        assert_eq!(pool.crew.offer(1), Call::Unborn(0));
-        let _ = pool.crew.found();
+        assert_eq!(pool.workers.offer(1), Call::Start(0));
+        let _ = pool.workers.found();
         let other = thread::spawn({
             let pool = pool.clone();
             move || pool.push()
         });
-        pool.crew.block();
+        pool.workers.block();
         let own = if pool.is_empty() { None } else { pool.offer() };
         pool.until_done(1);
-        pool.crew.unblock();
-        pool.crew.close();
-        pool.crew.search();
-        pool.crew.rest(0);
-        assert_eq!(pool.told(0), Told::End);
+        pool.workers.unblock();
+        pool.workers.close();
+        pool.workers.search();
+        pool.workers.rest(0);
+        assert_eq!(pool.told(0), Signal::Exit);
         let worker = other.join().unwrap().or(own);
         worker.expect("one of the two called it").join().unwrap();
-        assert_eq!((pool.crew.active(), pool.crew.blocked()), (0, 0));
+        assert_eq!((pool.workers.active(), pool.workers.blocked()), (0, 0));
     });
 }
 
@@ -243,12 +243,12 @@ fn a_seat_without_a_thread_can_be_called_again() {
     check(2, || {
         let pool = Pool::new(1, 1);
         pool.queued.fetch_add(1, Ordering::Release);
-        assert_eq!(pool.crew.offer(1), Call::Unborn(0));
-        pool.crew.stillborn(0);
-        assert_eq!(pool.crew.active(), 0);
+        assert_eq!(pool.workers.offer(1), Call::Start(0));
+        pool.workers.start_failed(0);
+        assert_eq!(pool.workers.active(), 0);
         let worker = pool.offer().unwrap();
         pool.until_done(1);
-        pool.crew.close();
+        pool.workers.close();
         worker.join().unwrap();
     });
 }

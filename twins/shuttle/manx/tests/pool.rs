@@ -1,10 +1,10 @@
-//! The crew of a pool under randomized schedules: more workers, more submitters, and a target that
-//! changes all the time.
+//! The workers of a pool under randomized schedules: more workers, more submitters, and a target
+//! that changes all the time.
 //!
 //! As in `twins/loom/manx/tests/pool.rs`, the queue is a number. A job that stays behind is a
 //! deadlock: the first thread waits for it without a limit.
 
-use manx_shuttle::pool::crew::{Call, Crew, Told};
+use manx_shuttle::pool::workers::{Call, Signal, Workers};
 use manx_shuttle::wait::{Event, Policy};
 use platform::explore::check;
 use platform::{site, thread};
@@ -12,12 +12,12 @@ use shuttle::sync::Mutex;
 use shuttle::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-const SEATS: usize = 4;
+const SLOTS: usize = 4;
 const SUBMITTERS: u32 = 3;
 const JOBS: u32 = 4;
 
 struct Pool {
-    crew: Crew,
+    workers: Workers,
     queued: AtomicU32,
     done: AtomicU32,
     progress: Event,
@@ -28,7 +28,7 @@ struct Pool {
 impl Pool {
     fn new(target: u32) -> Arc<Pool> {
         Arc::new(Pool {
-            crew: Crew::new(SEATS, target),
+            workers: Workers::new(SLOTS, target),
             queued: AtomicU32::new(0),
             done: AtomicU32::new(0),
             progress: Event::new(),
@@ -52,29 +52,29 @@ impl Pool {
     }
 
     fn offer(self: &Arc<Pool>) {
-        if let Call::Unborn(seat) = self.crew.offer(self.crew.target()) {
+        if let Call::Start(slot) = self.workers.offer(self.workers.target()) {
             let pool = self.clone();
-            let thread = thread::spawn(move || pool.work(seat));
+            let thread = thread::spawn(move || pool.work(slot));
             self.threads.lock().unwrap().push(thread);
         }
     }
 
     /// A worker's life, as in `worker.rs`, without its rounds of looking.
-    fn work(self: Arc<Pool>, seat: usize) {
+    fn work(self: Arc<Pool>, slot: usize) {
         loop {
             if !self.take() {
-                self.crew.rest(seat);
-                if self.is_told_to_end(seat) {
+                self.workers.rest(slot);
+                if self.is_told_to_end(slot) {
                     return;
                 }
                 continue;
             }
-            if self.crew.found() && !self.is_empty() {
+            if self.workers.found() && !self.is_empty() {
                 self.offer();
             }
             let retired = loop {
-                self.job(seat);
-                if self.crew.retire(seat, self.crew.target()) {
+                self.job(slot);
+                if self.workers.retire(slot, self.workers.target()) {
                     break true;
                 }
                 if !self.take() {
@@ -82,33 +82,33 @@ impl Pool {
                 }
             };
             if !retired {
-                self.crew.search();
-            } else if self.is_told_to_end(seat) {
+                self.workers.search();
+            } else if self.is_told_to_end(slot) {
                 return;
             }
         }
     }
 
-    fn is_told_to_end(self: &Arc<Pool>, seat: usize) -> bool {
+    fn is_told_to_end(self: &Arc<Pool>, slot: usize) -> bool {
         if !self.is_empty() {
             self.offer();
         }
-        match self.crew.wait(seat) {
-            Told::Search => false,
-            Told::End => self.is_empty() || !self.crew.stay(self.crew.target()),
+        match self.workers.wait(slot) {
+            Signal::Search => false,
+            Signal::Exit => self.is_empty() || !self.workers.stay(self.workers.target()),
         }
     }
 
     /// Every second worker blocks in its jobs for a moment.
-    fn job(self: &Arc<Pool>, seat: usize) {
-        assert!(self.inside.fetch_add(1, Ordering::SeqCst) < SEATS as u32);
-        if seat % 2 == 1 {
-            self.crew.block();
+    fn job(self: &Arc<Pool>, slot: usize) {
+        assert!(self.inside.fetch_add(1, Ordering::SeqCst) < SLOTS as u32);
+        if slot % 2 == 1 {
+            self.workers.block();
             if !self.is_empty() {
                 self.offer();
             }
             thread::yield_now();
-            self.crew.unblock();
+            self.workers.unblock();
         }
         self.inside.fetch_sub(1, Ordering::SeqCst);
         self.done.fetch_add(1, Ordering::SeqCst);
@@ -117,12 +117,15 @@ impl Pool {
 
     fn end(self: &Arc<Pool>, jobs: u32) {
         self.progress.until(|| self.done.load(Ordering::SeqCst) == jobs);
-        self.crew.close();
+        self.workers.close();
         loop {
             let Some(thread) = self.threads.lock().unwrap().pop() else { break };
             thread.join().unwrap();
         }
-        assert_eq!((self.crew.active(), self.crew.blocked(), self.queued.load(Ordering::SeqCst)), (0, 0, 0));
+        assert_eq!(
+            (self.workers.active(), self.workers.blocked(), self.queued.load(Ordering::SeqCst)),
+            (0, 0, 0)
+        );
     }
 }
 
@@ -137,7 +140,7 @@ fn all_jobs_are_done_whoever_queues_them_and_however_many_are_to_be_active() {
             })
             .collect();
         for target in [1, 4, 1, 3] {
-            pool.crew.set_target(target);
+            pool.workers.set_target(target);
             if !pool.is_empty() {
                 pool.offer();
             }
@@ -153,7 +156,7 @@ fn a_pool_that_is_closed_while_it_works_does_what_was_queued() {
     check(site!(), || {
         let pool = Pool::new(2);
         (0..JOBS).for_each(|_| pool.push());
-        pool.crew.close();
+        pool.workers.close();
         pool.end(JOBS);
     });
 }

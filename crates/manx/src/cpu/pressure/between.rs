@@ -44,33 +44,36 @@ pub struct Between {
     pub idle_cpus_now: Option<u32>,
 }
 
-pub(super) fn between(earlier: &Pressure, later: &Pressure) -> Between {
-    let span_ns = later.read_ns.saturating_sub(earlier.read_ns);
-    let of_span = |ns: u64| if span_ns == 0 { 0.0 } else { ns as f64 / span_ns as f64 };
-    // What two readings have, in which the counter never goes back.
-    let grown = |before: Option<u64>, now: Option<u64>| Some(now?.saturating_sub(before?));
-    let stalled = |before, now| grown(before, now).map(|us| of_span(us.saturating_mul(1000)).min(1.0));
-    let threads = later.threads.as_ref().zip(earlier.threads.as_ref()).map(|(now, before)| now.since(before));
-    let machine = later.machine.zip(earlier.machine);
-    let cpus = |ticks: u64| of_span(ticks.saturating_mul(later.tick_ns));
-    let throttled = later.throttled.zip(earlier.throttled);
-    Between {
-        span_ns,
-        waiting: threads.map(|times| of_span(times.wait_ns)),
-        running: threads.map(|times| of_span(times.run_ns)),
-        preempted_per_s: of_span(later.preempted.saturating_sub(earlier.preempted).saturating_mul(SECOND_NS)),
-        throttled: throttled.map(|(now, before)| {
-            let periods = now.periods.saturating_sub(before.periods);
-            let throttled = now.throttled.saturating_sub(before.throttled);
-            if periods == 0 { 0.0 } else { (throttled as f64 / periods as f64).min(1.0) }
-        }),
-        throttled_cpus: throttled
-            .map(|(now, before)| of_span(now.throttled_ns.saturating_sub(before.throttled_ns))),
-        idle_cpus: machine.map(|(now, before)| cpus(now.idle.saturating_sub(before.idle))),
-        stolen_cpus: machine.map(|(now, before)| cpus(now.steal.saturating_sub(before.steal))),
-        stalled: stalled(earlier.stalled_us, later.stalled_us),
-        group_stalled: stalled(earlier.group_stalled_us, later.group_stalled_us),
-        idle_cpus_now: later.idle_cpus(),
+impl Pressure {
+    /// What has happened since an earlier reading.
+    pub fn since(&self, earlier: &Pressure) -> Between {
+        let span_ns = self.read_ns.saturating_sub(earlier.read_ns);
+        let of_span = |ns: u64| if span_ns == 0 { 0.0 } else { ns as f64 / span_ns as f64 };
+        // What two readings have, in which the counter never goes back.
+        let grown = |before: Option<u64>, now: Option<u64>| Some(now?.saturating_sub(before?));
+        let stalled = |before, now| grown(before, now).map(|us| of_span(us.saturating_mul(1000)).min(1.0));
+        let threads = self.threads.as_ref().zip(earlier.threads.as_ref()).map(|(now, before)| now.since(before));
+        let machine = self.machine.zip(earlier.machine);
+        let cpus = |ticks: u64| of_span(ticks.saturating_mul(self.tick_ns));
+        let throttled = self.throttled.zip(earlier.throttled);
+        Between {
+            span_ns,
+            waiting: threads.map(|times| of_span(times.wait_ns)),
+            running: threads.map(|times| of_span(times.run_ns)),
+            preempted_per_s: of_span(self.preempted.saturating_sub(earlier.preempted).saturating_mul(SECOND_NS)),
+            throttled: throttled.map(|(now, before)| {
+                let periods = now.periods.saturating_sub(before.periods);
+                let throttled = now.throttled.saturating_sub(before.throttled);
+                if periods == 0 { 0.0 } else { (throttled as f64 / periods as f64).min(1.0) }
+            }),
+            throttled_cpus: throttled
+                .map(|(now, before)| of_span(now.throttled_ns.saturating_sub(before.throttled_ns))),
+            idle_cpus: machine.map(|(now, before)| cpus(now.idle.saturating_sub(before.idle))),
+            stolen_cpus: machine.map(|(now, before)| cpus(now.steal.saturating_sub(before.steal))),
+            stalled: stalled(earlier.stalled_us, self.stalled_us),
+            group_stalled: stalled(earlier.group_stalled_us, self.group_stalled_us),
+            idle_cpus_now: self.idle_cpus(),
+        }
     }
 }
 

@@ -17,8 +17,8 @@
 //! Memory is bounded by what is held and waited for. One standard lock protects the graph; under it
 //! no thread waits.
 
+use super::event::{Access, Place};
 use super::names::named;
-use super::{Access, Place};
 use crate::lock::circle::circle;
 use std::collections::HashMap;
 use std::fmt;

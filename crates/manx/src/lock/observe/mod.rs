@@ -53,12 +53,14 @@
 //! 3. What is known when observation is switched is forgotten, so a release that was not observed
 //!    leaves no holder behind.
 
+mod event;
 mod graph;
 mod histogram;
 mod names;
 mod snapshot;
 mod table;
 
+pub(crate) use event::{Access, How, Place};
 pub use histogram::Histogram;
 pub use names::{Nameable, name, unname};
 pub use snapshot::{LockStatistics, Statistics, statistics};
@@ -67,7 +69,6 @@ pub use table::CAPACITY;
 use platform::atomic::{AtomicU32, Ordering};
 use platform::clock;
 use std::cell::Cell;
-use std::panic::Location;
 
 /// [`STATE`]: statistics are kept.
 const COUNTING: u32 = 1;
@@ -142,27 +143,6 @@ pub fn observed() -> Observe {
     let state = STATE.load(Ordering::Acquire);
     Observe { statistics: state & COUNTING != 0, deadlocks: state & LOOKING != 0 }
 }
-
-/// How a lock is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// With others, as a reader.
-    Shared,
-    /// Alone.
-    Exclusive,
-}
-
-/// What a wait came to.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct How {
-    /// The waiter's window was over before it was served.
-    pub overdue: bool,
-    /// The lock was handed over, not found free.
-    pub handed_over: bool,
-}
-
-/// Where in the source something was done.
-pub(crate) type Place = &'static Location<'static>;
 
 /// Whether anything is observed: the one branch that locks pay for.
 #[inline(always)]

@@ -9,8 +9,8 @@
 //! ninth at once, is not timed. Numbers are relaxed atomics: each is right, and two of them are not
 //! of the same instant.
 
+use super::event::{Access, How, Place};
 use super::histogram::Counts;
-use super::{Access, How, Place};
 use platform::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use platform::clock;
 use std::cell::Cell;

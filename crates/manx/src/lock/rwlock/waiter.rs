@@ -2,13 +2,12 @@
 //!
 //! The Invariants are those at the head of [`super`].
 
-use super::RawRwLock;
 use super::state::{Kind, READERS, READERS_MAX, Rank, Settled, upper};
 use crate::cpu::{refresh_if_old, short_of_cpus};
 use crate::lock::bounded::{Acquired, TimedOut, Wait, in_epoch};
 use crate::lock::window::window_ns;
 use crate::slo;
-use platform::atomic::Ordering;
+use platform::atomic::{AtomicU64, Ordering};
 use platform::futex::{self, Clock, Deadline};
 use platform::{clock, cpu};
 
@@ -22,7 +21,8 @@ const PATIENCE_NS_MIN: u64 = 50_000;
 
 /// A thread that could not enter at once.
 pub(super) struct Waiter<'a> {
-    lock: &'a RawRwLock,
+    /// The lock's word.
+    state: &'a AtomicU64,
     kind: &'static Kind,
     deadline: Option<Deadline>,
     window_ns: u64,
@@ -31,13 +31,13 @@ pub(super) struct Waiter<'a> {
 }
 
 impl<'a> Waiter<'a> {
-    pub(super) fn new(lock: &'a RawRwLock, kind: &'static Kind, wait: &Wait) -> Waiter<'a> {
+    pub(super) fn new(state: &'a AtomicU64, kind: &'static Kind, wait: &Wait) -> Waiter<'a> {
         // Relaxed: the window's bits never change.
-        let own = upper(lock.state.load(Ordering::Relaxed));
+        let own = upper(state.load(Ordering::Relaxed));
         let told_ns = wait.window_ns.or_else(|| in_epoch(own, slo::window_ns()));
         let window_ns = told_ns.unwrap_or_else(|| window_ns(own));
         let window_end_ns = clock::now_ns().saturating_add(window_ns);
-        Waiter { lock, kind, deadline: wait.deadline, window_ns, window_end_ns, got: Acquired::default() }
+        Waiter { state, kind, deadline: wait.deadline, window_ns, window_end_ns, got: Acquired::default() }
     }
 
     pub(super) fn enter(mut self) -> Result<Acquired, TimedOut> {
@@ -45,7 +45,7 @@ impl<'a> Waiter<'a> {
         self.spin();
         loop {
             // Relaxed: the steps below check what they find.
-            let seen = self.lock.state.load(Ordering::Relaxed);
+            let seen = self.state.load(Ordering::Relaxed);
             if self.rank().may_enter(seen) {
                 if self.enter_from(seen) {
                     return Ok(self.got);
@@ -77,14 +77,14 @@ impl<'a> Waiter<'a> {
     }
 
     fn step(&self, seen: u64, next: u64, ordering: Ordering) -> bool {
-        self.lock.state.compare_exchange(seen, next, ordering, Ordering::Relaxed).is_ok()
+        self.state.compare_exchange(seen, next, ordering, Ordering::Relaxed).is_ok()
     }
 
     /// Looks a few times more before it costs a system call; not while the process is short of
     /// CPUs.
     fn spin(&self) {
         for look in 0..platform::spin_bound(LOOKS) {
-            let seen = self.lock.state.load(Ordering::Relaxed);
+            let seen = self.state.load(Ordering::Relaxed);
             if self.rank().may_enter(seen) || short_of_cpus() {
                 return;
             }
@@ -125,7 +125,7 @@ impl<'a> Waiter<'a> {
     /// Is counted as overdue from now on; false if it may not be yet.
     fn join(&mut self) -> bool {
         // Relaxed: it keeps others out, and acquires nothing.
-        let joined = self.lock.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
+        let joined = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
             let full = seen & self.kind.overdue_all == self.kind.overdue_all;
             // Invariant 6.
             (!full && seen & self.kind.joins_unless == 0).then(|| seen + self.kind.overdue_one)
@@ -138,10 +138,10 @@ impl<'a> Waiter<'a> {
     fn give_up(&self) {
         loop {
             // Relaxed, here and below: nothing was done under the lock.
-            let seen = self.lock.state.load(Ordering::Relaxed);
+            let seen = self.state.load(Ordering::Relaxed);
             let settled = Settled::of(self.uncounted(seen) | self.handed_on());
             if self.step(seen, settled.state, Ordering::Relaxed) {
-                settled.wakes.wake(futex::upper(&raw const self.lock.state));
+                settled.wakes.wake(futex::upper(self.state));
                 return;
             }
         }
@@ -164,7 +164,7 @@ impl<'a> Waiter<'a> {
             (Some(mine), Some(end)) => Some(if mine.left_ns() < end.left_ns() { mine } else { end }),
             (mine, end) => mine.or(end),
         };
-        let outcome = futex::wait_upper(&self.lock.state, upper, self.rank().set, first);
+        let outcome = futex::wait_upper(self.state, upper, self.rank().set, first);
         if outcome == futex::Outcome::Woken {
             self.got.sleeps += 1;
         }

@@ -46,7 +46,7 @@ const BUSY_CPUS: f64 = 0.03;
 
 /// What a look showed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(in crate::pool) enum Verdict {
     /// The process gets too little.
     Unfair(Unfair),
     /// What was done about that last time gained nothing, and only costs.
@@ -55,14 +55,14 @@ pub(super) enum Verdict {
 
 /// What the process gets, and what would be fair.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Unfair {
-    pub(super) received_cpus: f64,
-    pub(super) fair_cpus: f64,
+pub(in crate::pool) struct Unfair {
+    pub(in crate::pool) received_cpus: f64,
+    pub(in crate::pool) fair_cpus: f64,
 }
 
 /// What was seen at the last look.
 #[derive(Debug, Default)]
-pub(super) struct Fair {
+pub(in crate::pool) struct Fair {
     at_ns: u64,
     own_ns: u64,
     next_ns: u64,
@@ -83,7 +83,7 @@ const GAIN: f64 = 1.05;
 impl Fair {
     /// Looks, if it is time to. Of `workers` threads of ours that wish to run, `limit` could run at
     /// once.
-    pub(super) fn look(&mut self, now: u64, workers: u32, limit: u32) -> Option<Verdict> {
+    pub(in crate::pool) fn look(&mut self, now: u64, workers: u32, limit: u32) -> Option<Verdict> {
         if now < self.next_ns {
             return None;
         }

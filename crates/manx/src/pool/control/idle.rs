@@ -15,7 +15,7 @@ use platform::clock::ns_to_ticks;
 /// For so long an answer is believed.
 const FRESH_NS: u64 = 200_000;
 
-pub(super) struct Idle {
+pub(in crate::pool) struct Idle {
     runnable: Runnable,
     cpus: u32,
     asked_ticks: AtomicU64,
@@ -26,7 +26,7 @@ pub(super) struct Idle {
 
 impl Idle {
     /// For a process of this budget; `None` if it cannot be known.
-    pub(super) fn of(budget: &CpuBudget) -> Option<Idle> {
+    pub(in crate::pool) fn of(budget: &CpuBudget) -> Option<Idle> {
         let online = budget.limits().iter().find_map(|limit| match &limit.kind {
             LimitKind::Online { cpus } => Some(cpus.len()),
             _ => None,
@@ -44,7 +44,7 @@ impl Idle {
     /// that has just queued a job is about to wait most likely; so the caller counts as no thread's
     /// rival.
     #[inline]
-    pub(super) fn is_idle(&self, now_ticks: u64) -> bool {
+    pub(in crate::pool) fn is_idle(&self, now_ticks: u64) -> bool {
         // Relaxed: a hint, here and below.
         let asked_ticks = self.asked_ticks.load(Ordering::Relaxed);
         if now_ticks.saturating_sub(asked_ticks) < ns_to_ticks(FRESH_NS) {
@@ -63,7 +63,7 @@ impl Idle {
     }
 
     /// The same, for a caller that calls a worker if it is so: true once for each answer.
-    pub(super) fn take(&self, now_ticks: u64) -> bool {
+    pub(in crate::pool) fn take(&self, now_ticks: u64) -> bool {
         let taken_ticks = self.taken_ticks.load(Ordering::Relaxed);
         if now_ticks.saturating_sub(taken_ticks) < ns_to_ticks(FRESH_NS) || !self.is_idle(now_ticks) {
             return false;
@@ -74,7 +74,7 @@ impl Idle {
     }
 
     /// The same, asked by a thread that would not be there if it did not ask.
-    pub(super) fn is_idle_for_observer(&self) -> bool {
+    pub(in crate::pool) fn is_idle_for_observer(&self) -> bool {
         self.runnable.threads().is_some_and(|threads| threads <= self.cpus)
     }
 }

@@ -3,8 +3,9 @@
 //! Two things decide at once, in the thread that queues a job or has just done one: an idle CPU
 //! lets one more work ([`idle`]), and a quota that is used up lets one less
 //! ([`Pace`](super::pace::Pace)). What takes a view over some time is decided by the pool's
-//! *control thread*, as in the paper, at each *tick*: by the rules of [`pressure`], which are ours,
-//! or of [`share`], which are the paper's.
+//! *control thread*
+//! (`controller.rs`), as in the paper, at each *tick*: by the rules of [`pressure`], which are
+//! ours, or of [`share`], which are the paper's.
 //!
 //! The control thread sleeps while nothing is queued: then the pool needs no more workers, and the
 //! active ones were needed. It is started by the first job that finds all workers at work, and
@@ -14,7 +15,6 @@
 //! | file | what |
 //! | --- | --- |
 //! | `steering.rs` | what the pool's threads have of all this |
-//! | `controller.rs` | the control thread |
 //! | `idle.rs` | whether a CPU is idle |
 //! | `pressure.rs`, `fair.rs` | our rules, and when they are not to be kept |
 //! | `share.rs` | the paper's rules |
@@ -27,24 +27,23 @@
 //! Invariants:
 //! 1. `limit` is from 1 to the number of workers that the builder was told, and so is the target;
 //!    after the next tick it is no higher than `limit`.
-//! 2. The control thread is born once. It goes to sleep by changing its `state` from awake to
+//! 2. The control thread is started once. It goes to sleep by changing its `state` from awake to
 //!    asleep, and then looks at the queue once more; a thread that has queued a job looks at
 //!    `state` afterwards. Each has a fence in between, so no queue stays without a thread that
 //!    decides.
 
-mod controller;
 mod decision;
-mod fair;
+pub(super) mod fair;
 mod idle;
-mod pressure;
-mod share;
+pub(super) mod pressure;
+pub(super) mod share;
 mod steering;
 
 use std::time::Duration;
 
 pub use decision::{Decision, Why};
 pub(super) use share::OVERCOMMIT_MAX;
-pub(super) use steering::{Bounds, Steering};
+pub(super) use steering::{ASLEEP, AWAKE, Bounds, STOPPED, Steering};
 
 /// How often the control thread looks while there is more to do than is being done: each accounting
 /// tick of the kernel, as in the paper.
@@ -77,20 +76,20 @@ impl Control {
 
 /// What was seen between two ticks.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+pub(super) struct Seen {
     /// How many workers are to be active …
-    target: u32,
+    pub(super) target: u32,
     /// … and may be.
-    limit: u32,
+    pub(super) limit: u32,
     /// All workers together ran for so long …
-    run_ns: u64,
+    pub(super) run_ns: u64,
     /// … and waited for a CPU for so long.
-    wait_ns: u64,
-    elapsed_ns: u64,
+    pub(super) wait_ns: u64,
+    pub(super) elapsed_ns: u64,
     /// The number of ticks of the usual length: one, but for a control that has looked more rarely.
-    ticks: u32,
+    pub(super) ticks: u32,
     /// Whether jobs are queued.
-    queued: bool,
+    pub(super) queued: bool,
     /// Whether a CPU is idle, if that can be known.
-    cpu_idle: Option<bool>,
+    pub(super) cpu_idle: Option<bool>,
 }

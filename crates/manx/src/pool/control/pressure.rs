@@ -39,7 +39,7 @@ const FLOOR_TICKS: u32 = 1_000;
 const FLOOR_TICKS_MAX: u32 = 16_000;
 
 #[derive(Debug)]
-pub(super) struct Pressure {
+pub(in crate::pool) struct Pressure {
     run_ns: f64,
     wait_ns: f64,
     elapsed_ns: f64,
@@ -82,17 +82,17 @@ impl Pressure {
 
     /// Whether what the next tick shows could hardly change anything: no worker waits, or as few as
     /// may be are to be active.
-    pub(super) fn is_calm(&self, seen: &Seen) -> bool {
+    pub(in crate::pool) fn is_calm(&self, seen: &Seen) -> bool {
         !self.is_waiting() || seen.target <= self.floor.min(seen.limit)
     }
 
     /// Whether the pool gives way to no neighbour for a while, since neighbours do not give way.
-    pub(super) fn is_firm(&self) -> bool {
+    pub(in crate::pool) fn is_firm(&self) -> bool {
         self.floor > 1
     }
 
     /// Whether workers wait so much that it is worth asking whether that is fair.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(in crate::pool) fn is_waiting(&self) -> bool {
         self.waiting() > WAITING_NONE
     }
 
@@ -104,12 +104,12 @@ impl Pressure {
     }
 
     /// What was before does not count.
-    pub(super) fn forget(&mut self) {
+    pub(in crate::pool) fn forget(&mut self) {
         (self.run_ns, self.wait_ns, self.elapsed_ns, self.quiet) = (0.0, 0.0, 0.0, 0);
     }
 
     /// How many are to be active from now on, if not as many as before.
-    pub(super) fn decide(&mut self, seen: &Seen) -> Option<(u32, Why)> {
+    pub(in crate::pool) fn decide(&mut self, seen: &Seen) -> Option<(u32, Why)> {
         self.average(seen);
         self.since_trial = self.since_trial.saturating_add(seen.ticks);
         self.lower_floor(seen.ticks);
@@ -149,7 +149,7 @@ impl Pressure {
     }
 
     /// What was corrected gained nothing.
-    pub(super) fn withdraw(&mut self) {
+    pub(in crate::pool) fn withdraw(&mut self) {
         self.floor = 1;
         self.forget();
     }
@@ -166,7 +166,7 @@ impl Pressure {
 
     /// The process gets less than is fair: one worker more than there are, and no fewer for a
     /// while.
-    pub(super) fn correct(&mut self, seen: &Seen, unfair: Unfair) -> Option<(u32, Why)> {
+    pub(in crate::pool) fn correct(&mut self, seen: &Seen, unfair: Unfair) -> Option<(u32, Why)> {
         if seen.target >= seen.limit && self.floor >= seen.limit {
             return None;
         }

@@ -24,7 +24,7 @@ pub(in crate::pool) const OVERCOMMIT_MAX: f64 = 1024.0;
 const BYTES_MAX: usize = 64 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Share {
+pub(in crate::pool) struct Share {
     overcommit: f64,
     stat: Option<File>,
     allowed: CpuSet,
@@ -34,7 +34,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    pub(super) fn new(overcommit: f64) -> Share {
+    pub(in crate::pool) fn new(overcommit: f64) -> Share {
         let mut share = Share {
             overcommit,
             stat: File::open(c"/proc/stat").ok(),
@@ -48,7 +48,7 @@ impl Share {
     }
 
     /// What was before does not count.
-    pub(super) fn begin(&mut self) {
+    pub(in crate::pool) fn begin(&mut self) {
         self.own_ns = process_cpu_ns();
         self.all_ns = self.busy_ns().unwrap_or(0);
     }
@@ -59,7 +59,7 @@ impl Share {
         Some(ticks.saturating_mul(usage::tick_ns()))
     }
 
-    pub(super) fn decide(&mut self, seen: &Seen, cpus: f64) -> Option<(u32, Why)> {
+    pub(in crate::pool) fn decide(&mut self, seen: &Seen, cpus: f64) -> Option<(u32, Why)> {
         let (own_before_ns, all_before_ns) = (self.own_ns, self.all_ns);
         let own_ns = process_cpu_ns();
         let Some(all_ns) = self.busy_ns() else { return Some((seen.limit, Why::Share { own: 1.0 })) };

@@ -1,7 +1,6 @@
 //! What the threads of a pool have of its control: numbers to read, a CPU to ask for, and a thread
 //! to wake.
 
-use super::controller;
 use super::decision::Decision;
 use super::idle::Idle;
 use super::Control;
@@ -9,45 +8,42 @@ use crate::cpu::{CpuBudget, LimitKind};
 use crate::lock::Mutex;
 use crate::pool::jobserver::{Allowance, Tokens};
 use crate::pool::registry::Member;
-use crate::pool::shared::Shared;
-use crate::pool::stats::Stats;
 use platform::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use platform::clock::{ns_to_ticks, ticks};
 use platform::futex;
-use std::sync::Arc;
 use std::time::Duration;
 
-/// It waits to be woken, or is not born.
-pub(super) const ASLEEP: u32 = 0;
+/// It waits to be woken, or is not started.
+pub(in crate::pool) const ASLEEP: u32 = 0;
 /// It decides at each tick.
-pub(super) const AWAKE: u32 = 1;
+pub(in crate::pool) const AWAKE: u32 = 1;
 /// It is to end.
-pub(super) const STOPPED: u32 = 2;
+pub(in crate::pool) const STOPPED: u32 = 2;
 
 /// … and at least so often while jobs come.
 const BUDGET_NS_MAX: u64 = 1_000_000_000;
 
 /// What the threads of a pool have of its control.
 pub(in crate::pool) struct Steering {
-    pub(super) control: Control,
-    pub(super) tick_ns: u64,
-    pub(super) workers_max: u32,
-    pub(super) limit: AtomicU32,
-    pub(super) idle: Option<Idle>,
-    pub(super) state: AtomicU32,
-    pub(super) is_born: AtomicU32,
-    pub(super) decisions: AtomicU64,
-    pub(super) last: Mutex<Option<Decision>>,
+    pub(in crate::pool) control: Control,
+    pub(in crate::pool) tick_ns: u64,
+    pub(in crate::pool) workers_max: u32,
+    pub(in crate::pool) limit: AtomicU32,
+    pub(in crate::pool) idle: Option<Idle>,
+    pub(in crate::pool) state: AtomicU32,
+    pub(in crate::pool) is_started: AtomicU32,
+    pub(in crate::pool) decisions: AtomicU64,
+    pub(in crate::pool) last: Mutex<Option<Decision>>,
     /// In thousandths.
-    pub(super) budget: AtomicU64,
+    pub(in crate::pool) budget: AtomicU64,
     /// Whether workers waited for CPUs at the last tick.
-    pub(super) waited: AtomicBool,
+    pub(in crate::pool) waited: AtomicBool,
     /// Whether the pool gives way to no neighbour, since its neighbours do not give way.
-    pub(super) firm: AtomicBool,
+    pub(in crate::pool) firm: AtomicBool,
     /// When it was read.
-    pub(super) budget_ticks: AtomicU64,
-    pub(super) allowance: Option<Mutex<Allowance>>,
-    pub(super) member: Option<Member>,
+    pub(in crate::pool) budget_ticks: AtomicU64,
+    pub(in crate::pool) allowance: Option<Mutex<Allowance>>,
+    pub(in crate::pool) member: Option<Member>,
 }
 
 /// What limits a pool besides the budget.
@@ -68,7 +64,7 @@ impl Steering {
             limit: AtomicU32::new(workers_max),
             idle: if control == Control::Pressure { Idle::of(&budget) } else { None },
             state: AtomicU32::new(ASLEEP),
-            is_born: AtomicU32::new(0),
+            is_started: AtomicU32::new(0),
             decisions: AtomicU64::new(0),
             last: Mutex::new(None),
             budget: AtomicU64::new(0),
@@ -86,7 +82,7 @@ impl Steering {
     }
 
     /// Whether others are asked how many workers may be active.
-    pub(super) fn has_bounds(&self) -> bool {
+    pub(in crate::pool) fn has_bounds(&self) -> bool {
         self.allowance.is_some() || self.member.is_some()
     }
 
@@ -109,7 +105,7 @@ impl Steering {
     }
 
     /// Notes that the budget is `cpus` CPUs. The paper's factor makes more workers of them.
-    pub(super) fn note_budget(&self, cpus: f64) {
+    pub(in crate::pool) fn note_budget(&self, cpus: f64) {
         self.budget.store((cpus * 1000.0) as u64, Ordering::Relaxed);
         if self.allowance.is_none() {
             self.limit.store(self.workers_for(cpus), Ordering::Relaxed);
@@ -120,7 +116,7 @@ impl Steering {
     }
 
     /// Returns the most workers that can be of use with `cpus` CPUs.
-    pub(super) fn workers_for(&self, cpus: f64) -> u32 {
+    pub(in crate::pool) fn workers_for(&self, cpus: f64) -> u32 {
         let factor = match self.control {
             Control::Fixed => return self.workers_max,
             Control::Share { overcommit, .. } => overcommit,
@@ -131,11 +127,11 @@ impl Steering {
     }
 
     /// As many workers as there are tokens for, of make's, and no more than have something to do.
-    pub(super) fn fit_tokens(&self, shared: &Shared) {
+    /// `busy` says how many have.
+    pub(in crate::pool) fn fit_tokens(&self, busy: impl FnOnce() -> usize) {
         if let Some(allowance) = &self.allowance {
-            let cpus = self.budget.load(Ordering::Relaxed) as f64 / 1000.0;
-            let busy = shared.crew.active() as usize + shared.queue.len();
-            let wanted = busy.clamp(1, self.workers_for(cpus) as usize);
+            let cpus = self.budget_cpus();
+            let wanted = busy().clamp(1, self.workers_for(cpus) as usize);
             let got = allowance.lock().fit(wanted) as u32;
             self.limit.store(got.max(1), Ordering::Relaxed);
         }
@@ -143,7 +139,7 @@ impl Steering {
 
     /// Whether the control thread may sleep while nothing is queued: not as long as it has tokens
     /// to give back.
-    pub(super) fn may_sleep(&self) -> bool {
+    pub(in crate::pool) fn may_sleep(&self) -> bool {
         self.allowance.as_ref().is_none_or(|allowance| allowance.lock().active() == 1)
     }
 
@@ -178,55 +174,50 @@ impl Steering {
         self.idle.as_ref().is_some_and(|idle| idle.take(now_ticks))
     }
 
-    /// There is more to do than is being done: the control thread is to decide about that.
+    /// There is more to do than is being done: the control thread is to decide about that. `start`
+    /// starts it when it is needed first.
     #[inline]
-    pub(in crate::pool) fn wake(&self, shared: &Arc<Shared>) {
+    pub(in crate::pool) fn wake(&self, start: impl FnOnce() -> std::io::Result<()>) {
         if self.state.load(Ordering::Relaxed) == ASLEEP && self.control != Control::Fixed {
-            self.wake_slow(shared);
-        }
-    }
-
-    /// A job ended at this time: now and then the control thread reads the budget, also if all goes
-    /// well.
-    #[inline]
-    pub(in crate::pool) fn wake_if_old(&self, shared: &Arc<Shared>, now_ticks: u64) {
-        let read_ticks = self.budget_ticks.load(Ordering::Relaxed);
-        if now_ticks.saturating_sub(read_ticks) > ns_to_ticks(BUDGET_NS_MAX) {
-            self.budget_ticks.store(now_ticks, Ordering::Relaxed);
-            self.wake(shared);
+            self.wake_slow(start);
         }
     }
 
     #[cold]
-    fn wake_slow(&self, shared: &Arc<Shared>) {
+    fn wake_slow(&self, start: impl FnOnce() -> std::io::Result<()>) {
         if self.state.compare_exchange(ASLEEP, AWAKE, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return;
         }
-        if self.is_born.swap(1, Ordering::Relaxed) != 0 {
+        if self.is_started.swap(1, Ordering::Relaxed) != 0 {
             futex::wake(&self.state, 1);
-        } else if shared
-            .start(&format!("{}-control", shared.name), STACK_BYTES, |shared| controller::run(&shared))
-            .is_err()
-        {
+        } else if start().is_err() {
             // The pool works without, with as many workers as it has now; the next job in such a
             // place tries again.
-            self.is_born.store(0, Ordering::Relaxed);
+            self.is_started.store(0, Ordering::Relaxed);
             let _ = self.state.compare_exchange(AWAKE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
-    /// The control thread is to end, and none will be born.
+    /// Whether the control thread is to read the budget again, by a job that ended at this time:
+    /// true once for each time that it is.
+    #[inline]
+    pub(in crate::pool) fn is_budget_old(&self, now_ticks: u64) -> bool {
+        let read_ticks = self.budget_ticks.load(Ordering::Relaxed);
+        let is_old = now_ticks.saturating_sub(read_ticks) > ns_to_ticks(BUDGET_NS_MAX);
+        if is_old {
+            self.budget_ticks.store(now_ticks, Ordering::Relaxed);
+        }
+        is_old
+    }
+
+    /// The control thread is to end, and none will be started.
     pub(in crate::pool) fn stop(&self) {
         self.state.store(STOPPED, Ordering::Relaxed);
         futex::wake_all(&self.state);
     }
 
-    pub(in crate::pool) fn tell(&self, stats: &mut Stats) {
-        stats.budget_cpus = self.budget.load(Ordering::Relaxed) as f64 / 1000.0;
-        stats.decisions = self.decisions.load(Ordering::Relaxed);
-        stats.last = self.last.lock().clone();
+    /// The CPUs of the budget, as last read.
+    pub(in crate::pool) fn budget_cpus(&self) -> f64 {
+        self.budget.load(Ordering::Relaxed) as f64 / 1000.0
     }
 }
-
-/// Enough for reading a few files.
-const STACK_BYTES: usize = 256 * 1024;

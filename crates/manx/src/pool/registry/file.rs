@@ -20,8 +20,8 @@
 //! All of them are atomic, and any bits mean something: a program that scribbles over them spoils
 //! the division, and nothing else.
 
-use super::slots::Locks;
-use super::{PLACES, RegistryError};
+use super::error::RegistryError;
+use super::slots::{Locks, PLACES};
 use platform::atomic::{AtomicU32, AtomicU64, Ordering};
 use platform::file::{File, NOT_NOW};
 use platform::memory;

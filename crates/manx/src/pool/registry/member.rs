@@ -1,9 +1,9 @@
 //! One member of a registry: what it wants, and what it gets.
 
 use super::division::{Claim, Share, divide};
+use super::error::{Lost, RegistryError};
 use super::file::{FileLocks, Mapping, Table};
-use super::slots::{self, Place, Terms};
-use super::{Lost, PLACES, RegistryError, hundredths};
+use super::slots::{self, PLACES, Place, Terms, hundredths};
 use platform::atomic::{AtomicU32, AtomicU64, Ordering};
 use platform::{clock, fork};
 use std::path::Path;

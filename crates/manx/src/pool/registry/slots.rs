@@ -53,8 +53,18 @@ const WEIGHT_SHIFT: u32 = 40;
 const GENERATION_SHIFT: u32 = 48;
 const CPUS_MASK: u64 = (1 << 20) - 1;
 
+/// How many members a registry has room for.
+pub const PLACES: usize = 256;
+
 /// The most CPUs that a member can ask for, in hundredths.
 pub const HUNDREDTHS_MAX: u32 = CPUS_MASK as u32;
+
+/// CPUs in hundredths, rounded up; no number, and less than none, are none.
+pub fn hundredths(cpus: f64) -> u32 {
+    // The conversion takes what is too big for the biggest, and what is no number for 0. Subtract a
+    // small epsilon so that 1.1 does not round up.
+    ((cpus * 100.0 - 1e-6).ceil() as u32).min(HUNDREDTHS_MAX)
+}
 
 /// What a member tells the others, and what a free place does not have.
 ///
@@ -285,6 +295,14 @@ mod tests {
 
     fn words(count: usize) -> (Vec<AtomicU64>, Table) {
         ((0..count).map(|_| AtomicU64::new(0)).collect(), Rc::new(RefCell::new(vec![None; count])))
+    }
+
+    #[test]
+    fn cpus_are_counted_in_hundredths_whatever_the_number() {
+        for (cpus, counted) in [(1.1, 110), (0.001, 1), (0.0, 0), (2.0, 200), (-3.0, 0), (f64::NAN, 0)] {
+            assert_eq!(hundredths(cpus), counted, "{cpus}");
+        }
+        assert_eq!(hundredths(f64::INFINITY), HUNDREDTHS_MAX);
     }
 
     #[test]

@@ -4,7 +4,6 @@ use super::allocation::{Allocation, Protocol};
 use super::pin;
 use super::publish::{Left, Published, Replaced};
 use super::seats::Seats;
-use super::session::{Session, TooManySessions};
 use platform::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -41,22 +40,12 @@ impl Coordinator {
         })
     }
 
-    /// A new session.
-    ///
-    /// # Errors
-    /// There are as many as may be.
-    pub fn session(self: &Arc<Self>) -> Result<Session, TooManySessions> {
-        let limit = self.seats.len();
-        let seat = self.seats.take().ok_or(TooManySessions { limit })?;
-        Ok(Session::new(self.clone(), seat))
-    }
-
     /// The first id that was not given yet.
     pub fn current(&self) -> u64 {
         self.allocation.current()
     }
 
-    /// See [`Session::oldest`].
+    /// See [`Session::oldest`](super::Session::oldest).
     pub fn oldest(&self) -> u64 {
         if let Some(oldest) = pin::oldest(&self.seats, self.published.oldest()) {
             // AcqRel: a thread that goes by it has seen what those below it did, as the thread that

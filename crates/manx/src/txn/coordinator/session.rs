@@ -45,8 +45,20 @@ impl fmt::Debug for Session {
     }
 }
 
+impl Coordinator {
+    /// A new session.
+    ///
+    /// # Errors
+    /// There are as many as may be.
+    pub fn session(self: &Arc<Self>) -> Result<Session, TooManySessions> {
+        let limit = self.seats.len();
+        let seat = self.seats.take().ok_or(TooManySessions { limit })?;
+        Ok(Session::new(self.clone(), seat))
+    }
+}
+
 impl Session {
-    pub(super) fn new(coordinator: Arc<Coordinator>, seat: usize) -> Session {
+    fn new(coordinator: Arc<Coordinator>, seat: usize) -> Session {
         Session {
             coordinator,
             seat,

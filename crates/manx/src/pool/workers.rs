@@ -14,12 +14,12 @@
 //! | `state`, low half | *active* workers: they run a job or look for one |
 //! | `state`, high half | *searching* workers: those of the active that look for a job |
 //! | `target` | the number of workers that are to be active |
-//! | `parked` | a bit for each seat whose worker can be called, parked or not yet born |
-//! | `seats[n]` | what the worker of seat `n` is told: a futex |
+//! | `parked` | a bit for each slot whose worker can be called, parked or not yet started |
+//! | `slots[n]` | what the worker of slot `n` is told: a futex |
 //!
 //! ```text
-//!            call: active, searching += 1; takes the bit; seat = CALLED
-//!   UNBORN ───────────────────────────────► CALLED ◄──────────────────────┐ call
+//!            call: active, searching += 1; takes the bit; slot = CALLED
+//!   UNSTARTED ────────────────────────────► CALLED ◄──────────────────────┐ call
 //!                                             │ rest, retire               │
 //!                                             ▼                            │
 //!                                           PARKED (its bit set) ──────────┘
@@ -31,7 +31,7 @@
 //! Invariants:
 //! 1. `active` counts the workers that have been called and have neither rested, retired, blocked
 //!    nor ended since; and the calls under way.
-//! 2. Only the thread that takes a seat's bit writes the seat until its worker has seen what was
+//! 2. Only the thread that takes a slot's bit writes the slot until its worker has seen what was
 //!    written. A worker that has set its bit goes on only when it is told to, or after it took the
 //!    bit back itself.
 //! 3. A worker that parks says so (its bit, then the counts) before it looks for jobs a last time;
@@ -40,20 +40,20 @@
 //! 4. No more need be called than jobs are queued. A thread that offers a job may rely on a
 //!    searcher: the searcher looks again after it has stopped being one. If it found a job, was the
 //!    last searcher, and there are more jobs, it calls the next worker.
-//! 5. Seats are born in order: bits are taken from the lowest, so a seat that is not born is taken
-//!    only if all below are in use.
+//! 5. Slots are started in order: bits are taken from the lowest, so a slot that is not started is
+//!    taken only if all below are in use.
 //!
 //! # Memory orderings
 //! Invariant 3 is Dekker's pattern: both sides have a sequentially consistent fence between what
 //! they write and what they read. A bit is set with release and taken with acquire, so the taker's
-//! write to the seat follows the worker's. A worker that is told to go on learns of jobs by the
+//! write to the slot follows the worker's. A worker that is told to go on learns of jobs by the
 //! queue, not from here.
 
 use platform::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use platform::futex;
 
-/// The worker of this seat has no thread yet.
-const UNBORN: u32 = 0;
+/// The worker of this slot has no thread yet.
+const UNSTARTED: u32 = 0;
 /// It sleeps, or is about to.
 const PARKED: u32 = 1;
 /// It is to look for a job.
@@ -74,7 +74,7 @@ fn searching_of(state: u64) -> u32 {
 
 /// What became of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a seat that is not born needs a thread"]
+#[must_use = "a slot that is not started needs a thread"]
 pub enum Call {
     /// As many are searching as jobs are queued: they will find them.
     Needless,
@@ -82,47 +82,47 @@ pub enum Call {
     Enough,
     /// A worker was woken.
     Woken,
-    /// This seat's worker needs a thread, which the caller starts; if it cannot, it says so by
-    /// [`Crew::stillborn`].
-    Unborn(usize),
+    /// This slot's worker needs a thread, which the caller starts; if it cannot, it says so by
+    /// [`Workers::start_failed`].
+    Start(usize),
 }
 
 /// What a parked worker was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Signal {
     /// Look for a job: it is active, and searching.
     Search,
-    /// End.
-    End,
+    /// End its thread.
+    Exit,
 }
 
-/// The seats of a pool's workers.
+/// The workers of a pool, by slot.
 #[derive(Debug)]
-pub struct Crew {
+pub struct Workers {
     state: AtomicU64,
     target: AtomicU32,
     /// Workers that block, and will be active again.
     blocked: AtomicU32,
     closed: AtomicBool,
     parked: Box<[AtomicU64]>,
-    seats: Box<[AtomicU32]>,
+    slots: Box<[AtomicU32]>,
 }
 
-impl Crew {
-    /// Returns seats for `seats` workers, none of them born yet; at most `target` of them are to be
-    /// active.
-    pub fn new(seats: usize, target: u32) -> Crew {
-        let word = |at: usize| match seats - at * 64 {
+impl Workers {
+    /// Returns slots for `slots` workers, none of them started yet; at most `target` of them are to
+    /// be active.
+    pub fn new(slots: usize, target: u32) -> Workers {
+        let word = |at: usize| match slots - at * 64 {
             left @ 0..64 => (1 << left) - 1,
             _ => u64::MAX,
         };
-        Crew {
+        Workers {
             state: AtomicU64::new(0),
             target: AtomicU32::new(target),
             blocked: AtomicU32::new(0),
             closed: AtomicBool::new(false),
-            parked: (0..seats.div_ceil(64)).map(|at| AtomicU64::new(word(at))).collect(),
-            seats: (0..seats).map(|_| AtomicU32::new(UNBORN)).collect(),
+            parked: (0..slots.div_ceil(64)).map(|at| AtomicU64::new(word(at))).collect(),
+            slots: (0..slots).map(|_| AtomicU32::new(UNSTARTED)).collect(),
         }
     }
 
@@ -178,14 +178,14 @@ impl Crew {
                 return Call::Enough;
             }
             let called = state + ACTIVE + SEARCHING;
-            // Relaxed: what the worker must see it sees by its seat and by the queue.
+            // Relaxed: what the worker must see it sees by its slot and by the queue.
             match self.state.compare_exchange_weak(state, called, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => break,
                 Err(now) => state = now,
             }
         }
         match self.take_any() {
-            Some(seat) => self.tell(seat, CALLED),
+            Some(slot) => self.signal(slot, CALLED),
             None => {
                 // All others block, and look for jobs themselves when they come back. But as long
                 // as this call was counted, a worker that relied on it may have parked.
@@ -202,7 +202,7 @@ impl Crew {
             let mut bits = word.load(Ordering::Relaxed);
             while bits != 0 {
                 let lowest = bits & bits.wrapping_neg();
-                // Acquire: pairs with the release in `set_bit`, so that our write to the seat
+                // Acquire: pairs with the release in `set_bit`, so that our write to the slot
                 // follows the worker's.
                 let before = word.fetch_and(!lowest, Ordering::Acquire);
                 if before & lowest != 0 {
@@ -214,35 +214,35 @@ impl Crew {
         None
     }
 
-    /// Takes this seat's bit, if it is set.
-    fn take(&self, seat: usize) -> bool {
-        let bit = 1 << (seat % 64);
+    /// Takes this slot's bit, if it is set.
+    fn take(&self, slot: usize) -> bool {
+        let bit = 1 << (slot % 64);
         // Acquire: as in `take_any`.
-        self.parked[seat / 64].fetch_and(!bit, Ordering::Acquire) & bit != 0
+        self.parked[slot / 64].fetch_and(!bit, Ordering::Acquire) & bit != 0
     }
 
-    fn set_bit(&self, seat: usize) {
+    fn set_bit(&self, slot: usize) {
         // Release: pairs with the acquire of the thread that takes the bit.
-        self.parked[seat / 64].fetch_or(1 << (seat % 64), Ordering::Release);
+        self.parked[slot / 64].fetch_or(1 << (slot % 64), Ordering::Release);
     }
 
-    /// Writes to a seat whose bit the caller has taken (Invariant 2), and wakes its worker.
-    fn tell(&self, seat: usize, what: u32) -> Call {
-        // No other thread writes the seat, so this reads what its worker, or `new`, wrote.
-        let before = self.seats[seat].load(Ordering::Relaxed);
+    /// Writes to a slot whose bit the caller has taken (Invariant 2), and wakes its worker.
+    fn signal(&self, slot: usize, what: u32) -> Call {
+        // No other thread writes the slot, so this reads what its worker, or `new`, wrote.
+        let before = self.slots[slot].load(Ordering::Relaxed);
         // Release: pairs with the acquire of the worker that reads it.
-        self.seats[seat].store(what, Ordering::Release);
-        if before == UNBORN {
-            return Call::Unborn(seat);
+        self.slots[slot].store(what, Ordering::Release);
+        if before == UNSTARTED {
+            return Call::Start(slot);
         }
-        futex::wake(&self.seats[seat], 1);
+        futex::wake(&self.slots[slot], 1);
         Call::Woken
     }
 
-    /// The thread for a seat could not be started: it is as if it had not been called.
-    pub fn stillborn(&self, seat: usize) {
-        self.seats[seat].store(UNBORN, Ordering::Relaxed);
-        self.set_bit(seat);
+    /// The thread for a slot could not be started: it is as if it had not been called.
+    pub fn start_failed(&self, slot: usize) {
+        self.slots[slot].store(UNSTARTED, Ordering::Relaxed);
+        self.set_bit(slot);
         self.state.fetch_sub(ACTIVE + SEARCHING, Ordering::Relaxed);
     }
 
@@ -266,26 +266,27 @@ impl Crew {
     }
 
     /// The calling worker, which is searching, found nothing. From here on it can be called; it
-    /// must look for jobs once more, and offer what it finds, before it calls [`wait`](Crew::wait).
-    pub fn rest(&self, seat: usize) {
-        self.seats[seat].store(PARKED, Ordering::Relaxed);
-        self.set_bit(seat);
+    /// must look for jobs once more, and offer what it finds, before it calls
+    /// [`wait`](Workers::wait).
+    pub fn rest(&self, slot: usize) {
+        self.slots[slot].store(PARKED, Ordering::Relaxed);
+        self.set_bit(slot);
         self.state.fetch_sub(ACTIVE + SEARCHING, Ordering::Relaxed);
         // Pairs with the fence of `offer` (Invariant 3), and with that of `close`.
         fence(Ordering::SeqCst);
     }
 
     /// If more than `bound` are active, the calling worker, which is not searching, stops being one
-    /// of them: as after [`rest`](Crew::rest), and this returns true.
+    /// of them: as after [`rest`](Workers::rest), and this returns true.
     #[inline]
-    pub fn retire(&self, seat: usize, bound: u32) -> bool {
-        self.active() > bound && self.retire_slow(seat, bound)
+    pub fn retire(&self, slot: usize, bound: u32) -> bool {
+        self.active() > bound && self.retire_slow(slot, bound)
     }
 
     #[cold]
-    fn retire_slow(&self, seat: usize, bound: u32) -> bool {
-        self.seats[seat].store(PARKED, Ordering::Relaxed);
-        self.set_bit(seat);
+    fn retire_slow(&self, slot: usize, bound: u32) -> bool {
+        self.slots[slot].store(PARKED, Ordering::Relaxed);
+        self.set_bit(slot);
         let mut state = self.state.load(Ordering::Relaxed);
         // Several may find that there is one too many: only one leaves.
         while active_of(state) > bound {
@@ -299,9 +300,9 @@ impl Crew {
                 Err(now) => state = now,
             }
         }
-        if self.take(seat) {
+        if self.take(slot) {
             // No thread had called it: it stays as it was.
-            self.seats[seat].store(CALLED, Ordering::Relaxed);
+            self.slots[slot].store(CALLED, Ordering::Relaxed);
             return false;
         }
         // It was called, and counted once more, or dismissed: either way it is not what it was.
@@ -311,18 +312,18 @@ impl Crew {
     }
 
     /// Parks until the worker is told something.
-    pub fn wait(&self, seat: usize) -> Told {
+    pub fn wait(&self, slot: usize) -> Signal {
         // Pairs with the fence of `close`: that sees that no worker is active, or this sees that
-        // the crew is closed.
+        // the pool is closed.
         if self.closed.load(Ordering::Relaxed) && self.is_deserted() {
             self.dismiss();
         }
         loop {
-            // Acquire: pairs with the release in `tell`.
-            match self.seats[seat].load(Ordering::Acquire) {
-                PARKED => futex::wait(&self.seats[seat], PARKED),
-                DISMISSED => return Told::End,
-                _ => return Told::Search,
+            // Acquire: pairs with the release in `signal`.
+            match self.slots[slot].load(Ordering::Acquire) {
+                PARKED => futex::wait(&self.slots[slot], PARKED),
+                DISMISSED => return Signal::Exit,
+                _ => return Signal::Search,
             };
         }
     }
@@ -365,16 +366,17 @@ impl Crew {
             && self.blocked.load(Ordering::Acquire) == 0
     }
 
-    /// Whether a worker could be called if there was a reason: a worker is parked or not yet born.
+    /// Whether a worker could be called if there was a reason: a worker is parked or not yet
+    /// started.
     pub fn has_spare(&self) -> bool {
         self.parked.iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
     /// Whether a worker that has a thread is parked.
     pub fn has_parked(&self) -> bool {
-        let is_born = |seat: usize| self.seats[seat].load(Ordering::Relaxed) != UNBORN;
-        (0..self.seats.len()).any(|seat| {
-            self.parked[seat / 64].load(Ordering::Relaxed) & 1 << (seat % 64) != 0 && is_born(seat)
+        let is_started = |slot: usize| self.slots[slot].load(Ordering::Relaxed) != UNSTARTED;
+        (0..self.slots.len()).any(|slot| {
+            self.parked[slot / 64].load(Ordering::Relaxed) & 1 << (slot % 64) != 0 && is_started(slot)
         })
     }
 
@@ -392,10 +394,11 @@ impl Crew {
     /// Tells all parked workers to end. A worker without a thread may still be called, and ends
     /// afterwards.
     fn dismiss(&self) {
-        for seat in 0..self.seats.len() {
-            // A seat that is not born changes only by being called; a seat that is born stays so.
-            if self.seats[seat].load(Ordering::Relaxed) != UNBORN && self.take(seat) {
-                let _ = self.tell(seat, DISMISSED);
+        for slot in 0..self.slots.len() {
+            // A slot that is not started changes only by being called; a slot that is started stays
+            // so.
+            if self.slots[slot].load(Ordering::Relaxed) != UNSTARTED && self.take(slot) {
+                let _ = self.signal(slot, DISMISSED);
             }
         }
     }

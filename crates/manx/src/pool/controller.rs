@@ -1,10 +1,8 @@
 //! The control thread: what it sees at each tick, and what it asks.
 
-use super::decision::{Decision, Why};
-use super::steering::{ASLEEP, AWAKE, STOPPED, Steering};
-use super::{Control, Seen, fair, pressure, share};
+use super::control::{ASLEEP, AWAKE, Control, Decision, STOPPED, Seen, Steering, Why, fair, pressure, share};
+use super::shared::Shared;
 use crate::cpu::{BudgetWatch, CpuBudget, ThreadTimes};
-use crate::pool::shared::Shared;
 use platform::atomic::{Ordering, fence};
 use platform::clock::{now_ns, ticks};
 use platform::futex;
@@ -76,7 +74,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
         if quiet >= QUIET_TICKS {
             quiet = 0;
             let _ = steering.state.compare_exchange(AWAKE, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
-            // Pairs with the fence of an offer: Invariant 2.
+            // Pairs with the fence of an offer: Invariant 2 of the control.
             fence(Ordering::SeqCst);
             if !shared.queue.is_empty() {
                 let _ = steering.state.compare_exchange(ASLEEP, AWAKE, Ordering::Relaxed, Ordering::Relaxed);
@@ -134,7 +132,7 @@ impl Controller<'_> {
             steering.budget_ticks.store(ticks(), Ordering::Relaxed);
             self.read_budget();
         }
-        steering.fit_tokens(self.shared);
+        steering.fit_tokens(|| self.shared.workers.active() as usize + self.shared.queue.len());
         let seen = self.seen();
         let share_cpus = shared_out(steering, &seen);
         if steering.member.is_some() && share_cpus.is_none() {
@@ -180,7 +178,7 @@ impl Controller<'_> {
         if let Some((to, why)) = decided
             && to != seen.target
         {
-            self.shared.crew.set_target(to);
+            self.shared.workers.set_target(to);
             steering.decisions.fetch_add(1, Ordering::Relaxed);
             *steering.last.lock() = Some(Decision { at: Instant::now(), from: seen.target, to, why });
         }
@@ -207,14 +205,14 @@ impl Controller<'_> {
         let shared = self.shared;
         let now_ns = now_ns();
         let (mut run_ns, mut wait_ns) = (0, 0);
-        for (seat, pressure) in shared.pressures() {
+        for (slot, pressure) in shared.pressures() {
             let Some(times) = pressure.times() else { continue };
-            if self.times.len() <= seat {
+            if self.times.len() <= slot {
                 // Of a worker that is new to us nothing is known of the time before.
-                self.times.resize(seat + 1, times);
+                self.times.resize(slot + 1, times);
             }
-            let passed = times.since(&self.times[seat]);
-            self.times[seat] = times;
+            let passed = times.since(&self.times[slot]);
+            self.times[slot] = times;
             run_ns += passed.run_ns;
             wait_ns += passed.wait_ns;
         }
@@ -222,7 +220,7 @@ impl Controller<'_> {
         self.seen_ns = now_ns;
         let steering = &shared.steering;
         let cpu_idle = steering.idle.as_ref().map(|idle| idle.is_idle_for_observer());
-        let (target, limit) = (shared.crew.target(), steering.limit());
+        let (target, limit) = (shared.workers.target(), steering.limit());
         let (ticks, queued) = (self.stretch, !shared.queue.is_empty());
         Seen { target, limit, run_ns, wait_ns, elapsed_ns, ticks, queued, cpu_idle }
     }

@@ -1,0 +1,91 @@
+//! What can go wrong with a registry, and with a member of it.
+
+use super::slots::PLACES;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why there is no registry, or no place in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegistryError {
+    /// The system refused something.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's error number.
+        number: i32,
+    },
+    /// The file is not a registry, or not this user's own.
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A process that makes the file does not come to an end.
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file was removed, and there is another one now.
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
+    /// All places are taken.
+    Full {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl fmt::Display for RegistryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RegistryError::Io { path, number } => {
+                write!(f, "{}: {}", path.display(), std::io::Error::from_raw_os_error(*number))
+            }
+            RegistryError::Foreign { path, why } => {
+                let path = path.display();
+                write!(f, "{path} is not a registry of CPUs: {why}: remove it, or name another file")
+            }
+            RegistryError::Busy { path } => {
+                let path = path.display();
+                write!(
+                    f,
+                    "{path} is being made, and who makes it does not go on: continue or end that process"
+                )
+            }
+            RegistryError::Replaced { path } => {
+                write!(f, "{} was removed and made anew: open the registry again", path.display())
+            }
+            RegistryError::Full { path } => {
+                write!(f, "{} has no place left: {PLACES} members are in it", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for RegistryError {}
+
+/// Why a member is one no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// This process was forked from the process that joined.
+    Forked,
+    /// Its place was taken from it: a process wrote to the file, or ended the lock.
+    Evicted,
+    /// The registry's file was removed.
+    Removed,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Lost::Forked => "it is the process before the fork that is a member: join in this one, too",
+            Lost::Evicted => "the place in the registry was lost: join again",
+            Lost::Removed => "the registry's file was removed: open it and join again",
+        })
+    }
+}
+
+impl std::error::Error for Lost {}
