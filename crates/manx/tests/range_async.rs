@@ -315,7 +315,7 @@ fn a_cancelled_wait_leaves_what_the_owner_held() {
         owner.lock_shared(2..3).unwrap();
         {
             let mut waits = Box::pin(owner.lock_as_async(span(2, 9), Exclusive));
-            // Overdue by the second time, if it may not be overtaken.
+            // Starving by the second time, if it may not be overtaken.
             assert!(poll(waits.as_mut()).is_pending() && poll(waits.as_mut()).is_pending());
             if handed {
                 stranger.take();

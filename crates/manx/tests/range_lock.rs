@@ -45,10 +45,10 @@ fn until<const SHARDS: usize, const SLOTS: usize>(
     }
 }
 
-/// Returns once `count` wait, and all of them, or none, are overdue.
-fn until_waiting(lock: &Lock, count: usize, overdue: bool) {
+/// Returns once `count` wait, and all of them, or none, are starving.
+fn until_waiting(lock: &Lock, count: usize, starving: bool) {
     until(lock, |dump| {
-        dump.waiting.len() == count && dump.waiting.iter().all(|waiter| waiter.overdue == overdue)
+        dump.waiting.len() == count && dump.waiting.iter().all(|waiter| waiter.starving == starving)
     });
 }
 
@@ -77,7 +77,7 @@ fn who_waits_is_overtaken_within_its_window() {
 
 /// The same once B's window is over.
 #[test]
-fn nobody_overtakes_who_is_overdue() {
+fn nobody_overtakes_who_is_starving() {
     let lock = Lock::with(STRICT);
     let order = std::sync::Mutex::new(Vec::new());
     let held = lock.lock(1..3).unwrap();
@@ -174,7 +174,7 @@ fn who_wants_all_gets_it_among_those_who_want_little() {
     }
 }
 
-/// An overdue waiter waits for a thread's range; that thread takes more of what the waiter wants.
+/// A starving waiter waits for a thread's range; that thread takes more of what the waiter wants.
 #[test]
 fn a_thread_does_not_queue_behind_who_waits_for_it() {
     let lock = Lock::with(STRICT);
@@ -463,9 +463,9 @@ fn what_was_given_back_is_free_while_the_rest_is_held() {
     assert_free(&lock);
 }
 
-/// Escalation does not take what an overdue waiter waits for.
+/// Escalation does not take what a starving waiter waits for.
 #[test]
-fn an_escalating_owner_does_not_overtake_who_is_overdue() {
+fn an_escalating_owner_does_not_overtake_who_is_starving() {
     let lock = Lock::with(STRICT);
     let mut owner = lock.owner();
     owner.lock(1..2).unwrap();
@@ -475,7 +475,7 @@ fn an_escalating_owner_does_not_overtake_who_is_overdue() {
         let set = SpanSet::disjoint([Span::new(4, 8).unwrap(), Span::point(15)]).unwrap();
         scope.spawn(|| lock.lock_many(set).map(drop).unwrap());
         until_waiting(&lock, 1, true);
-        assert_eq!(owner.escalate(), 0, "somebody overdue wants what lies between");
+        assert_eq!(owner.escalate(), 0, "somebody starving wants what lies between");
         drop(held);
     });
     assert_eq!(owner.escalate(), 1);

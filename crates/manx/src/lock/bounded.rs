@@ -3,8 +3,8 @@
 //! When there are more threads than CPUs, a lock that is handed over in the order of arrival stands
 //! still most of the time, because the next thread in line does not run. A free lock that any
 //! thread may take keeps moving, and starves a sleeping thread. Here a waiter may be overtaken
-//! until its *window* is over. Then it is *overdue*: the next release does not free the lock but
-//! offers it to the overdue waiters.
+//! until its *window* is over. Then it is *starving*: the next release does not free the lock but
+//! offers it to the starving waiters.
 //!
 //! # State
 //! Two words of 32 bits that need not be neighbours, and no pointer in either, so that they fit
@@ -17,13 +17,13 @@
 //! | 1 | held, and no thread sleeps |
 //! | 2 | held, and perhaps a thread sleeps |
 //! | 3 | held, no thread sleeps, and the holder looks at its slice when it releases (`slice.rs`) |
-//! | 2 + [`MARKED`] | held, perhaps threads sleep, and perhaps a waiter is overdue |
+//! | 2 + [`MARKED`] | held, perhaps threads sleep, and perhaps a waiter is starving |
 //!
 //! | `side` | meaning |
 //! | --- | --- |
 //! | [`OFFERED`] | no thread holds the lock, although `word` says so: it is on offer |
-//! | [`OVERDUE_ONE`] × n | n waiters are overdue |
-//! | bit 15 | the next waiter that is woken and finds the lock taken is overdue at once ([`release_fair`]) |
+//! | [`STARVING_ONE`] × n | n waiters are starving |
+//! | bit 15 | the next waiter that is woken and finds the lock taken is starving at once ([`release_fair`]) |
 //! | 5 bits from bit 16 on | the number of sleeping waiters, as far as they are counted ([`Wait::each_ns`]) |
 //! | 2 bits from bit 21 on | how many more sleepers were woken in vain than not, at most 3 |
 //! | [`STANDBY`] | a waiter stands by: it looks at the lock by itself |
@@ -36,14 +36,14 @@
 //!
 //! # Waiting
 //! A waiter spins while that is known to pay, then sleeps on `word` until it is woken or its window
-//! is over. An overdue waiter counts itself in `side`, marks `word`, spins once more, because now
+//! is over. A starving waiter counts itself in `side`, marks `word`, spins once more, because now
 //! it runs and can be served without delay, and then sleeps on `side`. The kernel's queues are
 //! first in, first out.
 //!
 //! # Release
 //! From 1 to 0 no other thread needs to know. From 2 to 0 the release wakes one sleeper, unless one
 //! stands by, and any running thread may take the lock before that sleeper runs. With a mark and a
-//! count, `side` becomes `OFFERED`, `word` stays as it is, and the release wakes one overdue
+//! count, `side` becomes `OFFERED`, `word` stays as it is, and the release wakes one starving
 //! waiter. The waiter that takes the offer counts one down.
 //!
 //! # Spinning
@@ -124,7 +124,7 @@
 //! lock's time on hand-overs.
 //!
 //! A waiter sleeps for at most its window, gets a CPU after some time in the run queue, and is then
-//! one of n overdue waiters. From there on each release serves one of them, those that sleep on
+//! one of n starving waiters. From there on each release serves one of them, those that sleep on
 //! `side` in order. So it holds the lock after at most: window + time in the run queue + (n + 1) ×
 //! the longest hold. While there is an offer, or a count, no other thread can take the lock.
 //!
@@ -166,16 +166,16 @@ const HELD: u32 = 1;
 const SLEEPERS: u32 = 2;
 /// `word`: held, no thread sleeps, and the holder may yield when it releases.
 const YIELDING: u32 = 3;
-/// `word`: perhaps a waiter is overdue; with 2 only.
+/// `word`: perhaps a waiter is starving; with 2 only.
 pub const MARKED: u32 = 4;
 
-/// `side`: the lock is on offer to the overdue waiters.
+/// `side`: the lock is on offer to the starving waiters.
 pub const OFFERED: u32 = 1;
-/// `side`: one overdue waiter.
-pub const OVERDUE_ONE: u32 = 2;
-/// `side`: the bits that count overdue waiters.
-const OVERDUE: u32 = 0x7fff & !OFFERED;
-/// `side`: the next waiter that was woken and finds the lock taken is overdue at once.
+/// `side`: one starving waiter.
+pub const STARVING_ONE: u32 = 2;
+/// `side`: the bits that count starving waiters.
+const STARVING: u32 = 0x7fff & !OFFERED;
+/// `side`: the next waiter that was woken and finds the lock taken is starving at once.
 const FAIR: u32 = 0x8000;
 /// `side`: one sleeping waiter.
 const ASLEEP_ONE: u32 = 1 << 16;
@@ -200,10 +200,10 @@ const IDLE_LOOKS: u32 = 4;
 /// The time between two of these looks.
 const IDLE_APART_NS: u64 = 700;
 
-/// An overdue waiter looks for itself after this time at the earliest. The time is longer than a
+/// A starving waiter looks for itself after this time at the earliest. The time is longer than a
 /// kernel's tick, so that most of these timers need not be programmed.
 const PATIENCE_NS_MIN: u64 = 5_000_000;
-/// An overdue waiter looks for itself after this time at the latest.
+/// A starving waiter looks for itself after this time at the latest.
 const PATIENCE_NS_MAX: u64 = 1_000_000_000;
 
 /// The time between two looks is this number of times the cost of a look.
@@ -221,8 +221,8 @@ const SPIN_NS: u64 = 2_500;
 const SPIN_OWN_NS: u64 = 10_000;
 /// How long a waiter spins after it was woken and did not find the lock free.
 const SPIN_WOKEN_NS: u64 = 5_000;
-/// How long an overdue waiter spins before it sleeps until it is served.
-const SPIN_OVERDUE_NS: u64 = 20_000;
+/// How long a starving waiter spins before it sleeps until it is served.
+const SPIN_STARVING_NS: u64 = 20_000;
 /// A thread that has stopped spinning spins in one wait out of this number.
 const PROBE: u64 = 16;
 /// A thread stops spinning after this number of spins in vain in a row …
@@ -253,7 +253,7 @@ pub struct Acquired {
     /// Times that this waiter slept.
     pub sleeps: u32,
     /// Whether its window was over.
-    pub overdue: bool,
+    pub starving: bool,
     /// Whether the lock was offered to it, rather than found free.
     pub offered: bool,
 }
@@ -270,13 +270,13 @@ pub fn try_acquire(word: &AtomicU32) -> bool {
 }
 
 /// Takes an offer at once, although the caller has not waited. Only for the children of a fork,
-/// where the waiters that it was made to do not exist. Elsewhere an offer is for the overdue
+/// where the waiters that it was made to do not exist. Elsewhere an offer is for the starving
 /// waiters.
 #[cold]
 pub fn try_take_offer(side: &AtomicU32) -> bool {
     // Relaxed: the exchange decides.
     let seen = side.load(Ordering::Relaxed);
-    let count = if seen & OVERDUE == 0 { 0 } else { OVERDUE_ONE };
+    let count = if seen & STARVING == 0 { 0 } else { STARVING_ONE };
     // Acquire pairs with the release in `offer` (Invariant 1).
     seen & OFFERED != 0
         && side
@@ -358,7 +358,7 @@ pub fn release_slow(word: &AtomicU32, side: &AtomicU32, thread: &Thread) {
     slice::maybe_yield(thread);
 }
 
-/// Releases the lock to a waiter rather than to a running thread: to an overdue waiter if there is
+/// Releases the lock to a waiter rather than to a running thread: to a starving waiter if there is
 /// one, otherwise to the first sleeper. Only threads that take the lock before that sleeper runs
 /// may overtake it.
 #[cold]
@@ -380,7 +380,7 @@ fn release_and_wake(word: &AtomicU32, side: &AtomicU32, surely: bool) -> bool {
             if offer(side) {
                 return true;
             }
-            // No waiter is overdue. AcqRel would do for the step; the fence is that of Invariant 4.
+            // No waiter is starving. AcqRel would do for the step; the fence is that of Invariant 4.
             let unmarked = seen & !MARKED;
             let _ = word.compare_exchange(seen, unmarked, Ordering::Relaxed, Ordering::Relaxed);
             fence(Ordering::SeqCst);
@@ -397,11 +397,11 @@ fn release_and_wake(word: &AtomicU32, side: &AtomicU32, surely: bool) -> bool {
     }
 }
 
-/// Offers the lock to the overdue waiters, if there are any.
+/// Offers the lock to the starving waiters, if there are any.
 fn offer(side: &AtomicU32) -> bool {
     // Relaxed: counts are hints, and Invariant 4 has a fence before the look that matters.
     let mut seen = side.load(Ordering::Relaxed);
-    while seen & OVERDUE != 0 {
+    while seen & STARVING != 0 {
         // Release: this is the step that gives the lock away (Invariant 1).
         match side.compare_exchange_weak(seen, seen | OFFERED, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => {
@@ -487,7 +487,7 @@ impl Waiter<'_> {
             }
             if bounded && clock::now_ns() >= window_end_ns {
                 let now = self.side.load(Ordering::Relaxed);
-                let same = (now ^ offered) & (OVERDUE | OFFERED) == 0;
+                let same = (now ^ offered) & (STARVING | OFFERED) == 0;
                 // See *Healing*.
                 let nobodys = offered & OFFERED != 0 && same && fork::is_child();
                 return Ok(nobodys && self.accept(now));
@@ -495,7 +495,7 @@ impl Waiter<'_> {
         }
     }
 
-    /// Returns whether this waiter is overdue at once, because of a fair release.
+    /// Returns whether this waiter is starving at once, because of a fair release.
     fn is_next(&self) -> bool {
         // Relaxed: a hint.
         self.side.load(Ordering::Relaxed) & FAIR != 0
@@ -527,9 +527,9 @@ impl Waiter<'_> {
         }
     }
 
-    /// Sleeps as an overdue waiter until the lock was acquired.
+    /// Sleeps as a starving waiter until the lock was acquired.
     fn sleep_on_side(&mut self) -> Result<(), TimedOut> {
-        self.got.overdue = true;
+        self.got.starving = true;
         self.join();
         let mut spun = false;
         loop {
@@ -540,7 +540,7 @@ impl Waiter<'_> {
                 }
                 continue;
             }
-            if seen & OVERDUE == 0 {
+            if seen & STARVING == 0 {
                 // Counted no more: an offer was taken in this thread's stead.
                 self.join();
                 continue;
@@ -595,14 +595,14 @@ impl Waiter<'_> {
 
     /// Takes the offer that `seen`, a value of `side`, contains, and counts one down.
     fn accept(&mut self, seen: u32) -> bool {
-        let left = if seen & OVERDUE == 0 { seen & !OFFERED } else { (seen & !OFFERED) - OVERDUE_ONE };
+        let left = if seen & STARVING == 0 { seen & !OFFERED } else { (seen & !OFFERED) - STARVING_ONE };
         // Acquire pairs with the release in `offer`.
         if self.side.compare_exchange(seen, left, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
         self.got.offered = true;
-        if left & OVERDUE != 0 {
-            // Others are overdue, and the release may have taken their mark away before it saw
+        if left & STARVING != 0 {
+            // Others are starving, and the release may have taken their mark away before it saw
             // them.
             self.take_or_mark(SLEEPERS | MARKED);
         }
@@ -618,10 +618,10 @@ impl Waiter<'_> {
                 if self.accept(seen) {
                     return true;
                 }
-            } else if seen & OVERDUE == 0
+            } else if seen & STARVING == 0
                 || self
                     .side
-                    .compare_exchange(seen, seen - OVERDUE_ONE, Ordering::Relaxed, Ordering::Relaxed)
+                    .compare_exchange(seen, seen - STARVING_ONE, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok()
             {
                 return false;
@@ -629,11 +629,11 @@ impl Waiter<'_> {
         }
     }
 
-    /// Counts this thread among the overdue waiters.
+    /// Counts this thread among the starving waiters.
     fn join(&self) {
         let mut seen = self.side.load(Ordering::Relaxed);
-        while seen & OVERDUE != OVERDUE {
-            let counted = seen + OVERDUE_ONE;
+        while seen & STARVING != STARVING {
+            let counted = seen + STARVING_ONE;
             match self.side.compare_exchange_weak(seen, counted, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => seen = now,
@@ -644,8 +644,8 @@ impl Waiter<'_> {
     /// Counts this thread no more.
     fn leave(&self) {
         let mut seen = self.side.load(Ordering::Relaxed);
-        while seen & OVERDUE != 0 {
-            let counted = seen - OVERDUE_ONE;
+        while seen & STARVING != 0 {
+            let counted = seen - STARVING_ONE;
             match self.side.compare_exchange_weak(seen, counted, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => seen = now,
@@ -713,7 +713,7 @@ fn spin_until_offered(side: &AtomicU32) -> bool {
     if platform::spin_bound(1) == 0 {
         return false;
     }
-    let end_ticks = ticks().wrapping_add(ns_to_ticks(SPIN_OVERDUE_NS));
+    let end_ticks = ticks().wrapping_add(ns_to_ticks(SPIN_STARVING_NS));
     loop {
         // Relaxed: a thread that finds an offer takes it by a step that acquires.
         if side.load(Ordering::Relaxed) & OFFERED != 0 {

@@ -226,7 +226,7 @@ platform::os_only! {
                 return false;
             };
             if let Some(waiting) = waiting {
-                waiting.acquired(How { overdue: acquired.overdue, handed_over: acquired.offered });
+                waiting.acquired(How { starving: acquired.starving, handed_over: acquired.offered });
             }
             true
         }

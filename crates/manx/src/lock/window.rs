@@ -37,7 +37,7 @@ pub(super) fn window_ns(side: u32) -> u64 {
 }
 
 /// The shortest window that an epoch makes of the default lock's. With less nearly every waiter is
-/// overdue when it has slept, and a lock that is handed from sleeper to sleeper serves no target.
+/// starving when it has slept, and a lock that is handed from sleeper to sleeper serves no target.
 pub const EPOCH_WINDOW_NS_MIN: u64 = 50_000;
 
 /// What to wait with in an epoch with this window: that, unless the lock with this second word has

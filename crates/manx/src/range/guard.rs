@@ -119,7 +119,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
         let own = [self.held];
         let request =
             Request { spans: slice::from_ref(span), access, holder: self.holder(), own: &own, tag: 0 };
-        // Those overdue wait for what is held, so that none of them is overtaken.
+        // Those starving wait for what is held, so that none of them is overtaken.
         match self.lock.table.take(&request, How { closed: true, ..How::default() }) {
             // SAFETY: just taken.
             Ok(held) => Ok(unsafe { RangeGuard::new(self.lock, held) }),

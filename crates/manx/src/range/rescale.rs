@@ -37,7 +37,7 @@ use super::options::Options;
 use super::scale::Scale;
 use super::slot::{FREE, Held};
 use super::span::Span;
-use super::table::{Table, WIDE_OVERDUE};
+use super::table::{Table, WIDE_STARVING};
 use super::word::Word;
 use platform::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use platform::cell::UnsafeCell;
@@ -308,7 +308,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         });
         // SAFETY: all words are held if it is looked at (table.rs, Invariant 2).
         let is_empty = is_empty
-            && self.common.special.load(Ordering::Relaxed) < WIDE_OVERDUE
+            && self.common.special.load(Ordering::Relaxed) < WIDE_STARVING
             && unsafe { self.wide() }.slots().all(|slot| slot.state() == FREE)
             && self.common.scales.is(Some(used));
         let result = if is_empty {

@@ -53,7 +53,7 @@ pub(super) struct Guarded<K> {
     /// When it may not be overtaken any more.
     pub(super) window_end_ns: u64,
     /// That is over, and its shards are closed.
-    pub(super) overdue: bool,
+    pub(super) starving: bool,
     /// It shares a part of its ranges already.
     pub(super) upgrades: bool,
     /// The waker of the task that is to be told; `None`: a thread, which sleeps on the node's word.
@@ -91,7 +91,7 @@ impl<K> Node<K> {
             held: Held(ptr::null()),
             began_ns,
             window_end_ns: began_ns.saturating_add(window_ns),
-            overdue: false,
+            starving: false,
             // SAFETY: what it holds is held until the node is dropped.
             upgrades: unsafe { request.upgrades() },
             waker: None,

@@ -135,7 +135,7 @@ impl<K> Drop for Spill<K> {
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Inner<K, const SLOTS: usize> {
-    /// What is out of the ordinary: [`SPILLED`], and [`CLOSED_ONE`] for each overdue waiter that
+    /// What is out of the ordinary: [`SPILLED`], and [`CLOSED_ONE`] for each starving waiter that
     /// wants something in here.
     odd: u32,
     /// Bits of slots that may be taken.
@@ -157,7 +157,7 @@ const SPILLED: u32 = 1;
 const CLOSED_ONE: u32 = 2;
 
 impl<K, const SLOTS: usize> Inner<K, SLOTS> {
-    /// Returns whether an overdue waiter wants something in here.
+    /// Returns whether a starving waiter wants something in here.
     pub(super) fn is_closed(&self) -> bool {
         self.odd >= CLOSED_ONE
     }
@@ -267,7 +267,7 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
         each_of(&inner.spill, visit)
     }
 
-    /// Whether this shard has no held range and no overdue waiter.
+    /// Whether this shard has no held range and no starving waiter.
     ///
     /// # Safety
     /// The caller holds the word.
@@ -368,7 +368,7 @@ pub(super) fn each_of<K, B>(
 }
 
 impl<K, const SLOTS: usize> Shard<K, SLOTS> {
-    /// Returns the preferred slot in the common case: nothing is held in here, and no overdue
+    /// Returns the preferred slot in the common case: nothing is held in here, and no starving
     /// waiter wants anything. Otherwise the answer is `None`, and nothing has been learnt.
     /// `outline` is of the range that is wanted. A thread that prefers the same slot each time
     /// finds it in its cache.

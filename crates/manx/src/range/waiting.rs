@@ -5,16 +5,16 @@
 //! lets others run and tries again (`yielding.rs`): most likely the holder is kept from running,
 //! and a sleeper that is woken takes the CPU away from the next holder. Then it waits in the room
 //! (`room.rs`), having told each slot in its way that it is awaited. When the window is over it is
-//! *overdue*. It closes the shards of its ranges, so that newcomers come to the room as well and
+//! *starving*. It closes the shards of its ranges, so that newcomers come to the room as well and
 //! queue behind it if they want any of the same; and the release that frees its ranges hands them
-//! over. (A waiter that came to the room before its window was over, because that is long or an
-//! overdue waiter was before it, is woken when its ranges are free, and tries.) Strangers are never
+//! over. (A waiter that came to the room before its window was over, because that is long or a
+//! starving waiter was before it, is woken when its ranges are free, and tries.) Strangers are never
 //! in each other's way: what counts is whether ranges overlap.
 //!
 //! ```text
 //!           ┌──────── free ◄──────────────────────┐
 //!   lock ──►│ yield and look ──► wait ──► woken ──┤ window over
-//!           └──────────────────── ▲ ──── in vain  └────────────► overdue ──► handed over
+//!           └──────────────────── ▲ ──── in vain  └────────────► starving ──► handed over
 //! ```
 //!
 //! Invariants:
@@ -27,7 +27,7 @@
 //!    that it excluded look, as a release does (*settling*).
 //! 3. So a waiter is told when nothing is in its way any more: by the release of the last slot, or
 //!    by a waiter that was before it.
-//! 4. While an overdue waiter waits, its shards are closed, and it excludes no range that is taken
+//! 4. While a starving waiter waits, its shards are closed, and it excludes no range that is taken
 //!    there. So what is in its way becomes less with each release. Only waiters before it in the
 //!    list can make it more.
 //!
@@ -37,7 +37,7 @@
 //! A waiter's window is the lock's or its epoch's. If neither names one, it is [`WINDOW_NS`], or
 //! [`EACH_NS`] for each waiter that is in the room before it, if that is longer. A waiter with no
 //! other one before it has its ranges after at most: its window, the time until it runs (to become
-//! overdue), and the longest of the holds in its way. A waiter with others before it waits for
+//! starving), and the longest of the holds in its way. A waiter with others before it waits for
 //! these first.
 
 use super::deadlock;
@@ -112,10 +112,10 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         }
     }
 
-    /// Takes ranges in the same way where an overdue waiter may want some of them.
+    /// Takes ranges in the same way where a starving waiter may want some of them.
     pub(super) fn try_closed(&self, request: &Request<'_, K>) -> Result<Held<K>, LockError> {
         let room = self.room.lock();
-        if self.overdue_before(&room, request) {
+        if self.starving_before(&room, request) {
             return Err(LockError::WouldBlock);
         }
         match self.table.take(request, How { closed: true, ..How::default() }) {
@@ -129,11 +129,11 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         LockError::TooMany { limit: self.table.options().spill_max }
     }
 
-    /// Returns whether an overdue waiter goes before the asker.
-    fn overdue_before(&self, room: &Inside<'_, K>, request: &Request<'_, K>) -> bool {
+    /// Returns whether a starving waiter goes before the asker.
+    fn starving_before(&self, room: &Inside<'_, K>, request: &Request<'_, K>) -> bool {
         // SAFETY: the room's mutex is held.
         precedence::before(&self.table, room, *request, ptr::null())
-            .any(|node| unsafe { node.guarded() }.overdue)
+            .any(|node| unsafe { node.guarded() }.starving)
     }
 
     /// Waits for ranges, until the deadline if there is one. `blocked`: something in the way was
@@ -193,7 +193,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             guarded.window_end_ns = guarded.window_end_ns.max(end_ns);
         }
         if clock::now_ns() >= guarded.window_end_ns {
-            self.make_overdue(&room, node);
+            self.mark_starving(&room, node);
         }
         let refused = match self.admit(&room, node) {
             Ok(Some(held)) => {
@@ -246,8 +246,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     fn leave(&self, room: &mut Inside<'_, K>, node: &Node<K>) {
         // SAFETY: the room's mutex is held, and the node is in the list.
         let guarded = unsafe { node.guarded() };
-        if guarded.overdue {
-            guarded.overdue = false;
+        if guarded.starving {
+            guarded.starving = false;
             self.table.open(&node.request());
         }
         let waited_ns = clock::now_ns().saturating_sub(guarded.began_ns);
@@ -266,12 +266,12 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         self.settle(room, &freed);
     }
 
-    /// Makes the waiter overdue: no other thread may overtake it from now on (Invariant 4).
-    fn make_overdue(&self, _room: &Inside<'_, K>, node: &Node<K>) {
+    /// Makes the waiter starving: no other thread may overtake it from now on (Invariant 4).
+    fn mark_starving(&self, _room: &Inside<'_, K>, node: &Node<K>) {
         // SAFETY: the room's mutex is held.
         let guarded = unsafe { node.guarded() };
-        if !guarded.overdue {
-            guarded.overdue = true;
+        if !guarded.starving {
+            guarded.starving = true;
             self.table.close(&node.request());
         }
     }
@@ -332,7 +332,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         // SAFETY: the mutex is held.
         let is_over = now_ns >= unsafe { node.guarded() }.window_end_ns;
         if is_over {
-            self.make_overdue(&room, node);
+            self.mark_starving(&room, node);
         }
         if gives_up || word == LOOK || is_over {
             match self.admit(&room, node) {
@@ -448,7 +448,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         }
     }
 
-    /// Hands the waiter its ranges, if they are free and it is overdue; tells it to look, if they
+    /// Hands the waiter its ranges, if they are free and it is starving; tells it to look, if they
     /// are free and it is not.
     fn serve(&self, room: &mut Inside<'_, K>, node: &Node<K>, now_ns: u64, wakes: &mut Wakes) {
         // SAFETY: the mutex is held, here and below.
@@ -469,7 +469,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
                     wakes.tell(node, HANDED);
                 }
             }
-            Ok(None) => self.make_overdue(room, node),
+            Ok(None) => self.mark_starving(room, node),
             // It finds out for itself.
             // SAFETY: as above.
             Err(_) => unsafe { wakes.tell(node, LOOK) },

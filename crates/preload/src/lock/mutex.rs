@@ -267,7 +267,7 @@ fn wait_for(
         let waited = statistics::Waited {
             ticks: waited_ticks,
             handed_over: acquired.offered,
-            overdue: acquired.overdue,
+            starving: acquired.starving,
         };
         statistics::waited(core::ptr::from_ref(mutex).addr(), taker, kind, &waited);
     }

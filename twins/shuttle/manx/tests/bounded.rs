@@ -8,7 +8,7 @@
 mod common;
 
 use common::together;
-use manx_shuttle::lock::bounded::{self, MARKED, OVERDUE_ONE, STANDBY, Thread, UNBOUNDED_NS, Wait};
+use manx_shuttle::lock::bounded::{self, MARKED, STANDBY, STARVING_ONE, Thread, UNBOUNDED_NS, Wait};
 use platform::explore::check;
 use platform::futex::{self, Clock, Deadline};
 use platform::site;
@@ -20,8 +20,8 @@ const ROUNDS: u32 = 3;
 
 /// Overtaken for ever.
 const BARGING: Wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: None, trusting: true };
-/// Overdue as soon as it waits.
-const OVERDUE: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: None, trusting: true };
+/// Starving as soon as it waits.
+const STARVING: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: None, trusting: true };
 
 struct Lock {
     word: AtomicU32,
@@ -88,7 +88,7 @@ fn those_overdue_and_those_who_barge_take_turns() {
     check(site!(), || {
         let lock = Lock::new(0, 0);
         together(THREADS, &lock, |lock, number| {
-            let wait = if number % 2 == 0 { OVERDUE } else { BARGING };
+            let wait = if number % 2 == 0 { STARVING } else { BARGING };
             (0..ROUNDS).for_each(|_| assert!(lock.with_lock(&wait)));
         });
         lock.assert_left(THREADS * ROUNDS);
@@ -121,7 +121,7 @@ fn an_offer_goes_to_those_counted_only() {
         let lock = Lock::new(0, 0);
         together(THREADS, &lock, |lock, number| {
             let hasty = Wait { window_ns: Some(0), each_ns: 500, deadline: None, trusting: false };
-            let wait = if number < 2 { hasty } else { OVERDUE };
+            let wait = if number < 2 { hasty } else { STARVING };
             (0..ROUNDS).for_each(|_| assert!(lock.with_lock(&wait)));
         });
         lock.assert_left(THREADS * ROUNDS);
@@ -151,7 +151,7 @@ fn limits_race_with_offers_and_leave_nothing_behind() {
 }
 
 /// Sleepers that nothing but a wake-up ends, beside some that stand by and give up, or become
-/// overdue.
+/// starving.
 #[test]
 fn who_stands_by_forgets_no_sleeper() {
     check(site!(), || {
@@ -188,7 +188,7 @@ fn the_c_library_works_on_the_same_word() {
                 match number {
                     0 => lock.with_lock_of_the_c_library(),
                     1 => assert!(lock.with_lock(&BARGING)),
-                    _ => assert!(lock.with_lock(&Wait { trusting: false, ..OVERDUE })),
+                    _ => assert!(lock.with_lock(&Wait { trusting: false, ..STARVING })),
                 }
             }
         });
@@ -203,7 +203,7 @@ fn ghosts_of_a_fork_hold_nobody_up_for_ever() {
         // As a forked child finds it: two waiters are counted that are not there, and it holds the
         // lock.
         platform::fork::become_child();
-        let lock = Lock::new(MARKED | 2, 2 * OVERDUE_ONE);
+        let lock = Lock::new(MARKED | 2, 2 * STARVING_ONE);
         lock.pass();
         lock.release(&Thread::new());
         together(3, &lock, |lock, number| {

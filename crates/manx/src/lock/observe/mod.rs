@@ -156,7 +156,7 @@ pub(crate) enum Access {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct How {
     /// The waiter's window was over before it was served.
-    pub overdue: bool,
+    pub starving: bool,
     /// The lock was handed over, not found free.
     pub handed_over: bool,
 }

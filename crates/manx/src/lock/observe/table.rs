@@ -40,7 +40,7 @@ pub(super) struct Slot {
     pub shared: AtomicU64,
     pub contended: AtomicU64,
     pub overtakes: AtomicU64,
-    pub overdue: AtomicU64,
+    pub starving: AtomicU64,
     pub handed_over: AtomicU64,
     pub gave_up: AtomicU64,
     pub wait: Counts,
@@ -74,7 +74,7 @@ impl Slot {
             shared: AtomicU64::new(0),
             contended: AtomicU64::new(0),
             overtakes: AtomicU64::new(0),
-            overdue: AtomicU64::new(0),
+            starving: AtomicU64::new(0),
             handed_over: AtomicU64::new(0),
             gave_up: AtomicU64::new(0),
             wait: Counts::new(),
@@ -91,7 +91,7 @@ impl Slot {
             &self.shared,
             &self.contended,
             &self.overtakes,
-            &self.overdue,
+            &self.starving,
             &self.handed_over,
             &self.gave_up,
         ] {
@@ -172,7 +172,7 @@ pub(super) fn acquired(address: usize, place: Place, access: Access, waited: Opt
         Some((waited_ns, how)) => {
             leave(slot);
             add(&slot.contended, true);
-            add(&slot.overdue, how.overdue);
+            add(&slot.starving, how.starving);
             add(&slot.handed_over, how.handed_over);
             slot.wait.add(waited_ns);
         }
