@@ -157,7 +157,7 @@ impl Watched {
         self.left.with_mut(|left| {
             // SAFETY: the lock is held.
             let left = unsafe { &mut *left };
-            assert!(!left.starving || acquired.offered, "who was starving has been overtaken");
+            assert!(!left.starving || acquired.handed_off, "who was starving has been overtaken");
             let end_ns = clock::now_ns() + hold_ns;
             while clock::now_ns() < end_ns {}
             self.passed.fetch_add(1, Ordering::Relaxed);

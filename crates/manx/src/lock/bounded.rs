@@ -4,7 +4,7 @@
 //! still most of the time, because the next thread in line does not run. A free lock that any
 //! thread may take keeps moving, and starves a sleeping thread. Here a waiter may be overtaken
 //! until its *window* is over. Then it is *starving*: the next release does not free the lock but
-//! offers it to the starving waiters.
+//! hands it off to the starving waiters.
 //!
 //! # State
 //! Two words of 32 bits that need not be neighbours, and no pointer in either, so that they fit
@@ -21,7 +21,7 @@
 //!
 //! | `side` | meaning |
 //! | --- | --- |
-//! | [`OFFERED`] | no thread holds the lock, although `word` says so: it is on offer |
+//! | [`HANDED_OFF`] | no thread holds the lock, although `word` says so: it is handed off |
 //! | [`STARVING_ONE`] × n | n waiters are starving |
 //! | bit 15 | the next waiter that is woken and finds the lock taken is starving at once ([`release_fair`]) |
 //! | 5 bits from bit 16 on | the number of sleeping waiters, as far as they are counted ([`Wait::each_ns`]) |
@@ -43,8 +43,8 @@
 //! # Release
 //! From 1 to 0 no other thread needs to know. From 2 to 0 the release wakes one sleeper, unless one
 //! stands by, and any running thread may take the lock before that sleeper runs. With a mark and a
-//! count, `side` becomes `OFFERED`, `word` stays as it is, and the release wakes one starving
-//! waiter. The waiter that takes the offer counts one down.
+//! count, `side` becomes `HANDED_OFF`, `word` stays as it is, and the release wakes one starving
+//! waiter. The waiter that takes the hand-off counts one down.
 //!
 //! # Spinning
 //! Each look takes the lock's cache line away from the holder, which needs the line back to
@@ -97,9 +97,9 @@
 //! fork that go on with several threads neither stand by nor look at the bit ([`fork::is_child`]).
 //!
 //! # Invariants
-//! 1. A thread holds the lock from the step that made `word` differ from 0, or that took `OFFERED`
-//!    away, until the step of its own that makes `word` 0 or sets `OFFERED`. There is one such
-//!    thread at most: `OFFERED` is set by holders only, and while it is set `word` is not 0.
+//! 1. A thread holds the lock from the step that made `word` differ from 0, or that took `HANDED_OFF`
+//!    away, until the step of its own that makes `word` 0 or sets `HANDED_OFF`. There is one such
+//!    thread at most: `HANDED_OFF` is set by holders only, and while it is set `word` is not 0.
 //! 2. After that last step a release touches neither word; it gives their addresses to the kernel,
 //!    as names. The next holder may have freed the memory.
 //! 3. A waiter that sleeps on `word` made it 2 or more, or saw it so, and a waiter that acquires
@@ -126,23 +126,23 @@
 //! A waiter sleeps for at most its window, gets a CPU after some time in the run queue, and is then
 //! one of n starving waiters. From there on each release serves one of them, those that sleep on
 //! `side` in order. So it holds the lock after at most: window + time in the run queue + (n + 1) ×
-//! the longest hold. While there is an offer, or a count, no other thread can take the lock.
+//! the longest hold. While there is a hand-off, or a count, no other thread can take the lock.
 //!
 //! # Healing
 //! The C library may overwrite a mark. So the sleeps of a waiter that does not trust
 //! ([`Wait::trusting`]) end after a while, in growing steps, and the waiter sets the mark again.
 //!
-//! In the child of a fork, waiters are counted that are not there, and no thread takes an offer
+//! In the child of a fork, waiters are counted that are not there, and no thread takes a hand-off
 //! that was made to them. So in such a child all waiters wake up after a while, and a waiter whose
-//! window ends takes an offer that it saw both before and after its last sleep. That puts one count
+//! window ends takes a hand-off that it saw both before and after its last sleep. That puts one count
 //! right. It may also take the place of a waiter that is there: that one finds itself uncounted
-//! when it looks the next time, and counts itself again. Nowhere else does a waiter take an offer
+//! when it looks the next time, and counts itself again. Nowhere else does a waiter take a hand-off
 //! without being counted: the waiter whose place it took would sleep on, and no release would see
 //! it. Exclusion does not depend on counts.
 //!
 //! # Memory orderings
 //! Each step that acquires is `Acquire`, each that releases is `Release` (Invariant 1), and they
-//! are all on `word`, or on `side` for an offer. What orders the count against the mark are two
+//! are all on `word`, or on `side` for a hand-off. What orders the count against the mark are two
 //! fences (Invariant 4). The kernel compares a word again before it lets a thread sleep on it.
 
 use super::slice;
@@ -169,12 +169,12 @@ const YIELDING: u32 = 3;
 /// `word`: perhaps a waiter is starving; with 2 only.
 pub const MARKED: u32 = 4;
 
-/// `side`: the lock is on offer to the starving waiters.
-pub const OFFERED: u32 = 1;
+/// `side`: the lock is handed off to the starving waiters.
+pub const HANDED_OFF: u32 = 1;
 /// `side`: one starving waiter.
 pub const STARVING_ONE: u32 = 2;
 /// `side`: the bits that count starving waiters.
-const STARVING: u32 = 0x7fff & !OFFERED;
+const STARVING: u32 = 0x7fff & !HANDED_OFF;
 /// `side`: the next waiter that was woken and finds the lock taken is starving at once.
 const FAIR: u32 = 0x8000;
 /// `side`: one sleeping waiter.
@@ -254,8 +254,8 @@ pub struct Acquired {
     pub sleeps: u32,
     /// Whether its window was over.
     pub starving: bool,
-    /// Whether the lock was offered to it, rather than found free.
-    pub offered: bool,
+    /// Whether the lock was handed to it, rather than found free.
+    pub handed_off: bool,
 }
 
 /// The deadline of a wait was over before the lock could be had.
@@ -269,18 +269,18 @@ pub fn try_acquire(word: &AtomicU32) -> bool {
     word.compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
 
-/// Takes an offer at once, although the caller has not waited. Only for the children of a fork,
-/// where the waiters that it was made to do not exist. Elsewhere an offer is for the starving
+/// Takes a hand-off at once, although the caller has not waited. Only for the children of a fork,
+/// where the waiters that it was made to do not exist. Elsewhere a hand-off is for the starving
 /// waiters.
 #[cold]
-pub fn try_take_offer(side: &AtomicU32) -> bool {
+pub fn try_take_hand_off(side: &AtomicU32) -> bool {
     // Relaxed: the exchange decides.
     let seen = side.load(Ordering::Relaxed);
     let count = if seen & STARVING == 0 { 0 } else { STARVING_ONE };
-    // Acquire pairs with the release in `offer` (Invariant 1).
-    seen & OFFERED != 0
+    // Acquire pairs with the release in `hand_off` (Invariant 1).
+    seen & HANDED_OFF != 0
         && side
-            .compare_exchange(seen, (seen & !OFFERED) - count, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(seen, (seen & !HANDED_OFF) - count, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
 }
 
@@ -377,14 +377,14 @@ fn release_and_wake(word: &AtomicU32, side: &AtomicU32, surely: bool) -> bool {
         // Relaxed: what is decided by it is checked by the steps below.
         let seen = word.load(Ordering::Relaxed);
         if seen & MARKED != 0 {
-            if offer(side) {
+            if hand_off(side) {
                 return true;
             }
             // No waiter is starving. AcqRel would do for the step; the fence is that of Invariant 4.
             let unmarked = seen & !MARKED;
             let _ = word.compare_exchange(seen, unmarked, Ordering::Relaxed, Ordering::Relaxed);
             fence(Ordering::SeqCst);
-            if offer(side) {
+            if hand_off(side) {
                 return true;
             }
             continue;
@@ -397,13 +397,13 @@ fn release_and_wake(word: &AtomicU32, side: &AtomicU32, surely: bool) -> bool {
     }
 }
 
-/// Offers the lock to the starving waiters, if there are any.
-fn offer(side: &AtomicU32) -> bool {
+/// Hands the lock off to the starving waiters, if there are any.
+fn hand_off(side: &AtomicU32) -> bool {
     // Relaxed: counts are hints, and Invariant 4 has a fence before the look that matters.
     let mut seen = side.load(Ordering::Relaxed);
     while seen & STARVING != 0 {
         // Release: this is the step that gives the lock away (Invariant 1).
-        match side.compare_exchange_weak(seen, seen | OFFERED, Ordering::Release, Ordering::Relaxed) {
+        match side.compare_exchange_weak(seen, seen | HANDED_OFF, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => {
                 futex::wake(side, 1);
                 return true;
@@ -462,12 +462,12 @@ impl Waiter<'_> {
     fn sleep_on_word(&mut self) -> Result<bool, TimedOut> {
         let window_end_ns = self.began_ns.saturating_add(self.window_ns);
         let bounded = self.window_ns != UNBOUNDED_NS;
-        let mut offered = 0;
+        let mut side_before = 0;
         loop {
             let Some(seen) = self.take_or_mark(SLEEPERS) else { return Ok(true) };
             let until = bounded.then_some(Deadline { clock: Clock::Monotonic, ns: window_end_ns });
             // Relaxed: only compared with what is seen after the sleep.
-            offered = if bounded { self.side.load(Ordering::Relaxed) } else { offered };
+            side_before = if bounded { self.side.load(Ordering::Relaxed) } else { side_before };
             match self.sleep(self.word, seen, until) {
                 Outcome::TimedOut => self.check_deadline()?,
                 Outcome::Woken => {
@@ -487,9 +487,9 @@ impl Waiter<'_> {
             }
             if bounded && clock::now_ns() >= window_end_ns {
                 let now = self.side.load(Ordering::Relaxed);
-                let same = (now ^ offered) & (STARVING | OFFERED) == 0;
+                let same = (now ^ side_before) & (STARVING | HANDED_OFF) == 0;
                 // See *Healing*.
-                let nobodys = offered & OFFERED != 0 && same && fork::is_child();
+                let nobodys = side_before & HANDED_OFF != 0 && same && fork::is_child();
                 return Ok(nobodys && self.accept(now));
             }
         }
@@ -534,14 +534,14 @@ impl Waiter<'_> {
         let mut spun = false;
         loop {
             let seen = self.side.load(Ordering::Relaxed);
-            if seen & OFFERED != 0 {
+            if seen & HANDED_OFF != 0 {
                 if self.accept(seen) {
                     return Ok(());
                 }
                 continue;
             }
             if seen & STARVING == 0 {
-                // Counted no more: an offer was taken in this thread's stead.
+                // Counted no more: a hand-off was taken in this thread's stead.
                 self.join();
                 continue;
             }
@@ -554,7 +554,7 @@ impl Waiter<'_> {
             }
             if !spun {
                 spun = true;
-                if spin_until_offered(self.side) {
+                if spin_until_handed_off(self.side) {
                     continue;
                 }
             }
@@ -563,7 +563,7 @@ impl Waiter<'_> {
             match outcome {
                 Outcome::TimedOut => {
                     if let Err(over) = self.check_deadline() {
-                        // An offer may have come for this thread, and its wake-up been meant for
+                        // A hand-off may have come for this thread, and its wake-up been meant for
                         // it.
                         return if self.leave_or_accept() { Ok(()) } else { Err(over) };
                     }
@@ -593,14 +593,15 @@ impl Waiter<'_> {
         }
     }
 
-    /// Takes the offer that `seen`, a value of `side`, contains, and counts one down.
+    /// Takes the hand-off that `seen`, a value of `side`, contains, and counts one down.
     fn accept(&mut self, seen: u32) -> bool {
-        let left = if seen & STARVING == 0 { seen & !OFFERED } else { (seen & !OFFERED) - STARVING_ONE };
-        // Acquire pairs with the release in `offer`.
+        let left =
+            if seen & STARVING == 0 { seen & !HANDED_OFF } else { (seen & !HANDED_OFF) - STARVING_ONE };
+        // Acquire pairs with the release in `hand_off`.
         if self.side.compare_exchange(seen, left, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
-        self.got.offered = true;
+        self.got.handed_off = true;
         if left & STARVING != 0 {
             // Others are starving, and the release may have taken their mark away before it saw
             // them.
@@ -609,12 +610,12 @@ impl Waiter<'_> {
         true
     }
 
-    /// Gives up: counts this thread no more. If there is an offer, its wake-up may have been meant
+    /// Gives up: counts this thread no more. If there is a hand-off, its wake-up may have been meant
     /// for this thread, which must take it (true).
     fn leave_or_accept(&mut self) -> bool {
         loop {
             let seen = self.side.load(Ordering::Relaxed);
-            if seen & OFFERED != 0 {
+            if seen & HANDED_OFF != 0 {
                 if self.accept(seen) {
                     return true;
                 }
@@ -708,15 +709,15 @@ fn spin_after_sleep(word: &AtomicU32, thread: &Thread, to: u32) -> bool {
     spin_for(word, thread, to, SPIN_WOKEN_NS)
 }
 
-/// Spins until there is an offer (true), or that does not seem to pay.
-fn spin_until_offered(side: &AtomicU32) -> bool {
+/// Spins until there is a hand-off (true), or that does not seem to pay.
+fn spin_until_handed_off(side: &AtomicU32) -> bool {
     if platform::spin_bound(1) == 0 {
         return false;
     }
     let end_ticks = ticks().wrapping_add(ns_to_ticks(SPIN_STARVING_NS));
     loop {
-        // Relaxed: a thread that finds an offer takes it by a step that acquires.
-        if side.load(Ordering::Relaxed) & OFFERED != 0 {
+        // Relaxed: a thread that finds a hand-off takes it by a step that acquires.
+        if side.load(Ordering::Relaxed) & HANDED_OFF != 0 {
             return true;
         }
         if ticks().wrapping_sub(end_ticks) as i64 >= 0 {

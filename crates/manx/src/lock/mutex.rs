@@ -226,7 +226,7 @@ platform::os_only! {
                 return false;
             };
             if let Some(waiting) = waiting {
-                waiting.acquired(How { starving: acquired.starving, handed_over: acquired.offered });
+                waiting.acquired(How { starving: acquired.starving, handed_over: acquired.handed_off });
             }
             true
         }
@@ -286,7 +286,7 @@ platform::os_only! {
         }
     }
 
-    // SAFETY: as above; an offer goes to one waiter, which holds the lock from when it takes the
+    // SAFETY: as above; a hand-off goes to one waiter, which holds the lock from when it takes the
     // offer.
     unsafe impl lock_api::RawMutexFair for RawMutex {
         #[inline]

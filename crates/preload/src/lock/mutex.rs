@@ -78,10 +78,10 @@ fn checks_owner(kind: Kind) -> bool {
     matches!(kind, Kind::Recursive | Kind::ErrorCheck)
 }
 
-/// Takes the mutex if it is free, or on offer to a thread that is not there.
+/// Takes the mutex if it is free, or handed off to a thread that is not there.
 #[inline]
 pub(super) fn take(mutex: &Mutex) -> bool {
-    bounded::try_acquire(&mutex.word) || fork::is_child() && bounded::try_take_offer(&mutex.side)
+    bounded::try_acquire(&mutex.word) || fork::is_child() && bounded::try_take_hand_off(&mutex.side)
 }
 
 /// Locks; `taker` is where the program's call returns to. Like [`trylock`] and [`unlock`] it calls
@@ -266,7 +266,7 @@ fn wait_for(
     if wanted() && began_ticks != 0 {
         let waited = statistics::Waited {
             ticks: waited_ticks,
-            handed_over: acquired.offered,
+            handed_over: acquired.handed_off,
             starving: acquired.starving,
         };
         statistics::waited(core::ptr::from_ref(mutex).addr(), taker, kind, &waited);

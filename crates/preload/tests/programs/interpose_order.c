@@ -69,7 +69,7 @@ static void *wait_once(void *unused) {
 /* In the word: somebody is starving. */
 #define MARKED 4u
 
-/* The mutex is offered to a waiter whose window is over: who runs, and released it, cannot take it again before. */
+/* The mutex is handed to a waiter whose window is over: who runs, and released it, cannot take it again before. */
 static void nobody_overtakes_the_starving(void) {
     for (int round = 0; round < 20; round++) {
         atomic_store(&let_go, 0);

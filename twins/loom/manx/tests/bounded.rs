@@ -14,7 +14,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::thread;
 use manx_loom::lock::bounded::{
-    self, Acquired, MARKED, OFFERED, STANDBY, STARVING_ONE, Thread, TimedOut, UNBOUNDED_NS, Wait,
+    self, Acquired, HANDED_OFF, MARKED, STANDBY, STARVING_ONE, Thread, TimedOut, UNBOUNDED_NS, Wait,
 };
 use platform::futex::{Clock, Deadline};
 
@@ -78,7 +78,11 @@ impl Lock {
     fn assert_left(&self, passed: u32) {
         assert_eq!(self.word.load(Ordering::Relaxed), 0, "free");
         let side = self.side.load(Ordering::Relaxed);
-        assert_eq!(side & (0x1f_ffff | STANDBY), 0, "no waiter is counted or stands by, nothing is on offer");
+        assert_eq!(
+            side & (0x1f_ffff | STANDBY),
+            0,
+            "no waiter is counted or stands by, nothing is handed off"
+        );
         // SAFETY: all other threads have been joined.
         self.passed.with(|all| assert_eq!(unsafe { *all }, passed));
     }
@@ -165,14 +169,14 @@ fn the_lock_is_taken_again_and_again() {
     });
 }
 
-/// A limit that ends at some point while others hold, offer and release.
+/// A limit that ends at some point while others hold, hand off and release.
 fn limited(window_ns: u64) -> Wait {
     let deadline = Some(Deadline { clock: Clock::Monotonic, ns: platform::clock::now_ns() + 50 });
     Wait { window_ns: Some(window_ns), each_ns: 0, deadline, trusting: true }
 }
 
 #[test]
-fn a_limit_races_with_an_offer_and_nothing_is_left_behind() {
+fn a_limit_races_with_a_hand_off_and_nothing_is_left_behind() {
     for window_ns in [0, UNBOUNDED_NS] {
         check(2, move || {
             let lock = Lock::new();
@@ -216,13 +220,13 @@ fn nobody_overtakes_who_is_starving() {
             lock.release();
         }
         let acquired = waiter.join().unwrap();
-        assert!(!waits || acquired.offered);
+        assert!(!waits || acquired.handed_off);
         lock.assert_left(2);
     });
 }
 
 #[test]
-fn an_offer_to_a_ghost_is_taken_back() {
+fn a_hand_off_to_a_ghost_is_taken_back() {
     check(2, || {
         // As a forked child finds it: a waiter is counted that is not there.
         platform::fork::become_child();
@@ -235,7 +239,7 @@ fn an_offer_to_a_ghost_is_taken_back() {
         lock.pass();
         lock.release();
         waiter.join().unwrap();
-        // The ghost may have been taken for the waiter itself; then one more offer rids the lock of
+        // The ghost may have been taken for the waiter itself; then one more hand-off rids the lock of
         // it.
         while lock.side.load(Ordering::Relaxed) & 0xffff != 0 {
             if lock
@@ -264,7 +268,7 @@ fn loom_finds_a_wake_up_that_is_lost() {
             }
         });
         if bounded::try_acquire(&words.0) {
-            // A release without an offer, a wake-up and a look at the mark.
+            // A release without a hand-off, a wake-up and a look at the mark.
             words.0.store(0, Ordering::Release);
         }
         waiter.join().unwrap();
@@ -272,12 +276,12 @@ fn loom_finds_a_wake_up_that_is_lost() {
 }
 
 #[test]
-fn an_offer_is_not_free() {
+fn a_hand_off_is_not_free() {
     check(1, || {
-        let lock = Lock::with(MARKED | 2, STARVING_ONE | OFFERED);
+        let lock = Lock::with(MARKED | 2, STARVING_ONE | HANDED_OFF);
         assert!(!bounded::try_acquire(&lock.word));
         assert!(!bounded::try_release(&lock.word));
-        assert!(lock.acquire(&STARVING).unwrap().offered);
+        assert!(lock.acquire(&STARVING).unwrap().handed_off);
         lock.release();
     });
 }

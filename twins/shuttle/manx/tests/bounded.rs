@@ -1,5 +1,5 @@
 //! The default lock under randomized schedules: more threads than loom can bear, limits that race
-//! with offers, and the C library's own functions at work on the same word.
+//! with hand-offs, and the C library's own functions at work on the same word.
 //!
 //! Shuttle models sequentially consistent memory only; the orderings are loom's business
 //! (`twins/loom/manx/tests/bounded.rs`).
@@ -78,7 +78,11 @@ impl Lock {
     fn assert_left(&self, passed: u32) {
         assert_eq!(self.word.load(Ordering::Relaxed), 0, "free");
         let side = self.side.load(Ordering::Relaxed);
-        assert_eq!(side & (0x1f_ffff | STANDBY), 0, "no waiter is counted or stands by, nothing is on offer");
+        assert_eq!(
+            side & (0x1f_ffff | STANDBY),
+            0,
+            "no waiter is counted or stands by, nothing is handed off"
+        );
         assert_eq!(self.passed.load(Ordering::Relaxed), passed);
     }
 }
@@ -112,11 +116,11 @@ fn windows_that_end_at_any_step_lose_nobody() {
     }
 }
 
-/// A waiter whose window ends while the lock is on offer to others joins them, and does not take
+/// A waiter whose window ends while the lock is handed off to others joins them, and does not take
 /// the place of one: that waiter would sleep on, counted no more. Here it would sleep for ever,
 /// because it trusts.
 #[test]
-fn an_offer_goes_to_those_counted_only() {
+fn a_hand_off_goes_to_those_counted_only() {
     check(site!(), || {
         let lock = Lock::new(0, 0);
         together(THREADS, &lock, |lock, number| {
@@ -129,7 +133,7 @@ fn an_offer_goes_to_those_counted_only() {
 }
 
 #[test]
-fn limits_race_with_offers_and_leave_nothing_behind() {
+fn limits_race_with_hand_offs_and_leave_nothing_behind() {
     check(site!(), || {
         let lock = Lock::new(0, 0);
         together(THREADS, &lock, |lock, number| {

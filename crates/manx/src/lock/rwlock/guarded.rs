@@ -72,7 +72,7 @@ impl RawRwLock {
         };
         let Ok(acquired) = result else { return false };
         if let Some(waiting) = waiting {
-            waiting.acquired(How { starving: acquired.starving, handed_over: acquired.offered });
+            waiting.acquired(How { starving: acquired.starving, handed_over: acquired.handed_off });
         }
         true
     }
