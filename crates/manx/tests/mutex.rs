@@ -1,6 +1,6 @@
 //! The default mutex on the machine: what its users may rely on.
 
-use manx::lock::bounded::{self, MARKED, STANDBY, STARVING_ONE, Thread, UNBOUNDED_NS, WINDOW_NS, Wait};
+use manx::lock::bounded::{self, MARKED, POLLING, STARVING_ONE, Thread, UNBOUNDED_NS, WINDOW_NS, Wait};
 use manx::lock::{Mutex, RawMutex};
 use manx::slo;
 use platform::atomic::AtomicU32;
@@ -293,12 +293,12 @@ fn the_window_grows_with_the_number_of_sleepers() {
     assert_eq!(side.load(Ordering::Relaxed) & 0x1f_ffff, 0, "no waiter is counted any more");
 }
 
-/// In the parent a thread stands by, so that releases wake no thread. It is not in the child.
+/// In the parent a thread polls, so that releases wake no thread. It is not in the child.
 #[test]
 fn a_release_in_a_forked_child_wakes_sleepers() {
     static WORD: AtomicU32 = AtomicU32::new(2);
-    static SIDE: AtomicU32 = AtomicU32::new(STANDBY);
-    // As the thread that stands by did when it began to wait.
+    static SIDE: AtomicU32 = AtomicU32::new(POLLING);
+    // As the thread that polls did when it began to wait.
     assert!(!platform::fork::is_child());
     // SAFETY: the child goes on in this function, and ends below.
     let child = unsafe { libc::fork() };

@@ -26,7 +26,7 @@
 //! | bit 15 | the next waiter that is woken and finds the lock taken is starving at once ([`release_fair`]) |
 //! | 5 bits from bit 16 on | the number of sleeping waiters, as far as they are counted ([`Wait::each_ns`]) |
 //! | 2 bits from bit 21 on | how many more sleepers were woken in vain than not, at most 3 |
-//! | [`STANDBY`] | a waiter stands by: it looks at the lock by itself |
+//! | [`POLLING`] | a waiter polls: it looks at the lock by itself |
 //! | 8 bits from bit 24 on | the lock's window, if it has one of its own (`window.rs`) |
 //!
 //! The values 0, 1 and 2 are those of the GNU C library's own mutexes, whose functions may work on
@@ -42,7 +42,7 @@
 //!
 //! # Release
 //! From 1 to 0 no other thread needs to know. From 2 to 0 the release wakes one sleeper, unless one
-//! stands by, and any running thread may take the lock before that sleeper runs. With a mark and a
+//! polls, and any running thread may take the lock before that sleeper runs. With a mark and a
 //! count, `side` becomes `HANDED_OFF`, `word` stays as it is, and the release wakes one starving
 //! waiter. The waiter that takes the hand-off counts one down.
 //!
@@ -51,7 +51,7 @@
 //! release. So a waiter that looks all the time slows down the thread that it waits for, and takes
 //! the lock, with all that it protects, to another core at every chance: on two cores far from each
 //! other such locks do half of what one thread could do alone. A waiter here measures what a look
-//! costs it, and looks `LOOKS_APART` times as seldom, so that the holder loses a few percent of
+//! costs it, and looks `LOOK_INTERVAL_COSTS` times as seldom, so that the holder loses a few percent of
 //! its time at most. When nothing moves, because the critical section is long, a look costs next to
 //! nothing, and there are many. A waiter that has not met contention for a while looks early the
 //! first time, because it is then likely that one hold is all that stands in its way.
@@ -74,7 +74,7 @@
 //! Times are in ticks of [`platform::clock::ticks`]; one look at it is also what a pause is made
 //! of, so that a limit is the same on CPUs whose pause instructions differ by a factor of ten.
 //!
-//! # Standing by
+//! # The waiter that polls
 //! Some locks are held nearly all the time by the running threads: a database's one connection, a
 //! log. To wake a sleeper whenever such a lock is released is in vain. The lock was free for an
 //! instant, and the thread that released it has taken it again long before the sleeper runs; the
@@ -83,18 +83,18 @@
 //! such rounds at the same time: eight threads of SQLite changed context 60,000 times a second, for
 //! 180,000 locked operations.
 //!
-//! So, once `ENOUGH` more sleepers were woken in vain than not, the next one that is woken in
-//! vain stands by: it sets [`STANDBY`], sleeps by the clock, and looks at the lock after 50 µs, 100
+//! So, once `FUTILE_MAX` more sleepers were woken in vain than not, the next one that is woken in
+//! vain polls: it sets [`POLLING`], sleeps by the clock, and looks at the lock after 50 µs, 100
 //! µs, 200 µs. While the bit is set, releases wake no thread, and new waiters look once and sleep.
 //!
-//! The waiter that stands by does not take such a lock in the instant between two holds: with the
+//! The waiter that polls does not take such a lock in the instant between two holds: with the
 //! lock, all that it protects would move to another CPU (SQLite with one connection makes 1.2 to
 //! 1.4 times as many operations a second on one CPU as on two). It takes a lock that stays free for
-//! `IDLE_LOOKS` looks; that counts against standing by. A lock that is used goes to it when its
+//! `IDLE_LOOKS` looks; that counts against polling. A lock that is used goes to it when its
 //! window is over.
 //!
-//! A thread that stood by when the process was forked is not there in the child. So children of a
-//! fork that go on with several threads neither stand by nor look at the bit ([`fork::is_child`]).
+//! A thread that polled when the process was forked is not there in the child. So children of a
+//! fork that go on with several threads neither poll nor look at the bit ([`fork::is_child`]).
 //!
 //! # Invariants
 //! 1. A thread holds the lock from the step that made `word` differ from 0, or that took `HANDED_OFF`
@@ -110,7 +110,7 @@
 //!    takes the mark away, and reads the count again (a full fence between) before it frees. So
 //!    either the release sees the count, or the waiter sees that the mark is gone and sets it
 //!    again, and the step to 0 fails.
-//! 5. While `STANDBY` is set, the waiter that set it last looks at `word` from time to time. It
+//! 5. While `POLLING` is set, the waiter that set it last looks at `word` from time to time. It
 //!    takes the bit away when it holds the lock and has left 2 behind, or marks `word` afterwards
 //!    (a full fence between). So a release that saw the bit and woke no thread leaves the sleepers
 //!    to a thread that comes: if the bit was taken away since, then either `word` has changed, so
@@ -182,15 +182,15 @@ const ASLEEP_ONE: u32 = 1 << 16;
 /// `side`: the bits that count sleeping waiters.
 const ASLEEP: u32 = 31 << 16;
 
-/// `side`: a waiter stands by.
-pub const STANDBY: u32 = 1 << 23;
-/// `side`: how many more sleepers were woken in vain than not, at most [`ENOUGH`].
-const VAIN: u32 = ENOUGH << 21;
-const VAIN_ONE: u32 = 1 << 21;
-/// The highest value of that count. A waiter stands by only at this value.
-const ENOUGH: u32 = 3;
+/// `side`: a waiter polls.
+pub const POLLING: u32 = 1 << 23;
+/// `side`: how many more sleepers were woken in vain than not, at most [`FUTILE_MAX`].
+const FUTILE: u32 = FUTILE_MAX << 21;
+const FUTILE_ONE: u32 = 1 << 21;
+/// The highest value of that count. A waiter polls only at this value.
+const FUTILE_MAX: u32 = 3;
 
-/// How long a waiter that stands by sleeps before its first look …
+/// How long a waiter that polls sleeps before its first look …
 const QUIET_NS_MIN: u64 = 50_000;
 /// … and how long at most. It doubles each time.
 const QUIET_NS_MAX: u64 = 200_000;
@@ -198,18 +198,18 @@ const QUIET_NS_MAX: u64 = 200_000;
 /// The number of looks in a row that must find a lock free before it counts as idle.
 const IDLE_LOOKS: u32 = 4;
 /// The time between two of these looks.
-const IDLE_APART_NS: u64 = 700;
+const IDLE_LOOK_INTERVAL_NS: u64 = 700;
 
 /// A starving waiter looks for itself after this time at the earliest. The time is longer than a
 /// kernel's tick, so that most of these timers need not be programmed.
-const PATIENCE_NS_MIN: u64 = 5_000_000;
+const RECHECK_NS_MIN: u64 = 5_000_000;
 /// A starving waiter looks for itself after this time at the latest.
-const PATIENCE_NS_MAX: u64 = 1_000_000_000;
+const RECHECK_NS_MAX: u64 = 1_000_000_000;
 
 /// The time between two looks is this number of times the cost of a look.
-const LOOKS_APART: u64 = 12;
+const LOOK_INTERVAL_COSTS: u64 = 12;
 /// The longest time between two looks.
-const APART_NS_MAX: u64 = 2_500;
+const LOOK_INTERVAL_NS_MAX: u64 = 2_500;
 /// A waiter looks early if its last wait was longer ago than this number of times the time between
 /// two looks.
 const LATELY: u64 = 32;
@@ -316,9 +316,9 @@ pub fn spin(word: &AtomicU32, side: &AtomicU32, thread: &Thread, trusting: bool)
     let now_ticks = clock::ticks();
     refresh_if_old_at(now_ticks);
     let to = if thread.is_over(now_ticks) { YIELDING } else { HELD };
-    // While a waiter stands by, the lock is held nearly all the time, and moving it to another CPU
+    // While a waiter polls, the lock is held nearly all the time, and moving it to another CPU
     // is what costs most.
-    if stands_by(side) {
+    if is_polled(side) {
         look(word, to)
     } else {
         spin_if_it_pays(word, thread, to, if trusting { SPIN_OWN_NS } else { SPIN_NS }, now_ticks)
@@ -371,7 +371,7 @@ pub fn release_fair(word: &AtomicU32, side: &AtomicU32) {
 }
 
 /// Releases the lock, and returns whether it woke a thread. `surely`: it wakes one even if a waiter
-/// stands by.
+/// polls.
 fn release_and_wake(word: &AtomicU32, side: &AtomicU32, surely: bool) -> bool {
     loop {
         // Relaxed: what is decided by it is checked by the steps below.
@@ -390,7 +390,7 @@ fn release_and_wake(word: &AtomicU32, side: &AtomicU32, surely: bool) -> bool {
             continue;
         }
         // Invariant 5, and before the step, because of Invariant 2.
-        let wakes = seen == SLEEPERS && (surely || !stands_by(side));
+        let wakes = seen == SLEEPERS && (surely || !is_polled(side));
         if word.compare_exchange(seen, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
             return wakes && futex::wake(word, 1) > 0;
         }
@@ -479,8 +479,8 @@ impl Waiter<'_> {
                         found_free(self.side);
                         return Ok(true);
                     }
-                    if woken_in_vain(self.side) {
-                        return self.stand_by(window_end_ns);
+                    if on_futile_wakeup(self.side) {
+                        return self.poll(window_end_ns);
                     }
                 }
                 Outcome::Changed | Outcome::Interrupted => {}
@@ -503,7 +503,7 @@ impl Waiter<'_> {
     }
 
     /// Looks now and then until the lock was acquired (true) or the window is over (false).
-    fn stand_by(&mut self, window_end_ns: u64) -> Result<bool, TimedOut> {
+    fn poll(&mut self, window_end_ns: u64) -> Result<bool, TimedOut> {
         let nobody = AtomicU32::new(0);
         let mut quiet_ns = QUIET_NS_MIN;
         loop {
@@ -513,12 +513,12 @@ impl Waiter<'_> {
             quiet_ns = (quiet_ns * 2).min(QUIET_NS_MAX);
             if is_idle(self.word) && look(self.word, SLEEPERS) {
                 found_free(self.side);
-                ends_standing_by(self.side);
+                end_polling(self.side);
                 return Ok(true);
             }
             let timed_out = self.check_deadline();
             if timed_out.is_err() || self.is_next() || clock::now_ns() >= window_end_ns {
-                ends_standing_by(self.side);
+                end_polling(self.side);
                 // Invariant 5.
                 fence(Ordering::SeqCst);
                 let acquired = self.take_or_mark(SLEEPERS | MARKED).is_none();
@@ -558,7 +558,7 @@ impl Waiter<'_> {
                     continue;
                 }
             }
-            let until = (!self.wait.trusting || fork::is_child()).then(|| self.next_look());
+            let until = (!self.wait.trusting || fork::is_child()).then(|| self.next_recheck());
             let outcome = self.sleep(self.side, seen, until);
             match outcome {
                 Outcome::TimedOut => {
@@ -655,8 +655,8 @@ impl Waiter<'_> {
     }
 
     /// When a sleeper that does not trust looks again.
-    fn next_look(&mut self) -> Deadline {
-        self.patience_ns = (self.patience_ns * 2).clamp(PATIENCE_NS_MIN, PATIENCE_NS_MAX);
+    fn next_recheck(&mut self) -> Deadline {
+        self.patience_ns = (self.patience_ns * 2).clamp(RECHECK_NS_MIN, RECHECK_NS_MAX);
         Deadline { clock: Clock::Monotonic, ns: clock::now_ns().saturating_add(self.patience_ns) }
     }
 
@@ -681,7 +681,7 @@ impl Waiter<'_> {
 /// Spins until it has taken the lock by setting `word` to `to` (true), or until spinning does not
 /// seem to pay (false).
 fn spin_if_it_pays(word: &AtomicU32, thread: &Thread, to: u32, limit_ns: u64, now_ticks: u64) -> bool {
-    if !spins(thread.in_vain(), short_of_cpus(), now_ticks >> 8) {
+    if !spins(thread.failed_spins(), short_of_cpus(), now_ticks >> 8) {
         // This fails nearly always, so soon after the lock was found taken, and says nothing about
         // spinning.
         return look(word, to);
@@ -703,7 +703,7 @@ const fn spins(in_vain: u32, short_of_cpus: bool, chance: u64) -> bool {
 
 /// Spins a little after a wake-up that found the lock taken by another thread.
 fn spin_after_sleep(word: &AtomicU32, thread: &Thread, to: u32) -> bool {
-    if is_hopeless(thread.in_vain(), short_of_cpus()) {
+    if is_hopeless(thread.failed_spins(), short_of_cpus()) {
         return look(word, to);
     }
     spin_for(word, thread, to, SPIN_WOKEN_NS)
@@ -732,8 +732,8 @@ fn spin_for(word: &AtomicU32, thread: &Thread, to: u32, limit_ns: u64) -> bool {
         return false;
     }
     let began_ticks = ticks();
-    let (limit_ticks, apart_ticks_max) = (ns_to_ticks(limit_ns), ns_to_ticks(APART_NS_MAX));
-    let mut apart_ticks = (thread.look_ticks() * LOOKS_APART).min(apart_ticks_max);
+    let (limit_ticks, interval_ticks_max) = (ns_to_ticks(limit_ns), ns_to_ticks(LOOK_INTERVAL_NS_MAX));
+    let mut apart_ticks = (thread.look_ticks() * LOOK_INTERVAL_COSTS).min(interval_ticks_max);
     let mut until_ticks = began_ticks.wrapping_add(apart_ticks);
     if began_ticks.wrapping_sub(thread.contended_ticks.get()) > apart_ticks * LATELY {
         until_ticks = began_ticks.wrapping_add(apart_ticks / LATELY);
@@ -756,7 +756,7 @@ fn spin_for(word: &AtomicU32, thread: &Thread, to: u32, limit_ns: u64) -> bool {
             return acquired;
         }
         thread.looked(now_ticks.wrapping_sub(before_ticks));
-        apart_ticks = (thread.look_ticks() * LOOKS_APART).min(apart_ticks_max);
+        apart_ticks = (thread.look_ticks() * LOOK_INTERVAL_COSTS).min(interval_ticks_max);
         until_ticks = now_ticks.wrapping_add(apart_ticks);
     }
 }
@@ -776,24 +776,24 @@ fn pause_for(ns: u64) {
     }
 }
 
-/// Whether a waiter stands by, so that no thread has to be woken.
+/// Whether a waiter polls, so that no thread has to be woken.
 // Relaxed, here and in the other functions: what depends on these values is checked elsewhere.
-fn stands_by(side: &AtomicU32) -> bool {
-    side.load(Ordering::Relaxed) & STANDBY != 0 && !fork::is_child()
+fn is_polled(side: &AtomicU32) -> bool {
+    side.load(Ordering::Relaxed) & POLLING != 0 && !fork::is_child()
 }
 
-/// A sleeper was woken and found the lock taken. Returns whether it stands by from now on.
-fn woken_in_vain(side: &AtomicU32) -> bool {
-    count_vain(side, true) == VAIN
+/// A sleeper was woken and found the lock taken. Returns whether it polls from now on.
+fn on_futile_wakeup(side: &AtomicU32) -> bool {
+    count_futile_wakeup(side, true) == FUTILE
         && !fork::is_child()
-        && side.fetch_or(STANDBY, Ordering::Relaxed) & STANDBY == 0
+        && side.fetch_or(POLLING, Ordering::Relaxed) & POLLING == 0
 }
 
 /// Whether the lock stays free for longer than between two holds.
 fn is_idle(word: &AtomicU32) -> bool {
     (0..IDLE_LOOKS).all(|look| {
         if look > 0 {
-            pause_for(IDLE_APART_NS);
+            pause_for(IDLE_LOOK_INTERVAL_NS);
         }
         word.load(Ordering::Relaxed) == 0
     })
@@ -801,31 +801,31 @@ fn is_idle(word: &AtomicU32) -> bool {
 
 /// A waiter found the lock free after it had slept.
 fn found_free(side: &AtomicU32) {
-    count_vain(side, false);
+    count_futile_wakeup(side, false);
 }
 
-/// The caller does not stand by any more.
-fn ends_standing_by(side: &AtomicU32) {
-    side.fetch_and(!STANDBY, Ordering::Relaxed);
+/// The caller does not poll any more.
+fn end_polling(side: &AtomicU32) {
+    side.fetch_and(!POLLING, Ordering::Relaxed);
 }
 
 /// Counts, and returns the count where it stands in the word. Lost if another thread was faster: a
 /// hint.
-fn count_vain(side: &AtomicU32, in_vain: bool) -> u32 {
+fn count_futile_wakeup(side: &AtomicU32, in_vain: bool) -> u32 {
     let seen = side.load(Ordering::Relaxed);
-    let now = match (seen & VAIN, in_vain) {
-        (VAIN, true) | (0, false) => return seen & VAIN,
-        (count, true) => count + VAIN_ONE,
-        (count, false) => count - VAIN_ONE,
+    let now = match (seen & FUTILE, in_vain) {
+        (FUTILE, true) | (0, false) => return seen & FUTILE,
+        (count, true) => count + FUTILE_ONE,
+        (count, false) => count - FUTILE_ONE,
     };
-    let _ = side.compare_exchange(seen, seen & !VAIN | now, Ordering::Relaxed, Ordering::Relaxed);
+    let _ = side.compare_exchange(seen, seen & !FUTILE | now, Ordering::Relaxed, Ordering::Relaxed);
     now
 }
 
 /// Returns a first value for a lock's second word with which the next sleeper that is woken in vain
-/// stands by: for tests.
-pub const fn about_to_stand_by() -> u32 {
-    VAIN
+/// polls: for tests.
+pub const fn about_to_poll() -> u32 {
+    FUTILE
 }
 
 #[cfg(test)]
@@ -837,13 +837,14 @@ mod tests {
         let thread = Thread::new();
         for (short, most) in [(true, HOPELESS_SHORT_OF_CPUS), (false, HOPELESS)] {
             for failures in 0..2 * most {
-                let spin: Vec<bool> = (0..64).map(|chance| spins(thread.in_vain(), short, chance)).collect();
+                let spin: Vec<bool> =
+                    (0..64).map(|chance| spins(thread.failed_spins(), short, chance)).collect();
                 assert_eq!(spin.contains(&false), failures >= most, "after {failures}");
                 assert!(spin.contains(&true), "some try again");
                 thread.spun(false);
             }
             thread.spun(true);
-            assert!(spins(thread.in_vain(), short, 1));
+            assert!(spins(thread.failed_spins(), short, 1));
         }
     }
 

@@ -179,7 +179,7 @@ impl Thread {
     }
 
     /// How many of its spins in a row were in vain.
-    pub(super) fn in_vain(&self) -> u32 {
+    pub(super) fn failed_spins(&self) -> u32 {
         self.in_vain.get()
     }
 

@@ -14,7 +14,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::thread;
 use manx_loom::lock::bounded::{
-    self, Acquired, HANDED_OFF, MARKED, STANDBY, STARVING_ONE, Thread, TimedOut, UNBOUNDED_NS, Wait,
+    self, Acquired, HANDED_OFF, MARKED, POLLING, STARVING_ONE, Thread, TimedOut, UNBOUNDED_NS, Wait,
 };
 use platform::futex::{Clock, Deadline};
 
@@ -78,11 +78,7 @@ impl Lock {
     fn assert_left(&self, passed: u32) {
         assert_eq!(self.word.load(Ordering::Relaxed), 0, "free");
         let side = self.side.load(Ordering::Relaxed);
-        assert_eq!(
-            side & (0x1f_ffff | STANDBY),
-            0,
-            "no waiter is counted or stands by, nothing is handed off"
-        );
+        assert_eq!(side & (0x1f_ffff | POLLING), 0, "no waiter is counted or polls, nothing is handed off");
         // SAFETY: all other threads have been joined.
         self.passed.with(|all| assert_eq!(unsafe { *all }, passed));
     }
@@ -135,12 +131,12 @@ fn those_who_trust_and_those_who_do_not_take_turns() {
 }
 
 /// Two threads wait, while a third takes the lock again and again, so a woken one is woken in vain.
-/// (A wait with a limit is never woken here: threads that stand by and give up are
+/// (A wait with a limit is never woken here: threads that poll and give up are
 /// `manx-shuttle`'s.)
 #[test]
 fn who_stands_by_forgets_no_sleeper() {
     check(2, || {
-        let lock = Lock::with(0, bounded::about_to_stand_by());
+        let lock = Lock::with(0, bounded::about_to_poll());
         let others: Vec<_> = (0..2)
             .map(|_| {
                 let lock = Arc::clone(&lock);

@@ -8,7 +8,7 @@
 mod common;
 
 use common::together;
-use manx_shuttle::lock::bounded::{self, MARKED, STANDBY, STARVING_ONE, Thread, UNBOUNDED_NS, Wait};
+use manx_shuttle::lock::bounded::{self, MARKED, POLLING, STARVING_ONE, Thread, UNBOUNDED_NS, Wait};
 use platform::explore::check;
 use platform::futex::{self, Clock, Deadline};
 use platform::site;
@@ -78,11 +78,7 @@ impl Lock {
     fn assert_left(&self, passed: u32) {
         assert_eq!(self.word.load(Ordering::Relaxed), 0, "free");
         let side = self.side.load(Ordering::Relaxed);
-        assert_eq!(
-            side & (0x1f_ffff | STANDBY),
-            0,
-            "no waiter is counted or stands by, nothing is handed off"
-        );
+        assert_eq!(side & (0x1f_ffff | POLLING), 0, "no waiter is counted or polls, nothing is handed off");
         assert_eq!(self.passed.load(Ordering::Relaxed), passed);
     }
 }
@@ -154,12 +150,12 @@ fn limits_race_with_hand_offs_and_leave_nothing_behind() {
     });
 }
 
-/// Sleepers that nothing but a wake-up ends, beside some that stand by and give up, or become
+/// Sleepers that nothing but a wake-up ends, beside some that poll and give up, or become
 /// starving.
 #[test]
 fn who_stands_by_forgets_no_sleeper() {
     check(site!(), || {
-        let lock = Lock::new(0, bounded::about_to_stand_by());
+        let lock = Lock::new(0, bounded::about_to_poll());
         together(THREADS, &lock, |lock, number| {
             for round in 0..ROUNDS {
                 let later_ns = u64::from(round + 1) * 40_000;

@@ -18,7 +18,7 @@ const LOOKS: u32 = 9;
 /// The most pauses between two looks, as a power of two.
 const PAUSES_LOG_MAX: u32 = 6;
 /// The shortest sleep of a waiter that may not count as starving yet.
-const PATIENCE_NS_MIN: u64 = 50_000;
+const RECHECK_NS_MIN: u64 = 50_000;
 
 /// A thread that could not enter at once.
 pub(super) struct Waiter<'a> {
@@ -60,7 +60,7 @@ impl<'a> Waiter<'a> {
                 if self.join() {
                     self.spin();
                 } else {
-                    self.window_end_ns = clock::now_ns() + self.window_ns.max(PATIENCE_NS_MIN);
+                    self.window_end_ns = clock::now_ns() + self.window_ns.max(RECHECK_NS_MIN);
                 }
                 continue;
             }
