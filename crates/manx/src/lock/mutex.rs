@@ -14,14 +14,14 @@ platform::thread_local! {
 
 /// The calling thread has taken a lock of this room: see `slice.rs`.
 #[inline]
-pub(super) fn took() {
-    THREAD.with(Thread::took);
+pub(super) fn on_acquire() {
+    THREAD.with(Thread::on_acquire);
 }
 
 /// The calling thread is about to release one.
 #[inline]
-pub(super) fn gave() {
-    THREAD.with(Thread::gave);
+pub(super) fn on_release() {
+    THREAD.with(Thread::on_release);
 }
 
 /// The default mutex without data. How it works: [`bounded`].
@@ -80,7 +80,7 @@ impl RawMutex {
     pub fn try_acquire(&self) -> bool {
         let acquired = bounded::try_acquire(&self.word);
         if acquired {
-            took();
+            on_acquire();
         }
         acquired
     }
@@ -103,7 +103,7 @@ impl RawMutex {
                 let window_ns = wait.window_ns.or_else(|| bounded::in_epoch(side, slo::window_ns()));
                 bounded::sleep(&self.word, &self.side, thread, &Wait { window_ns, trusting, ..*wait })?
             };
-            thread.took();
+            thread.on_acquire();
             Ok(acquired)
         })
     }
@@ -125,7 +125,7 @@ impl RawMutex {
     /// The calling context holds it.
     #[inline]
     pub unsafe fn release(&self) {
-        gave();
+        on_release();
         if !bounded::try_release(&self.word) {
             self.release_slow();
         }
@@ -142,7 +142,7 @@ impl RawMutex {
     /// The calling context holds it.
     #[inline]
     pub unsafe fn release_fair(&self) {
-        gave();
+        on_release();
         if !bounded::try_release(&self.word) {
             bounded::release_fair(&self.word, &self.side);
         }

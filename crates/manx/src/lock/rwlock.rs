@@ -96,7 +96,7 @@ mod state;
 mod waiter;
 
 use super::bounded::{self, Acquired, TimedOut, Wait};
-use super::mutex::{gave, took};
+use super::mutex::{on_acquire, on_release};
 use platform::atomic::{AtomicU64, Ordering};
 use platform::{futex, thread};
 use state::{
@@ -166,7 +166,7 @@ impl RawRwLock {
     pub fn try_read(&self) -> bool {
         let entered = self.try_enter(&READ, self.state.load(Ordering::Relaxed));
         if entered {
-            took();
+            on_acquire();
         }
         entered
     }
@@ -180,7 +180,7 @@ impl RawRwLock {
             Err(seen) => self.try_enter(&WRITE, seen),
         };
         if entered {
-            took();
+            on_acquire();
         }
         entered
     }
@@ -212,7 +212,7 @@ impl RawRwLock {
     /// If there are 2²⁵ readers, as when guards are forgotten in a loop.
     #[cold]
     pub fn read_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
-        Waiter::new(self, &READ, wait).enter().inspect(|_| took())
+        Waiter::new(self, &READ, wait).enter().inspect(|_| on_acquire())
     }
 
     /// As [`RawRwLock::read_slow`], until it is the writer.
@@ -221,7 +221,7 @@ impl RawRwLock {
     /// The deadline is over.
     #[cold]
     pub fn write_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
-        Waiter::new(self, &WRITE, wait).enter().inspect(|_| took())
+        Waiter::new(self, &WRITE, wait).enter().inspect(|_| on_acquire())
     }
 
     /// Ends a reader's stay.
@@ -230,7 +230,7 @@ impl RawRwLock {
     /// The calling context is a reader.
     #[inline]
     pub unsafe fn release_read(&self) {
-        gave();
+        on_release();
         self.leave(READER, 0);
     }
 
@@ -240,7 +240,7 @@ impl RawRwLock {
     /// The calling context is the writer.
     #[inline]
     pub unsafe fn release_write(&self) {
-        gave();
+        on_release();
         // Release pairs with the acquire of the next holder.
         if self.state.compare_exchange(WRITER, 0, Ordering::Release, Ordering::Relaxed).is_err() {
             self.leave_as_writer(0);
@@ -261,7 +261,7 @@ impl RawRwLock {
     /// # Safety
     /// The calling context is a reader.
     pub unsafe fn release_read_fair(&self) {
-        gave();
+        on_release();
         if self.leave(READER, 0) {
             thread::yield_now();
         }
@@ -272,7 +272,7 @@ impl RawRwLock {
     /// # Safety
     /// The calling context is the writer.
     pub unsafe fn release_write_fair(&self) {
-        gave();
+        on_release();
         if self.leave_as_writer(0) {
             thread::yield_now();
         }

@@ -30,8 +30,8 @@
 //!
 //! # Other locks
 //! A thread that yields while it holds another lock makes the waiters of that lock wait for another
-//! thread's slice. So the locks that a thread holds are counted ([`Thread::took`],
-//! [`Thread::gave`]), and a release yields only if none is left. A lock that was taken in one
+//! thread's slice. So the locks that a thread holds are counted ([`Thread::on_acquire`],
+//! [`Thread::on_release`]), and a release yields only if none is left. A lock that was taken in one
 //! thread and released in another makes the first count too high and never too low: that thread
 //! yields no more.
 //!
@@ -119,14 +119,14 @@ impl Thread {
 
     /// The thread has taken a lock.
     #[inline(always)]
-    pub fn took(&self) {
+    pub fn on_acquire(&self) {
         self.counts.set(self.counts.get().wrapping_add(TAKEN_ONE | 1));
     }
 
     /// The thread is about to release a lock. A lock that it took before locks were counted was not
     /// counted.
     #[inline(always)]
-    pub fn gave(&self) {
+    pub fn on_release(&self) {
         self.counts.set(self.counts.get() - u64::from(self.held() != 0));
     }
 
@@ -278,15 +278,15 @@ platform::os_only! {
             let long_ago = ticks() - ns_to_ticks(10 * SLICE_NS_LIGHT);
             thread.began_ticks.set(long_ago);
             thread.waited_ticks.set(u32::try_from(ns_to_ticks(5 * SLICE_NS_LIGHT)).expect("a few ms"));
-            thread.took();
-            thread.took();
-            thread.gave();
+            thread.on_acquire();
+            thread.on_acquire();
+            thread.on_release();
             maybe_yield(&thread);
             assert_eq!(thread.began_ticks.get(), long_ago, "yielded with a lock in its hands");
-            thread.gave();
+            thread.on_release();
             maybe_yield(&thread);
             assert_ne!(thread.began_ticks.get(), long_ago, "its slice was over");
-            thread.gave();
+            thread.on_release();
             assert_eq!(thread.held(), 0, "a lock that was never counted");
         }
     }

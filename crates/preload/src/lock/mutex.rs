@@ -200,7 +200,7 @@ fn have(mutex: &Mutex, kind: Kind, me: u32, users: u32) {
     if kind == Kind::Recursive {
         mutex.enter_first();
     }
-    thread::current().lock.took();
+    thread::current().lock.on_acquire();
 }
 
 /// The C library was asked to lock it for the calling thread: counts what this result says.
@@ -209,7 +209,7 @@ fn passed_on(mutex: &Mutex, result: c_int) -> c_int {
         statistics::passed_on(core::ptr::from_ref(mutex).addr());
     }
     if matches!(result, 0 | EOWNERDEAD) {
-        thread::current().lock.took();
+        thread::current().lock.on_acquire();
     }
     result
 }
@@ -328,7 +328,7 @@ extern "C" fn unlock_slow(mutex: &Mutex, users: u32) -> c_int {
         (Lock::Glibc, _) | (_, None) => {
             let result = real::unlock().map_or(ENOSYS, |real| real(mutex));
             if result == 0 {
-                thread::current().lock.gave();
+                thread::current().lock.on_release();
             }
             return result;
         }
@@ -346,7 +346,7 @@ extern "C" fn unlock_slow(mutex: &Mutex, users: u32) -> c_int {
 /// The calling thread holds the mutex no more.
 #[inline(always)]
 fn give(mutex: &Mutex, users: u32) -> c_int {
-    thread::current().lock.gave();
+    thread::current().lock.on_release();
     mutex.disown(users);
     if bounded::try_release(&mutex.word) { 0 } else { release_slow(mutex) }
 }

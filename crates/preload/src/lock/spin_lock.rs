@@ -142,7 +142,7 @@ pub(super) fn lock(word: &AtomicI32) -> c_int {
     if RESERVATIONS.load(Ordering::Relaxed) != 0 || !try_take(word) {
         lock_slow(word);
     }
-    thread::current().lock.took();
+    thread::current().lock.on_acquire();
     0
 }
 
@@ -152,14 +152,14 @@ pub(super) fn trylock(word: &AtomicI32) -> c_int {
     if !try_take(word) {
         return EBUSY;
     }
-    thread::current().lock.took();
+    thread::current().lock.on_acquire();
     0
 }
 
 /// Unlocks.
 #[inline]
 pub(super) fn unlock(word: &AtomicI32) -> c_int {
-    thread::current().lock.gave();
+    thread::current().lock.on_release();
     // Release pairs with the acquire of the next holder.
     word.store(FREE, Ordering::Release);
     if SLEEPERS.load(Ordering::Relaxed) > 0 {
