@@ -103,7 +103,7 @@ fn lock_at_once(mutex: &Mutex) -> bool {
             return kind == Kind::Recursive && mutex.enter();
         }
         if bounded::try_acquire(&mutex.word) {
-            have(mutex, kind, me, 1);
+            finish_acquire(mutex, kind, me, 1);
             return true;
         }
     }
@@ -113,7 +113,7 @@ fn lock_at_once(mutex: &Mutex) -> bool {
 #[cold]
 extern "C" fn lock_slow(mutex: &Mutex, taker: usize) -> c_int {
     if mode::is_asl() && mutex.is_plain() && asl::try_acquire(mutex, true) {
-        have(mutex, Kind::Normal, thread::number(), 1);
+        finish_acquire(mutex, Kind::Normal, thread::number(), 1);
         return 0;
     }
     let _call = dilate::enter();
@@ -189,14 +189,14 @@ unsafe fn lock_within(mutex: &Mutex, kind: Kind, limit: Limit, taker: usize, use
             }
         }
     }
-    have(mutex, kind, me, users);
+    finish_acquire(mutex, kind, me, users);
     0
 }
 
 /// The calling thread, of this number, has come to hold the mutex.
 #[inline(always)]
-fn have(mutex: &Mutex, kind: Kind, me: u32, users: u32) {
-    mutex.own(me, users);
+fn finish_acquire(mutex: &Mutex, kind: Kind, me: u32, users: u32) {
+    mutex.set_owner(me, users);
     if kind == Kind::Recursive {
         mutex.enter_first();
     }
@@ -296,7 +296,7 @@ extern "C" fn trylock_slow(mutex: &Mutex) -> c_int {
     if !take(mutex) {
         return EBUSY;
     }
-    have(mutex, kind, me, 1);
+    finish_acquire(mutex, kind, me, 1);
     0
 }
 
@@ -307,7 +307,7 @@ pub(super) fn unlock(mutex: &Mutex) -> c_int {
         && let (Some(kind), Some(me)) = (mutex.kind(), thread::known_number())
         && (!checks_owner(kind) || mutex.is_owned_by(me))
     {
-        return if kind == Kind::Recursive && !mutex.leave() { 0 } else { give(mutex, 1) };
+        return if kind == Kind::Recursive && !mutex.leave() { 0 } else { begin_release(mutex, 1) };
     }
     unlock_slow(mutex, 1)
 }
@@ -320,7 +320,7 @@ pub(super) fn unlock_for_a_wait(mutex: &Mutex) -> c_int {
 #[cold]
 extern "C" fn unlock_slow(mutex: &Mutex, users: u32) -> c_int {
     if mode::is_asl() && mutex.is_plain() {
-        return give(mutex, users);
+        return begin_release(mutex, users);
     }
     // A wait for a condition has called `dilate::enter` already.
     let _call = (users != 0).then(dilate::enter);
@@ -340,14 +340,14 @@ extern "C" fn unlock_slow(mutex: &Mutex, users: u32) -> c_int {
     if kind == Kind::Recursive && !mutex.leave() {
         return 0;
     }
-    give(mutex, users)
+    begin_release(mutex, users)
 }
 
 /// The calling thread holds the mutex no more.
 #[inline(always)]
-fn give(mutex: &Mutex, users: u32) -> c_int {
+fn begin_release(mutex: &Mutex, users: u32) -> c_int {
     thread::current().lock.on_release();
-    mutex.disown(users);
+    mutex.clear_owner(users);
     if bounded::try_release(&mutex.word) { 0 } else { release_slow(mutex) }
 }
 
