@@ -29,13 +29,13 @@ const HANDOVERS: u64 = 16;
 
 /// What came of standing by.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stood {
+pub(super) enum Standby {
     /// The caller has the mutex.
-    Had,
+    Acquired,
     /// Its window is over.
-    ByInVain,
+    WindowOver,
     /// It was not to.
-    NotBy,
+    NotNeeded,
 }
 
 /// Takes the mutex if it is free, and if the caller need not stand by.
@@ -53,18 +53,18 @@ pub(super) fn try_acquire(mutex: &Mutex, may_stand_by: bool) -> bool {
 }
 
 /// Stands by, if the caller is to, until the mutex is had or its window is over.
-pub(super) fn stand_by(mutex: &Mutex) -> Stood {
+pub(super) fn stand_by(mutex: &Mutex) -> Standby {
     let window_ns = window_ns();
     if class_of_this_cpu() == Class::Big || window_ns == 0 || !mutex.passes.are_in_use() {
-        return Stood::NotBy;
+        return Standby::NotNeeded;
     }
     // Relaxed: only a look; a thread that takes it does so by a step that acquires.
     let is_locked = || mutex.word.load(Ordering::Relaxed) != 0;
     let try_lock = || take(mutex).then_some(());
     let willing = || class_of_this_cpu() == Class::Little;
     match mutex.passes.stand_by(window_ns, is_locked, try_lock, willing) {
-        Some(()) => Stood::Had,
-        None => Stood::ByInVain,
+        Some(()) => Standby::Acquired,
+        None => Standby::WindowOver,
     }
 }
 

@@ -4,7 +4,7 @@
 //! `destroy` says. The order of things is its too: an owner is written after the mutex was taken
 //! and removed before it is released, and after the release nothing of the mutex is touched.
 
-use super::asl::Stood;
+use super::asl::Standby;
 use super::object::Mutex;
 use super::{asl, dilate, fifo, mode, real, statistics};
 use crate::slo::epochs;
@@ -218,7 +218,7 @@ fn passed_on(mutex: &Mutex, result: c_int) -> c_int {
 fn acquire_slow(
     mutex: &Mutex,
     mode: Lock,
-    stood: Stood,
+    standby: Standby,
     deadline: Option<Deadline>,
 ) -> Result<Acquired, TimedOut> {
     let (word, side, thread) = (&mutex.word, &mutex.side, &thread::current().lock);
@@ -226,7 +226,7 @@ fn acquire_slow(
     if bounded::spin(word, side, thread, trusting) {
         return Ok(Acquired::default());
     }
-    let epochs_ns = if stood == Stood::ByInVain { Some(0) } else { epochs::window_ns() };
+    let epochs_ns = if standby == Standby::WindowOver { Some(0) } else { epochs::window_ns() };
     let (window_ns, each_ns) = match mode {
         // Relaxed: the window's bits never change.
         Lock::Manx | Lock::Asl => match bounded::in_epoch(side.load(Ordering::Relaxed), epochs_ns) {
@@ -254,9 +254,9 @@ fn wait_for(
         Acquired::default()
     } else {
         let may_stand_by = mode == Lock::Asl && deadline.is_none() && users != 0;
-        match if may_stand_by { asl::stand_by(mutex) } else { Stood::NotBy } {
-            Stood::Had => Acquired::default(),
-            stood => acquire_slow(mutex, mode, stood, deadline)?,
+        match if may_stand_by { asl::stand_by(mutex) } else { Standby::NotNeeded } {
+            Standby::Acquired => Acquired::default(),
+            standby => acquire_slow(mutex, mode, standby, deadline)?,
         }
     };
     let waited_ticks = if began_ticks == 0 { 0 } else { clock::ticks().wrapping_sub(began_ticks) };
