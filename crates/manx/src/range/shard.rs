@@ -15,7 +15,7 @@
 //! 2. A slot of the lock itself that is taken has its bit in `used`. A bit may be left of a slot
 //!    that was freed.
 //! 3. A slot with a bit has its range's outline beside the word: two ranges of this shard that
-//!    overlap have outlines that meet.
+//!    overlap have outlines that overlap.
 //! 4. A chunk is taken out of the list only when each of its slots was seen to be free under the
 //!    word. No thread touches a slot after it has freed the slot (`slot.rs`, Invariant 2), so the
 //!    chunk's memory may then be freed.
@@ -444,7 +444,7 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
                 break;
             }
             for (index, other) in line.iter().enumerate() {
-                near |= u32::from(other.meets(outline)) << (first + index);
+                near |= u32::from(other.may_overlap(outline)) << (first + index);
             }
         }
         near &= used;

@@ -79,7 +79,7 @@ struct Stretch {
 }
 
 impl Stretch {
-    fn meets<K: Key>(self, request: &Request<'_, K>) -> bool {
+    fn may_overlap<K: Key>(self, request: &Request<'_, K>) -> bool {
         request.wants().any(|want| want.first <= self.last && self.first <= want.last)
     }
 }
@@ -414,7 +414,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// Tells the waiters that may go on, after some ranges became free, or a waiter waits for them
     /// no more (Invariant 3).
     fn settle<'s>(&'s self, room: Inside<'s, K>, freed: &[Stretch]) {
-        self.tell(room, |node| freed.iter().any(|stretch| stretch.meets(&node.request())));
+        self.tell(room, |node| freed.iter().any(|stretch| stretch.may_overlap(&node.request())));
     }
 
     /// Tells the waiters that `whom` picks, if they may go on: they were told nothing yet, and are

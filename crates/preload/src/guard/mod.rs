@@ -78,7 +78,7 @@ fn arrived() {
 /// search has a stack of its own, because the thread's stack may be small. The wait for the latch
 /// has a limit, because the holder may wait for a lock of this thread ([`rendezvous`], Invariant
 /// 3).
-fn search(meets: bool) -> bool {
+fn search(at_rendezvous: bool) -> bool {
     // A signal handler that ran in the middle of a search, and forked or exited, would wait for the
     // latch that its own thread holds.
     let before = change_mask(Change::Block, FROM_OUTSIDE);
@@ -86,9 +86,9 @@ fn search(meets: bool) -> bool {
         // The child of a fork in the middle of a search goes on with what is repaired, and looks no
         // more.
         if search.is_torn() {
-            return !meets;
+            return !at_rendezvous;
         }
-        search.is_current() || stack::call_on_new(STACK_BYTES, || search.run(meets)).is_some()
+        search.is_current() || stack::call_on_new(STACK_BYTES, || search.run(at_rendezvous)).is_some()
     });
     change_mask(Change::Set, before);
     done

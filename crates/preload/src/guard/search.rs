@@ -110,8 +110,8 @@ impl Search {
         self.generation.is_some_and(|last| last == modules::each(&mut |_| false))
     }
 
-    /// Searches what is new and forgets what is gone. `meets`: at a rendezvous with the loader.
-    pub fn run(&mut self, meets: bool) {
+    /// Searches what is new and forgets what is gone. `at_rendezvous`: at a rendezvous with the loader.
+    pub fn run(&mut self, at_rendezvous: bool) {
         let behind = rendezvous::catch_up();
         if self.is_current() {
             return;
@@ -144,7 +144,7 @@ impl Search {
             rendezvous::install(&text, alone);
         }
         // By Invariant 4.
-        let runs = match (alone, meets && !behind) {
+        let runs = match (alone, at_rendezvous && !behind) {
             (_, true) => Runs::Never,
             (true, false) => Runs::Still,
             (false, false) => Runs::Running,
