@@ -13,7 +13,8 @@ use preload_abi::filter::{Filters, NOT_MEANT, Place};
 use preload_abi::options::Guard;
 use preload_abi::{LIBRARY_NAME, REQUESTS_LIBRARY_NAME, is_left_alone};
 use spinloop::{
-    Blocks, Counter, Finder, Finding, Jump, Kind, Loop, Machine, Module, POLLING, Seed, Segments, Way, seeds,
+    Blocks, Counter, Finder, Finding, Jump, JumpSite, Kind, Loop, Machine, Module, POLLING, Seed, Segments,
+    seeds,
 };
 use std::fmt::Write;
 
@@ -136,12 +137,12 @@ fn search(name: &str, data: &[u8], settings: &Settings, lines: &mut Vec<Line>) -
                 format!("left alone: {NOT_MEANT}")
             }
             Finding::Wait(wait) => {
-                let by = match finder.way(&wait, true) {
-                    Some(Way { jump: Jump::Whole, .. }) => "repaired by a jump",
-                    Some(Way { jump: Jump::Row, .. }) => {
+                let by = match finder.jump_site(&wait, true) {
+                    Some(JumpSite { jump: Jump::Whole, .. }) => "repaired by a jump",
+                    Some(JumpSite { jump: Jump::Row, .. }) => {
                         "repaired by a jump in the place of several instructions"
                     }
-                    Some(Way { jump: Jump::Short(_), .. }) => "repaired by a jump through dead bytes",
+                    Some(JumpSite { jump: Jump::Short(_), .. }) => "repaired by a jump through dead bytes",
                     None => "left alone: no jump fits",
                 };
                 format!("{by}; {}", ends(&wait))
