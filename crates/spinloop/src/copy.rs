@@ -35,7 +35,7 @@
 //!
 //! Instructions are copied whole, with their operands relative to the instruction pointer and their
 //! jumps re-encoded; the original stays as it was, so jumps into its middle still work and other
-//! ways through it simply are not in the copy. What the copy adds changes two words of the thread's
+//! paths through it simply are not in the copy. What the copy adds changes two words of the thread's
 //! own storage, and no register.
 //!
 //! The bytes, from the address that the caller gives:
@@ -254,13 +254,13 @@ fn decode(image: &dyn Image, parts: &[Range<u64>]) -> Option<Vec<Instruction>> {
     Some(all)
 }
 
-/// Whether every status flag is written before it is read from `first` on, along all ways that lead
+/// Whether every status flag is written before it is read from `first` on, along all paths that lead
 /// from there: DEC keeps the carry flag past the jump that it decides. A function's caller and a
 /// function that is called read none.
 fn flags_are_dead(image: &dyn Image, first: &Instruction) -> bool {
     const STATUS: u32 =
         RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
-    /// The most instructions followed on all ways together.
+    /// The most instructions followed on all paths together.
     const STEPS_MAX: usize = 64;
     let mut open = Vec::from([(*first, STATUS)]);
     for _ in 0..STEPS_MAX {

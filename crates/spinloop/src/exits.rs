@@ -316,7 +316,7 @@ impl<'a> Flows<'a> {
     }
 
     /// The jumps inside the region that choose which of `definitions` reaches `user`: one of them
-    /// lies on one of the jump's ways and not on the other, as far as `user` or the jump itself.
+    /// lies on one of the jump's paths and not on the other, as far as `user` or the jump itself.
     fn choices(&self, user: u32, definitions: &[Definition]) -> Vec<u32> {
         let Some(join) = self.graph.block_of(user as usize) else { return Vec::new() };
         let homes: Vec<u32> = definitions

@@ -26,7 +26,7 @@
 //! | [`verdict`](Finding) | what is said of a seed |
 //! | `references`, `dead` | padding that never runs |
 //! | [`jump_site`](JumpSite) | the place for a jump into a copy |
-//! | `route`, [`jump`] | the way for a short jump through dead bytes, and encodings |
+//! | `route`, [`jump`] | the path of a short jump through dead bytes, and encodings |
 //! | [`copy`](copy()) | the loop's copy, in which the waiter looks in every round |
 //! | [`relocation`] | how a copy is moved to other addresses |
 //! | [`poll`](POLLING) | functions by which threads poll |

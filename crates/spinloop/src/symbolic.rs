@@ -106,7 +106,7 @@ pub(crate) struct State {
     pub(crate) jumps: BTreeSet<u32>,
 }
 
-/// What the instructions that were followed have done, on all ways together.
+/// What the instructions that were followed have done, on all paths together.
 pub(crate) struct Followed {
     /// `rbp` is a frame pointer.
     pub(crate) framed: bool,
