@@ -159,13 +159,13 @@ impl Workshop<'_> {
     /// As [`Workshop::repair`]; the copies must be complete.
     unsafe fn jump(&mut self, copied: Vec<Copied<'_>>, left: &mut Vec<Left>) -> Vec<Repair> {
         let mut ready = Vec::with_capacity(copied.len());
-        let (mut ways, mut dead) = (Vec::with_capacity(copied.len()), Vec::new());
+        let (mut jumps_in, mut dead) = (Vec::with_capacity(copied.len()), Vec::new());
         for one in copied {
             let entry = (one.copy.code.start + one.job.plan.entry) as u64;
             let begin = dead.len();
-            match way(&one.job.plan.entrance, self.bias, entry, self.quiet, &mut dead) {
+            match entry_jump(&one.job.plan.entrance, self.bias, entry, self.quiet, &mut dead) {
                 Ok(jump) => {
-                    ways.push((begin..dead.len(), jump));
+                    jumps_in.push((begin..dead.len(), jump));
                     ready.push(one);
                 }
                 Err(reason) => {
@@ -179,7 +179,8 @@ impl Workshop<'_> {
         // SAFETY: these bytes are dead, as the caller promised; no thread is in a quiet module.
         let dead = unsafe { self.write_all(&dead, in_dead) };
         let reached = |(range, _): &(Range<usize>, Edit)| dead[range.clone()].iter().all(|written| *written);
-        let jumps: Vec<Edit> = ways.iter().filter(|way| reached(way)).map(|(_, jump)| *jump).collect();
+        let jumps: Vec<Edit> =
+            jumps_in.iter().filter(|jump_in| reached(jump_in)).map(|(_, jump)| *jump).collect();
         if !self.quiet {
             // Dead bytes and copies must be seen by every core before the jumps that lead there.
             // Where the kernel has no such barrier, the next interrupt on each CPU serialises as
@@ -187,16 +188,16 @@ impl Workshop<'_> {
             let _ = synchronise_cores();
         }
         // SAFETY: as the caller promised. No thread is in a quiet module, so none stands between
-        // instructions that are replaced; elsewhere `way` has refused rows.
+        // instructions that are replaced; elsewhere `entry_jump` has refused rows.
         let written = unsafe { self.write_all(&jumps, in_loops) };
         if !self.quiet {
             let _ = synchronise_cores();
         }
         let mut written = written.into_iter();
         let mut repairs = Vec::with_capacity(ready.len());
-        for (one, way) in ready.into_iter().zip(&ways) {
-            if reached(way) && written.next() == Some(true) {
-                repairs.push(one.repaired(way.1));
+        for (one, jump_in) in ready.into_iter().zip(&jumps_in) {
+            if reached(jump_in) && written.next() == Some(true) {
+                repairs.push(one.repaired(jump_in.1));
             } else {
                 self.give_up(Vec::from([one]), NOT_WRITABLE, left);
             }
@@ -229,7 +230,7 @@ impl Copied<'_> {
 }
 
 /// The jump that leads to `entry`. What has to stand in dead bytes before is added to `dead`.
-fn way(
+fn entry_jump(
     entrance: &Entrance,
     bias: usize,
     entry: u64,

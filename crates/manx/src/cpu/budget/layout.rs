@@ -119,7 +119,7 @@ fn usual(files: &Files) -> Vec<Mount> {
 }
 
 /// A hierarchy that is mounted, and the way to the process' group.
-struct Way<'a> {
+struct Mounted<'a> {
     mount: &'a Mount,
     own: &'a [u8],
     below: Below<'a>,
@@ -145,18 +145,18 @@ impl<'a> Search<'a> {
             return (Vec::new(), None);
         }
         let mounts = || self.mounts.iter().filter(|it| is_it(&it.hierarchy));
-        let mut ways: Vec<Way<'a>> = mounts()
+        let mut mounted: Vec<Mounted<'a>> = mounts()
             .filter_map(|mount| {
                 let own = own.unwrap_or(&mount.root);
-                Some(Way { mount, own, below: groups::below(own, &mount.root)? })
+                Some(Mounted { mount, own, below: groups::below(own, &mount.root)? })
             })
             .collect();
-        ways.sort_by_key(|way| std::cmp::Reverse(way.below.depth()));
+        mounted.sort_by_key(|one| std::cmp::Reverse(one.below.depth()));
         let is_there = |places: &Vec<Place>| places.iter().any(|it| self.files.exists(&it.file(MARK)));
         let mut first = None;
-        for way in &ways {
-            let found = self.chain(way);
-            if ways.len() == 1 || is_there(&found.0) {
+        for one in &mounted {
+            let found = self.chain(one);
+            if mounted.len() == 1 || is_there(&found.0) {
                 return found;
             }
             first = first.or(Some(found));
@@ -172,16 +172,16 @@ impl<'a> Search<'a> {
         })
     }
 
-    fn chain(&self, way: &Way<'_>) -> (Vec<Place>, Option<String>) {
-        let unknown = way.below.unknown;
+    fn chain(&self, one: &Mounted<'_>) -> (Vec<Place>, Option<String>) {
+        let unknown = one.below.unknown;
         let found = match unknown {
             0 => None,
-            _ => search::names(self.files, &way.mount.point, &way.below, self.process),
+            _ => search::names(self.files, &one.mount.point, &one.below, self.process),
         };
         let doubt = (unknown > 0 && found.is_none()).then(|| {
-            let point = String::from_utf8_lossy(&way.mount.point);
+            let point = String::from_utf8_lossy(&one.mount.point);
             format!("which groups below {point} the process is in is not known, and so their quotas are not")
         });
-        (groups::places(way.mount, way.own, &way.below, found.as_deref()), doubt)
+        (groups::places(one.mount, one.own, &one.below, found.as_deref()), doubt)
     }
 }
