@@ -76,8 +76,8 @@ pub struct Thread {
     /// What the thread did since its last call, if it is dilated.
     #[cfg(target_arch = "x86_64")]
     pub past: crate::lock::dilate::Past,
-    /// Where the thread allocates, if apart from all others: see [`crate::arena::apart`].
-    pub apart: Cell<*const crate::arena::Apart>,
+    /// Where the thread allocates, if apart from all others: see [`crate::arena::with_scratch`].
+    pub scratch: Cell<*const crate::arena::ScratchArena>,
     /// The program's epochs.
     pub epochs: manx::slo::Thread,
 }

@@ -13,7 +13,7 @@
 //! they do not know, count them, and hand them on.
 //!
 //! Invariants:
-//! 1. What a look-up allocates lies in memory of its own ([`crate::arena::apart`]), so it waits for
+//! 1. What a look-up allocates lies in memory of its own ([`crate::arena::with_scratch`]), so it waits for
 //!    no thread: not for a thread that is in our arena (a signal handler's own thread may be
 //!    there), nor for a thread that a fork has left behind.
 //! 2. While a thread looks up, its signals are blocked, so no handler meets it there.
@@ -159,7 +159,7 @@ fn current() -> Option<u32> {
 fn look_up() -> Option<u32> {
     let mask = change_mask(Change::Block, FROM_OUTSIDE);
     // Nothing that was allocated outlives the closure.
-    let found = arena::apart(|| {
+    let found = arena::with_scratch(|| {
         let words = AFFINITY_AT_START.each_ref().map(|word| word.load(Ordering::Relaxed));
         let affinity = CpuSet::from_words(words);
         let known = Some(&affinity).filter(|affinity| !affinity.is_empty());
