@@ -39,7 +39,7 @@ pub struct Repair {
 }
 
 /// What repairing needs to know of the moment and of the module.
-pub struct Workshop<'a> {
+pub struct Repairer<'a> {
     /// The way to write text.
     pub text: &'a Text,
     /// Where copies go.
@@ -71,7 +71,7 @@ struct Copied<'a> {
 /// A loop that stays as it was, and why, in a few words.
 pub type Left = (&'static Site, &'static str);
 
-impl Workshop<'_> {
+impl Repairer<'_> {
     /// Repairs what can be repaired. `attach` is told the sites before threads are led there.
     ///
     /// # Safety
@@ -156,7 +156,7 @@ impl Workshop<'_> {
     /// Leads threads into the copies.
     ///
     /// # Safety
-    /// As [`Workshop::repair`]; the copies must be complete.
+    /// As [`Repairer::repair`]; the copies must be complete.
     unsafe fn jump(&mut self, copied: Vec<Copied<'_>>, left: &mut Vec<Left>) -> Vec<Repair> {
         let mut ready = Vec::with_capacity(copied.len());
         let (mut jumps_in, mut dead) = (Vec::with_capacity(copied.len()), Vec::new());

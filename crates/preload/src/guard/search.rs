@@ -24,7 +24,7 @@
 //!    alone); of its data we see what the loader is going to write.
 
 use super::plan::{self, Plan, Verdict};
-use super::repair::{Job, Repair, Workshop};
+use super::repair::{Job, Repair, Repairer};
 use super::room::Room;
 use super::site::Site;
 use super::text::Text;
@@ -232,13 +232,13 @@ impl Search {
         }
         let (extent, bias) = (module.extent(), module.bias);
         let segments = module.text().map(|(range, _)| range).collect();
-        let mut workshop =
-            Workshop { text, room: &mut self.room, extent, bias, segments, quiet: runs.allows_rows() };
+        let mut repairer =
+            Repairer { text, room: &mut self.room, extent, bias, segments, quiet: runs.allows_rows() };
         let attach = |sites: &[&'static Site]| statistics::attach(sites, module);
         // SAFETY: the finder made the plans for this module, in text that nothing has changed
         // since, or the cache has seen that its bytes are the bytes that the plans were made for;
         // rows are allowed only by Invariant 4.
-        let (repairs, left) = unsafe { workshop.repair(jobs, &attach) };
+        let (repairs, left) = unsafe { repairer.repair(jobs, &attach) };
         for (site, reason) in left {
             leave(module, site.pivot.load(Ordering::Relaxed), reason);
             self.spare.push(site);
