@@ -1,6 +1,6 @@
 //! Which CPU is of which class, and how that is known.
 
-use super::told::{BadClasses, Problem};
+use super::class_list::{BadClasses, Problem};
 use super::{Class, CpuSet, split};
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub struct Classes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// By the user, or the program.
-    Told,
+    User,
     /// By measuring how fast each CPU is ([`Classes::from_speeds`]).
     Measured(Step),
     /// By `cpu_capacity`, which the kernel schedules by.
@@ -161,7 +161,7 @@ impl fmt::Display for Classes {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Source::Told => write!(f, "as told"),
+            Source::User => write!(f, "as told"),
             Source::Measured(step) => write!(f, "as measured: {step}"),
             Source::Capacity(step) => write!(f, "by cpu_capacity: {step}"),
             Source::Lists => write!(f, "by the kernel's lists cpu_core and cpu_atom"),

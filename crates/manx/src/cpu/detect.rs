@@ -15,7 +15,7 @@
 //! usually have none of these files, and then all CPUs are big.
 
 use super::classes::{Classes, Source, Step};
-use super::told::{BadClasses, Problem, VARIABLE};
+use super::class_list::{BadClasses, Problem, VARIABLE};
 use super::CpuSet;
 use platform::cpu::{self, Kind};
 use platform::file::File;
@@ -71,17 +71,17 @@ impl Classes {
     /// # Errors
     /// It says something wrong. A program that its user may correct reports it; otherwise the
     /// variable is as good as not set.
-    pub fn told() -> Result<Option<Classes>, BadClasses> {
-        Classes::told_and_read(Classes::parse_or_measure)
+    pub fn from_environment() -> Result<Option<Classes>, BadClasses> {
+        Classes::read_environment(Classes::parse_or_measure)
     }
 
     /// The same, but nothing is measured: for threads that need an answer and have not asked for
     /// work.
-    pub(super) fn told_at_once() -> Result<Option<Classes>, BadClasses> {
-        Classes::told_and_read(Classes::parse)
+    pub(super) fn from_environment_unmeasured() -> Result<Option<Classes>, BadClasses> {
+        Classes::read_environment(Classes::parse)
     }
 
-    fn told_and_read(
+    fn read_environment(
         read: fn(&str) -> Result<Classes, BadClasses>,
     ) -> Result<Option<Classes>, BadClasses> {
         let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };

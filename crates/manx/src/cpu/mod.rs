@@ -13,7 +13,7 @@
 //! | --- | --- |
 //! | `set.rs` | a set of CPUs, as the kernel writes it |
 //! | `classes.rs` | which CPU is of which class, and why |
-//! | `told.rs` | the same in a user's words, and what is wrong with them |
+//! | `class_list.rs` | the same in a user's words, and what is wrong with them |
 //! | `split.rs` | from speeds to two classes |
 //! | `detect.rs` | what the machine tells, in the order in which it is believed |
 //! | `table.rs` | the byte for each CPU |
@@ -32,13 +32,13 @@
 //! scalable locking", 2022). Of three or more kinds of cores the fast ones are big: the line is
 //! drawn at the widest step (`split.rs`).
 
+mod class_list;
 mod classes;
 pub mod measured;
 mod numa;
 mod set;
 pub mod shortage;
 mod split;
-mod told;
 platform::os_only! {
     mod budget;
     mod calibrate;
@@ -67,13 +67,13 @@ platform::os_only! {
     pub use thread_pressure::{ThreadPressure, ThreadTimes};
 }
 
+pub use class_list::{BadClasses, MEASURED, Problem, VARIABLE};
 pub use classes::{Classes, Source, Step};
 pub use measured::Samples;
 pub use numa::{numa_node, numa_node_of_this_cpu, set_numa_node_of_this_thread};
 pub use set::{BadList, CpuSet};
 pub use shortage::{refresh_if_old, refresh_if_old_at, set_short_of_cpus, short_of_cpus};
 pub use split::STEP_PERCENT;
-pub use told::{BadClasses, MEASURED, Problem, VARIABLE};
 
 use std::cell::Cell;
 

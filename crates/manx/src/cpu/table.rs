@@ -3,7 +3,7 @@
 //! A byte begins as *not known*. A thread that finds that for the CPU it runs on looks at the
 //! machine and fills in all CPUs that are online; so a CPU that comes online later has the machine
 //! looked at again. Two that do so at the same time find the same. Nothing is measured here
-//! (`MANX_CORES=measured` is for programs that call `Classes::told` first). Nothing is locked, so a
+//! (`MANX_CORES=measured` is for programs that call `Classes::from_environment` first). Nothing is locked, so a
 //! fork at any time leaves a table that works.
 //!
 //! Invariants:
@@ -67,7 +67,7 @@ pub fn set_classes(classes: &Classes) {
 fn find(cpu: usize) -> Class {
     // A text that makes no sense is as good as none: there is no caller here to tell. And it is not
     // the place to measure: a thread waits for a lock.
-    let classes = match Classes::told_at_once() {
+    let classes = match Classes::from_environment_unmeasured() {
         Ok(Some(told)) => told,
         _ => Classes::of_this_machine(),
     };

@@ -99,7 +99,7 @@ impl Classes {
                 return Err(BadClasses { part: both.to_string(), problem: Problem::Both });
             }
         }
-        Ok(Classes::new(&big, &little, Source::Told))
+        Ok(Classes::new(&big, &little, Source::User))
     }
 }
 
