@@ -126,7 +126,7 @@ extern "C" fn after_fork_in_child() {
 extern "C" fn constructor() {
     real::look_up();
     // Now, for a program may lock itself in before it asks.
-    cpus::told::is_wanted();
+    cpus::reported::is_wanted();
     if start() && settings::guard() == Guard::Always {
         guard::wake();
     }
