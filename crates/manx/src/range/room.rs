@@ -324,7 +324,7 @@ impl Wakes {
     /// # Safety
     /// The caller holds the mutex; the list of calls is not full; the node's word is not yet
     /// changed.
-    pub(super) unsafe fn tell<K>(&mut self, node: &Node<K>, word: u32) {
+    pub(super) unsafe fn notify<K>(&mut self, node: &Node<K>, word: u32) {
         // SAFETY: the caller's promise.
         let call = match unsafe { node.guarded() }.waker.take() {
             Some(waker) => Call::Task(waker),

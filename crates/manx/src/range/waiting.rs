@@ -166,11 +166,11 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
 
     /// How long a waiter may be overtaken, unless the number of waiters makes that longer.
     pub(super) fn window_ns(&self) -> u64 {
-        self.told_window_ns().unwrap_or(WINDOW_NS)
+        self.configured_window_ns().unwrap_or(WINDOW_NS)
     }
 
     /// The window that the lock's options or the thread's epoch name.
-    fn told_window_ns(&self) -> Option<u64> {
+    fn configured_window_ns(&self) -> Option<u64> {
         let in_epoch = || slo::window_ns().map(|window_ns| window_ns.max(EPOCH_WINDOW_NS_MIN));
         self.table.options().window_ns.or_else(in_epoch)
     }
@@ -188,7 +188,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         room.counters.waits += 1;
         // SAFETY: the mutex is held.
         let guarded = unsafe { node.guarded() };
-        if self.told_window_ns().is_none() {
+        if self.configured_window_ns().is_none() {
             let end_ns = guarded.began_ns.saturating_add(EACH_NS * u64::from(room.count - 1));
             guarded.window_end_ns = guarded.window_end_ns.max(end_ns);
         }
@@ -220,7 +220,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             return;
         }
         let holders = precedence::waited_for(&self.table, &room, node);
-        self.tell(room, |other| !ptr::eq(other, node) && holders.contains(&other.request().holder));
+        self.notify(room, |other| !ptr::eq(other, node) && holders.contains(&other.request().holder));
     }
 
     /// Takes a waiter's ranges if no waiter goes before it and nothing is in the way (Invariants 1
@@ -414,12 +414,12 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// Tells the waiters that may go on, after some ranges became free, or a waiter waits for them
     /// no more (Invariant 3).
     fn settle<'s>(&'s self, room: Inside<'s, K>, freed: &[Stretch]) {
-        self.tell(room, |node| freed.iter().any(|stretch| stretch.may_overlap(&node.request())));
+        self.notify(room, |node| freed.iter().any(|stretch| stretch.may_overlap(&node.request())));
     }
 
     /// Tells the waiters that `whom` picks, if they may go on: they were told nothing yet, and are
     /// behind no other waiter.
-    fn tell<'s>(&'s self, mut room: Inside<'s, K>, whom: impl Fn(&Node<K>) -> bool) {
+    fn notify<'s>(&'s self, mut room: Inside<'s, K>, whom: impl Fn(&Node<K>) -> bool) {
         let mut wakes = Wakes::new();
         let mut now_ns = 0;
         loop {
@@ -455,7 +455,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         if now_ns < unsafe { node.guarded() }.window_end_ns {
             if self.table.is_free_or_awaited(&node.request()) {
                 // SAFETY: as above; there is room for a call.
-                unsafe { wakes.tell(node, LOOK) };
+                unsafe { wakes.notify(node, LOOK) };
             }
             return;
         }
@@ -466,13 +466,13 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
                 // SAFETY: as above; it is the last that is done to the node.
                 unsafe {
                     node.guarded().held = held;
-                    wakes.tell(node, HANDED);
+                    wakes.notify(node, HANDED);
                 }
             }
             Ok(None) => self.mark_starving(room, node),
             // It finds out for itself.
             // SAFETY: as above.
-            Err(_) => unsafe { wakes.tell(node, LOOK) },
+            Err(_) => unsafe { wakes.notify(node, LOOK) },
         }
     }
 }
