@@ -4,7 +4,8 @@
 mod until;
 
 use manx::pool::{
-    BadPool, Control, FriendlyPool, JoinHandle, NoResult, Priority, Refused, Shutdown, Task, block_in_place,
+    BuildPoolError, Control, FriendlyPool, JoinError, JoinHandle, Priority, Refused, Shutdown, Task,
+    block_in_place,
 };
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -199,14 +200,14 @@ fn what_is_discarded_is_told_and_what_is_late_too() {
     let late = pool.submit_task(Task::new(|| ()).within(Duration::ZERO)).expect("open");
     let in_time = pool.submit_task(Task::new(|| 1).within(LONG).priority(Priority::High)).expect("open");
     drop(go);
-    assert!(matches!(late.join(), Err(NoResult::Late)));
+    assert!(matches!(late.join(), Err(JoinError::Late)));
     assert_eq!(in_time.join().expect("in time"), 1);
     first.join().expect("ends");
 
     let (go, running) = hold(&pool, 2);
     let queued = pool.submit(|| ()).expect("open");
     assert!(pool.shutdown(Shutdown::Discard, Duration::ZERO).is_err());
-    assert!(matches!(queued.join(), Err(NoResult::Discarded)));
+    assert!(matches!(queued.join(), Err(JoinError::Discarded)));
     drop(go);
     assert_eq!(running.join().expect("it was begun"), 2);
     pool.shutdown(Shutdown::Discard, LONG).expect("ends");
@@ -359,7 +360,7 @@ fn a_forks_child_is_told_that_the_workers_are_not_here() {
     let child = unsafe { libc::fork() };
     if child == 0 {
         let refused = pool.execute(|| ()) == Err(Refused::Forked);
-        let lost = matches!(pending.join(), Err(NoResult::Forked));
+        let lost = matches!(pending.join(), Err(JoinError::Forked));
         let mut done = false;
         pool.scope(|scope| scope.spawn(|| done = true));
         drop(pool);
@@ -376,10 +377,10 @@ fn a_forks_child_is_told_that_the_workers_are_not_here() {
 #[test]
 fn numbers_that_make_no_sense_are_refused_with_a_reason() {
     let build = FriendlyPool::builder;
-    assert!(matches!(build().workers_max(0).build(), Err(BadPool::Workers(0))));
-    assert!(matches!(build().workers_max(1 << 20).build(), Err(BadPool::Workers(_))));
-    assert!(matches!(build().queue_bound(0).build(), Err(BadPool::EmptyQueue)));
-    assert!(matches!(build().tick(Duration::ZERO).build(), Err(BadPool::Tick(_))));
+    assert!(matches!(build().workers_max(0).build(), Err(BuildPoolError::Workers(0))));
+    assert!(matches!(build().workers_max(1 << 20).build(), Err(BuildPoolError::Workers(_))));
+    assert!(matches!(build().queue_bound(0).build(), Err(BuildPoolError::EmptyQueue)));
+    assert!(matches!(build().tick(Duration::ZERO).build(), Err(BuildPoolError::Tick(_))));
     for overcommit in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let share = Control::Share { overcommit, tick: manx::pool::TICK };
         let error = build().control(share).build().expect_err("no number of workers");

@@ -290,7 +290,7 @@ fn an_owner_waits_and_has_all() {
             assert!(other.try_lock_shared(20..21).is_ok());
             other.release_all();
             let bad = poll(waits);
-            assert!(matches!(bad, Poll::Ready(Err(LockError::BadRange(_)))), "{bad:?}");
+            assert!(matches!(bad, Poll::Ready(Err(LockError::InvalidRange(_)))), "{bad:?}");
         }
         let held: Vec<(String, Access)> =
             owner.held().map(|(span, access)| (span.to_string(), access)).collect();

@@ -12,7 +12,7 @@ mod free;
 
 use free::assert_free;
 use manx::range::{
-    Access, BadRange, Dump, LockError, Options, RangeGuard, RangeLock, RangeMutex, Span, SpanSet,
+    Access, Dump, InvalidRange, LockError, Options, RangeGuard, RangeLock, RangeMutex, Span, SpanSet,
 };
 use platform::futex::Deadline;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -332,7 +332,7 @@ fn a_change_that_fails_changes_nothing() {
     let unchanged = unchanged.guard.downgrade().unwrap_err();
     assert_eq!(unchanged.error, full);
     let unchanged = unchanged.guard.split_at(10).unwrap_err();
-    assert_eq!(unchanged.error, LockError::BadRange(BadRange::Empty));
+    assert_eq!(unchanged.error, LockError::InvalidRange(InvalidRange::Empty));
     let unchanged = unchanged.guard.shrink(19..21).unwrap_err();
     assert_eq!(unchanged.error, LockError::NotHeld);
     let held = unchanged.guard;
@@ -348,7 +348,7 @@ fn a_change_that_fails_changes_nothing() {
 fn nothing_is_split_off_before_the_lowest_key() {
     let lock = Lock::with(SMALL);
     let unchanged = lock.lock(..5).unwrap().split_at(0).unwrap_err();
-    assert_eq!(unchanged.error, LockError::BadRange(BadRange::Empty));
+    assert_eq!(unchanged.error, LockError::InvalidRange(InvalidRange::Empty));
     assert_eq!(unchanged.guard.span().to_string(), "..5");
 }
 
@@ -421,10 +421,10 @@ fn the_ends_of_the_key_space_can_be_locked() {
 #[test]
 fn a_range_without_keys_is_refused_and_locks_nothing() {
     let lock = Lock::new();
-    assert_eq!(lock.lock(5..5).err(), Some(LockError::BadRange(BadRange::Empty)));
+    assert_eq!(lock.lock(5..5).err(), Some(LockError::InvalidRange(InvalidRange::Empty)));
     #[allow(clippy::reversed_empty_ranges, reason = "that is what is tested")]
     let inverted = [lock.lock(6..5).err(), lock.try_lock_shared(6..5).err(), lock.owner().lock(9..3).err()];
-    assert_eq!(inverted, [const { Some(LockError::BadRange(BadRange::Inverted)) }; 3]);
+    assert_eq!(inverted, [const { Some(LockError::InvalidRange(InvalidRange::Inverted)) }; 3]);
     assert_free(&lock);
 }
 
@@ -535,7 +535,7 @@ fn elements_are_lent_disjointly() {
         }
     });
     assert_eq!(numbers.lock(..).unwrap().iter().sum::<u32>(), added.into_inner());
-    assert!(matches!(numbers.lock(60..65), Err(LockError::BadRange(BadRange::Outside))));
+    assert!(matches!(numbers.lock(60..65), Err(LockError::InvalidRange(InvalidRange::Outside))));
     assert!(numbers.lock(64..64).unwrap().is_empty());
 }
 

@@ -49,7 +49,7 @@ pub use background::BackgroundWatch;
 pub use groups::Group;
 pub use limit::{Limit, LimitKind};
 pub use quota::{Quota, Throttled, Weight};
-pub use rounding::{BadRounding, Rounding};
+pub use rounding::{ParseRoundingError, Rounding};
 pub use watch::BudgetWatch;
 
 use super::CpuSet;
@@ -100,7 +100,7 @@ impl CpuBudget {
     /// let budget = CpuBudget::detect("/nonexistent".as_ref(), Some(&affinity));
     /// assert_eq!(budget.cpus(), 3.0);
     /// assert!(matches!(budget.source(), LimitKind::Affinity { .. }));
-    /// # Ok::<(), manx::cpu::BadList>(())
+    /// # Ok::<(), manx::cpu::ParseCpuListError>(())
     /// ```
     pub fn detect(root: &Path, affinity: Option<&CpuSet>) -> CpuBudget {
         let files = Files::new(root);

@@ -1,6 +1,6 @@
 //! Which CPU is of which class, and how that is known.
 
-use super::class_list::{BadClasses, Problem};
+use super::class_list::{ParseClassesError, Problem};
 use super::{Class, CpuSet, split};
 use std::fmt;
 
@@ -15,7 +15,7 @@ use std::fmt;
 /// assert_eq!(classes.of(4), Class::Little);
 /// assert_eq!(classes.to_string(), "big:0-3,little:4-7");
 /// assert_eq!(classes.why(), "as told");
-/// # Ok::<(), manx::cpu::BadClasses>(())
+/// # Ok::<(), manx::cpu::ParseClassesError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classes {
@@ -130,16 +130,16 @@ impl Classes {
     ///
     /// let error = Classes::parse("little:6-9")?.on(&machine).unwrap_err();
     /// assert!(error.to_string().contains("8-9"));
-    /// # Ok::<(), manx::cpu::BadClasses>(())
+    /// # Ok::<(), manx::cpu::ParseClassesError>(())
     /// ```
     ///
     /// # Errors
     /// A CPU was named that the machine does not have.
-    pub fn on(&self, machine: &CpuSet) -> Result<Classes, BadClasses> {
+    pub fn on(&self, machine: &CpuSet) -> Result<Classes, ParseClassesError> {
         let missing = self.big.union(&self.little).difference(machine);
         if !missing.is_empty() {
             let problem = Problem::NotPresent { machine: Box::new(machine.clone()) };
-            return Err(BadClasses { part: missing.to_string(), problem });
+            return Err(ParseClassesError { part: missing.to_string(), problem });
         }
         let little = if self.little.is_empty() { machine.difference(&self.big) } else { self.little.clone() };
         Ok(Classes::new(machine, &little, self.source))

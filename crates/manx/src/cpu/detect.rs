@@ -15,7 +15,7 @@
 //! usually have none of these files, and then all CPUs are big.
 
 use super::classes::{Classes, Source, Step};
-use super::class_list::{BadClasses, Problem, VARIABLE};
+use super::class_list::{ParseClassesError, Problem, VARIABLE};
 use super::CpuSet;
 use platform::cpu::{self, Kind};
 use platform::file::File;
@@ -71,22 +71,22 @@ impl Classes {
     /// # Errors
     /// It says something wrong. A program that its user may correct reports it; otherwise the
     /// variable is as good as not set.
-    pub fn from_environment() -> Result<Option<Classes>, BadClasses> {
+    pub fn from_environment() -> Result<Option<Classes>, ParseClassesError> {
         Classes::read_environment(Classes::parse_or_measure)
     }
 
     /// The same, but nothing is measured: for threads that need an answer and have not asked for
     /// work.
-    pub(super) fn from_environment_unmeasured() -> Result<Option<Classes>, BadClasses> {
+    pub(super) fn from_environment_unmeasured() -> Result<Option<Classes>, ParseClassesError> {
         Classes::read_environment(Classes::parse)
     }
 
     fn read_environment(
-        read: fn(&str) -> Result<Classes, BadClasses>,
-    ) -> Result<Option<Classes>, BadClasses> {
+        read: fn(&str) -> Result<Classes, ParseClassesError>,
+    ) -> Result<Option<Classes>, ParseClassesError> {
         let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };
         let Some(text) = text.to_str() else {
-            return Err(BadClasses { part: text.to_string_lossy().into(), problem: Problem::NoText });
+            return Err(ParseClassesError { part: text.to_string_lossy().into(), problem: Problem::NoText });
         };
         let classes = read(text)?;
         match Classes::present() {

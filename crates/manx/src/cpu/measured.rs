@@ -159,7 +159,7 @@ impl Samples {
     /// let before = Classes::parse("big:0,little:1")?;
     /// assert_eq!(samples.classes().to_string(), "big:0-1");
     /// assert_eq!(samples.classes_after(&before), before);
-    /// # Ok::<(), manx::cpu::BadClasses>(())
+    /// # Ok::<(), manx::cpu::ParseClassesError>(())
     /// ```
     pub fn classes_after(&self, before: &Classes) -> Classes {
         let speeds = self.speeds();

@@ -56,7 +56,7 @@ platform::os_only! {
     pub(crate) use text::number;
 
     pub use budget::{
-        BackgroundWatch, BadRounding, BudgetWatch, CpuBudget, Group, Limit, LimitKind, Quota, Rounding, Throttled, Weight,
+        BackgroundWatch, ParseRoundingError, BudgetWatch, CpuBudget, Group, Limit, LimitKind, Quota, Rounding, Throttled, Weight,
     };
     pub use numa::NumaNodes;
     pub use pressure::{Between, MachineTicks, Pressure, PressureWatch, ThreadsTimes};
@@ -67,11 +67,11 @@ platform::os_only! {
     pub use thread_pressure::{ThreadPressure, ThreadTimes};
 }
 
-pub use class_list::{BadClasses, MEASURED, Problem, VARIABLE};
+pub use class_list::{MEASURED, ParseClassesError, Problem, VARIABLE};
 pub use classes::{Classes, Source, Step};
 pub use measured::Samples;
 pub use numa::{numa_node, numa_node_of_this_cpu, set_numa_node_of_this_thread};
-pub use set::{BadList, CpuSet};
+pub use set::{CpuSet, ParseCpuListError};
 pub use shortage::{refresh_if_old, refresh_if_old_at, set_short_of_cpus, short_of_cpus};
 pub use split::STEP_PERCENT;
 

@@ -55,7 +55,7 @@ pub fn class_of_this_cpu() -> Class {
 /// let little = manx::cpu::CpuSet::from_words(machine);
 /// set_classes(&Classes::parse(&format!("little:{little}"))?);
 /// assert_eq!(class_of_this_cpu(), Class::Little);
-/// # Ok::<(), manx::cpu::BadClasses>(())
+/// # Ok::<(), manx::cpu::ParseClassesError>(())
 /// ```
 pub fn set_classes(classes: &Classes) {
     for (cpu, byte) in TABLE.iter().enumerate() {

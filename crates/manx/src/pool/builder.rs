@@ -1,7 +1,7 @@
 //! How a pool is to be.
 
 use super::control::{Bounds, Control, OVERCOMMIT_MAX, Steering, TICK};
-use super::error::BadPool;
+use super::error::BuildPoolError;
 use super::jobserver::Tokens;
 use super::pool::FriendlyPool;
 use super::registry::Member;
@@ -32,7 +32,7 @@ pub const DROP_TIMEOUT: Duration = Duration::from_secs(30);
 ///     .on_panic(|text| eprintln!("a request failed: {text}"))
 ///     .build()?;
 /// assert_eq!(pool.name(), "http");
-/// # Ok::<(), manx::pool::BadPool>(())
+/// # Ok::<(), manx::pool::BuildPoolError>(())
 /// ```
 #[must_use = "a builder builds by `build`"]
 pub struct Builder {
@@ -158,7 +158,7 @@ impl Builder {
     ///
     /// # Errors
     /// A number makes no sense, or the system has no thread for the first worker.
-    pub fn build(self) -> Result<FriendlyPool, BadPool> {
+    pub fn build(self) -> Result<FriendlyPool, BuildPoolError> {
         let workers = self.check()?;
         let tick = self.tick;
         let steering = Steering::new(self.control, tick, workers as u32, self.bounds);
@@ -171,29 +171,29 @@ impl Builder {
             report: self.on_panic,
         });
         shared.pace.set_quota(shared.steering.quota_cpus(&CpuBudget::now()));
-        shared.first_worker().map_err(BadPool::Thread)?;
+        shared.first_worker().map_err(BuildPoolError::Thread)?;
         Ok(FriendlyPool::new(shared, self.on_drop))
     }
 
     /// Whether all numbers make sense; how many workers these are.
-    fn check(&self) -> Result<usize, BadPool> {
+    fn check(&self) -> Result<usize, BuildPoolError> {
         let mut tick = self.tick;
         let mut overcommit = 1.0;
         if let Control::Share { overcommit: factor, tick: own } = self.control {
             if !(factor > 0.0 && factor <= OVERCOMMIT_MAX) {
-                return Err(BadPool::Overcommit(factor));
+                return Err(BuildPoolError::Overcommit(factor));
             }
             (tick, overcommit) = (own, factor);
         }
         if tick < Duration::from_micros(100) {
-            return Err(BadPool::Tick(tick));
+            return Err(BuildPoolError::Tick(tick));
         }
         if self.queue_bound == 0 {
-            return Err(BadPool::EmptyQueue);
+            return Err(BuildPoolError::EmptyQueue);
         }
         let usual = || ((platform::cpu::count() as f64 * overcommit).ceil() as usize).clamp(1, WORKERS_MAX);
         let workers = self.workers_max.unwrap_or_else(usual);
-        if (1..=WORKERS_MAX).contains(&workers) { Ok(workers) } else { Err(BadPool::Workers(workers)) }
+        if (1..=WORKERS_MAX).contains(&workers) { Ok(workers) } else { Err(BuildPoolError::Workers(workers)) }
     }
 }
 

@@ -53,7 +53,7 @@ impl<F> fmt::Display for Rejected<F> {
 impl<F> std::error::Error for Rejected<F> {}
 
 /// Why a job has no result.
-pub enum NoResult {
+pub enum JoinError {
     /// It panicked, with this.
     Panicked(Box<dyn Any + Send>),
     /// Its deadline passed before a worker came to it.
@@ -64,11 +64,11 @@ pub enum NoResult {
     Forked,
 }
 
-impl NoResult {
+impl JoinError {
     /// The panic's words, if it was a panic and has any.
     pub fn panic_text(&self) -> Option<&str> {
         match self {
-            NoResult::Panicked(payload) => Some(panic_text(&**payload)),
+            JoinError::Panicked(payload) => Some(panic_text(&**payload)),
             _ => None,
         }
     }
@@ -87,28 +87,28 @@ pub(super) fn panic_text(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without a text")
 }
 
-impl fmt::Debug for NoResult {
+impl fmt::Debug for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NoResult({self})")
+        write!(f, "JoinError({self})")
     }
 }
 
-impl fmt::Display for NoResult {
+impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoResult::Panicked(payload) => write!(f, "the job panicked: {}", panic_text(&**payload)),
-            NoResult::Late => f.write_str("the job's deadline passed before it was begun"),
-            NoResult::Discarded => f.write_str("the pool was shut down before the job was begun"),
-            NoResult::Forked => f.write_str("the job stayed with the process that was forked"),
+            JoinError::Panicked(payload) => write!(f, "the job panicked: {}", panic_text(&**payload)),
+            JoinError::Late => f.write_str("the job's deadline passed before it was begun"),
+            JoinError::Discarded => f.write_str("the pool was shut down before the job was begun"),
+            JoinError::Forked => f.write_str("the job stayed with the process that was forked"),
         }
     }
 }
 
-impl std::error::Error for NoResult {}
+impl std::error::Error for JoinError {}
 
 /// Why a pool cannot be made.
 #[derive(Debug)]
-pub enum BadPool {
+pub enum BuildPoolError {
     /// This number of workers was asked for; 1 to [`super::WORKERS_MAX`] are possible.
     Workers(usize),
     /// A queue that holds nothing.
@@ -121,31 +121,31 @@ pub enum BadPool {
     Thread(std::io::Error),
 }
 
-impl fmt::Display for BadPool {
+impl fmt::Display for BuildPoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadPool::Workers(asked) => {
+            BuildPoolError::Workers(asked) => {
                 write!(f, "a pool of {asked} workers cannot be: ask for 1 to {}", super::WORKERS_MAX)
             }
-            BadPool::EmptyQueue => {
+            BuildPoolError::EmptyQueue => {
                 f.write_str("a queue with room for no job takes none: queue_bound is at least 1")
             }
-            BadPool::Overcommit(asked) => {
+            BuildPoolError::Overcommit(asked) => {
                 write!(
                     f,
                     "an overcommitment of {asked} cannot be: it is a positive number, 1 for as many workers as CPUs"
                 )
             }
-            BadPool::Tick(asked) => write!(f, "a tick of {asked:?} cannot be: it is 100 µs at least"),
-            BadPool::Thread(error) => write!(f, "the system gives no thread for the first worker: {error}"),
+            BuildPoolError::Tick(asked) => write!(f, "a tick of {asked:?} cannot be: it is 100 µs at least"),
+            BuildPoolError::Thread(error) => write!(f, "the system gives no thread for the first worker: {error}"),
         }
     }
 }
 
-impl std::error::Error for BadPool {
+impl std::error::Error for BuildPoolError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            BadPool::Thread(error) => Some(error),
+            BuildPoolError::Thread(error) => Some(error),
             _ => None,
         }
     }

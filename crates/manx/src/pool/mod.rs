@@ -53,7 +53,7 @@ platform::os_only! {
 
     pub use builder::{Builder, DROP_TIMEOUT, QUEUE_BOUND, STAND_INS, WORKERS_MAX};
     pub use control::{Control, Decision, TICK, Why};
-    pub use error::{BadPool, NoResult, Refused, Rejected, StillRunning};
+    pub use error::{BuildPoolError, JoinError, Refused, Rejected, StillRunning};
     pub use handle::JoinHandle;
     pub use job::{Priority, Task};
     pub use pace::BURST_NS;

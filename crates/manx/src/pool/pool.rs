@@ -1,7 +1,7 @@
 //! The pool as its users see it.
 
 use super::builder::Builder;
-use super::error::{NoResult, Refused, Rejected, StillRunning};
+use super::error::{JoinError, Refused, Rejected, StillRunning};
 use super::handle::{JoinHandle, place};
 use super::job::{Job, Priority, Task};
 use super::scope::Scope;
@@ -148,7 +148,7 @@ impl FriendlyPool {
             Ok(value) => promise.keep(Ok(value)),
             Err(payload) => {
                 let text = super::error::panic_text(&*payload).to_owned();
-                promise.keep(Err(NoResult::Panicked(payload)));
+                promise.keep(Err(JoinError::Panicked(payload)));
                 // Once more, so that the worker counts and reports it.
                 resume_unwind(Box::new(text));
             }
@@ -203,7 +203,7 @@ impl FriendlyPool {
     ///     scope.spawn(|| high.iter_mut().for_each(|n| *n *= 100));
     /// });
     /// assert_eq!(numbers, [10, 20, 300, 400]);
-    /// # Ok::<(), manx::pool::BadPool>(())
+    /// # Ok::<(), manx::pool::BuildPoolError>(())
     /// ```
     pub fn scope<'env, R>(&'env self, spawn: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
         Scope::run(self, spawn)

@@ -83,7 +83,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ///     });
     /// });
     /// assert_eq!(done.into_inner(), 2);
-    /// # Ok::<(), manx::pool::BadPool>(())
+    /// # Ok::<(), manx::pool::BuildPoolError>(())
     /// ```
     pub fn spawn(&'scope self, task: impl FnOnce() + Send + 'scope) {
         // Relaxed: the closure or task that spawns is counted itself, so this is not 0.

@@ -39,7 +39,7 @@ pub enum Shutdown {
     /// What is queued is done first.
     Drain,
     /// What is queued is dropped; a thread that waits for it is told
-    /// ([`NoResult::Discarded`](super::NoResult::Discarded)). The tasks of a
+    /// ([`JoinError::Discarded`](super::JoinError::Discarded)). The tasks of a
     /// [`scope`](super::FriendlyPool::scope) are done all the same, since the stack of a waiting
     /// thread is lent to them.
     Discard,

@@ -15,7 +15,7 @@
 //!    `span` and `own` do not change.
 //! 2. The ranges in `own` are held, and no owner has them meanwhile.
 
-use super::error::{BadRange, LockError};
+use super::error::{InvalidRange, LockError};
 use super::guard::RangeGuard;
 use super::holder::Holder;
 use super::key::Key;
@@ -206,7 +206,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// As [`Owner::lock`].
     pub async fn lock_async<R>(&mut self, range: R) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_as_async(span(range)?, Access::Exclusive).await
     }
@@ -217,7 +217,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// As [`Owner::lock_shared`].
     pub async fn lock_shared_async<R>(&mut self, range: R) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_as_async(span(range)?, Access::Shared).await
     }

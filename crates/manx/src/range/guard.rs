@@ -138,7 +138,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
             Ok((low, high)) => self
                 .take_part(&low, self.access())
                 .and_then(|low| Ok((low, self.take_part(&high, self.access())?))),
-            Err(_) => Err(LockError::BadRange(super::BadRange::Empty)),
+            Err(_) => Err(LockError::InvalidRange(super::InvalidRange::Empty)),
         };
         outcome.map_err(|error| Unchanged { guard: self, error })
     }
@@ -150,7 +150,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
     /// error.
     pub fn shrink<R>(self, to: R) -> Result<Self, Unchanged<Self>>
     where
-        R: TryInto<Span<K>, Error: Into<super::BadRange>>,
+        R: TryInto<Span<K>, Error: Into<super::InvalidRange>>,
     {
         let outcome = super::lock::span(to).and_then(|span| {
             if self.span().contains(&span) {

@@ -1,7 +1,7 @@
 //! The default range lock: what is held (`table.rs`), the waiters (`waiting.rs`), and the ways to
 //! ask.
 
-use super::error::{BadRange, LockError};
+use super::error::{InvalidRange, LockError};
 use super::guard::RangeGuard;
 use super::holder::Holder;
 use super::key::Key;
@@ -80,12 +80,12 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// [`task`](super::task()) that this thread polled.
     ///
     /// # Errors
-    /// [`LockError::BadRange`] and [`LockError::TooMany`]; and [`LockError::Deadlock`], if the lock
+    /// [`LockError::InvalidRange`] and [`LockError::TooMany`]; and [`LockError::Deadlock`], if the lock
     /// looks for such.
     #[inline]
     pub fn lock<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_as(span(range)?, Access::Exclusive, None)
     }
@@ -97,7 +97,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     #[inline]
     pub fn lock_shared<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_as(span(range)?, Access::Shared, None)
     }
@@ -110,7 +110,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     #[inline]
     pub fn try_lock<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.try_lock_as(span(range)?, Access::Exclusive)
     }
@@ -122,7 +122,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     #[inline]
     pub fn try_lock_shared<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.try_lock_as(span(range)?, Access::Shared)
     }
@@ -213,9 +213,9 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
 #[inline(always)]
 pub(super) fn span<K, R>(range: R) -> Result<Span<K>, LockError>
 where
-    R: TryInto<Span<K>, Error: Into<BadRange>>,
+    R: TryInto<Span<K>, Error: Into<InvalidRange>>,
 {
-    range.try_into().map_err(|bad| LockError::BadRange(bad.into()))
+    range.try_into().map_err(|bad| LockError::InvalidRange(bad.into()))
 }
 
 /// What a raw range lock's holder keeps.

@@ -67,7 +67,7 @@ mod yielding;
 
 pub use deadlock::{Deadlock, Link};
 pub use dump::{Dump, HeldRange, Statistics, Waiter};
-pub use error::{BadRange, LockError};
+pub use error::{InvalidRange, LockError};
 pub use future::{LockFuture, OwnerLockFuture};
 pub use guard::{RangeGuard, Unchanged};
 pub use holder::Holder;

@@ -6,7 +6,7 @@
 //! nothing that fails takes anything away from it. The ranges it holds are remembered in the owner,
 //! not in the lock.
 
-use super::error::{BadRange, LockError};
+use super::error::{InvalidRange, LockError};
 use super::escalate::Escalation;
 use super::holder::Holder;
 use super::key::Key;
@@ -114,7 +114,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// held.
     pub fn lock<R>(&mut self, range: R) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_as(span(range)?, Access::Exclusive, None)
     }
@@ -125,7 +125,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// As [`RangeLock::lock`].
     pub fn lock_shared<R>(&mut self, range: R) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_as(span(range)?, Access::Shared, None)
     }
@@ -136,7 +136,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// As [`RangeLock::try_lock`].
     pub fn try_lock<R>(&mut self, range: R) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.try_lock_as(span(range)?, Access::Exclusive)
     }
@@ -147,7 +147,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// As [`RangeLock::try_lock`].
     pub fn try_lock_shared<R>(&mut self, range: R) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.try_lock_as(span(range)?, Access::Shared)
     }
@@ -201,10 +201,10 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// Undoes the last lock of exactly this range.
     ///
     /// # Errors
-    /// [`LockError::NotHeld`], and [`LockError::BadRange`].
+    /// [`LockError::NotHeld`], and [`LockError::InvalidRange`].
     pub fn unlock<R>(&mut self, range: R) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         let span = span(range)?;
         // SAFETY: what the owner remembers it holds, here and below.
@@ -235,7 +235,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// room for the parts that are kept: what had not been given back until then is still held.
     pub fn release<R>(&mut self, range: R) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         let span = span(range)?;
         let mut any = false;

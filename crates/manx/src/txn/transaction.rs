@@ -153,7 +153,7 @@ impl<'s> Transaction<'s> {
     /// ones meanwhile.
     ///
     /// # Errors
-    /// [`Error::BadRange`], and as [`Transaction::put`].
+    /// [`Error::InvalidRange`], and as [`Transaction::put`].
     pub fn delete_range<K: AsRef<[u8]> + ?Sized, R: RangeBounds<K>>(&mut self, range: R) -> Result<usize, Error> {
         let (from, to) = owned(&range);
         let span = check((from.clone(), to.clone()))?;
@@ -406,5 +406,5 @@ pub(super) fn as_ref(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 
 /// Returns the range in a form that can be locked.
 pub(super) fn check((from, to): OwnedBounds) -> Result<Span<Vec<u8>>, Error> {
-    Span::between(from, to).map_err(|bad| Error::BadRange(bad.to_string()))
+    Span::between(from, to).map_err(|bad| Error::InvalidRange(bad.to_string()))
 }

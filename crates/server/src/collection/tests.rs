@@ -92,7 +92,7 @@ fn delete(ops: &mut Ops<'_, '_>, field: &str) -> Result<(), Error> {
 fn store(fault: Fault) -> Error {
     match fault {
         Fault::Store(error) => error,
-        Fault::Told(text) => panic!("{text}"),
+        Fault::Message(text) => panic!("{text}"),
     }
 }
 
