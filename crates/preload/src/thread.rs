@@ -159,19 +159,19 @@ pub fn current() -> &'static Thread {
 /// The number by which the kernel knows the calling thread. In the child of a fork that is another
 /// one than before, however it was forked.
 #[inline(always)]
-pub fn number() -> u32 {
-    known_number().unwrap_or_else(ask_number)
+pub fn tid() -> u32 {
+    cached_tid().unwrap_or_else(query_tid)
 }
 
 /// The same, if the kernel has been asked.
 #[inline(always)]
-pub fn known_number() -> Option<u32> {
+pub fn cached_tid() -> Option<u32> {
     let known = current().number.get();
     fork::is_generation((known >> u32::BITS) as u32).then_some(known as u32)
 }
 
 #[cold]
-fn ask_number() -> u32 {
+fn query_tid() -> u32 {
     let number = platform::thread::id();
     let generation = fork::generation();
     current().number.set(u64::from(generation) << u32::BITS | u64::from(number));

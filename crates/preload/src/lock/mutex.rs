@@ -97,7 +97,7 @@ pub(super) fn lock(mutex: &Mutex, taker: usize) -> c_int {
 #[inline(always)]
 fn lock_at_once(mutex: &Mutex) -> bool {
     if mode::is_direct()
-        && let (Some(kind), Some(me)) = (mutex.kind(), thread::known_number())
+        && let (Some(kind), Some(me)) = (mutex.kind(), thread::cached_tid())
     {
         if checks_owner(kind) && mutex.is_owned_by(me) {
             return kind == Kind::Recursive && mutex.enter();
@@ -113,7 +113,7 @@ fn lock_at_once(mutex: &Mutex) -> bool {
 #[cold]
 extern "C" fn lock_slow(mutex: &Mutex, taker: usize) -> c_int {
     if mode::is_asl() && mutex.is_plain() && asl::try_acquire(mutex, true) {
-        finish_acquire(mutex, Kind::Normal, thread::number(), 1);
+        finish_acquire(mutex, Kind::Normal, thread::tid(), 1);
         return 0;
     }
     let _call = dilate::enter();
@@ -165,7 +165,7 @@ pub(super) fn relock(mutex: &Mutex, taker: usize) -> c_int {
 /// # Safety
 /// The limit's time may be read.
 unsafe fn lock_within(mutex: &Mutex, kind: Kind, limit: Limit, taker: usize, users: u32) -> c_int {
-    let me = thread::number();
+    let me = thread::tid();
     match kind {
         Kind::Recursive if mutex.is_owned_by(me) => return if mutex.enter() { 0 } else { EAGAIN },
         Kind::ErrorCheck if mutex.is_owned_by(me) => return EDEADLK,
@@ -289,7 +289,7 @@ extern "C" fn trylock_slow(mutex: &Mutex) -> c_int {
         }
         (_, Some(kind)) => kind,
     };
-    let me = thread::number();
+    let me = thread::tid();
     if kind == Kind::Recursive && mutex.is_owned_by(me) {
         return if mutex.enter() { 0 } else { EAGAIN };
     }
@@ -304,7 +304,7 @@ extern "C" fn trylock_slow(mutex: &Mutex) -> c_int {
 #[inline(always)]
 pub(super) fn unlock(mutex: &Mutex) -> c_int {
     if mode::is_direct()
-        && let (Some(kind), Some(me)) = (mutex.kind(), thread::known_number())
+        && let (Some(kind), Some(me)) = (mutex.kind(), thread::cached_tid())
         && (!checks_owner(kind) || mutex.is_owned_by(me))
     {
         return if kind == Kind::Recursive && !mutex.leave() { 0 } else { begin_release(mutex, 1) };
@@ -334,7 +334,7 @@ extern "C" fn unlock_slow(mutex: &Mutex, users: u32) -> c_int {
         }
         (_, Some(kind)) => kind,
     };
-    if checks_owner(kind) && !mutex.is_owned_by(thread::number()) {
+    if checks_owner(kind) && !mutex.is_owned_by(thread::tid()) {
         return EPERM;
     }
     if kind == Kind::Recursive && !mutex.leave() {
