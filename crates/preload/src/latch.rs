@@ -57,10 +57,10 @@ impl<T> Latch<T> {
         Held { latch: self }
     }
 
-    /// As [`Latch::lock`], but gives up after about `limit_ns`: for a caller that the holder may be
+    /// As [`Latch::lock`], but gives up after about `timeout_ns`: for a caller that the holder may be
     /// waiting for.
-    pub fn lock_within(&self, limit_ns: u64) -> Option<Held<'_, T>> {
-        self.hold_within(limit_ns).then_some(Held { latch: self })
+    pub fn lock_within(&self, timeout_ns: u64) -> Option<Held<'_, T>> {
+        self.hold_within(timeout_ns).then_some(Held { latch: self })
     }
 
     /// Takes the latch until [`Latch::release`], which may happen in a forked child as well.
@@ -71,12 +71,12 @@ impl<T> Latch<T> {
         }
     }
 
-    /// As [`Latch::hold`], but gives up after about `limit_ns`; false then.
-    pub fn hold_within(&self, limit_ns: u64) -> bool {
+    /// As [`Latch::hold`], but gives up after about `timeout_ns`; false then.
+    pub fn hold_within(&self, timeout_ns: u64) -> bool {
         if self.try_hold() {
             return true;
         }
-        let end_ns = clock::now_ns().saturating_add(limit_ns);
+        let end_ns = clock::now_ns().saturating_add(timeout_ns);
         let mut backoff = Adaptive::DEFAULT.start();
         while clock::now_ns() < end_ns {
             backoff.wait();

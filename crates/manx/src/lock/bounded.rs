@@ -680,13 +680,13 @@ impl Waiter<'_> {
 
 /// Spins until it has taken the lock by setting `word` to `to` (true), or until spinning does not
 /// seem to pay (false).
-fn spin_if_it_pays(word: &AtomicU32, thread: &Thread, to: u32, limit_ns: u64, now_ticks: u64) -> bool {
+fn spin_if_it_pays(word: &AtomicU32, thread: &Thread, to: u32, spin_ns: u64, now_ticks: u64) -> bool {
     if !spins(thread.failed_spins(), short_of_cpus(), now_ticks >> 8) {
         // This fails nearly always, so soon after the lock was found taken, and says nothing about
         // spinning.
         return look(word, to);
     }
-    let acquired = spin_for(word, thread, to, limit_ns);
+    let acquired = spin_for(word, thread, to, spin_ns);
     thread.spun(acquired);
     acquired
 }
@@ -727,12 +727,12 @@ fn spin_until_handed_off(side: &AtomicU32) -> bool {
     }
 }
 
-fn spin_for(word: &AtomicU32, thread: &Thread, to: u32, limit_ns: u64) -> bool {
+fn spin_for(word: &AtomicU32, thread: &Thread, to: u32, spin_ns: u64) -> bool {
     if platform::spin_bound(1) == 0 {
         return false;
     }
     let began_ticks = ticks();
-    let (limit_ticks, interval_ticks_max) = (ns_to_ticks(limit_ns), ns_to_ticks(LOOK_INTERVAL_NS_MAX));
+    let (spin_ticks, interval_ticks_max) = (ns_to_ticks(spin_ns), ns_to_ticks(LOOK_INTERVAL_NS_MAX));
     let mut apart_ticks = (thread.look_ticks() * LOOK_INTERVAL_COSTS).min(interval_ticks_max);
     let mut until_ticks = began_ticks.wrapping_add(apart_ticks);
     if began_ticks.wrapping_sub(thread.contended_ticks.get()) > apart_ticks * LATELY {
@@ -751,7 +751,7 @@ fn spin_for(word: &AtomicU32, thread: &Thread, to: u32, limit_ns: u64) -> bool {
             seen == 0 && word.compare_exchange(0, to, Ordering::Acquire, Ordering::Relaxed).is_ok();
         let over = acquired || seen & MARKED != 0;
         let now_ticks = ticks();
-        if over || now_ticks.wrapping_sub(began_ticks) > limit_ticks.max(LOOKS * apart_ticks) {
+        if over || now_ticks.wrapping_sub(began_ticks) > spin_ticks.max(LOOKS * apart_ticks) {
             thread.waited(now_ticks.wrapping_sub(began_ticks), now_ticks);
             return acquired;
         }

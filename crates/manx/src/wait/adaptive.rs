@@ -140,7 +140,7 @@ pub struct AdaptiveWaiter {
 
 impl Waiter for AdaptiveWaiter {
     #[inline]
-    fn round(&mut self, limit_ns: u64) -> Action {
+    fn round(&mut self, timeout_ns: u64) -> Action {
         if self.round < self.policy.spins && short_of_cpus() {
             self.round = self.policy.spins;
         }
@@ -152,7 +152,7 @@ impl Waiter for AdaptiveWaiter {
             // For the next waits: this one is through with spinning.
             refresh_if_old();
         }
-        action.perform(limit_ns);
+        action.perform(timeout_ns);
         self.round = self.round.saturating_add(1);
         action
     }

@@ -230,11 +230,11 @@ impl MutableWaiter<'_> {
         self.mutable.window.leave();
     }
 
-    fn park(&mut self, limit_ns: u64) -> Action {
+    fn park(&mut self, timeout_ns: u64) -> Action {
         // A waiter that parks now has registered in the round before, and looked since. A waiter
         // that registers now has not.
         self.owes &= !self.parker.is_registered();
-        let action = self.parker.round(limit_ns);
+        let action = self.parker.round(timeout_ns);
         if self.parker.was_woken() {
             self.owes = true;
             self.mutable.coming.fetch_sub(1, Ordering::Relaxed);
@@ -248,8 +248,8 @@ impl MutableWaiter<'_> {
 
 impl Waiter for MutableWaiter<'_> {
     #[inline]
-    fn round(&mut self, limit_ns: u64) -> Action {
-        self.may_give_up |= limit_ns != u64::MAX;
+    fn round(&mut self, timeout_ns: u64) -> Action {
+        self.may_give_up |= timeout_ns != u64::MAX;
         match self.phase {
             Phase::Arrived => {
                 refresh_if_old();
@@ -279,7 +279,7 @@ impl Waiter for MutableWaiter<'_> {
                         return Action::Spin;
                     }
                 }
-                self.park(limit_ns)
+                self.park(timeout_ns)
             }
         }
     }

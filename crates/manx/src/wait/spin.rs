@@ -41,8 +41,8 @@ impl Policy for Spin {
 
 impl Waiter for Spinner {
     #[inline]
-    fn round(&mut self, limit_ns: u64) -> Action {
-        Action::Spin.perform(limit_ns);
+    fn round(&mut self, timeout_ns: u64) -> Action {
+        Action::Spin.perform(timeout_ns);
         Action::Spin
     }
 }

@@ -21,14 +21,14 @@ use preload_abi::options::Lock;
 
 /// When to give up waiting: never, or then.
 #[derive(Clone, Copy)]
-pub(super) struct Limit {
+pub(super) struct Timeout {
     pub(super) clock: Clock,
     /// Null: never.
     pub(super) time: *const timespec,
 }
 
-impl Limit {
-    pub(super) const NEVER: Limit = Limit { clock: Clock::Realtime, time: core::ptr::null() };
+impl Timeout {
+    pub(super) const NEVER: Timeout = Timeout { clock: Clock::Realtime, time: core::ptr::null() };
 
     /// As a deadline, if it is one, or an error's number.
     ///
@@ -120,14 +120,14 @@ extern "C" fn lock_slow(mutex: &Mutex, taker: usize) -> c_int {
     match (mode::get(), mutex.kind()) {
         (Lock::Glibc, _) | (_, None) => passed_on(mutex, real::lock().map_or(ENOSYS, |real| real(mutex))),
         // SAFETY: there is no time to read.
-        (_, Some(kind)) => unsafe { lock_within(mutex, kind, Limit::NEVER, taker, 1) },
+        (_, Some(kind)) => unsafe { lock_within(mutex, kind, Timeout::NEVER, taker, 1) },
     }
 }
 
-/// Locks within a limit.
+/// Locks until a timeout.
 ///
 /// # Safety
-/// The limit's time may be read.
+/// The timeout's time may be read.
 pub(super) unsafe fn lock_until(
     mutex: &Mutex,
     clock: clockid_t,
@@ -144,7 +144,7 @@ pub(super) unsafe fn lock_until(
         }
         (_, Some(kind)) => match clock_of(clock) {
             // SAFETY: the caller's promise.
-            Ok(clock) => unsafe { lock_within(mutex, kind, Limit { clock, time }, taker, 1) },
+            Ok(clock) => unsafe { lock_within(mutex, kind, Timeout { clock, time }, taker, 1) },
             Err(error) => error,
         },
     }
@@ -155,7 +155,7 @@ pub(super) fn relock(mutex: &Mutex, taker: usize) -> c_int {
     match (mode::get(), mutex.kind()) {
         (Lock::Glibc, _) | (_, None) => passed_on(mutex, real::lock().map_or(ENOSYS, |real| real(mutex))),
         // SAFETY: there is no time to read.
-        (_, Some(kind)) => unsafe { lock_within(mutex, kind, Limit::NEVER, taker, 0) },
+        (_, Some(kind)) => unsafe { lock_within(mutex, kind, Timeout::NEVER, taker, 0) },
     }
 }
 
@@ -163,8 +163,8 @@ pub(super) fn relock(mutex: &Mutex, taker: usize) -> c_int {
 /// does not stand by.
 ///
 /// # Safety
-/// The limit's time may be read.
-unsafe fn lock_within(mutex: &Mutex, kind: Kind, limit: Limit, taker: usize, users: u32) -> c_int {
+/// The timeout's time may be read.
+unsafe fn lock_within(mutex: &Mutex, kind: Kind, timeout: Timeout, taker: usize, users: u32) -> c_int {
     let me = thread::tid();
     match kind {
         Kind::Recursive if mutex.is_owned_by(me) => return if mutex.enter() { 0 } else { EAGAIN },
@@ -173,14 +173,14 @@ unsafe fn lock_within(mutex: &Mutex, kind: Kind, limit: Limit, taker: usize, use
     }
     let free = match mode::get() {
         Lock::Fifo => fifo::try_acquire(mutex),
-        // A thread with a limit does not stand by, so a free mutex is not refused to it.
-        Lock::Asl => asl::try_acquire(mutex, users != 0 && limit.time.is_null()),
+        // A thread with a timeout does not stand by, so a free mutex is not refused to it.
+        Lock::Asl => asl::try_acquire(mutex, users != 0 && timeout.time.is_null()),
         _ => take(mutex),
     };
     if !free {
         // An invalid limit is reported only if the call has to wait.
         // SAFETY: the caller's promise.
-        match unsafe { limit.deadline() } {
+        match unsafe { timeout.deadline() } {
             Err(error) => return error,
             Ok(deadline) => {
                 if wait_for(mutex, kind, deadline, taker, users).is_err() {

@@ -131,7 +131,7 @@ fn those_who_trust_and_those_who_do_not_take_turns() {
 }
 
 /// Two threads wait, while a third takes the lock again and again, so a woken one is woken in vain.
-/// (A wait with a limit is never woken here: threads that poll and give up are
+/// (A wait with a timeout is never woken here: threads that poll and give up are
 /// `manx-shuttle`'s.)
 #[test]
 fn who_stands_by_forgets_no_sleeper() {
@@ -165,14 +165,14 @@ fn the_lock_is_taken_again_and_again() {
     });
 }
 
-/// A limit that ends at some point while others hold, hand off and release.
+/// A timeout that ends at some point while others hold, hand off and release.
 fn limited(window_ns: u64) -> Wait {
     let deadline = Some(Deadline { clock: Clock::Monotonic, ns: platform::clock::now_ns() + 50 });
     Wait { window_ns: Some(window_ns), each_ns: 0, deadline, trusting: true }
 }
 
 #[test]
-fn a_limit_races_with_a_hand_off_and_nothing_is_left_behind() {
+fn a_timeout_races_with_a_hand_off_and_nothing_is_left_behind() {
     for window_ns in [0, UNBOUNDED_NS] {
         check(2, move || {
             let lock = Lock::new();
@@ -185,7 +185,7 @@ fn a_limit_races_with_a_hand_off_and_nothing_is_left_behind() {
                 .collect();
             assert!(lock.with_lock(&BARGING));
             let passed: u32 = others.into_iter().map(|other| u32::from(other.join().unwrap())).sum();
-            assert!(passed >= 1, "who has no limit passes");
+            assert!(passed >= 1, "who has no timeout passes");
             lock.assert_left(1 + passed);
         });
     }

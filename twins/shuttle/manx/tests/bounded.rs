@@ -129,13 +129,13 @@ fn a_hand_off_goes_to_those_counted_only() {
 }
 
 #[test]
-fn limits_race_with_hand_offs_and_leave_nothing_behind() {
+fn timeouts_race_with_hand_offs_and_leave_nothing_behind() {
     check(site!(), || {
         let lock = Lock::new(0, 0);
         together(THREADS, &lock, |lock, number| {
-            let thread_limit = |limit_ns: u64| Deadline {
+            let thread_limit = |timeout_ns: u64| Deadline {
                 clock: if number % 2 == 0 { Clock::Monotonic } else { Clock::Realtime },
-                ns: platform::clock::now_ns() + limit_ns,
+                ns: platform::clock::now_ns() + timeout_ns,
             };
             for round in 0..ROUNDS {
                 let deadline = (number > 0).then(|| thread_limit(u64::from(round) * 5_000));
@@ -159,15 +159,15 @@ fn who_stands_by_forgets_no_sleeper() {
         together(THREADS, &lock, |lock, number| {
             for round in 0..ROUNDS {
                 let later_ns = u64::from(round + 1) * 40_000;
-                let (window_ns, limit_ns) = match number {
+                let (window_ns, timeout_ns) = match number {
                     0 | 1 => (UNBOUNDED_NS, None),
                     2 => (UNBOUNDED_NS, Some(later_ns)),
                     3 => (later_ns, None),
                     _ => (later_ns, Some(2 * later_ns)),
                 };
-                let deadline = limit_ns.map(|limit_ns| Deadline {
+                let deadline = timeout_ns.map(|timeout_ns| Deadline {
                     clock: Clock::Monotonic,
-                    ns: platform::clock::now_ns() + limit_ns,
+                    ns: platform::clock::now_ns() + timeout_ns,
                 });
                 let wait = Wait { window_ns: Some(window_ns), each_ns: 0, deadline, trusting: true };
                 assert!(lock.with_lock(&wait) || deadline.is_some());
