@@ -52,7 +52,7 @@ pub(crate) fn keep(shared: &Arc<Shared>) {
         if keyspace.collections() {
             for _ in 0..PIECES {
                 let cleaned =
-                    transact(shared, session, &mut Replies::new(0), |ops, _| collection::clean(ops));
+                    transact(shared, session, &mut Replies::new(0), |ops, _| collection::purge(ops));
                 if !matches!(cleaned, Ok(true)) {
                     break;
                 }

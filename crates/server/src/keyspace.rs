@@ -2,7 +2,7 @@
 
 use crate::cursors::Cursors;
 use crate::expired::Expired;
-use crate::names::{self, DEAD, LANES, MEMBERS};
+use crate::names::{self, LANES, MEMBERS, TOMBSTONES};
 use manx::txn::{Error, Isolation, Store};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -81,7 +81,7 @@ fn newest_incarnation(store: &Store) -> Result<Option<u64>, Error> {
     let mut session = store.session()?;
     let mut transaction = session.begin(Isolation::Snapshot)?;
     let mut newest = None;
-    for space in [MEMBERS, LANES, DEAD] {
+    for space in [MEMBERS, LANES, TOMBSTONES] {
         let range = names::all(space);
         let last = transaction.scan::<[u8], _>(names::bounds(&range)).rev().next().transpose()?;
         newest = newest.max(last.and_then(|(name, _)| names::incarnation_in(&name)));

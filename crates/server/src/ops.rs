@@ -147,7 +147,7 @@ impl<'o, 's> Ops<'o, 's> {
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Error> {
         let name = names::key(key);
-        self.bury(&name)?;
+        self.drop_members(&name)?;
         self.write(&name, expires_ms, |value, stamp| {
             value::begin_string(value, stamp, expires_ms);
             write(value);
@@ -157,7 +157,7 @@ impl<'o, 's> Ops<'o, 's> {
     /// Gives the key a new collection, whatever it had.
     pub(crate) fn put_collection(&mut self, key: &[u8], kind: Kind, header: Header) -> Result<(), Error> {
         let name = names::key(key);
-        self.bury(&name)?;
+        self.drop_members(&name)?;
         self.write(&name, None, |value, stamp| value::collection(value, kind, stamp, None, header))
     }
 
@@ -188,15 +188,15 @@ impl<'o, 's> Ops<'o, 's> {
         }
     }
 
-    /// Buries the members of the collection that is there, if there is one.
+    /// Deletes the members of the collection that is there, if there is one.
     #[inline]
-    fn bury(&mut self, name: &[u8]) -> Result<(), Error> {
+    fn drop_members(&mut self, name: &[u8]) -> Result<(), Error> {
         // So a server of strings alone does not look what it writes over.
         if self.keyspace.collections()
             && let Some(found) = self.txn.get(name)?
             && let Some(header) = Found::read(found).and_then(|found| found.header())
         {
-            collection::bury(self, header)?;
+            collection::drop_members(self, header)?;
         }
         Ok(())
     }
@@ -230,7 +230,7 @@ impl<'o, 's> Ops<'o, 's> {
         self.was_read(&name);
         let Some(value) = self.txn.get(&name)? else { return Ok(false) };
         let was = self.alive(key, value)?.is_some();
-        self.bury(&name)?;
+        self.drop_members(&name)?;
         self.remove(&name)?;
         Ok(was)
     }
@@ -241,7 +241,7 @@ impl<'o, 's> Ops<'o, 's> {
         if let Some(value) = self.txn.get(&name)?
             && Found::read(value).and_then(|found| found.expires_ms()).is_some_and(|expires| expires <= now)
         {
-            self.bury(&name)?;
+            self.drop_members(&name)?;
             self.remove(&name)?;
         }
         Ok(())
