@@ -1,8 +1,8 @@
 //! Circles of waiters: a circle is found when the waiter that would close it comes.
 //!
-//! The graph is not kept. When a waiter enters the waiting room, the graph is walked from this
+//! The graph is not kept. When a waiter enters the wait queue, the graph is walked from this
 //! waiter on: a waiter waits for the holders of what is in its way, and for the waiters before it
-//! in the list that exclude it. The room's mutex is held, so that no waiter comes or goes
+//! in the list that exclude it. The wait queue's mutex is held, so that no waiter comes or goes
 //! meanwhile. A range that is released while we look makes the graph smaller, never larger. Without
 //! the setting, only upgrades look for a circle, and only for the shortest one: two holders share a
 //! range, and both want it alone. With the setting, that circle is reported with its ranges as
@@ -18,9 +18,9 @@ use super::holder::Holder;
 use super::key::Key;
 use super::lock::RangeLock;
 use super::precedence;
-use super::room::{Inside, Node};
 use super::slot;
 use super::span::Span;
+use super::wait_queue::{LockedQueue, Node};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::ptr;
@@ -77,18 +77,18 @@ impl fmt::Display for Called {
 /// Whether `node` may wait, which has just come.
 pub(super) fn check<K: Key, const SHARDS: usize, const SLOTS: usize>(
     lock: &RangeLock<K, SHARDS, SLOTS>,
-    room: &Inside<'_, K>,
+    queue: &LockedQueue<'_, K>,
     node: &Node<K>,
 ) -> Result<(), LockError> {
     if lock.table.options().detects && node.request().holder.is_known() {
-        let mut walk = Walk { lock, room, goal: node, seen: Vec::new(), path: Vec::new() };
+        let mut walk = Walk { lock, queue, goal: node, seen: Vec::new(), path: Vec::new() };
         if walk.from(node) {
             return Err(LockError::Deadlock(Box::new(Deadlock { links: walk.path })));
         }
     }
-    // SAFETY: the room's mutex is held, here and below.
+    // SAFETY: the wait queue's mutex is held, here and below.
     if unsafe { node.guarded() }.upgrades {
-        let stuck = room.nodes().any(|other| {
+        let stuck = queue.nodes().any(|other| {
             !ptr::eq(other, node)
                 // SAFETY: as above.
                 && unsafe { other.guarded() }.upgrades
@@ -104,7 +104,7 @@ pub(super) fn check<K: Key, const SHARDS: usize, const SLOTS: usize>(
 
 struct Walk<'a, 'r, K, const SHARDS: usize, const SLOTS: usize> {
     lock: &'a RangeLock<K, SHARDS, SLOTS>,
-    room: &'a Inside<'r, K>,
+    queue: &'a LockedQueue<'r, K>,
     goal: &'a Node<K>,
     /// Holders whose waits were looked at, or are being looked at.
     seen: Vec<Holder>,
@@ -127,15 +127,15 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'_, '_, K, SHARDS, SL
             add(&mut edges, slot::holder(state), shown(span));
             ControlFlow::<()>::Continue(())
         });
-        for earlier in precedence::before(&self.lock.table, self.room, node.request(), node) {
+        for earlier in precedence::before(&self.lock.table, self.queue, node.request(), node) {
             add(&mut edges, earlier.request().holder, written(earlier));
         }
         for (holder, holds) in edges {
             let request = node.request();
             let (waiter, waiter_tag, wants) = (request.holder, tag(node), written(node));
-            // The goal may not be in the room. The other members of a circle wait there, and their
+            // The goal may not be in the wait queue. The other members of a circle wait there, and their
             // nodes have their tags.
-            let its = self.room.nodes().chain([self.goal]).find(|its| its.request().holder == holder);
+            let its = self.queue.nodes().chain([self.goal]).find(|its| its.request().holder == holder);
             let holder_tag = its.and_then(tag);
             self.path.push(Link { waiter, waiter_tag, wants, holder, holder_tag, holds });
             if holder == self.goal.request().holder {
@@ -143,7 +143,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'_, '_, K, SHARDS, SL
             }
             if !self.seen.contains(&holder) {
                 self.seen.push(holder);
-                for next in self.room.nodes().filter(|next| next.request().holder == holder) {
+                for next in self.queue.nodes().filter(|next| next.request().holder == holder) {
                     if self.from(next) {
                         return true;
                     }

@@ -94,8 +94,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// ```
     pub fn statistics(&self) -> Statistics {
         let (counters, waiting) = {
-            let room = self.room.lock();
-            (room.counters, room.count)
+            let queue = self.queue.lock();
+            (queue.counters, queue.count)
         };
         Statistics {
             acquired: self.table.acquired(),
@@ -123,7 +123,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// # drop(guard);
     /// ```
     pub fn dump(&self) -> Dump<K> {
-        let room = self.room.lock();
+        let queue = self.queue.lock();
         let now_ns = clock::now_ns();
         let mut held = Vec::new();
         self.table.each_held(|entry, state| {
@@ -135,7 +135,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             });
         });
         held.sort_by(|one, two| one.span.compare(&two.span));
-        let waiting = room
+        let waiting = queue
             .nodes()
             .map(|node| {
                 let request = node.request();
@@ -149,9 +149,9 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
                     add(slot::holder(state));
                     ControlFlow::<()>::Continue(())
                 });
-                precedence::before(&self.table, &room, request, node)
+                precedence::before(&self.table, &queue, request, node)
                     .for_each(|earlier| add(earlier.request().holder));
-                // SAFETY: the room's mutex is held.
+                // SAFETY: the wait queue's mutex is held.
                 let guarded = unsafe { node.guarded() };
                 Waiter {
                     spans: request.spans.to_vec(),

@@ -1,7 +1,7 @@
 //! Waiting for a range without a thread.
 //!
-//! The future is the waiter: its node in the waiting room lies within it, and instead of a sleeping
-//! thread there is a waker. A future that is dropped leaves the room; if it was handed its range at
+//! The future is the waiter: its node in the wait queue lies within it, and instead of a sleeping
+//! thread there is a waker. A future that is dropped leaves the wait queue; if it was handed its range at
 //! the same moment, it gives the range back. It has no timer. So its window is found to be over
 //! when it is polled, or when a range that it waits for is released, whichever comes first.
 //!
@@ -11,7 +11,7 @@
 //! does not change in each of these cases.
 //!
 //! Invariants:
-//! 1. While `node` is there, it is in the room, or was handed its range; the future is pinned, and
+//! 1. While `node` is there, it is in the wait queue, or was handed its range; the future is pinned, and
 //!    `span` and `own` do not change.
 //! 2. The ranges in `own` are held, and no owner has them meanwhile.
 
@@ -23,9 +23,9 @@ use super::lock::{RangeLock, span};
 use super::owner::Owner;
 use super::raw::Access;
 use super::request::Request;
-use super::room::{HANDED, Node};
 use super::slot::Held;
 use super::span::Span;
+use super::wait_queue::{HANDED, Node};
 use platform::atomic::Ordering;
 use platform::clock;
 use std::future::Future;
@@ -76,7 +76,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
 }
 
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> LockFuture<'_, K, SHARDS, SLOTS> {
-    /// Takes the range or comes to the room.
+    /// Takes the range or joins the wait queue.
     fn begin(
         self: Pin<&mut Self>,
         context: &Context<'_>,
@@ -96,7 +96,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> LockFuture<'_, K, SHARDS, 
         let node = unsafe { Node::new(&request, clock::now_ns(), this.lock.window_ns()) };
         let node = this.node.insert(node);
         let mut waker = Some(context.waker().clone());
-        // SAFETY: called under the room's mutex.
+        // SAFETY: called under the wait queue's mutex.
         let entered = this.lock.enter(node, |node| unsafe { node.guarded() }.waker = waker.take());
         let Some(done) = entered.transpose() else { return Poll::Pending };
         this.node = None;
@@ -115,21 +115,21 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> LockFuture<'_, K, SHARDS, 
         let mut waker = Some(context.waker().clone());
         // Acquire pairs with the release of `HANDED`.
         let result = if node.word.load(Ordering::Acquire) == HANDED {
-            // SAFETY: no other thread touches the node any more (room.rs, Invariant 2).
+            // SAFETY: no other thread touches the node any more (wait_queue.rs, Invariant 2).
             Some(Ok(unsafe { node.guarded() }.held))
         } else {
             self.lock.look(node, clock::now_ns(), false, |node| {
-                // SAFETY: called under the room's mutex.
+                // SAFETY: called under the wait queue's mutex.
                 mem::swap(&mut unsafe { node.guarded() }.waker, &mut waker);
             })
         };
         let Some(result) = result else { return Poll::Pending };
-        // SAFETY: nothing is moved but the node, which is in the room no more.
+        // SAFETY: nothing is moved but the node, which is in the wait queue no more.
         unsafe { self.get_unchecked_mut() }.node = None;
         Poll::Ready(result)
     }
 
-    /// Leaves the room, if it is there.
+    /// Leaves the wait queue, if it is there.
     fn cancel(&mut self) {
         if let Some(node) = &self.node {
             self.lock.cancel(node);
@@ -155,7 +155,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Drop for LockFuture<'_, K,
     }
 }
 
-// SAFETY: the node is used under the room's mutex, whatever thread polls; what an owner holds may
+// SAFETY: the node is used under the wait queue's mutex, whatever thread polls; what an owner holds may
 // be released anywhere.
 unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Send
     for LockFuture<'_, K, SHARDS, SLOTS>

@@ -43,7 +43,7 @@ pub struct RangeGuard<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize =
     held: Held<K>,
 }
 
-// SAFETY: releasing is a step on an atomic word and, if a waiter waits, work under the room's
+// SAFETY: releasing is a step on an atomic word and, if a waiter waits, work under the wait queue's
 // mutex. Both may be done on any thread.
 unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Send
     for RangeGuard<'_, K, SHARDS, SLOTS>

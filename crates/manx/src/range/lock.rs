@@ -8,10 +8,10 @@ use super::key::Key;
 use super::options::Options;
 use super::raw::{Access, RawRangeLock};
 use super::request::Request;
-use super::room::Room;
 use super::slot::Held;
 use super::span::Span;
 use super::table::{Missed, Table};
+use super::wait_queue::WaitQueue;
 use platform::futex::Deadline;
 use std::slice;
 
@@ -38,7 +38,7 @@ use std::slice;
 #[repr(C)]
 pub struct RangeLock<K = u64, const SHARDS: usize = 64, const SLOTS: usize = 16> {
     pub(super) table: Table<K, SHARDS, SLOTS>,
-    pub(super) room: Room<K>,
+    pub(super) queue: WaitQueue<K>,
 }
 
 platform::os_only! {
@@ -65,7 +65,7 @@ impl<K, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
     platform::const_fn! {
         /// The same, made as told.
         pub const fn with(options: Options) -> Self {
-            RangeLock { table: Table::new(options), room: Room::new() }
+            RangeLock { table: Table::new(options), queue: WaitQueue::new() }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which waiter in the room goes before which other one.
+//! Which waiter in the wait queue goes before which other one.
 //!
 //! A waiter that came first goes before a later one that it excludes. There is one exception, or
 //! some would wait for ever: no asker has to wait for a waiter that waits for this asker. A waiter
@@ -21,14 +21,14 @@
 use super::holder::Holder;
 use super::key::Key;
 use super::request::Request;
-use super::room::{List, Node, Nodes};
 use super::slot;
 use super::table::Table;
+use super::wait_queue::{List, Node, Nodes};
 use std::ops::ControlFlow;
 use std::ptr;
 
 /// Returns the waiters that go before the maker of the request. Only waiters before `until` count,
-/// or all of them if `until` is not in the list. The room's mutex is held as long as the result is
+/// or all of them if `until` is not in the list. The wait queue's mutex is held as long as the result is
 /// used.
 pub(super) fn before<'r, K: Key, const SHARDS: usize, const SLOTS: usize>(
     table: &'r Table<K, SHARDS, SLOTS>,
@@ -58,7 +58,7 @@ pub(super) fn waited_for<K: Key, const SHARDS: usize, const SLOTS: usize>(
 /// A walk along the waits: from a waiter to the holders and waiters that it waits for.
 struct Walk<'w, 'r, 'n, K, const SHARDS: usize, const SLOTS: usize> {
     table: &'w Table<K, SHARDS, SLOTS>,
-    /// All waiters in the room, from the first on.
+    /// All waiters in the wait queue, from the first on.
     everybody: Nodes<'n, K>,
     /// The request of the asker that is looked for.
     goal: Option<&'w Request<'r, K>>,
