@@ -12,10 +12,10 @@
 //! 2. What a copy refers to in the module lies within the module's extent, so any place in reach of
 //!    the extent serves.
 
+use super::code_space::Piece;
 use super::frames;
 use super::plan::{Made, Writer};
 use super::repair::{NO_ROW, NOT_COPIED};
-use super::room::Piece;
 use crate::elf::imports;
 use crate::elf::modules::Module;
 use alloc::vec::Vec;

@@ -12,7 +12,7 @@
 //! | [`analysis`], [`plan`] | what is to become of each loop of a module, whatever the process |
 //! | [`cache`] | these plans, kept for the next start |
 //! | [`repair`] | writes a module's copies and jumps |
-//! | [`text`], [`room`], [`trampoline`] | writing code, room for copies of loops, and the way from them to us |
+//! | [`text`], [`code_space`], [`trampoline`] | writing code, room for copies of loops, and the way from them to us |
 //! | [`mappings`] | what is mapped in the process |
 //! | [`frames`] | how unwinders find their way out of copies |
 //! | [`perf_map`] | names of copies, for `perf` |
@@ -24,13 +24,13 @@
 
 pub mod analysis;
 pub mod cache;
+pub mod code_space;
 pub mod frames;
 pub mod mappings;
 pub mod perf_map;
 pub mod plan;
 pub mod rendezvous;
 pub mod repair;
-pub mod room;
 pub mod search;
 pub mod site;
 pub mod text;

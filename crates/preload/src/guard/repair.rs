@@ -11,8 +11,8 @@
 //! A library may have a thousand loops. So all copies are written before the first jump, and all
 //! dead bytes, each with few calls of the kernel's ([`Text::write_all`]).
 
+use super::code_space::{CodeSpace, Piece};
 use super::plan::{Entrance, Form, Repairable};
-use super::room::{Piece, Room};
 use super::site::Site;
 use super::text::{Edit, SPAN_BYTES_MAX, Text, Traffic};
 use alloc::vec::Vec;
@@ -43,7 +43,7 @@ pub struct Repairer<'a> {
     /// The way to write text.
     pub text: &'a Text,
     /// Where copies go.
-    pub room: &'a mut Room,
+    pub code_space: &'a mut CodeSpace,
     /// All that the module takes.
     pub extent: Range<usize>,
     /// What to add to an address in its file for the address in memory.
@@ -102,7 +102,7 @@ impl Repairer<'_> {
         let mut run = Vec::new();
         let mut first = 0;
         for job in jobs {
-            let Some(copy) = self.room.take(&self.extent, job.plan.bytes()) else {
+            let Some(copy) = self.code_space.take(&self.extent, job.plan.bytes()) else {
                 left.push((job.site, NO_ROOM));
                 continue;
             };
@@ -148,7 +148,7 @@ impl Repairer<'_> {
     /// Gives up copies that nothing leads to.
     fn give_up(&mut self, copied: Vec<Copied<'_>>, reason: &'static str, left: &mut Vec<Left>) {
         for one in copied {
-            self.room.give_back(one.copy);
+            self.code_space.give_back(one.copy);
             left.push((one.job.site, reason));
         }
     }
@@ -279,10 +279,10 @@ impl Repair {
     }
 
     /// Forgets a site whose module is gone.
-    pub fn close(self, room: &mut Room) -> &'static Site {
+    pub fn close(self, code_space: &mut CodeSpace) -> &'static Site {
         self.site.set_how(How::Closed);
         self.site.rounds.store(core::ptr::null_mut(), Ordering::Release);
-        room.give_back(self.copy);
+        code_space.give_back(self.copy);
         self.site
     }
 }

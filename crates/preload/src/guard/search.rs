@@ -23,9 +23,9 @@
 //!    Its text and its tables of relocations are as they will be (text that is relocated is left
 //!    alone); of its data we see what the loader is going to write.
 
+use super::code_space::CodeSpace;
 use super::plan::{self, Plan, Verdict};
 use super::repair::{Job, Repair, Repairer};
-use super::room::Room;
 use super::site::Site;
 use super::text::Text;
 use super::{analysis, cache, perf_map, rendezvous};
@@ -83,7 +83,7 @@ impl Runs {
 pub struct Search {
     generation: Option<Generation>,
     known: Vec<Known>,
-    room: Room,
+    code_space: CodeSpace,
     /// Sites of closed modules, to be used again.
     spare: Vec<&'static Site>,
     /// How waits end: one for all sites that end alike, never freed.
@@ -98,7 +98,7 @@ impl Search {
         Search {
             generation: None,
             known: Vec::new(),
-            room: Room::new(),
+            code_space: CodeSpace::new(),
             spare: Vec::new(),
             kinds: Vec::new(),
             perf_lines: String::new(),
@@ -232,8 +232,14 @@ impl Search {
         }
         let (extent, bias) = (module.extent(), module.bias);
         let segments = module.text().map(|(range, _)| range).collect();
-        let mut repairer =
-            Repairer { text, room: &mut self.room, extent, bias, segments, quiet: runs.allows_rows() };
+        let mut repairer = Repairer {
+            text,
+            code_space: &mut self.code_space,
+            extent,
+            bias,
+            segments,
+            quiet: runs.allows_rows(),
+        };
         let attach = |sites: &[&'static Site]| statistics::attach(sites, module);
         // SAFETY: the finder made the plans for this module, in text that nothing has changed
         // since, or the cache has seen that its bytes are the bytes that the plans were made for;
@@ -278,7 +284,7 @@ impl Search {
     fn forget(&mut self) {
         for known in self.known.extract_if(.., |known| !known.seen) {
             for repair in known.repairs {
-                self.spare.push(repair.close(&mut self.room));
+                self.spare.push(repair.close(&mut self.code_space));
             }
         }
     }
