@@ -57,7 +57,7 @@ impl fmt::Display for Deadlock {
                 to.write_str("; ")?;
             }
             let (waiter, holder) =
-                (Called(link.waiter, link.waiter_tag), Called(link.holder, link.holder_tag));
+                (Participant(link.waiter, link.waiter_tag), Participant(link.holder, link.holder_tag));
             write!(to, "{waiter} waits for {}, of which {holder} has {}", link.wants, link.holds)?;
         }
         Ok(())
@@ -65,9 +65,9 @@ impl fmt::Display for Deadlock {
 }
 
 /// A waiter or a holder, by number and tag.
-struct Called(Holder, Option<u64>);
+struct Participant(Holder, Option<u64>);
 
-impl fmt::Display for Called {
+impl fmt::Display for Participant {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(to)?;
         self.1.map_or(Ok(()), |tag| write!(to, " (tag {tag})"))

@@ -40,7 +40,7 @@ pub(super) fn before<'r, K: Key, const SHARDS: usize, const SLOTS: usize>(
     let holds = request.holder.is_known() || !request.own.is_empty();
     everybody.clone().take_while(move |node| !ptr::eq(*node, until)).filter(move |node| {
         node.request().excludes(&request)
-            && !(holds && Walk::new(table, everybody.clone(), Some(&request)).leads_on(node))
+            && !(holds && Walk::new(table, everybody.clone(), Some(&request)).reaches_goal(node))
     })
 }
 
@@ -51,7 +51,7 @@ pub(super) fn waited_for<K: Key, const SHARDS: usize, const SLOTS: usize>(
     node: &Node<K>,
 ) -> Vec<Holder> {
     let mut walk = Walk::new(table, list.nodes(), None);
-    walk.leads_on(node);
+    walk.reaches_goal(node);
     walk.holders
 }
 
@@ -76,7 +76,7 @@ impl<'w, 'r, 'n, K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'w, 'r, '
     }
 
     /// Whether `node` waits for the goal in the end.
-    fn leads_on(&mut self, node: &Node<K>) -> bool {
+    fn reaches_goal(&mut self, node: &Node<K>) -> bool {
         if self.seen.iter().any(|seen| ptr::eq(*seen, node)) {
             return false;
         }
@@ -108,6 +108,6 @@ impl<'w, 'r, 'n, K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'w, 'r, '
             earlier && other.request().excludes(&wanted) || found.contains(&other.request().holder)
         });
         let next: Vec<&Node<K>> = next.collect();
-        next.into_iter().any(|other| self.leads_on(other))
+        next.into_iter().any(|other| self.reaches_goal(other))
     }
 }

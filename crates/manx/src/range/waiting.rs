@@ -73,24 +73,24 @@ const EACH_NS: u64 = 500_000;
 /// Keys that became free, or that a waiter waits for no more: from the one position to the other,
 /// both included.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Stretch {
+struct PositionRange {
     first: u64,
     last: u64,
 }
 
-impl Stretch {
+impl PositionRange {
     fn may_overlap<K: Key>(self, request: &Request<'_, K>) -> bool {
         request.wants().any(|want| want.first <= self.last && self.first <= want.last)
     }
 }
 
 /// A waiter on the stack, which must not stay in the wait queue if the comparison of keys panics.
-struct Stays<'a, K: Key, const SHARDS: usize, const SLOTS: usize> {
+struct RemoveOnUnwind<'a, K: Key, const SHARDS: usize, const SLOTS: usize> {
     lock: &'a RangeLock<K, SHARDS, SLOTS>,
     node: &'a Node<K>,
 }
 
-impl<K: Key, const SHARDS: usize, const SLOTS: usize> Drop for Stays<'_, K, SHARDS, SLOTS> {
+impl<K: Key, const SHARDS: usize, const SLOTS: usize> Drop for RemoveOnUnwind<'_, K, SHARDS, SLOTS> {
     fn drop(&mut self) {
         if !platform::execution_failed() {
             self.lock.cancel(self.node);
@@ -154,7 +154,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         // SAFETY: the request's parts are borrowed for longer than this function runs.
         let node = pin!(unsafe { Node::new(request, began_ns, window_ns) });
         let node = &*node;
-        let stays = Stays { lock: self, node };
+        let stays = RemoveOnUnwind { lock: self, node };
         let result = match self.enter(node, |_| ()) {
             Ok(None) => self.sleep(node, deadline),
             Ok(Some(held)) => Ok(held),
@@ -261,8 +261,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     fn give_up<'s>(&'s self, mut queue: LockedQueue<'s, K>, node: &Node<K>) {
         self.leave(&mut queue, node);
         queue.counters.given_up += 1;
-        let freed: Vec<Stretch> =
-            node.request().wants().map(|want| Stretch { first: want.first, last: want.last }).collect();
+        let freed: Vec<PositionRange> =
+            node.request().wants().map(|want| PositionRange { first: want.first, last: want.last }).collect();
         self.settle(queue, &freed);
     }
 
@@ -399,10 +399,10 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         unsafe {
             for slot in held.slots() {
                 let entry = (*slot).entry();
-                let stretch = Stretch { first: entry.span.first(), last: entry.span.last() };
+                let freed_range = PositionRange { first: entry.span.first(), last: entry.span.last() };
                 // The slots of one range say the same.
-                if (*slot).free() && !freed.contains(&stretch) {
-                    freed.push(stretch);
+                if (*slot).free() && !freed.contains(&freed_range) {
+                    freed.push(freed_range);
                 }
             }
         }
@@ -413,8 +413,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
 
     /// Tells the waiters that may go on, after some ranges became free, or a waiter waits for them
     /// no more (Invariant 3).
-    fn settle<'s>(&'s self, queue: LockedQueue<'s, K>, freed: &[Stretch]) {
-        self.notify(queue, |node| freed.iter().any(|stretch| stretch.may_overlap(&node.request())));
+    fn settle<'s>(&'s self, queue: LockedQueue<'s, K>, freed: &[PositionRange]) {
+        self.notify(queue, |node| freed.iter().any(|freed_range| freed_range.may_overlap(&node.request())));
     }
 
     /// Tells the waiters that `whom` picks, if they may go on: they were told nothing yet, and are
