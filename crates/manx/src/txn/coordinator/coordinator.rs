@@ -3,8 +3,8 @@
 use super::allocation::{Allocation, Protocol};
 use super::pin;
 use super::publish::{Left, Published, Replaced};
-use super::seats::Seats;
 use super::session::{Session, TooManySessions};
+use super::session_slots::SessionSlots;
 use platform::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Coordinator {
     pub(super) allocation: Allocation,
-    pub(super) seats: Seats,
+    pub(super) slots: SessionSlots,
     pub(super) published: Published,
     /// The highest that [`Coordinator::oldest`] has ever been.
     oldest: AtomicU64,
@@ -34,7 +34,7 @@ impl Coordinator {
     pub fn new(protocol: Protocol, sessions_max: u32) -> Arc<Coordinator> {
         Arc::new(Coordinator {
             allocation: Allocation::new(protocol),
-            seats: Seats::new(sessions_max),
+            slots: SessionSlots::new(sessions_max),
             published: Published::new(),
             oldest: AtomicU64::new(0),
             left: Left::new(),
@@ -46,9 +46,9 @@ impl Coordinator {
     /// # Errors
     /// There are as many as may be.
     pub fn session(self: &Arc<Self>) -> Result<Session, TooManySessions> {
-        let limit = self.seats.len();
-        let seat = self.seats.take().ok_or(TooManySessions { limit })?;
-        Ok(Session::new(self.clone(), seat))
+        let limit = self.slots.len();
+        let slot = self.slots.take().ok_or(TooManySessions { limit })?;
+        Ok(Session::new(self.clone(), slot))
     }
 
     /// The first id that was not given yet.
@@ -58,7 +58,7 @@ impl Coordinator {
 
     /// See [`Session::oldest`].
     pub fn oldest(&self) -> u64 {
-        if let Some(oldest) = pin::oldest(&self.seats, self.published.oldest()) {
+        if let Some(oldest) = pin::oldest(&self.slots, self.published.oldest()) {
             // AcqRel: a thread that goes by it has seen what those below it did, as the thread that
             // found it out has. It never falls.
             return self.oldest.fetch_max(oldest, Ordering::AcqRel).max(oldest);
@@ -67,9 +67,9 @@ impl Coordinator {
         self.oldest.load(Ordering::Acquire)
     }
 
-    /// A session of this seat is gone.
-    pub(super) fn leave(&self, seat: usize, replaced: &mut Replaced) {
-        self.left.leave(std::mem::take(replaced), &self.seats);
-        self.seats.leave(seat);
+    /// A session of this slot is gone.
+    pub(super) fn leave(&self, slot: usize, replaced: &mut Replaced) {
+        self.left.leave(std::mem::take(replaced), &self.slots);
+        self.slots.leave(slot);
     }
 }

@@ -3,7 +3,7 @@
 use super::coordinator::Coordinator;
 use super::pin;
 use super::publish::Replaced;
-use super::seats::{Seat, ended};
+use super::session_slots::{SessionSlot, ended};
 use super::snapshot::Snapshot;
 use platform::atomic::Ordering;
 use std::cell::Cell;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// when it is dropped.
 pub struct Session {
     coordinator: Arc<Coordinator>,
-    seat: usize,
+    slot: usize,
     snapshot: Snapshot,
     is_pinned: bool,
     id: Option<u64>,
@@ -41,15 +41,15 @@ impl std::error::Error for TooManySessions {}
 
 impl fmt::Debug for Session {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.debug_struct("Session").field("seat", &self.seat).field("id", &self.id).finish_non_exhaustive()
+        to.debug_struct("Session").field("slot", &self.slot).field("id", &self.id).finish_non_exhaustive()
     }
 }
 
 impl Session {
-    pub(super) fn new(coordinator: Arc<Coordinator>, seat: usize) -> Session {
+    pub(super) fn new(coordinator: Arc<Coordinator>, slot: usize) -> Session {
         Session {
             coordinator,
-            seat,
+            slot,
             // What is published is none of this sequence.
             snapshot: Snapshot { sequence: u64::MAX, ..Snapshot::default() },
             is_pinned: false,
@@ -59,16 +59,16 @@ impl Session {
         }
     }
 
-    fn seat(&self) -> &Seat {
-        self.coordinator.seats.at(self.seat)
+    fn slot(&self) -> &SessionSlot {
+        self.coordinator.slots.at(self.slot)
     }
 
     /// Which transactions are over now. It is *pinned*: what it shows is kept until
     /// [`Session::unpin`], [`Session::end`] or the next one.
     #[inline]
     pub fn snapshot(&mut self) -> &Snapshot {
-        let seat = self.coordinator.seats.at(self.seat);
-        self.coordinator.published.read(&seat.pin, &mut self.snapshot);
+        let slot = self.coordinator.slots.at(self.slot);
+        self.coordinator.published.read(&slot.pin, &mut self.snapshot);
         self.is_pinned = true;
         &self.snapshot
     }
@@ -82,7 +82,7 @@ impl Session {
     #[inline]
     pub fn unpin(&mut self) {
         if std::mem::take(&mut self.is_pinned) {
-            pin::clear(&self.seat().pin);
+            pin::clear(&self.slot().pin);
         }
     }
 
@@ -93,8 +93,8 @@ impl Session {
             return id;
         }
         let coordinator = &*self.coordinator;
-        let show = || coordinator.seats.set_active(self.seat, true);
-        let id = coordinator.allocation.take(coordinator.seats.at(self.seat), show);
+        let show = || coordinator.slots.set_active(self.slot, true);
+        let id = coordinator.allocation.take(coordinator.slots.at(self.slot), show);
         self.id = Some(id);
         id
     }
@@ -112,17 +112,17 @@ impl Session {
         self.unpin();
         if let Some(id) = self.id.take() {
             let coordinator = &*self.coordinator;
-            let seat = coordinator.seats.at(self.seat);
+            let slot = coordinator.slots.at(self.slot);
             // Release: a thread that sees it sees what was written. The fence that has to follow is
             // the one of the pin in `publish.rs`.
-            seat.id.store(ended(id), Ordering::Release);
+            slot.id.store(ended(id), Ordering::Release);
             coordinator.published.end(
                 &coordinator.allocation,
-                &coordinator.seats,
-                &seat.pin,
+                &coordinator.slots,
+                &slot.pin,
                 &mut self.replaced,
             );
-            coordinator.seats.set_active(self.seat, false);
+            coordinator.slots.set_active(self.slot, false);
         }
     }
 
@@ -140,6 +140,6 @@ impl Drop for Session {
             return;
         }
         self.end();
-        self.coordinator.leave(self.seat, &mut self.replaced);
+        self.coordinator.leave(self.slot, &mut self.replaced);
     }
 }
