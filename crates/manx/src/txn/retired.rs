@@ -27,7 +27,7 @@ const BATCH: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Retired {
     /// The batch, and what is in it; the oldest first.
-    versions: VecDeque<(u64, Cut)>,
+    versions: VecDeque<(u64, Unlinked)>,
     /// The batch that is being filled, …
     batch: u64,
     /// … and how many are in it.
@@ -40,10 +40,10 @@ pub(super) struct Retired {
 
 /// A version that is in no list.
 #[derive(Debug)]
-struct Cut(*const Version);
+struct Unlinked(*const Version);
 
 // SAFETY: it can be dropped by any thread, as what is in it can.
-unsafe impl Send for Cut {}
+unsafe impl Send for Unlinked {}
 
 impl Retired {
     /// Takes a version.
@@ -51,10 +51,10 @@ impl Retired {
     /// # Safety
     /// It is in no list any more, and no other code frees it.
     pub(super) unsafe fn take(&mut self, version: Shared<'_, Version>, guard: &Guard) {
-        self.push(Cut(version.as_raw()), guard);
+        self.push(Unlinked(version.as_raw()), guard);
     }
 
-    fn push(&mut self, cut: Cut, guard: &Guard) {
+    fn push(&mut self, cut: Unlinked, guard: &Guard) {
         self.versions.push_back((self.batch, cut));
         self.came += 1;
         self.filled += 1;
@@ -99,7 +99,7 @@ impl Retired {
     }
 }
 
-impl Cut {
+impl Unlinked {
     /// # Safety
     /// No thread reads it, and it is freed once.
     unsafe fn free(self) {

@@ -3,7 +3,7 @@
 use super::coordinator::{self, Coordinator, Protocol};
 use super::data::Data;
 use super::error::Error;
-use super::garbage::{Garbage, Unneeded};
+use super::garbage::{Garbage, Horizon};
 use super::table::{Table, Written};
 use super::timestamps::Timestamps;
 use super::transaction::{Isolation, Transaction};
@@ -95,7 +95,7 @@ pub(super) struct Inner {
     pub(super) table: Table,
     pub(super) ranges: RangeLock<Vec<u8>>,
     pub(super) timestamps: Timestamps,
-    pub(super) unneeded: Unneeded,
+    pub(super) horizon: Horizon,
     /// What sessions that ended had to clean.
     pub(super) left: Mutex<Garbage>,
     active: AtomicU32,
@@ -166,7 +166,7 @@ impl Store {
             table: Table::new(data),
             ranges: RangeLock::with(range::Options::new().detecting_deadlocks()),
             timestamps: Timestamps::default(),
-            unneeded: Unneeded::default(),
+            horizon: Horizon::default(),
             left: Mutex::new(Garbage::default()),
             active: AtomicU32::new(0),
             ended: Event::new(),
@@ -271,7 +271,7 @@ impl Inner {
     }
 
     /// A transaction is over.
-    fn dismiss(&self) {
+    fn release_admission(&self) {
         if self.options.active_max.is_some() {
             self.active.fetch_sub(1, Ordering::Relaxed);
             self.ended.signal_one();
@@ -365,7 +365,7 @@ impl Work {
         if let Some(timestamp) = self.read_timestamp.take() {
             inner.timestamps.done(timestamp);
         }
-        inner.dismiss();
+        inner.release_admission();
     }
 }
 

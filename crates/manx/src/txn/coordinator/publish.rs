@@ -90,7 +90,7 @@ impl Published {
             // SAFETY: likewise.
             let now = unsafe { &*now };
             if now.sequence != mine.sequence {
-                mine.become_like(now);
+                mine.copy_from(now);
             }
         });
         pin::uses(pin, mine.oldest());
