@@ -18,7 +18,7 @@ pub fn all(budget: &CpuBudget, facts: &Facts, answers: &Answers) -> String {
     let mut object = of_budget(budget);
     object.insert("limits".into(), budget.limits().iter().map(limit).collect());
     object.insert("weight".into(), budget.weight().map_or(Value::Null, weight));
-    object.insert("doubts".into(), json!(budget.doubts()));
+    object.insert("doubts".into(), json!(budget.warnings()));
     object.insert(
         "machine".into(),
         json!({

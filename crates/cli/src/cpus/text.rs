@@ -31,7 +31,7 @@ fn write(budget: &CpuBudget, facts: &Facts, answers: &Answers, out: &mut String)
     if let Some(weight) = budget.weight() {
         writeln!(out, "weight    {weight}: no limit, and no number of CPUs")?;
     }
-    for doubt in budget.doubts() {
+    for doubt in budget.warnings() {
         writeln!(out, "unknown   {doubt}")?;
     }
     writeln!(out, "cores     {}", cores(facts))?;

@@ -61,7 +61,7 @@ impl Classes {
     }
 
     /// All of these CPUs are alike, so they are big.
-    pub fn alike(cpus: CpuSet) -> Classes {
+    pub fn uniform(cpus: CpuSet) -> Classes {
         Classes { big: cpus, little: CpuSet::EMPTY, source: Source::Alike }
     }
 
@@ -79,7 +79,7 @@ impl Classes {
     pub fn from_speeds(speeds: impl IntoIterator<Item = (usize, u64)>) -> Classes {
         let speeds: Vec<_> = speeds.into_iter().collect();
         let cpus = speeds.iter().map(|&(cpu, _)| cpu).collect();
-        Classes::by_speed(&cpus, &speeds, Source::Measured).unwrap_or_else(|| Classes::alike(cpus))
+        Classes::by_speed(&cpus, &speeds, Source::Measured).unwrap_or_else(|| Classes::uniform(cpus))
     }
 
     /// By speeds, if these tell a difference.

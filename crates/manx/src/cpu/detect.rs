@@ -51,7 +51,7 @@ impl Classes {
     pub fn detect(root: &Path) -> Classes {
         let machine = Machine { root };
         let cpus = machine.online().unwrap_or(CpuSet::EMPTY);
-        machine.classes(&cpus).unwrap_or_else(|| Classes::alike(cpus))
+        machine.classes(&cpus).unwrap_or_else(|| Classes::uniform(cpus))
     }
 
     /// What this machine tells: by its files, and if they show no difference, by asking the CPUs.
@@ -62,7 +62,7 @@ impl Classes {
     pub fn of_this_machine() -> Classes {
         let machine = Machine { root: Path::new(ROOT) };
         let cpus = machine.online().unwrap_or_else(|| CpuSet::from_words(cpu::allowed()));
-        machine.classes(&cpus).or_else(|| by_kind(&cpus, kinds)).unwrap_or_else(|| Classes::alike(cpus))
+        machine.classes(&cpus).or_else(|| by_kind(&cpus, kinds)).unwrap_or_else(|| Classes::uniform(cpus))
     }
 
     /// What `MANX_CORES` says, if it is set. If that is `measured`, the CPUs are measured now: see

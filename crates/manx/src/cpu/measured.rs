@@ -177,7 +177,7 @@ impl Samples {
     pub fn classes_on(&self, machine: &CpuSet) -> Classes {
         let speeds = self.speeds();
         let cpus = machine.union(&speeds.iter().map(|&(cpu, _)| cpu).collect());
-        Classes::by_speed(&cpus, &speeds, Source::Measured).unwrap_or_else(|| Classes::alike(cpus))
+        Classes::by_speed(&cpus, &speeds, Source::Measured).unwrap_or_else(|| Classes::uniform(cpus))
     }
 }
 
@@ -238,7 +238,7 @@ mod tests {
 
         #[test]
         fn classes_do_not_change_with_every_measurement(ratios in prop::collection::vec(1_080..1_300_u64, 1..40)) {
-            let mut classes = Classes::alike((0..2).collect());
+            let mut classes = Classes::uniform((0..2).collect());
             let mut changes = 0;
             for ratio in ratios {
                 let now = samples(&[(100_000, vec![0; 20]), (100 * ratio, vec![0; 20])]).classes_after(&classes);

@@ -59,7 +59,7 @@ platform::os_only! {
         BackgroundWatch, ParseRoundingError, BudgetWatch, CpuBudget, Group, Limit, LimitKind, Quota, Rounding, Throttled, Weight,
     };
     pub use numa::NumaNodes;
-    pub use pressure::{Between, MachineTicks, Pressure, PressureWatch, ThreadsTimes};
+    pub use pressure::{PressureDelta, MachineTicks, Pressure, PressureWatch, ThreadsTimes};
     pub use runnable::{Runnable, runnable};
     pub use shortage::{ShortageKeeper, keep_shortage};
     pub use siblings::Cores;
@@ -98,7 +98,7 @@ impl Class {
 }
 
 platform::thread_local! {
-    static SAID: Cell<Option<Class>> = Cell::new(None);
+    static OVERRIDE: Cell<Option<Class>> = Cell::new(None);
 }
 
 platform::twins_only! {
@@ -120,7 +120,7 @@ platform::twins_only! {
 #[inline]
 pub fn class() -> Class {
     // A thread whose variables are gone has said nothing.
-    match SAID.try_with(Cell::get) {
+    match OVERRIDE.try_with(Cell::get) {
         Ok(Some(class)) => class,
         _ => class_of_this_cpu(),
     }
@@ -140,5 +140,5 @@ pub fn class() -> Class {
 pub fn set_class_of_this_thread(class: Option<Class>) {
     // A thread whose variables are gone is about to end, and a class that it cannot keep is
     // forgotten.
-    let _ = SAID.try_with(|it| it.set(class));
+    let _ = OVERRIDE.try_with(|it| it.set(class));
 }

@@ -16,12 +16,12 @@
 //!
 //! A [`PressureWatch`] keeps the files open, but those of threads.
 
-mod between;
+mod delta;
 pub(crate) mod machine;
 mod sources;
 mod threads;
 
-pub use between::Between;
+pub use delta::PressureDelta;
 pub use machine::MachineTicks;
 pub use threads::ThreadsTimes;
 
@@ -78,8 +78,8 @@ impl Pressure {
     }
 
     /// What has happened since an earlier reading.
-    pub fn since(&self, earlier: &Pressure) -> Between {
-        between::between(earlier, self)
+    pub fn since(&self, earlier: &Pressure) -> PressureDelta {
+        delta::between(earlier, self)
     }
 
     /// How many CPUs had nothing to run at the moment of the reading.

@@ -134,9 +134,9 @@ impl Epoch {
     }
 
     /// Begins an epoch on the calling thread, which ends when the guard is dropped.
-    pub fn enter(&self) -> Entered<'_> {
+    pub fn enter(&self) -> EpochGuard<'_> {
         local::start(self.0.id);
-        Entered { epoch: self, _thread: std::marker::PhantomData }
+        EpochGuard { epoch: self, _thread: std::marker::PhantomData }
     }
 
     /// A future that is this epoch: it begins now, wherever it is polled the locks know of it, and
@@ -152,9 +152,9 @@ impl Epoch {
     /// let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     /// assert_eq!(request.as_mut().poll(&mut context), std::task::Poll::Ready(42));
     /// ```
-    pub fn carry<F: Future>(&self, future: F) -> Carried<F> {
+    pub fn carry<F: Future>(&self, future: F) -> EpochFuture<F> {
         clock::init();
-        Carried { open: Open { epoch: self.clone(), began_ticks: clock::ticks(), polled: false }, future }
+        EpochFuture { open: Open { epoch: self.clone(), began_ticks: clock::ticks(), polled: false }, future }
     }
 
     fn ended(&self, latency_ns: u64, slo: Slo) {
@@ -167,20 +167,20 @@ impl Epoch {
 /// An epoch that goes on. Ends on the thread that began it.
 #[must_use = "the epoch ends when this is dropped"]
 #[derive(Debug)]
-pub struct Entered<'a> {
+pub struct EpochGuard<'a> {
     epoch: &'a Epoch,
     /// Neither `Send` nor `Sync`: the thread's table knows of it.
     _thread: std::marker::PhantomData<*const ()>,
 }
 
-impl Entered<'_> {
+impl EpochGuard<'_> {
     /// Ends the epoch without a result: it failed early, say, and its latency means nothing.
     pub fn abandon(self) {
         local::abandon(self.epoch.0.id);
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for EpochGuard<'_> {
     fn drop(&mut self) {
         let slo = self.epoch.slo();
         // `None`: it was abandoned, or forgotten because too many are open inside of others of the
@@ -194,7 +194,7 @@ impl Drop for Entered<'_> {
 /// See [`Epoch::carry`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
-pub struct Carried<F> {
+pub struct EpochFuture<F> {
     open: Open,
     future: F,
 }
@@ -232,7 +232,7 @@ impl Drop for OnThisThread<'_> {
     }
 }
 
-impl<F: Future> Future for Carried<F> {
+impl<F: Future> Future for EpochFuture<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {

@@ -56,7 +56,7 @@ pub(super) struct Layout {
     /// Whether names of groups had to be searched for: that takes long.
     pub(super) searched: bool,
     /// What could not be found, in words.
-    pub(super) doubts: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl Layout {
@@ -70,13 +70,13 @@ impl Layout {
         };
         if found.is_empty() {
             let why = memberships.as_ref().err().map_or("is empty".into(), |&error| words(error));
-            layout.doubt(format!("/proc/self/cgroup {why}: the group is taken for the one that is mounted"));
+            layout.warning(format!("/proc/self/cgroup {why}: the group is taken for the one that is mounted"));
         }
         let mounts = match files.read(MOUNTS) {
             Ok(text) => mounts::parse(&text),
             Err(error) => {
                 let why = words(error);
-                layout.doubt(format!(
+                layout.warning(format!(
                     "/proc/self/mountinfo {why}: groups are looked for where they usually are"
                 ));
                 usual(files)
@@ -84,8 +84,8 @@ impl Layout {
         };
         layout.searched = mounts.iter().any(|mount| mount.root.starts_with(b"/.."));
         let search = Search { files, process, mounts: &mounts, memberships: &found };
-        let mut of = |(places, doubt): (Vec<Place>, Option<String>)| {
-            layout.doubts.extend(doubt);
+        let mut of = |(places, warning): (Vec<Place>, Option<String>)| {
+            layout.warnings.extend(warning);
             places
         };
         let mut controlled = |name: &str| of(search.places(|it| it.controls(name), |it| it.controls(name)));
@@ -97,8 +97,8 @@ impl Layout {
         layout
     }
 
-    fn doubt(&mut self, doubt: String) {
-        self.doubts.push(doubt);
+    fn warning(&mut self, warning: String) {
+        self.warnings.push(warning);
     }
 
     /// The folders of all groups that may have a quota.
@@ -162,13 +162,13 @@ impl<'a> Search<'a> {
             first = first.or(Some(found));
         }
         first.unwrap_or_else(|| {
-            let doubt = mounts().next().map(|mount| {
+            let warning = mounts().next().map(|mount| {
                 let text = String::from_utf8_lossy;
                 let (own, root, point) =
                     (text(own.unwrap_or_default()), text(&mount.root), text(&mount.point));
                 format!("the group {own} is not below {root}, which is what is mounted at {point}")
             });
-            (Vec::new(), doubt)
+            (Vec::new(), warning)
         })
     }
 
@@ -178,10 +178,10 @@ impl<'a> Search<'a> {
             0 => None,
             _ => search::names(self.files, &one.mount.point, &one.below, self.process),
         };
-        let doubt = (unknown > 0 && found.is_none()).then(|| {
+        let warning = (unknown > 0 && found.is_none()).then(|| {
             let point = String::from_utf8_lossy(&one.mount.point);
             format!("which groups below {point} the process is in is not known, and so their quotas are not")
         });
-        (groups::places(one.mount, one.own, &one.below, found.as_deref()), doubt)
+        (groups::places(one.mount, one.own, &one.below, found.as_deref()), warning)
     }
 }
