@@ -96,10 +96,10 @@ pub fn prepare() {
     let Some(online) = online() else { return };
     ONLINE.store(online, Ordering::Relaxed);
     // In some containers the file is a daemon's (lxcfs), and to read it takes long.
-    if let Ok(file) = File::open(c"/proc/loadavg").map(File::moved_up)
+    if let Ok(file) = File::open(c"/proc/loadavg").map(File::to_high_descriptor)
         && file.file_system() == Ok(PROC_SUPER_MAGIC)
     {
-        FILE.store(file.leave_open(), Ordering::Relaxed);
+        FILE.store(file.into_descriptor(), Ordering::Relaxed);
     }
 }
 
@@ -219,7 +219,7 @@ fn is_crowded(now_ticks: u64) -> bool {
     }
     CROWDED.store(0, Ordering::Relaxed);
     // Others' CPUs may be crowded while ours are idle.
-    cpu::count_of_few() >= cpus as usize
+    cpu::count_if_few() >= cpus as usize
 }
 
 /// How many threads of the machine are runnable now.

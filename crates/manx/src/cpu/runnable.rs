@@ -122,7 +122,7 @@ fn open(before: i32) -> Option<u32> {
     // One of the threads that open it at the same time is first; the others close their files.
     let ours = file.descriptor();
     if DESCRIPTOR.compare_exchange(before, ours, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-        file.leave_open();
+        file.into_descriptor();
     }
     Some(threads)
 }

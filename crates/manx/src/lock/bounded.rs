@@ -663,7 +663,7 @@ impl Waiter<'_> {
     /// Sleeps until then, or until the deadline if that comes first.
     fn sleep(&self, place: &AtomicU32, seen: u32, until: Option<Deadline>) -> Outcome {
         let nearer = match (until, self.wait.deadline) {
-            (Some(until), Some(deadline)) if until.left_ns() < deadline.left_ns() => Some(until),
+            (Some(until), Some(deadline)) if until.remaining_ns() < deadline.remaining_ns() => Some(until),
             (until, None) => until,
             (_, deadline) => deadline,
         };
@@ -672,7 +672,7 @@ impl Waiter<'_> {
 
     fn check_deadline(&self) -> Result<(), TimedOut> {
         match self.wait.deadline {
-            Some(deadline) if deadline.left_ns() == 0 => Err(TimedOut),
+            Some(deadline) if deadline.remaining_ns() == 0 => Err(TimedOut),
             _ => Ok(()),
         }
     }

@@ -135,10 +135,10 @@ impl<T> JoinHandle<T> {
     /// The time is up, and this is the handle; or the job has no result.
     pub fn join_timeout(self, time: Duration) -> Result<Result<T, JoinError>, JoinHandle<T>> {
         let deadline = Deadline::after(time);
-        let is_over = || self.is_finished() || deadline.left_ns() == 0;
+        let is_over = || self.is_finished() || deadline.remaining_ns() == 0;
         // A job done meanwhile could take longer than there is time.
         worker::wait_until(Help::Last, is_over, |limit_ns| {
-            self.place.done.until_for(limit_ns.min(deadline.left_ns()), || self.is_finished())
+            self.place.done.until_for(limit_ns.min(deadline.remaining_ns()), || self.is_finished())
         });
         if self.is_finished() { Ok(self.take()) } else { Err(self) }
     }

@@ -288,7 +288,7 @@ impl Shared {
             if alive == 0 {
                 break;
             }
-            match deadline.map(Deadline::left_ns) {
+            match deadline.map(Deadline::remaining_ns) {
                 Some(0) => return alive,
                 Some(left_ns) => futex::wait_for(&self.alive, alive, left_ns.min(END_NS)),
                 None => futex::wait_for(&self.alive, alive, END_NS),
@@ -299,7 +299,7 @@ impl Shared {
         for thread in threads {
             // It has hardly anything to do any more, but that may be anything: what is queued late,
             // or destructors of its variables.
-            while !thread.is_finished() && deadline.is_none_or(|deadline| deadline.left_ns() > 0) {
+            while !thread.is_finished() && deadline.is_none_or(|deadline| deadline.remaining_ns() > 0) {
                 platform::thread::sleep_ns(LAST_NS);
             }
             if thread.is_finished() {
@@ -318,7 +318,7 @@ impl Shared {
         }
         match self.first_thread.load(Ordering::Relaxed) {
             0 => _ = platform::cpu::bind(&self.built_where),
-            first => platform::cpu::run_where(first),
+            first => platform::cpu::join_affinity_of(first),
         }
     }
 

@@ -288,7 +288,9 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             let window = (window_end_ns != u64::MAX)
                 .then_some(Deadline { clock: Clock::Monotonic, ns: window_end_ns });
             let until = match (window, deadline) {
-                (Some(window), Some(deadline)) if deadline.left_ns() < window.left_ns() => Some(deadline),
+                (Some(window), Some(deadline)) if deadline.remaining_ns() < window.remaining_ns() => {
+                    Some(deadline)
+                }
                 (Some(window), _) => Some(window),
                 (None, deadline) => deadline,
             };
@@ -304,7 +306,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             if now_ns >= window_end_ns {
                 window_end_ns = u64::MAX;
             }
-            let given_up = deadline.is_some_and(|deadline| deadline.left_ns() == 0);
+            let given_up = deadline.is_some_and(|deadline| deadline.remaining_ns() == 0);
             match self.look(node, now_ns, given_up, |_| ()) {
                 Some(result) => return result,
                 None => continue,

@@ -50,7 +50,7 @@ impl Wait {
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
     /// A wait begins now.
     pub(super) fn begin(&self, deadline: Option<Deadline>) -> Wait {
-        Wait::new(clock::now_ns(), self.window_ns(), deadline.map_or(u64::MAX, Deadline::left_ns))
+        Wait::new(clock::now_ns(), self.window_ns(), deadline.map_or(u64::MAX, Deadline::remaining_ns))
     }
 
     /// Tries, and lets others run between two tries, as long as it may be overtaken and may wait.

@@ -113,7 +113,7 @@ pub fn prepare() {
 /// rightly, if the others have theirs: so the threads together count, not only the thread that
 /// asks.
 fn cpus() -> usize {
-    let own = cpu::count_of_few();
+    let own = cpu::count_if_few();
     CPUS.fetch_max(own, Ordering::Relaxed).max(own)
 }
 

@@ -22,7 +22,7 @@ pub fn now_ns() -> u64 {
 }
 
 /// Nanoseconds since 1970; no better than [`now_ns`] here.
-pub fn since_1970_ns() -> u64 {
+pub fn unix_time_ns() -> u64 {
     now_ns()
 }
 

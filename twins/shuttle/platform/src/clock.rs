@@ -43,7 +43,7 @@ pub(crate) fn reach(time_ns: u64) {
 }
 
 /// Nanoseconds since 1970; no better than [`now_ns`] here.
-pub fn since_1970_ns() -> u64 {
+pub fn unix_time_ns() -> u64 {
     now_ns()
 }
 

@@ -60,7 +60,7 @@ impl Drop for Open {
         match self.file.take() {
             Some(file) if ours => drop(file),
             // By Invariant 1.
-            Some(file) => drop(file.leave_open()),
+            Some(file) => drop(file.into_descriptor()),
             None => {}
         }
     }

@@ -52,7 +52,7 @@ impl<'a> Waiter<'a> {
                 }
                 continue;
             }
-            if self.deadline.is_some_and(|deadline| deadline.left_ns() == 0) {
+            if self.deadline.is_some_and(|deadline| deadline.remaining_ns() == 0) {
                 self.give_up();
                 return Err(TimedOut);
             }
@@ -161,7 +161,9 @@ impl<'a> Waiter<'a> {
     /// window's end.
     fn sleep(&mut self, upper: u32) {
         let first = match (self.deadline, self.window_end()) {
-            (Some(mine), Some(end)) => Some(if mine.left_ns() < end.left_ns() { mine } else { end }),
+            (Some(mine), Some(end)) => {
+                Some(if mine.remaining_ns() < end.remaining_ns() { mine } else { end })
+            }
             (mine, end) => mine.or(end),
         };
         let outcome = futex::wait_upper(&self.lock.state, upper, self.rank().set, first);
