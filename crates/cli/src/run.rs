@@ -164,9 +164,9 @@ impl Plan {
         if std::env::var_os(SWITCH_VARIABLE).as_deref() == Some(OsStr::new("off")) {
             return Ok(Plan::Unchanged(Why::SwitchedOff));
         }
-        let meant = program.is_meant(&settings.filters());
+        let selected = program.is_selected(&settings.filters());
         // The children inherit the variables, so a program that is not meant is given none.
-        let reported = if meant { cpus::ReportedCpus::by(settings) } else { None };
+        let reported = if selected { cpus::ReportedCpus::by(settings) } else { None };
         let counts = reported.as_ref().map(|reported| reported.environment(settings)).unwrap_or_default();
         if let Some(obstacle) = obstacle::find(program) {
             return Ok(match reported {
@@ -181,7 +181,7 @@ impl Plan {
             libraries.push(library::requests(&libraries[0])?);
         }
         let mut changes = environment::compose(settings, program, &libraries)?;
-        if !meant {
+        if !selected {
             return Ok(Plan::Pass { libraries, changes });
         }
         changes.extend(counts);

@@ -133,7 +133,7 @@ fn search(name: &str, data: &[u8], settings: &Settings, lines: &mut Vec<Line>) -
         let fate = match finder.analyse(address, seed) {
             Finding::Nothing => continue,
             Finding::Leave(reason) => format!("left alone: {}", reason.words()),
-            Finding::Wait(_) if !symbols.are_meant(&settings.filters(), name, address) => {
+            Finding::Wait(_) if !symbols.are_selected(&settings.filters(), name, address) => {
                 format!("left alone: {NOT_MEANT}")
             }
             Finding::Wait(wait) => {
@@ -244,7 +244,7 @@ impl Symbols {
 
     /// Whether filters leave the loop at `address` in, as the library judges it: by the functions
     /// that are exported.
-    fn are_meant(&self, filters: &Filters<'_>, module: &str, address: u64) -> bool {
+    fn are_selected(&self, filters: &Filters<'_>, module: &str, address: u64) -> bool {
         filters.has(&Place {
             module: module.as_bytes(),
             offset: address,

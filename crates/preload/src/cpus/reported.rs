@@ -21,7 +21,7 @@
 //!    take the old count meanwhile. If the thread that moved it is gone, another thread looks the
 //!    count up after [`FRESH_NS`].
 
-use crate::{arena, meant, process};
+use crate::{arena, process, selection};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use manx::cpu::{CpuBudget, CpuSet, LimitKind, Rounding};
 use platform::signal::{Change, FROM_OUTSIDE, change_mask};
@@ -110,8 +110,9 @@ fn read() -> u32 {
         return KEEP;
     }
     let options = Options::parse(process::variable(OPTIONS_VARIABLE.as_bytes()).unwrap_or(b""));
-    let meant = meant::process(&options);
-    let (wanted, also) = if meant { (encode(options.cpus), options.cpus_also) } else { (KEEP, Places::NONE) };
+    let selected = selection::process(&options);
+    let (wanted, also) =
+        if selected { (encode(options.cpus), options.cpus_also) } else { (KEEP, Places::NONE) };
     for (word, allowed) in AFFINITY_AT_START.iter().zip(cpu::allowed()) {
         word.store(allowed, Ordering::Relaxed);
     }

@@ -32,7 +32,7 @@ use super::{analysis, cache, perf_map, rendezvous};
 use crate::elf::modules::{self, Generation, Module};
 use crate::elf::relocations;
 use crate::elf::symbols::Table;
-use crate::{meant, settings, shortage, statistics};
+use crate::{selection, settings, shortage, statistics};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -192,7 +192,7 @@ impl Search {
             return;
         }
         let mut repairs = Vec::new();
-        if !left_alone(module) && !has_changing_text(module) && meant::module(module) {
+        if !left_alone(module) && !has_changing_text(module) && selection::module(module) {
             let entry =
                 folder.as_ref().and_then(|folder| cache::Entry::of(folder, module, runs.allows_rows()));
             let kept = entry.as_ref().and_then(cache::Entry::read);
@@ -220,7 +220,7 @@ impl Search {
             let pivot = module.bias.wrapping_add(*pivot);
             match verdict {
                 Verdict::NoWait(reason) => statistics::left(module, pivot, reason),
-                _ if !meant::site(module, pivot) => {
+                _ if !selection::site(module, pivot) => {
                     statistics::left(module, pivot, preload_abi::filter::NOT_MEANT);
                 }
                 Verdict::Repair(_) if !returns_work => leave(module, pivot, "the CPU checks returns"),
