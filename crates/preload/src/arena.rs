@@ -152,7 +152,7 @@ impl Arena {
     fn heap(&self) -> Held<'_, Heap> {
         let mut heap = self.heap.lock();
         if heap.is_torn() {
-            heap.mend(Heap::new(true));
+            heap.replace_torn(Heap::new(true));
         }
         heap
     }

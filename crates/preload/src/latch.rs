@@ -123,7 +123,7 @@ impl<T> Held<'_, T> {
     }
 
     /// Writes a whole value over a torn one, which is not dropped.
-    pub fn mend(&mut self, value: T) {
+    pub fn replace_torn(&mut self, value: T) {
         // SAFETY: by Invariant 1.
         unsafe { self.latch.value.get().write(value) };
         self.latch.word.fetch_and(!TORN, Ordering::Relaxed);
@@ -175,7 +175,7 @@ mod tests {
         VALUE.word.store(fork::generation() + 1, Ordering::Relaxed);
         assert!(VALUE.lock().is_torn());
         assert!(VALUE.lock().is_torn(), "and stays so");
-        VALUE.lock().mend(8);
+        VALUE.lock().replace_torn(8);
         assert!(!VALUE.lock().is_torn() && *VALUE.lock() == 8);
         VALUE.hold();
         VALUE.release();

@@ -72,10 +72,10 @@ pub struct Thread {
     /// What the thread has to undo after the fork that it makes.
     pub forking: Cell<Forking>,
     /// The yields that the thread makes in a row.
-    pub yielding: crate::yields::Past,
+    pub yielding: crate::yields::YieldHistory,
     /// What the thread did since its last call, if it is dilated.
     #[cfg(target_arch = "x86_64")]
-    pub past: crate::lock::dilate::Past,
+    pub past: crate::lock::dilate::DilationState,
     /// Where the thread allocates, if apart from all others: see [`crate::arena::with_scratch`].
     pub scratch: Cell<*const crate::arena::ScratchArena>,
     /// The program's epochs.
@@ -180,7 +180,7 @@ fn query_tid() -> u32 {
 
 /// How far from the thread pointer [`Thread::waiting`] lies.
 #[cfg(target_arch = "x86_64")]
-pub fn distance_of_waiting() -> i32 {
+pub fn waiting_offset() -> i32 {
     let distance: i64;
     // SAFETY: reads the variable's offset from the thread pointer, which the loader filled in.
     unsafe {

@@ -318,13 +318,13 @@ fn of_thread(distance: i32) -> MemoryOperand {
 }
 
 impl Builder {
-    fn invent(&mut self) -> u64 {
+    fn fresh_address(&mut self) -> u64 {
         self.added += 1;
         ADDED + self.added * 16
     }
 
     fn push(&mut self, mut instruction: Instruction) -> u64 {
-        let address = self.invent();
+        let address = self.fresh_address();
         instruction.set_ip(address);
         self.instructions.push(instruction);
         address
@@ -366,7 +366,7 @@ impl Builder {
             Some(hooks) => {
                 let rounds = of_thread(hooks.rounds);
                 self.push(Instruction::with2(Code::Sub_rm64_imm8, rounds, 1).ok()?);
-                let visit = self.invent();
+                let visit = self.fresh_address();
                 self.push(Instruction::with_branch(Code::Jb_rel32_64, visit).ok()?);
                 if pauses {
                     self.push(Instruction::with(Code::Pause));
@@ -401,7 +401,7 @@ impl Builder {
         if let Some((exit, _)) = self.exits.iter().find(|(_, to)| *to == target) {
             return *exit;
         }
-        let exit = self.invent();
+        let exit = self.fresh_address();
         self.exits.push((exit, target));
         exit
     }

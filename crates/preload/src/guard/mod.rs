@@ -108,8 +108,8 @@ pub fn hooks(site: &'static site::Site, site_rounds: usize) -> Option<spinloop::
     return Some(spinloop::Hooks {
         trampoline: trampoline::address() as u64,
         site: core::ptr::from_ref(site).addr() as u64,
-        waiting: crate::thread::distance_of_waiting(),
-        rounds: crate::thread::distance_of_waiting() + size_of::<usize>() as i32,
+        waiting: crate::thread::waiting_offset(),
+        rounds: crate::thread::waiting_offset() + size_of::<usize>() as i32,
         site_rounds: site_rounds as u64,
     });
     #[cfg(not(all(target_arch = "x86_64", not(test))))]
