@@ -8,7 +8,6 @@ mod asl;
 pub mod bounded;
 pub mod condvar;
 mod futex_mutex;
-mod looks;
 mod mcs;
 mod mutex;
 mod node;
@@ -18,6 +17,7 @@ mod raw;
 pub mod reorderable;
 pub mod rwlock;
 mod slice;
+mod standby;
 mod window;
 
 pub use asl::Asl;

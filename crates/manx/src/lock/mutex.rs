@@ -193,7 +193,7 @@ unsafe impl super::RawLock for RawMutex {
 }
 
 platform::os_only! {
-    use super::observe::{self, Access, How};
+    use super::observe::{self, Access, WaitOutcome};
     use lock_api::GuardNoSend;
     use std::panic::Location;
     use std::time::{Duration, Instant};
@@ -226,7 +226,7 @@ platform::os_only! {
                 return false;
             };
             if let Some(waiting) = waiting {
-                waiting.acquired(How { starving: acquired.starving, handed_over: acquired.handed_off });
+                waiting.acquired(WaitOutcome { starving: acquired.starving, handed_over: acquired.handed_off });
             }
             true
         }

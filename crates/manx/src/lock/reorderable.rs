@@ -19,7 +19,7 @@
 //! or does not. Of several threads that look at the same time one succeeds, and the others do not
 //! stand in the way of arriving threads.
 //!
-//! `looks.rs` decides when a thread looks. `passes.rs` decides whether standing by pays: it knows
+//! `standby.rs` decides when a thread looks. `passes.rs` decides whether standing by pays: it knows
 //! how other threads use the lock.
 //!
 //! Invariants:

@@ -217,7 +217,7 @@ impl MutableWaiter<'_> {
     }
 
     /// Whether spinning would have been cheap for what the last signal brought.
-    fn had_better_spun(&self) -> bool {
+    fn should_have_spun(&self) -> bool {
         // Relaxed: advice.
         match self.mutable.gap_ns.load(Ordering::Relaxed) {
             CROWD => false,
@@ -294,16 +294,16 @@ impl Drop for MutableWaiter<'_> {
             Phase::Arrived => {}
             Phase::Spinning { .. } => {
                 self.stop_spinning();
-                self.mutable.window.waited_well();
+                self.mutable.window.wait_succeeded();
             }
             Phase::Parking if self.parker.was_woken() => {
-                if self.had_better_spun() {
+                if self.should_have_spun() {
                     self.mutable.window.sleeper_was_late();
                 } else {
-                    self.mutable.window.waited_well();
+                    self.mutable.window.wait_succeeded();
                 }
             }
-            Phase::Parking => self.mutable.window.waited_well(),
+            Phase::Parking => self.mutable.window.wait_succeeded(),
         }
         if self.owes && (self.may_give_up || std::thread::panicking()) {
             // Invariant 4 of `event`, and our Invariant 3; the parker hands on nothing then.

@@ -10,7 +10,7 @@
 //! of the same instant.
 
 use super::histogram::Counts;
-use super::{Access, How, Place};
+use super::{Access, WaitOutcome, Place};
 use platform::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use platform::clock;
 use std::cell::Cell;
@@ -158,7 +158,7 @@ fn slot(address: usize, place: Option<Place>) -> Option<(&'static Table, &'stati
 }
 
 /// A lock was taken; `waited` if that was after a wait.
-pub(super) fn acquired(address: usize, place: Place, access: Access, waited: Option<(u64, How)>) {
+pub(super) fn acquired(address: usize, place: Place, access: Access, waited: Option<(u64, WaitOutcome)>) {
     let Some((_, slot)) = slot(address, Some(place)) else { return };
     let add = |number: &AtomicU64, condition: bool| {
         if condition {

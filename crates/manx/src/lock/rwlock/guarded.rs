@@ -3,7 +3,7 @@
 
 use super::RawRwLock;
 use crate::lock::bounded::Wait;
-use crate::lock::observe::{self, Access, How};
+use crate::lock::observe::{self, Access, WaitOutcome};
 use lock_api::GuardNoSend;
 use platform::futex::Deadline;
 use std::panic::Location;
@@ -72,7 +72,7 @@ impl RawRwLock {
         };
         let Ok(acquired) = result else { return false };
         if let Some(waiting) = waiting {
-            waiting.acquired(How { starving: acquired.starving, handed_over: acquired.handed_off });
+            waiting.acquired(WaitOutcome { starving: acquired.starving, handed_over: acquired.handed_off });
         }
         true
     }

@@ -26,7 +26,7 @@ const SLEEP_NS_MAX: u64 = 1_000_000;
 
 /// Looks now and then whether the lock can be had, by `take`, until the window is over or the
 /// caller not willing (`None`).
-pub(super) fn until_had<H>(
+pub(super) fn poll_until_acquired<H>(
     window_ns: u64,
     mut take: impl FnMut() -> Option<H>,
     willing: impl Fn() -> bool,
