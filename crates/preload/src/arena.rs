@@ -7,14 +7,15 @@
 //!
 //! The arena has a latch, and some calls may come while the calling thread itself holds it, further
 //! up its stack, or while it is held by a thread that is gone since a fork. What these need they
-//! allocate [`with_scratch`]: in a mapping of their own, which is given back as a whole when they are
-//! done. Their stack is there, too: that of the thread may be as small as its program found enough.
+//! allocate [`with_scratch`]: in a mapping of their own, which is given back as a whole when they
+//! are done. Their stack is there, too: that of the thread may be as small as its program found
+//! enough.
 //!
 //! A child that was forked in the middle of a change, and without our knowing, begins with an empty
 //! heap and frees nothing: see [`crate::latch`].
 //!
-//! Invariant 1: a [`ScratchArena`] is used only by the thread whose block points to it. The block points
-//! to it only while [`with_scratch`] runs, which outlives all that is allocated there.
+//! Invariant 1: a [`ScratchArena`] is used only by the thread whose block points to it. The block
+//! points to it only while [`with_scratch`] runs, which outlives all that is allocated there.
 
 use crate::latch::{Held, Latch};
 use crate::{stack, thread};

@@ -57,8 +57,8 @@ impl<T> Latch<T> {
         Held { latch: self }
     }
 
-    /// As [`Latch::lock`], but gives up after about `timeout_ns`: for a caller that the holder may be
-    /// waiting for.
+    /// As [`Latch::lock`], but gives up after about `timeout_ns`: for a caller that the holder may
+    /// be waiting for.
     pub fn lock_within(&self, timeout_ns: u64) -> Option<Held<'_, T>> {
         self.hold_within(timeout_ns).then_some(Held { latch: self })
     }

@@ -23,8 +23,8 @@
 //!
 //! Invariants:
 //! 1. The call returns 0, leaves `errno` alone, and is no cancellation point, like the C library's.
-//! 2. A [`YieldHistory`] belongs to its thread. A signal handler that yields in the middle of a call may
-//!    spoil the row, which then begins again.
+//! 2. A [`YieldHistory`] belongs to its thread. A signal handler that yields in the middle of a
+//!    call may spoil the row, which then begins again.
 
 use crate::{settings, shortage, thread};
 use core::cell::Cell;

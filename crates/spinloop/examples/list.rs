@@ -4,8 +4,8 @@
 //! cargo run -p spinloop --example list -- [--time] [--live] FILE…
 //! ```
 //!
-//! `--live` finds jump sites for a program whose threads run. `--time` repeats the search and prints the
-//! shortest times that its parts took, without the listing.
+//! `--live` finds jump sites for a program whose threads run. `--time` repeats the search and
+//! prints the shortest times that its parts took, without the listing.
 
 use object::{Object, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SegmentFlags, elf};
 use spinloop::{

@@ -35,8 +35,8 @@
 //!
 //! Instructions are copied whole, with their operands relative to the instruction pointer and their
 //! jumps re-encoded; the original stays as it was, so jumps into its middle still work and other
-//! paths through it simply are not in the copy. What the copy adds changes two words of the thread's
-//! own storage, and no register.
+//! paths through it simply are not in the copy. What the copy adds changes two words of the
+//! thread's own storage, and no register.
 //!
 //! The bytes, from the address that the caller gives:
 //!
@@ -254,9 +254,9 @@ fn decode(image: &dyn Image, parts: &[Range<u64>]) -> Option<Vec<Instruction>> {
     Some(all)
 }
 
-/// Whether every status flag is written before it is read from `first` on, along all paths that lead
-/// from there: DEC keeps the carry flag past the jump that it decides. A function's caller and a
-/// function that is called read none.
+/// Whether every status flag is written before it is read from `first` on, along all paths that
+/// lead from there: DEC keeps the carry flag past the jump that it decides. A function's caller and
+/// a function that is called read none.
 fn flags_are_dead(image: &dyn Image, first: &Instruction) -> bool {
     const STATUS: u32 =
         RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;

@@ -49,8 +49,8 @@ pub struct JumpSite {
     pub jump: Jump,
 }
 
-/// The best place for a jump into a copy of `found`, a loop of `function`; `own_part` are the instructions of
-/// the part that holds it. With `alone` no other thread can be in the function.
+/// The best place for a jump into a copy of `found`, a loop of `function`; `own_part` are the
+/// instructions of the part that holds it. With `alone` no other thread can be in the function.
 pub(crate) fn best(
     source: &Source<'_>,
     function: &Function,

@@ -8,8 +8,8 @@
 //! stack slot held at the pivot, plus a constant; or as a constant; or as a load from memory; or
 //! not at all.
 //!
-//! 1. *Nothing lasts.* A location that some path changes, and that some path reads before writing it,
-//!    carries something from round to round. There is at most one: the counter.
+//! 1. *Nothing lasts.* A location that some path changes, and that some path reads before writing
+//!    it, carries something from round to round. There is at most one: the counter.
 //! 2. *A counter* grows by the same constant on every path. Its value is copied, compared with the
 //!    bound, and nothing else: it forms no address and no other value, and no other jump depends on
 //!    it. It is a register or a slot. A copy of it that lasts until the next round may be compared

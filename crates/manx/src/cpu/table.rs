@@ -3,8 +3,8 @@
 //! A byte begins as *not known*. A thread that finds that for the CPU it runs on looks at the
 //! machine and fills in all CPUs that are online; so a CPU that comes online later has the machine
 //! looked at again. Two that do so at the same time find the same. Nothing is measured here
-//! (`MANX_CORES=measured` is for programs that call `Classes::from_environment` first). Nothing is locked, so a
-//! fork at any time leaves a table that works.
+//! (`MANX_CORES=measured` is for programs that call `Classes::from_environment` first). Nothing is
+//! locked, so a fork at any time leaves a table that works.
 //!
 //! Invariants:
 //! 1. What a caller has said ([`set_classes`]) is not overwritten by what was detected, whichever

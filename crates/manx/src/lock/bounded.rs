@@ -51,10 +51,11 @@
 //! release. So a waiter that looks all the time slows down the thread that it waits for, and takes
 //! the lock, with all that it protects, to another core at every chance: on two cores far from each
 //! other such locks do half of what one thread could do alone. A waiter here measures what a look
-//! costs it, and looks `LOOK_INTERVAL_COSTS` times as seldom, so that the holder loses a few percent of
-//! its time at most. When nothing moves, because the critical section is long, a look costs next to
-//! nothing, and there are many. A waiter that has not met contention for a while looks early the
-//! first time, because it is then likely that one hold is all that stands in its way.
+//! costs it, and looks `LOOK_INTERVAL_COSTS` times as seldom, so that the holder loses a few
+//! percent of its time at most. When nothing moves, because the critical section is long, a look
+//! costs next to nothing, and there are many. A waiter that has not met contention for a while
+//! looks early the first time, because it is then likely that one hold is all that stands in its
+//! way.
 //!
 //! Spinning ends after `LOOKS` looks, and not before a limit. A Rust mutex protects one value,
 //! and its waiters spin for `SPIN_OWN_NS`: where half of the threads take 3.75 times as long for
@@ -97,9 +98,10 @@
 //! fork that go on with several threads neither poll nor look at the bit ([`fork::is_child`]).
 //!
 //! # Invariants
-//! 1. A thread holds the lock from the step that made `word` differ from 0, or that took `HANDED_OFF`
-//!    away, until the step of its own that makes `word` 0 or sets `HANDED_OFF`. There is one such
-//!    thread at most: `HANDED_OFF` is set by holders only, and while it is set `word` is not 0.
+//! 1. A thread holds the lock from the step that made `word` differ from 0, or that took
+//!    `HANDED_OFF` away, until the step of its own that makes `word` 0 or sets `HANDED_OFF`. There
+//!    is one such thread at most: `HANDED_OFF` is set by holders only, and while it is set `word`
+//!    is not 0.
 //! 2. After that last step a release touches neither word; it gives their addresses to the kernel,
 //!    as names. The next holder may have freed the memory.
 //! 3. A waiter that sleeps on `word` made it 2 or more, or saw it so, and a waiter that acquires
@@ -134,11 +136,11 @@
 //!
 //! In the child of a fork, waiters are counted that are not there, and no thread takes a hand-off
 //! that was made to them. So in such a child all waiters wake up after a while, and a waiter whose
-//! window ends takes a hand-off that it saw both before and after its last sleep. That puts one count
-//! right. It may also take the place of a waiter that is there: that one finds itself uncounted
-//! when it looks the next time, and counts itself again. Nowhere else does a waiter take a hand-off
-//! without being counted: the waiter whose place it took would sleep on, and no release would see
-//! it. Exclusion does not depend on counts.
+//! window ends takes a hand-off that it saw both before and after its last sleep. That puts one
+//! count right. It may also take the place of a waiter that is there: that one finds itself
+//! uncounted when it looks the next time, and counts itself again. Nowhere else does a waiter take
+//! a hand-off without being counted: the waiter whose place it took would sleep on, and no release
+//! would see it. Exclusion does not depend on counts.
 //!
 //! # Memory orderings
 //! Each step that acquires is `Acquire`, each that releases is `Release` (Invariant 1), and they
@@ -380,7 +382,8 @@ fn release_and_wake(word: &AtomicU32, side: &AtomicU32, surely: bool) -> bool {
             if hand_off(side) {
                 return true;
             }
-            // No waiter is starving. AcqRel would do for the step; the fence is that of Invariant 4.
+            // No waiter is starving. AcqRel would do for the step; the fence is that of Invariant
+            // 4.
             let unmarked = seen & !MARKED;
             let _ = word.compare_exchange(seen, unmarked, Ordering::Relaxed, Ordering::Relaxed);
             fence(Ordering::SeqCst);
@@ -610,8 +613,8 @@ impl Waiter<'_> {
         true
     }
 
-    /// Gives up: counts this thread no more. If there is a hand-off, its wake-up may have been meant
-    /// for this thread, which must take it (true).
+    /// Gives up: counts this thread no more. If there is a hand-off, its wake-up may have been
+    /// meant for this thread, which must take it (true).
     fn leave_or_accept(&mut self) -> bool {
         loop {
             let seen = self.side.load(Ordering::Relaxed);

@@ -5,8 +5,8 @@
 //! lock that serves in the order of arrival stands still whenever the next thread in line does not
 //! run. Here, as in [`super::bounded`], a thread that runs and finds the lock in a fitting state
 //! takes it. A waiter whose window is over is *starving*: a starving writer keeps new readers and
-//! writers out, a starving reader keeps writers out. If there are both, starving readers and starving
-//! writers take turns (the idea of phase fairness: Brandenburg and Anderson, "Spin-based
+//! writers out, a starving reader keeps writers out. If there are both, starving readers and
+//! starving writers take turns (the idea of phase fairness: Brandenburg and Anderson, "Spin-based
 //! reader-writer synchronization for multiprocessor real-time systems", 2010).
 //!
 //! # State
@@ -32,8 +32,8 @@
 //!
 //! # Waiting
 //! A waiter spins, sets the flag of its rank, and sleeps in the kernel on the upper half of
-//! `state`, in its rank's futex set. When its window is over it is counted as starving, and does the
-//! same in its other rank.
+//! `state`, in its rank's futex set. When its window is over it is counted as starving, and does
+//! the same in its other rank.
 //!
 //! # Release
 //! A release computes the state that it leaves behind, clears in it the flags of all ranks that may
@@ -66,8 +66,8 @@
 //! the turn of the starving writers, one at a time in the order in which they fell asleep, and
 //! between two of them it is the turn of all starving readers together. So a waiter holds the lock
 //! after at most: its window, its time in the run queue, and n + 1 times the longest hold of a
-//! writer and the longest of a reader, where n writers were starving before it; for a reader n is 1.
-//! Up to 4,095 of each kind can be starving; more wait for another window first.
+//! writer and the longest of a reader, where n writers were starving before it, and n = 1 for a
+//! reader. Up to 4,095 of each kind can be starving; more wait for another window first.
 //!
 //! The window is the one that the caller asks for, or the lock's own, or that of the epoch that the
 //! thread is in ([`crate::slo`]), or [`WINDOW_NS`](super::bounded::WINDOW_NS).

@@ -1,11 +1,11 @@
 //! When a thread that stands by looks at the lock.
 //!
 //! A look takes the lock's cache line away from the holder. So a thread that stands by measures
-//! what a look costs it. It waits at least `LOOK_INTERVAL_COSTS` times as long before the next look, and
-//! then twice as long each time. It spins for `SPIN_NS` in all, then sleeps for longer and longer,
-//! up to `SLEEP_NS_MAX`; it yields instead of spinning while the process is short of CPUs. What is
-//! left of a window when it is too short for a sleep is spun, too: the kernel ends a sleep 50 µs
-//! late.
+//! what a look costs it. It waits at least `LOOK_INTERVAL_COSTS` times as long before the next
+//! look, and then twice as long each time. It spins for `SPIN_NS` in all, then sleeps for longer
+//! and longer, up to `SLEEP_NS_MAX`; it yields instead of spinning while the process is short of
+//! CPUs. What is left of a window when it is too short for a sleep is spun, too: the kernel ends a
+//! sleep 50 µs late.
 
 use crate::cpu::shortage::{refresh_if_old_at, short_of_cpus};
 use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};

@@ -133,8 +133,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'_, '_, K, SHARDS, SL
         for (holder, holds) in edges {
             let request = node.request();
             let (waiter, waiter_tag, wants) = (request.holder, tag(node), written(node));
-            // The goal may not be in the wait queue. The other members of a circle wait there, and their
-            // nodes have their tags.
+            // The goal may not be in the wait queue. The other members of a circle wait there, and
+            // their nodes have their tags.
             let its = self.queue.nodes().chain([self.goal]).find(|its| its.request().holder == holder);
             let holder_tag = its.and_then(tag);
             self.path.push(Link { waiter, waiter_tag, wants, holder, holder_tag, holds });

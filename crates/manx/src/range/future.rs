@@ -1,9 +1,9 @@
 //! Waiting for a range without a thread.
 //!
 //! The future is the waiter: its node in the wait queue lies within it, and instead of a sleeping
-//! thread there is a waker. A future that is dropped leaves the wait queue; if it was handed its range at
-//! the same moment, it gives the range back. It has no timer. So its window is found to be over
-//! when it is polled, or when a range that it waits for is released, whichever comes first.
+//! thread there is a waker. A future that is dropped leaves the wait queue; if it was handed its
+//! range at the same moment, it gives the range back. It has no timer. So its window is found to be
+//! over when it is polled, or when a range that it waits for is released, whichever comes first.
 //!
 //! The range of a [`LockFuture`] belongs to the task that polled the future first (`task.rs`). An
 //! owner lends its future the ranges that it holds, and gets them back when the future is done or
@@ -11,8 +11,8 @@
 //! does not change in each of these cases.
 //!
 //! Invariants:
-//! 1. While `node` is there, it is in the wait queue, or was handed its range; the future is pinned, and
-//!    `span` and `own` do not change.
+//! 1. While `node` is there, it is in the wait queue, or was handed its range; the future is
+//!    pinned, and `span` and `own` do not change.
 //! 2. The ranges in `own` are held, and no owner has them meanwhile.
 
 use super::error::{InvalidRange, LockError};
@@ -155,8 +155,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Drop for LockFuture<'_, K,
     }
 }
 
-// SAFETY: the node is used under the wait queue's mutex, whatever thread polls; what an owner holds may
-// be released anywhere.
+// SAFETY: the node is used under the wait queue's mutex, whatever thread polls; what an owner holds
+// may be released anywhere.
 unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Send
     for LockFuture<'_, K, SHARDS, SLOTS>
 {

@@ -3,8 +3,8 @@
 //! A shard's ranges are looked through each time that one is taken. Their slots lie in cache lines
 //! that their holders write, and each look at such a line takes it away from a holder. So there is
 //! an outline of each range beside the shard's word, and a thread that has the word has all of
-//! them. If two outlines of this shard are disjoint, their ranges do not overlap. If they are not, the
-//! slot has to be looked at.
+//! them. If two outlines of this shard are disjoint, their ranges do not overlap. If they are not,
+//! the slot has to be looked at.
 
 /// The first and the last of 65536 parts of a block that a range touches.
 #[derive(Clone, Copy, Debug)]

@@ -28,8 +28,8 @@ use std::ops::ControlFlow;
 use std::ptr;
 
 /// Returns the waiters that go before the maker of the request. Only waiters before `until` count,
-/// or all of them if `until` is not in the list. The wait queue's mutex is held as long as the result is
-/// used.
+/// or all of them if `until` is not in the list. The wait queue's mutex is held as long as the
+/// result is used.
 pub(super) fn before<'r, K: Key, const SHARDS: usize, const SLOTS: usize>(
     table: &'r Table<K, SHARDS, SLOTS>,
     list: &List<K>,

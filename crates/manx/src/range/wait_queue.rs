@@ -72,7 +72,8 @@ pub(super) struct Node<K> {
     guarded: UnsafeCell<Guarded<K>>,
 }
 
-// SAFETY: what is in a node is used under the wait queue's mutex (Invariant 1), or by its owner alone.
+// SAFETY: what is in a node is used under the wait queue's mutex (Invariant 1), or by its owner
+// alone.
 unsafe impl<K: Send + Sync> Send for Node<K> {}
 // SAFETY: as above.
 unsafe impl<K: Send + Sync> Sync for Node<K> {}

@@ -3,13 +3,13 @@
 //! A free range belongs to the first thread that asks for it; no thread looks for waiters
 //! elsewhere. A thread that finds something in its way may be overtaken for its *window*. First it
 //! lets others run and tries again (`yielding.rs`): most likely the holder is kept from running,
-//! and a sleeper that is woken takes the CPU away from the next holder. Then it waits in the wait queue
-//! (`wait_queue.rs`), having told each slot in its way that it is awaited. When the window is over it is
-//! *starving*. It closes the shards of its ranges, so that newcomers join the wait queue as well and
-//! queue behind it if they want any of the same; and the release that frees its ranges hands them
-//! over. (A waiter that joined the wait queue before its window was over, because that is long or a
-//! starving waiter was before it, is woken when its ranges are free, and tries.) Strangers are never
-//! in each other's way: what counts is whether ranges overlap.
+//! and a sleeper that is woken takes the CPU away from the next holder. Then it waits in the wait
+//! queue (`wait_queue.rs`), having told each slot in its way that it is awaited. When the window is
+//! over it is *starving*. It closes the shards of its ranges, so that newcomers join the wait queue
+//! as well and queue behind it if they want any of the same; and the release that frees its ranges
+//! hands them over. (A waiter that joined the wait queue before its window was over, because that
+//! is long or a starving waiter was before it, is woken when its ranges are free, and tries.)
+//! Strangers are never in each other's way: what counts is whether ranges overlap.
 //!
 //! ```text
 //!           ┌──────── free ◄──────────────────────┐
@@ -22,9 +22,9 @@
 //!    behind a waiter in the list that goes before it, or each slot that was in its way when it
 //!    looked is awaited. (The second is made true under the words of the shards, by the look
 //!    itself.)
-//! 2. A waiter that leaves the wait queue with its ranges leaves slots behind that are awaited, if it
-//!    excludes any waiter in the wait queue. A waiter that leaves without its ranges makes each waiter
-//!    that it excluded look, as a release does (*settling*).
+//! 2. A waiter that leaves the wait queue with its ranges leaves slots behind that are awaited, if
+//!    it excludes any waiter in the wait queue. A waiter that leaves without its ranges makes each
+//!    waiter that it excluded look, as a release does (*settling*).
 //! 3. So a waiter is told when nothing is in its way any more: by the release of the last slot, or
 //!    by a waiter that was before it.
 //! 4. While a starving waiter waits, its shards are closed, and it excludes no range that is taken
@@ -64,10 +64,10 @@ use std::ptr;
 /// it was handed its range.
 pub const WINDOW_NS: u64 = 5_000_000;
 
-/// The window is at least this time for each waiter that is in the wait queue already. A hand-over to a
-/// sleeping waiter lasts until the scheduler runs it. Without this rule every release would be such
-/// a hand-over where many threads wait for the same keys: 32 threads made 0.07 of the best peer's
-/// throughput.
+/// The window is at least this time for each waiter that is in the wait queue already. A hand-over
+/// to a sleeping waiter lasts until the scheduler runs it. Without this rule every release would be
+/// such a hand-over where many threads wait for the same keys: 32 threads made 0.07 of the best
+/// peer's throughput.
 const EACH_NS: u64 = 500_000;
 
 /// Keys that became free, or that a waiter waits for no more: from the one position to the other,

@@ -23,7 +23,8 @@ use super::table::{How, Refused};
 use platform::futex::Deadline;
 use platform::{clock, thread};
 
-/// The number of tries after which a waiter that may be overtaken joins the wait queue. Few in a model.
+/// The number of tries after which a waiter that may be overtaken joins the wait queue. Few in a
+/// model.
 const TRIES: u32 = platform::spin_bound(1000);
 
 /// When a waiter began to wait, and for how long it may be overtaken.

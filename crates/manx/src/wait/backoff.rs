@@ -125,8 +125,8 @@ impl<W: Waiter, M: Meter> Backoff<W, M> {
         self.wait_at_most(u64::MAX);
     }
 
-    /// Waits for one round of at most about `timeout_ns` nanoseconds: a sleep ends no sooner than the
-    /// thread's timer slack (50 µs) allows.
+    /// Waits for one round of at most about `timeout_ns` nanoseconds: a sleep ends no sooner than
+    /// the thread's timer slack (50 µs) allows.
     #[inline]
     pub fn wait_at_most(&mut self, timeout_ns: u64) {
         let began = self.meter.began();

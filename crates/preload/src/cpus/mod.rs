@@ -19,7 +19,8 @@
 //!    budget rounded up; all others are told it rounded down.
 //! 4. **Callable anywhere.** `sysconf` may be called by signal handlers, by memory allocators, by a
 //!    child between `fork` and `exec`, and before our constructor has run. No lock is taken, the
-//!    program's `malloc` is not called, no descriptor stays open, `errno` is kept. See [`reported`].
+//!    program's `malloc` is not called, no descriptor stays open, `errno` is kept. See
+//!    [`reported`].
 //!
 //! | file | its part |
 //! | --- | --- |

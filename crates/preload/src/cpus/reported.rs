@@ -13,9 +13,9 @@
 //! they do not know, count them, and hand them on.
 //!
 //! Invariants:
-//! 1. What a look-up allocates lies in memory of its own ([`crate::arena::with_scratch`]), so it waits for
-//!    no thread: not for a thread that is in our arena (a signal handler's own thread may be
-//!    there), nor for a thread that a fork has left behind.
+//! 1. What a look-up allocates lies in memory of its own ([`crate::arena::with_scratch`]), so it
+//!    waits for no thread: not for a thread that is in our arena (a signal handler's own thread may
+//!    be there), nor for a thread that a fork has left behind.
 //! 2. While a thread looks up, its signals are blocked, so no handler meets it there.
 //! 3. A thread that finds the count too old and moves `LOOKED_UP_NS` on looks the count up; others
 //!    take the old count meanwhile. If the thread that moved it is gone, another thread looks the

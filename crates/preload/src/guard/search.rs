@@ -110,7 +110,8 @@ impl Search {
         self.generation.is_some_and(|last| last == modules::each(&mut |_| false))
     }
 
-    /// Searches what is new and forgets what is gone. `at_rendezvous`: at a rendezvous with the loader.
+    /// Searches what is new and forgets what is gone. `at_rendezvous`: at a rendezvous with the
+    /// loader.
     pub fn run(&mut self, at_rendezvous: bool) {
         let behind = rendezvous::catch_up();
         if self.is_current() {

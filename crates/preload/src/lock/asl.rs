@@ -6,11 +6,11 @@
 //! in, and outside of any for the longest one, as long as others use the mutex: `passes` counts.
 //!
 //! Three kinds of threads do not stand by. A thread with a timeout of its own does not, since the
-//! timeout would be over. A thread that was woken by a signal to a condition variable does not, since
-//! others may wait for what it is about to do. A thread that holds another mutex does not, since
-//! the waiters for that mutex would stand by with it. Outside of any epoch a target for requests
-//! bounds the window as well: another thread may answer them. Calls that never come here (from
-//! inside of the C library) are not counted; they are too few to matter.
+//! timeout would be over. A thread that was woken by a signal to a condition variable does not,
+//! since others may wait for what it is about to do. A thread that holds another mutex does not,
+//! since the waiters for that mutex would stand by with it. Outside of any epoch a target for
+//! requests bounds the window as well: another thread may answer them. Calls that never come here
+//! (from inside of the C library) are not counted; they are too few to matter.
 //!
 //! Invariant 1: `passes` is written by holders only.
 

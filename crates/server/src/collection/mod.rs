@@ -24,8 +24,8 @@
 //!    made: the header or a lane.
 //! 3. What is written into a dead incarnation is deleted. Its last writer wrote the header too, and
 //!    then conflicts with the transaction that deleted it; or it wrote a lane that was there. Lanes
-//!    are deleted first, in one transaction (`tombstones.rs`). A writer that has not seen that deletion
-//!    conflicts with it; a writer that has seen it has seen the tombstone.
+//!    are deleted first, in one transaction (`tombstones.rs`). A writer that has not seen that
+//!    deletion conflicts with it; a writer that has seen it has seen the tombstone.
 //! 4. A transaction that remembers what it reads remembers, for a member, the name from Invariant
 //!    2, and for all members all of those.
 //!

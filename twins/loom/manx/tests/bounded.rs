@@ -235,8 +235,8 @@ fn a_hand_off_to_a_ghost_is_taken_back() {
         lock.pass();
         lock.release();
         waiter.join().unwrap();
-        // The ghost may have been taken for the waiter itself; then one more hand-off rids the lock of
-        // it.
+        // The ghost may have been taken for the waiter itself; then one more hand-off rids the lock
+        // of it.
         while lock.side.load(Ordering::Relaxed) & 0xffff != 0 {
             if lock
                 .acquire(&Wait { window_ns: Some(20), each_ns: 0, deadline: None, trusting: false })

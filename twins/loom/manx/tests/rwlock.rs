@@ -3,9 +3,9 @@
 //! Loom reports accesses to what the lock protects that are not ordered, and a deadlock if a
 //! wake-up is lost: a waiter with an unbounded window sleeps without a limit, and so does a
 //! starving one. These are the waits of programs: the lock has no other way to sleep, and only the
-//! spins before a sleep are left out. A window of 0 makes a waiter starving at once, so gates, turns
-//! and counts are all walked through. That loom would find what these tests look for is a test of
-//! its own, at the end.
+//! spins before a sleep are left out. A window of 0 makes a waiter starving at once, so gates,
+//! turns and counts are all walked through. That loom would find what these tests look for is a
+//! test of its own, at the end.
 
 mod common;
 

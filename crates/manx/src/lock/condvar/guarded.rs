@@ -170,8 +170,8 @@ impl Condvar {
     }
 }
 
-/// Returns the time `timeout` from now; a time that never comes if that is beyond what the clock can
-/// say.
+/// Returns the time `timeout` from now; a time that never comes if that is beyond what the clock
+/// can say.
 fn after(timeout: Duration) -> Deadline {
     let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
     Deadline { clock: Clock::Monotonic, ns: clock::now_ns().saturating_add(timeout_ns) }

@@ -1,14 +1,15 @@
-//! The marker of a folder: that it holds a store, of which format, and whether it was ever finished.
+//! The marker of a folder: that it holds a store, of which format, and whether it was ever
+//! finished.
 //!
-//! A new store is made in this order: the marker says `new` and is durable; the other files are made
-//! and are durable, names included; the marker says `ready` and is durable. So
+//! A new store is made in this order: the marker says `new` and is durable; the other files are
+//! made and are durable, names included; the marker says `ready` and is durable. So
 //! 1. a folder that is not empty and has no marker is not ours, and is refused;
 //! 2. with `new`, or with a marker that was not even written whole and nothing else, the making was
 //!    cut off, no caller was told of success, and it begins again;
 //! 3. with `ready` every file is whole.
 //!
-//! The marker has one length, and its two forms differ in a word, within one sector, so that a change
-//! is there or is not.
+//! The marker has one length, and its two forms differ in a word, within one sector, so that a
+//! change is there or is not.
 //!
 //! It also has the store's secret, from the beginning; with a checksum, since with another one all
 //! groups of the log would seem not to be there.

@@ -10,8 +10,8 @@
 //! Many threads' batches go to a log together, with one write and one sync (`group.rs`,
 //! `record.rs`, `log.rs`). Then they are applied to the base (`base.rs`), an ordered tree in a
 //! file, where readers find them; that is volatile until the next checkpoint. While one is made,
-//! beside the commits (`writer.rs`), they are kept above the tree (`memtable.rs`). After a crash the
-//! base is as at the last checkpoint, and the log is applied again. Files are reached through
+//! beside the commits (`writer.rs`), they are kept above the tree (`memtable.rs`). After a crash
+//! the base is as at the last checkpoint, and the log is applied again. Files are reached through
 //! `disk.rs`, in a folder (`folder.rs`) that a marker tells from others (`marker.rs`), and in which
 //! records are known by a secret, since values may be anything (`secret.rs`). Why this engine, and
 //! why a log of its own: see the README beside this room's files.

@@ -3,15 +3,15 @@
 //! A leader that the kernel has stopped in the middle of its work, or that was woken and has not
 //! got a CPU yet, would stop all connections: beside busy neighbours for a slice of each of them.
 //! So there are followers, which sleep and look each [`LOOK`] whether the leader has begun another
-//! round. If not, a follower asks epoll itself; and if a connection is ready, it leads from then on,
-//! on whichever CPU the kernel gives it. The old leader finds that out when it has served the
+//! round. If not, a follower asks epoll itself; and if a connection is ready, it leads from then
+//! on, on whichever CPU the kernel gives it. The old leader finds that out when it has served the
 //! connections in its hands, and becomes a follower.
 //!
 //! A server that has nothing to do shall not wake up a thousand times a second. Followers that saw
 //! nothing happen for a while park, as long as a thread waits in epoll: that thread serves the next
-//! connection. When it is woken for one, and no follower watches, it wakes a follower first, because
-//! what it is to do may take long. A follower then watches for a while, so on a busy server no thread
-//! has to be woken; and all watch once there were many rounds.
+//! connection. When it is woken for one, and no follower watches, it wakes a follower first,
+//! because what it is to do may take long. A follower then watches for a while, so on a busy server
+//! no thread has to be woken; and all watch once there were many rounds.
 //!
 //! Invariants:
 //! 1. The seat that was the last to call [`Watch::take_over`] leads. So there is always one, and
@@ -19,12 +19,13 @@
 //! 2. Two may serve for a moment, since the old leader goes on until it looks. Nothing depends on
 //!    there being only one: an event is told to one of them, and a connection is one's at a time
 //!    (`served.rs`).
-//! 3. If no thread waits in epoll, a follower watches, if one of them does not serve. A follower says
-//!    that it parks before it looks whether a thread waits ([`Watch::attend`]). The last thread
-//!    that waited says that it does not any more before it looks which followers park
+//! 3. If no thread waits in epoll, a follower watches, if one of them does not serve. A follower
+//!    says that it parks before it looks whether a thread waits ([`Watch::attend`]). The last
+//!    thread that waited says that it does not any more before it looks which followers park
 //!    ([`Watch::returns`]). All this is in one order (SeqCst), so one of the two sees the other.
 //!
-//! All else is Relaxed: numbers and hints. A follower that reads an old one looks a round too early.
+//! All else is Relaxed: numbers and hints. A follower that reads an old one looks a round too
+//! early.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
