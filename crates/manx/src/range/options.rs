@@ -30,7 +30,7 @@ pub struct Options {
     /// Whether owners that would wait for each other are told.
     pub(super) detects: bool,
     /// The user has set the size of a block, so the lock does not learn it.
-    pub(super) detects_deadlocks: bool,
+    pub(super) block_size_is_set: bool,
 }
 
 impl Options {
@@ -42,7 +42,7 @@ impl Options {
             spill_max: SPILL_MAX,
             recorded: false,
             detects: false,
-            detects_deadlocks: false,
+            block_size_is_set: false,
         }
     }
 
@@ -55,7 +55,7 @@ impl Options {
     /// position.
     pub const fn block_log2(mut self, block_log2: u32) -> Options {
         self.block_log2 = if block_log2 > 63 { 63 } else { block_log2 };
-        self.detects_deadlocks = true;
+        self.block_size_is_set = true;
         self
     }
 

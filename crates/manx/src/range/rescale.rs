@@ -214,7 +214,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         }
         let mut used = self.common.scales.0.load(Ordering::Acquire).cast_const();
         if used.is_null() {
-            if self.common.options.detects_deadlocks {
+            if self.common.options.block_size_is_set {
                 return None;
             }
             used = self.common.scales.begin(&self.common.options);
