@@ -79,8 +79,8 @@ pub struct CpuBudget {
 }
 
 impl CpuBudget {
-    /// That of the calling process at this moment. Affinity and groups are the calling thread's, as
-    /// threads that it starts inherit them.
+    /// Returns the budget of the calling process at this moment. Affinity and groups are the
+    /// calling thread's, as threads that it starts inherit them.
     ///
     /// Nothing that the kernel hides or garbles makes this fail: it is left out, and
     /// [`CpuBudget::warnings`] says so. It opens a dozen files (some 0.1 ms); a program that asks
@@ -90,8 +90,8 @@ impl CpuBudget {
         CpuBudget::detect("/".as_ref(), affinity.as_ref())
     }
 
-    /// That of a process whose `/proc` and `/sys` are below `root`, which has the calling process'
-    /// number, and whose affinity is this if it is known.
+    /// Returns the budget of a process whose `/proc` and `/sys` are below `root`, which has the
+    /// calling process' number, and whose affinity is this if it is known.
     ///
     /// ```
     /// use manx::cpu::{CpuBudget, CpuSet, LimitKind};

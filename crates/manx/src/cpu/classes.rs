@@ -55,12 +55,13 @@ pub struct Step {
 }
 
 impl Classes {
-    /// These CPUs are big, and those little; a CPU that is in both is little.
+    /// Makes classes in which the CPUs of `big` are big, and those of `little` little. A CPU that
+    /// is in both is little.
     pub fn new(big: &CpuSet, little: &CpuSet, source: Source) -> Classes {
         Classes { big: big.difference(little), little: little.clone(), source }
     }
 
-    /// All of these CPUs are alike, so they are big.
+    /// Makes classes for a machine whose CPUs are all equally fast: all of them are big.
     pub fn uniform(cpus: CpuSet) -> Classes {
         Classes { big: cpus, little: CpuSet::EMPTY, source: Source::Alike }
     }
@@ -108,18 +109,19 @@ impl Classes {
         &self.little
     }
 
-    /// How this is known.
+    /// Returns the source of the classes: a list of the user's, a file of the kernel's, or a
+    /// measurement
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// How this is known, in words.
+    /// Returns the source of the classes in words, for people.
     pub fn why(&self) -> String {
         self.source.to_string()
     }
 
-    /// The same for a machine that has these CPUs. CPUs that were not named belong to the class
-    /// that was not named either, and to the big ones if both were.
+    /// Returns these classes for a machine that has the CPUs `machine`. CPUs that were not named
+    /// belong to the class that was not named either, and to the big ones if both were.
     ///
     /// ```
     /// use manx::cpu::Classes;

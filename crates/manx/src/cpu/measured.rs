@@ -91,7 +91,7 @@ impl Samples {
         self.of.entry(cpu).or_default().record(took_ns);
     }
 
-    /// Does this, such as a critical section, and records how long it took; unless the thread has
+    /// Runs `work`, such as a critical section, and records how long it took; unless the thread has
     /// moved to another CPU meanwhile.
     ///
     /// ```
@@ -147,8 +147,8 @@ impl Samples {
         Classes::from_speeds(self.speeds())
     }
 
-    /// The same, when these were the classes so far, by whatever source: they are kept as long as
-    /// the speeds bear them out.
+    /// As [`Samples::classes`], if `before` were the classes so far, by whatever source: they are
+    /// kept as long as the speeds bear them out.
     ///
     /// ```
     /// use manx::cpu::{Classes, Samples};

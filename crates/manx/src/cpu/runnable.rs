@@ -50,7 +50,7 @@ impl Runnable {
         Some(Runnable { file: File::open(PATH).ok()? })
     }
 
-    /// The same below a folder that looks like `/`.
+    /// Opens `proc/loadavg` below `root`, a folder that looks like `/`; `None` if it is missing.
     pub fn open_below(root: &Path) -> Option<Runnable> {
         let path = CString::new(root.join("proc/loadavg").into_os_string().into_encoded_bytes()).ok()?;
         Some(Runnable { file: File::open(&path).ok()? })

@@ -23,7 +23,7 @@ pub struct CpuSet {
     words: [u64; COUNT_MAX / 64],
 }
 
-/// What is wrong with a list of CPUs.
+/// Why a text is not a list of CPUs, such as `0-3,8`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParseCpuListError {
     /// Neither a number nor two with a hyphen between them.

@@ -66,7 +66,8 @@ impl RawMutex {
         }
     }
 
-    /// Waits for the mutex.
+    /// Waits until the calling thread holds the mutex. A thread that holds it already waits for
+    /// ever.
     #[inline]
     pub fn acquire(&self) {
         if !self.try_acquire() {
@@ -200,11 +201,32 @@ platform::os_only! {
 
     const _: () = assert!(size_of::<RawMutex>() == 8 && align_of::<RawMutex>() == 4);
 
-    /// The default mutex around data: eight bytes and the data. See [`super`].
+    /// The default mutex around data: eight bytes and the data.
+    ///
+    /// Running threads may take it before sleeping waiters, for a window of 1 ms, or as long as
+    /// the thread's epoch allows ([`crate::slo`]). After that the waiter is *starving*, and the
+    /// next release hands the lock off to it. There is no poisoning. All methods are `lock_api`'s;
+    /// [`RawMutex::with_window_ns`] sets another window.
+    ///
+    /// A thread that locks a mutex which it holds waits for ever.
+    ///
+    /// ```
+    /// use manx::lock::Mutex;
+    /// use std::time::Duration;
+    ///
+    /// static LOG: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+    ///
+    /// LOG.lock().push(1);
+    /// let log = LOG.lock();
+    /// assert_eq!(*log, [1]);
+    /// assert!(LOG.try_lock().is_none());
+    /// assert!(LOG.try_lock_for(Duration::from_millis(1)).is_none());
+    /// ```
     pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
-    /// What a locked [`Mutex`] is used through; unlocks it when dropped.
+    /// The guard of a locked [`Mutex`]: gives access to the data, and unlocks when it is dropped.
     pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
-    /// A guard of a part of what a [`Mutex`] protects.
+    /// The guard of a part of a locked [`Mutex`]'s data (`MutexGuard::map`);
+    /// unlocks when it is dropped.
     pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 
     impl RawMutex {

@@ -35,7 +35,8 @@ use std::pin::Pin;
 use std::slice;
 use std::task::{Context, Poll, ready};
 
-/// A range that will be held. See [`RangeLock::lock_async`].
+/// A future that waits for a range and returns its [`RangeGuard`](super::RangeGuard):
+/// [`RangeLock::lock_async`] makes it. It may be dropped at any time.
 #[must_use = "nothing is locked until it is polled"]
 #[derive(Debug)]
 pub struct LockFuture<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 16> {
@@ -167,7 +168,8 @@ unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Sync
 {
 }
 
-/// The future of an owner's range. See [`Owner::lock_as_async`].
+/// A future that waits until an [`Owner`] holds a range: [`Owner::lock_as_async`] makes it. It may
+/// be dropped at any time; the owner then holds what it held before.
 #[must_use = "nothing is locked until it is polled"]
 #[derive(Debug)]
 pub struct OwnerLockFuture<'o, 'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 16> {

@@ -19,7 +19,7 @@ use std::fmt;
 use std::mem;
 use std::slice;
 
-/// A range that is held; dropping it gives it back. It may be sent to other threads.
+/// A held range of a [`RangeLock`]. Dropping the guard releases the range, on any thread.
 ///
 /// ```
 /// use manx::range::{Access, RangeLock};
@@ -162,7 +162,8 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
         outcome.map_err(|error| Unchanged { guard: self, error })
     }
 
-    /// The same range, which others may share from now on.
+    /// Makes an exclusive guard a shared one of the same range: from now on other
+    /// holders may share it. It is held all the time.
     ///
     /// # Errors
     /// The lock holds as many ranges as it may. The guard is in the error.

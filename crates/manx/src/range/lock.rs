@@ -15,7 +15,11 @@ use super::wait_queue::WaitQueue;
 use platform::futex::Deadline;
 use std::slice;
 
-/// A lock of ranges of keys. See [`super`].
+/// A lock of ranges of keys: threads wait for each other only if their ranges overlap.
+///
+/// Ranges are half-open (`a..b`), or open at an end; exclusive or shared. A waiter may be overtaken
+/// for a window ([`Options::window_ns`]); then threads that want the same keys queue behind it. A
+/// free range needs no allocation.
 ///
 /// `SHARDS` (a power of two) is how many parts of the key space can be locked at the same time
 /// without any two threads meeting; `SLOTS` how many ranges each of these can hold before it asks
@@ -63,7 +67,14 @@ impl<K, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
     }
 
     platform::const_fn! {
-        /// The same, made as told.
+        /// Makes a lock without held ranges, with these options.
+        ///
+        /// ```
+        /// use manx::range::{Options, RangeLock};
+        ///
+        /// let rows: RangeLock<u32> = RangeLock::with(Options::new().block_log2(4));
+        /// assert!(rows.try_lock(0..10).is_ok());
+        /// ```
         pub const fn with(options: Options) -> Self {
             RangeLock { table: Table::new(options), queue: WaitQueue::new() }
         }
@@ -80,8 +91,10 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// [`task`](super::task()) that this thread polled.
     ///
     /// # Errors
-    /// [`LockError::InvalidRange`] and [`LockError::TooMany`]; and [`LockError::Deadlock`], if the lock
-    /// looks for such.
+    /// - [`LockError::InvalidRange`] if the range has no keys.
+    /// - [`LockError::TooMany`] if the lock holds as many ranges as it may
+    ///   ([`Options::spill_max`]).
+    /// - [`LockError::Deadlock`] if the lock looks for deadlocks, and this wait would make one.
     #[inline]
     pub fn lock<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
     where

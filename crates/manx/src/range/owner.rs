@@ -25,7 +25,8 @@ platform::global! {
     static OWNERS: AtomicU32 = AtomicU32::new(0);
 }
 
-/// A holder of ranges of a lock. It has them until it gives them back or is dropped.
+/// A holder of several ranges of one [`RangeLock`], such as a transaction. It keeps them until it
+/// releases them or is dropped. Ranges of one owner may overlap each other: they never conflict.
 ///
 /// ```
 /// use manx::range::RangeLock;

@@ -107,7 +107,7 @@ impl<K: Key> Span<K> {
         self.start.as_ref().is_none_or(|start| start <= key) && self.end.as_ref().is_none_or(|end| key < end)
     }
 
-    /// What is before `key` and what is not.
+    /// Splits the span: the keys before `key`, and `key` with the keys behind it.
     ///
     /// # Errors
     /// One of the two would be empty: the key is not inside, or is the first one. The span is given

@@ -21,22 +21,22 @@ pub struct Slo {
 }
 
 impl Slo {
-    /// A target.
+    /// Makes a target: this percentile of the epochs is to end within `bound`.
     pub fn new(bound: Duration, percentile: Percentile) -> Slo {
         Slo { bound_ns: u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX), percentile }
     }
 
-    /// Half of the epochs within the bound.
+    /// Makes a target at the median: 50 % of the epochs are to end within `bound`.
     pub fn p50(bound: Duration) -> Slo {
         Slo::new(bound, Percentile::P50)
     }
 
-    /// 99 of a hundred.
+    /// Makes a target at the 99th percentile: 99 % of the epochs are to end within `bound`.
     pub fn p99(bound: Duration) -> Slo {
         Slo::new(bound, Percentile::P99)
     }
 
-    /// 999 of a thousand.
+    /// Makes a target at the 99.9th percentile: 99.9 % of the epochs are to end within `bound`.
     pub fn p999(bound: Duration) -> Slo {
         Slo::new(bound, Percentile::P999)
     }
@@ -54,7 +54,13 @@ struct Shared {
     histogram: Histogram,
 }
 
-/// A kind of work, such as a request, and its latency target. Clones are the same one.
+/// A kind of work with a latency target, such as a request. Clones are the same epoch.
+///
+/// Each thread learns for each epoch a window: for how long the locks that are taken inside may let
+/// other threads overtake it. A window grows by a unit after each epoch that met its target, and
+/// halves after a miss. An epoch takes about 20 ns.
+///
+/// Source: Liu and others, "Asymmetry-aware scalable locking" (PPoPP 2022), Algorithm 2.
 ///
 /// ```
 /// use manx::slo::{Epoch, Slo};
@@ -89,7 +95,7 @@ impl Epoch {
         }))
     }
 
-    /// Its name.
+    /// Returns the name that it was made with.
     pub fn name(&self) -> &'static str {
         self.0.name
     }
@@ -133,7 +139,19 @@ impl Epoch {
         self.0.histogram.summary()
     }
 
-    /// Begins an epoch on the calling thread, which ends when the guard is dropped.
+    /// Begins an epoch on the calling thread, inside of the epochs that are open on it. It ends
+    /// when the guard is dropped.
+    ///
+    /// ```
+    /// use manx::slo::{Epoch, Slo};
+    ///
+    /// let lookup = Epoch::new("lookup", Slo::p99(std::time::Duration::from_millis(1)));
+    /// lookup.record(true);
+    /// {
+    ///     let _request = lookup.enter();
+    /// }
+    /// assert_eq!(lookup.latencies().count, 1);
+    /// ```
     pub fn enter(&self) -> EpochGuard<'_> {
         local::start(self.0.id);
         EpochGuard { epoch: self, _thread: std::marker::PhantomData }
@@ -164,7 +182,8 @@ impl Epoch {
     }
 }
 
-/// An epoch that goes on. Ends on the thread that began it.
+/// The guard of an open epoch: [`Epoch::enter`] makes it. Dropping it ends the epoch, on the thread
+/// that began it.
 #[must_use = "the epoch ends when this is dropped"]
 #[derive(Debug)]
 pub struct EpochGuard<'a> {
@@ -191,7 +210,8 @@ impl Drop for EpochGuard<'_> {
     }
 }
 
-/// See [`Epoch::carry`].
+/// A future whose polls are all in one epoch: [`Epoch::carry`] makes it. The epoch ends when the
+/// future is ready, or when it is dropped after it was polled.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct EpochFuture<F> {

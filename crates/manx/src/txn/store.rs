@@ -68,7 +68,11 @@ pub struct Stats {
     pub refused: u64,
 }
 
-/// A store of transactions. It is cheap to clone, and all clones are the same store.
+/// A transactional store of keys and values in order: in memory, or over a data component
+/// ([`Store::open`]). Clones are cheap, and are the same store.
+///
+/// Snapshots work as WiredTiger's do; serializable transactions lock what they read in a
+/// [`RangeLock`].
 ///
 /// ```
 /// use manx::txn::{Isolation, Options, Store};
@@ -111,12 +115,12 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// A store in memory, which is gone with it.
+    /// Makes an empty store in memory. Its entries are lost when the last clone is dropped.
     pub fn in_memory(options: Options) -> Store {
         Store::new(options, None)
     }
 
-    /// A store over a data component, with what that has.
+    /// Opens a store over a data component, with the entries that this has.
     ///
     /// ```
     /// use manx::txn::{Bounds, Change, Data, DataError, Entry, Isolation, Options, Store, Value};
@@ -279,7 +283,7 @@ impl Inner {
     }
 }
 
-/// Runs transactions, one at a time. It may go from thread to thread. Dropping it ends it.
+/// Runs transactions, one at a time: [`Store::session`] makes it. It may move between threads.
 #[derive(Debug)]
 pub struct Session {
     pub(super) store: Store,

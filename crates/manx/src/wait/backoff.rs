@@ -103,7 +103,7 @@ impl<W: Waiter> Backoff<W> {
         Backoff { waiter, counts: Counts { spins: 0, yields: 0, sleeps: 0, parks: 0 }, meter: Untimed }
     }
 
-    /// The same wait, measured: [`Backoff::times`].
+    /// Measures the wait from now on: [`Backoff::times`] tells for how long it did what.
     ///
     /// ```
     /// use manx::wait::FixedSleep;

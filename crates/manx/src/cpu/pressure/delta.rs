@@ -79,7 +79,7 @@ impl PressureDelta {
     /// or CPUs, or are parts of 1.
     ///
     /// ```
-    /// let parts = manx::cpu::Between::default().parts();
+    /// let parts = manx::cpu::PressureDelta::default().parts();
     /// assert!(parts.contains(&("waiting", None)) && parts.contains(&("preempted_per_s", Some(0.0))));
     /// ```
     pub fn parts(&self) -> [(&'static str, Option<f64>); 11] {

@@ -76,7 +76,7 @@ const LOOKING: u32 = 2;
 
 static STATE: AtomicU32 = AtomicU32::new(0);
 
-/// What is observed.
+/// What [`observe`] switches on: statistics, the search for deadlocks, or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Observe {
     /// Keep statistics: see [`statistics`].

@@ -7,7 +7,7 @@ use platform::atomic::{AtomicU64, Ordering};
 use std::fmt;
 use std::panic::Location;
 
-/// What is known of all locks, by the total time of their waiters, longest first.
+/// The statistics of all locks: sorted by the total time of their waiters, longest first.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     /// One row for each name, and one for each lock without a name.
@@ -16,7 +16,7 @@ pub struct Statistics {
     pub dropped: u64,
 }
 
-/// What is known of a lock, or of all locks of a name.
+/// The statistics of one lock, or of all locks with the same name.
 #[derive(Clone, Debug)]
 pub struct LockStatistics {
     /// Its name, if it was given one.

@@ -33,7 +33,7 @@ use super::session_slots::{SessionSlot, SlotState, active, allocating, holds};
 use crate::wait::{Adaptive, Policy};
 use platform::atomic::{AtomicU64, Ordering};
 
-/// What is done about a session that is in the middle of taking an id, when a snapshot is made.
+/// What a thread that makes a snapshot does about a session that is just taking its id.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Protocol {
     /// Wait by this function, which returns when what it is given says true. For comparisons: the

@@ -8,7 +8,21 @@ use super::session_slots::SessionSlots;
 use platform::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// Gives ids and snapshots to sessions. See [the module](super).
+/// Gives ids and snapshots to the sessions of a transaction engine, as WiredTiger's transaction
+/// layer does. No thread waits for another one (with [`Protocol::Help`]).
+///
+/// ```
+/// use manx::txn::coordinator::{Coordinator, Protocol};
+///
+/// let coordinator = Coordinator::new(Protocol::Help, 2);
+/// let (mut writer, mut reader) = (coordinator.session()?, coordinator.session()?);
+/// let id = writer.allocate();
+/// assert!(!reader.snapshot().sees(id), "it is at work");
+/// reader.unpin();
+/// writer.end();
+/// assert!(reader.snapshot().sees(id));
+/// # Ok::<(), manx::txn::coordinator::TooManySessions>(())
+/// ```
 #[derive(Debug)]
 pub struct Coordinator {
     pub(super) allocation: Allocation,

@@ -24,7 +24,8 @@ pub struct Session {
     alone: PhantomData<Cell<()>>,
 }
 
-/// There are as many sessions as may be.
+/// The error of [`Coordinator::session`](super::Coordinator::session): the maximum number of
+/// sessions exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManySessions {
     /// The maximum number of sessions.
