@@ -102,7 +102,7 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
         }
     };
     if matches!(plan, Plan::Preload { .. }) && settings.uses_cache() {
-        cache::look_through();
+        cache::remove_unused();
     }
     inherited.restore();
     Err(exec::exec(program.file(), &args.command, changes))

@@ -150,7 +150,7 @@ fn strangers_never_wait() {
 
 /// One wants everything, the others always a key of their own.
 #[test]
-fn who_wants_all_gets_it_among_those_who_want_little() {
+fn a_request_for_all_keys_is_served_among_small_ones() {
     for options in [STRICT, SMALL] {
         let lock = Lock::with(options);
         let stop = AtomicBool::new(false);

@@ -9,7 +9,7 @@
 use crate::atomic::{AtomicI64, Ordering};
 use crate::syscall::{check, syscall3};
 
-pub use crate::kind::{Kind, has_kinds, kind};
+pub use crate::kind::{Kind, is_hybrid, kind};
 
 /// Tells the CPU that this is a spin loop: it saves power, and leaves the core to its sibling.
 #[inline(always)]

@@ -155,15 +155,17 @@ fn look_slow(away_ticks: u64, spun_ticks: u64, now_ticks: u64) -> bool {
 
 /// A thread that left its last wait, or its last look in it, at `left_ticks` begins another wait.
 #[inline]
-pub fn look_at_begin(left_ticks: u64, now_ticks: u64) {
+pub fn on_wait_begin(left_ticks: u64, now_ticks: u64) {
     let away_ticks = now_ticks.saturating_sub(left_ticks);
     if away_ticks >= ns_to_ticks(ASK_NS) && settings::short() == Short::Auto {
-        look_back(away_ticks, now_ticks);
+        check_gap(away_ticks, now_ticks);
     }
 }
 
+/// Begins a window of shortage if the thread was preempted while it was away, and not long ago as
+/// well.
 #[cold]
-fn look_back(away_ticks: u64, now_ticks: u64) {
+fn check_gap(away_ticks: u64, now_ticks: u64) {
     // The window that goes on is as long as the evidence of others made it.
     if is_short(now_ticks) {
         return;

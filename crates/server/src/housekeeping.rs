@@ -39,7 +39,7 @@ pub(crate) fn keep(shared: &Arc<Shared>) {
         pause = tick;
         disconnect_idle(shared);
         let keyspace = &shared.keyspace;
-        if !keyspace.expired.has_some() && !keyspace.expires() && !keyspace.collections() {
+        if !keyspace.expired.has_some() && !keyspace.may_have_expiries() && !keyspace.may_have_collections() {
             continue;
         }
         if session.is_none() {
@@ -49,7 +49,7 @@ pub(crate) fn keep(shared: &Arc<Shared>) {
         if delete_expired(shared, session, &mut rounds) == Enough::No {
             pause = PAUSE;
         }
-        if keyspace.collections() {
+        if keyspace.may_have_collections() {
             for _ in 0..PIECES {
                 let cleaned =
                     transact(shared, session, &mut Replies::new(0), |ops, _| collection::purge(ops));

@@ -48,29 +48,29 @@ impl Keyspace {
     }
 
     /// Whether any key may have an expiry.
-    pub(crate) fn expires(&self) -> bool {
+    pub(crate) fn may_have_expiries(&self) -> bool {
         // Relaxed: the housekeeping may see it a round late.
         self.expires.load(Ordering::Relaxed)
     }
 
-    /// A key is given an expiry.
-    pub(crate) fn will_expire(&self) {
-        if !self.expires() {
+    /// Notes that a key is about to be given an expiry.
+    pub(crate) fn note_expiry(&self) {
+        if !self.may_have_expiries() {
             self.expires.store(true, Ordering::Relaxed);
         }
     }
 
     /// Whether there may be collections that the calling transaction sees, or what is left of some.
     #[inline]
-    pub(crate) fn collections(&self) -> bool {
+    pub(crate) fn may_have_collections(&self) -> bool {
         // Relaxed: it was stored before the collection's transaction was over. A transaction whose
         // snapshot shows that one as over has synchronized with its end.
         self.collections.load(Ordering::Relaxed)
     }
 
     /// A collection is about to be made.
-    pub(crate) fn will_have_collections(&self) {
-        if !self.collections() {
+    pub(crate) fn note_collection(&self) {
+        if !self.may_have_collections() {
             self.collections.store(true, Ordering::Relaxed);
         }
     }

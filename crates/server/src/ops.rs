@@ -128,7 +128,7 @@ impl<'o, 's> Ops<'o, 's> {
     fn alive(&mut self, key: &[u8], value: Value) -> Result<Option<Found>, Error> {
         let found = Found::read(value).ok_or_else(|| foreign(key))?;
         if found.expires_ms().is_some_and(|expires| expires <= self.now_ms()) {
-            self.keyspace.expired.tell(key);
+            self.keyspace.expired.report(key);
             return Ok(None);
         }
         Ok(Some(found))
@@ -192,7 +192,7 @@ impl<'o, 's> Ops<'o, 's> {
     #[inline]
     fn drop_members(&mut self, name: &[u8]) -> Result<(), Error> {
         // So a server of strings alone does not look what it writes over.
-        if self.keyspace.collections()
+        if self.keyspace.may_have_collections()
             && let Some(found) = self.txn.get(name)?
             && let Some(header) = Found::read(found).and_then(|found| found.header())
         {
@@ -210,7 +210,7 @@ impl<'o, 's> Ops<'o, 's> {
     ) -> Result<(), Error> {
         let stamp = self.keyspace.stamp();
         if expires_ms.is_some() {
-            self.keyspace.will_expire();
+            self.keyspace.note_expiry();
         }
         SCRATCH.with_borrow_mut(|scratch| {
             write(scratch, stamp);
@@ -263,7 +263,7 @@ impl<'o, 's> Ops<'o, 's> {
         self.scan_all(from, |key, found| match found {
             Some(found) => see(key, found),
             None => {
-                keyspace.expired.tell(key);
+                keyspace.expired.report(key);
                 Enough::No
             }
         })
@@ -304,7 +304,7 @@ impl<'s> Ops<'_, 's> {
 
     /// A collection is about to be made. Returns its incarnation.
     pub(crate) fn new_incarnation(&self) -> u64 {
-        self.keyspace.will_have_collections();
+        self.keyspace.note_collection();
         self.keyspace.stamp()
     }
 

@@ -285,8 +285,8 @@ impl<'a> Flows<'a> {
         })
     }
 
-    /// The instructions whose value of `location` reaches `user`, and whether one from before the
-    /// loop does.
+    /// The reaching definitions: the instructions whose value of `location` reaches `user`, and
+    /// whether one from before the loop does.
     fn definitions(&self, user: u32, location: Location) -> (Vec<Definition>, bool) {
         let mut found = Vec::new();
         let mut from_outside = false;

@@ -278,6 +278,7 @@ impl Rule {
         self.rounded(reported).min(self.most)
     }
 
+    /// The number that the user has said, or the budget, rounded as this runtime rounds it.
     fn rounded(&self, reported: &ReportedCpus) -> usize {
         reported.said().unwrap_or_else(|| self.rounds.of(reported.budget()))
     }

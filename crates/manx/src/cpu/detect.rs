@@ -174,7 +174,7 @@ fn by_kind(cpus: &CpuSet, kinds: impl FnOnce(&CpuSet) -> Vec<(usize, Kind)>) -> 
 /// Asks each of these CPUs that the calling thread may run on.
 fn kinds(cpus: &CpuSet) -> Vec<(usize, Kind)> {
     let mut kinds = Vec::new();
-    if cpu::has_kinds() {
+    if cpu::is_hybrid() {
         cpu::on_each(cpus.iter(), |cpu| kinds.extend(cpu::kind().map(|kind| (cpu, kind))));
     }
     kinds

@@ -133,7 +133,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_fourth_field_is_read_and_nothing_is_guessed() {
+    fn only_the_count_of_runnable_threads_is_parsed() {
         assert_eq!(parse(b"0.38 0.90 1.85 4/110 24809\n"), Some(4));
         assert_eq!(parse(b"0.00 0.00 0.00 0/1 1"), Some(0));
         for text in [

@@ -159,7 +159,7 @@ use platform::futex::{self, Clock, Deadline, Outcome};
 
 pub use super::slice::Thread;
 pub use super::window::{
-    EPOCH_WINDOW_NS_MIN, UNBOUNDED_NS, WINDOW_NS, WINDOW_NS_MAX, in_epoch, with_window_ns,
+    EPOCH_WINDOW_NS_MIN, UNBOUNDED_NS, WINDOW_NS, WINDOW_NS_MAX, window_in_epoch, with_window_ns,
 };
 
 /// `word`: held.

@@ -26,8 +26,8 @@ const YOURS: u32 = 1;
 
 /// The MCS lock: first in, first out, and each waiter spins on a word of its own.
 ///
-/// A hand-over costs one cache miss, however many threads wait. With more threads than CPUs it loses
-/// nearly all of its throughput, because the lock also passes to threads that do not run.
+/// A hand-over costs one cache miss, however many threads wait. With more threads than CPUs it
+/// loses nearly all of its throughput, because the lock also passes to threads that do not run.
 ///
 /// Source: Mellor-Crummey and Scott, "Algorithms for scalable synchronization on shared-memory
 /// multiprocessors" (1991).

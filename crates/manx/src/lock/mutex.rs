@@ -101,7 +101,7 @@ impl RawMutex {
             } else {
                 // Relaxed: the window's bits never change.
                 let side = self.side.load(Ordering::Relaxed);
-                let window_ns = wait.window_ns.or_else(|| bounded::in_epoch(side, slo::window_ns()));
+                let window_ns = wait.window_ns.or_else(|| bounded::window_in_epoch(side, slo::window_ns()));
                 bounded::sleep(&self.word, &self.side, thread, &Wait { window_ns, trusting, ..*wait })?
             };
             thread.on_acquire();

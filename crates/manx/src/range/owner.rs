@@ -153,7 +153,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
         self.try_lock_as(span(range)?, Access::Shared)
     }
 
-    /// As [`Owner::lock`] or [`Owner::lock_shared`], until `deadline` if there is one.
+    /// Waits for the range, exclusively or shared, until `deadline` if there is one.
     ///
     /// # Errors
     /// [`LockError::TimedOut`], and as these.

@@ -39,7 +39,7 @@ pub(super) fn before<'r, K: Key, const SHARDS: usize, const SLOTS: usize>(
     let everybody = list.nodes();
     let holds = request.holder.is_known() || !request.own.is_empty();
     everybody.clone().take_while(move |node| !ptr::eq(*node, until)).filter(move |node| {
-        node.request().excludes(&request)
+        node.request().conflicts_with(&request)
             && !(holds && Walk::new(table, everybody.clone(), Some(&request)).reaches_goal(node))
     })
 }
@@ -105,7 +105,7 @@ impl<'w, 'r, 'n, K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'w, 'r, '
         let mut earlier = true;
         let next = self.everybody.clone().filter(move |other| {
             earlier &= !ptr::eq(*other, node);
-            earlier && other.request().excludes(&wanted) || found.contains(&other.request().holder)
+            earlier && other.request().conflicts_with(&wanted) || found.contains(&other.request().holder)
         });
         let next: Vec<&Node<K>> = next.collect();
         next.into_iter().any(|other| self.reaches_goal(other))

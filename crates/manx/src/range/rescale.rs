@@ -109,6 +109,7 @@ impl InUse {
         Some(result)
     }
 
+    /// Whether the range with this running number is one of the few that the scale learns from.
     #[inline(always)]
     fn is_sample(&self, number: u64) -> bool {
         // Relaxed, here and below: a hint.

@@ -157,12 +157,12 @@ const SPILLED: u32 = 1;
 const CLOSED_ONE: u32 = 2;
 
 impl<K, const SLOTS: usize> Inner<K, SLOTS> {
-    /// Returns whether a starving waiter wants something in here.
+    /// Whether a starving waiter wants keys of this shard, so that newcomers may not take any.
     pub(super) fn is_closed(&self) -> bool {
         self.odd >= CLOSED_ONE
     }
 
-    /// Counts one more of these waiters, or one less.
+    /// Adds `by` to the number of starving waiters that want keys of this shard.
     pub(super) fn change_closed(&mut self, by: i32) {
         self.odd = self.odd.wrapping_add_signed(by * CLOSED_ONE as i32);
     }

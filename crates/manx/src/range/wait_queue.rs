@@ -293,7 +293,7 @@ impl<'n, K> Iterator for Nodes<'n, K> {
 impl<K: Key> List<K> {
     /// Returns whether another waiter waits for what this one wants.
     pub(super) fn is_awaited(&self, node: &Node<K>) -> bool {
-        self.nodes().any(|other| !ptr::eq(other, node) && other.request().excludes(&node.request()))
+        self.nodes().any(|other| !ptr::eq(other, node) && other.request().conflicts_with(&node.request()))
     }
 }
 

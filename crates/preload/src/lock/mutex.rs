@@ -229,7 +229,7 @@ fn acquire_slow(
     let epochs_ns = if standby == Standby::WindowOver { Some(0) } else { epochs::window_ns() };
     let (window_ns, each_ns) = match mode {
         // Relaxed: the window's bits never change.
-        Lock::Manx | Lock::Asl => match bounded::in_epoch(side.load(Ordering::Relaxed), epochs_ns) {
+        Lock::Manx | Lock::Asl => match bounded::window_in_epoch(side.load(Ordering::Relaxed), epochs_ns) {
             Some(window_ns) => (window_ns, 0),
             None => (WINDOW_NS, EACH_NS),
         },

@@ -68,6 +68,8 @@ pub(super) fn quotas(files: &Files, layout: &Layout, warnings: &mut Vec<String>)
     found
 }
 
+/// The quota of one group, with its burst; `None` if it has none. An error says what cannot be
+/// read.
 fn quota(files: &Files, place: &Place) -> Result<Option<Quota>, String> {
     let number = |text: &[u8]| quota::number(text).map(Some);
     let (found, burst) = if place.group.unified {

@@ -5,7 +5,7 @@
 use super::RawRwLock;
 use super::state::{Kind, READERS, READERS_MAX, Rank, Settled, upper};
 use crate::cpu::{refresh_if_old, short_of_cpus};
-use crate::lock::bounded::{Acquired, TimedOut, Wait, in_epoch};
+use crate::lock::bounded::{Acquired, TimedOut, Wait, window_in_epoch};
 use crate::lock::window::window_ns;
 use crate::slo;
 use platform::atomic::Ordering;
@@ -34,7 +34,7 @@ impl<'a> Waiter<'a> {
     pub(super) fn new(lock: &'a RawRwLock, kind: &'static Kind, wait: &Wait) -> Waiter<'a> {
         // Relaxed: the window's bits never change.
         let own = upper(lock.state.load(Ordering::Relaxed));
-        let told_ns = wait.window_ns.or_else(|| in_epoch(own, slo::window_ns()));
+        let told_ns = wait.window_ns.or_else(|| window_in_epoch(own, slo::window_ns()));
         let window_ns = told_ns.unwrap_or_else(|| window_ns(own));
         let window_end_ns = clock::now_ns().saturating_add(window_ns);
         Waiter { lock, kind, deadline: wait.deadline, window_ns, window_end_ns, got: Acquired::default() }
