@@ -15,7 +15,8 @@ const KEY_BYTES_MAX: usize = 1024;
 pub(crate) struct Expired(Mutex<Vec<Box<[u8]>>>);
 
 impl Expired {
-    /// Reports that this key has expired. It does not wait for the lock, so a reader goes on at once.
+    /// Reports that this key has expired. It does not wait for the lock, so a reader goes on at
+    /// once.
     pub(crate) fn report(&self, key: &[u8]) {
         if key.len() <= KEY_BYTES_MAX
             && let Ok(mut keys) = self.0.try_lock()

@@ -30,15 +30,16 @@
 //!
 //! A string is *regular* if each of the scale's columns has a usual byte. The position of a regular
 //! string is its digits as a number. Any other string has a neighbour that is regular:
-//! [`Scale::clamped_position`] keeps what comes before the first unusual byte. Where that byte is too high,
+//! [`Scale::clamped_position`] keeps what comes before the first unusual byte. Where that byte
+//! is too high,
 //! the highest digits follow. Where it is too low, or the string ends, the lowest digits follow;
 //! such a string is *below* its neighbour.
 //!
 //! Invariants:
 //! 1. Of strings `a` < `b` the neighbours are `a'` ≤ `b'`. They agree before the first byte in
 //!    which `a` and `b` differ, or one of the two has its unusual byte before that, and so has the
-//!    other; at this byte both are clamped_position into the same interval. Digits are in the order of
-//!    regular strings. So the digits of `a'` are no more than those of `b'`.
+//!    other; at this byte both are clamped_position into the same interval. Digits are in the order
+//!    of regular strings. So the digits of `a'` are no more than those of `b'`.
 //! 2. If no digit is dropped for want of bits, different regular strings have different digits.
 //!    Then a string below its neighbour has the position before that, and this keeps the order:
 //!    with `a'` < `b'` there is room; with `a'` = `b'` and only `b` below it, `b` < `b'` ≤ `a`. The
