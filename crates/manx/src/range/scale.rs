@@ -31,9 +31,8 @@
 //! A string is *regular* if each of the scale's columns has a usual byte. The position of a regular
 //! string is its digits as a number. Any other string has a neighbour that is regular:
 //! [`Scale::clamped_position`] keeps what comes before the first unusual byte. Where that byte
-//! is too high,
-//! the highest digits follow. Where it is too low, or the string ends, the lowest digits follow;
-//! such a string is *below* its neighbour.
+//! is too high, the highest digits follow. Where it is too low, or the string ends, the lowest
+//! digits follow; such a string is *below* its neighbour.
 //!
 //! Invariants:
 //! 1. Of strings `a` < `b` the neighbours are `a'` ≤ `b'`. They agree before the first byte in

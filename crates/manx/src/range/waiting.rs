@@ -35,7 +35,8 @@
 //!
 //! # The bound
 //! A waiter's window is the lock's or its epoch's. If neither names one, it is [`WINDOW_NS`], or
-//! [`EACH_NS`] for each waiter that is in the wait queue before it, if that is longer. A waiter with
+//! [`EACH_NS`] for each waiter that is in the wait queue before it, if that is longer. A waiter
+//! with
 //! no other one before it has its ranges after at most: its window, the time until it runs (to
 //! become starving), and the longest of the holds in its way. A waiter with others before it waits
 //! for these first.
